@@ -35,9 +35,9 @@ from lucky_transport.messages import (
     StreamCameraRequest,
 )
 from lucky_transport_mujoco.lookup import rate_hz, unknown_name
+from lucky_transport_mujoco.render_scene import Snapshot
 from lucky_transport_mujoco.render_thread import CHANNELS, MAX_SIDE, RenderRequest, RenderThread
 from lucky_transport_mujoco.scene import Entities
-from lucky_transport_mujoco.stage import Snapshot
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
 __all__ = ["DEPTH_FORMAT", "Cameras", "colour_frame", "depth_frame", "size"]
@@ -59,10 +59,10 @@ _MAX_CODE = 65535
 class Cameras:
     """Every robot has the same cameras, with the same settings."""
 
-    def __init__(self, world: MujocoWorlds, entities: Entities, studio: RenderThread) -> None:
+    def __init__(self, world: MujocoWorlds, entities: Entities, render_thread: RenderThread) -> None:
         self._world = world
         self._entities = entities
-        self._studio = studio
+        self._render_thread = render_thread
         self._configs = {row.name: replace(_DEFAULT) for row in entities.cameras}
 
     @property
@@ -80,25 +80,25 @@ class Cameras:
         return {_PREFIX + "StreamCamera": self._stream}
 
     def frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
-        """Return the pictures that belong to the step `env` just made, in the order of `requests`; frame numbers are
+        """Return the images that belong to the step `env` just made, in the order of `requests`; frame numbers are
         that env's count of control steps.
 
         To be called between two steps, by the thread that stepped, for requests that `check` let pass; it waits for
-        the pictures. Raises ClosedError, PeerTimeout.
+        the images. Raises ClosedError, PeerTimeout.
         """
         snapshot = Snapshot.of(self._world, env)
         out: list[NamedImageFrame] = []
         for request in requests:
             _, name = self._find(request.id, request.name, env)
             depth = request.kind == CameraStreamKind.DEPTH
-            frame = self._shoot(snapshot, name, request.width, request.height, depth, snapshot.frame)
+            frame = self._render(snapshot, name, request.width, request.height, depth, snapshot.frame)
             out.append(NamedImageFrame(request.name or name, frame))
         return out
 
     def check(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:
         """Do nothing when `frames` can answer these requests; to be called before the step.
 
-        Raises SpecError, a ValueError: no such camera, a camera that is switched off, a picture too large.
+        Raises SpecError, a ValueError: no such camera, a camera that is switched off, an image too large.
         """
         for request in requests:
             try:
@@ -140,7 +140,7 @@ class Cameras:
         for tick in call.ticks(rate_hz(request.target_fps)):
             with call.between_steps():
                 snapshot = Snapshot.of(self._world, env)
-            yield self._shoot(snapshot, name, request.width, request.height, depth, tick + 1, call)
+            yield self._render(snapshot, name, request.width, request.height, depth, tick + 1, call)
 
     def _find(self, id: EntityId | None, name: str, env: int) -> tuple[int, str]:
         """Return env and plain name of the camera meant by an id or a name: "front" is that of `env`, "agent_3/front"
@@ -172,7 +172,7 @@ class Cameras:
     def _native(self, name: str) -> tuple[int, int]:
         return self._configs[name].width, self._configs[name].height
 
-    def _shoot(
+    def _render(
         self,
         snapshot: Snapshot,
         name: str,
@@ -182,14 +182,14 @@ class Cameras:
         number: int,
         call: Call | None = None,
     ) -> ImageFrame:
-        """Return the picture; that of a stream's `call` is drawn where its client sees it."""
+        """Return the image; that of a stream's `call` is drawn where its client sees it."""
         width, height = size(width, height, self._native(name))
         if depth:
-            order = RenderRequest(snapshot, name, width, height)
-            return depth_frame(self._studio.depth(order), self._configs[name], number)
+            wanted = RenderRequest(snapshot, name, width, height)
+            return depth_frame(self._render_thread.depth(wanted), self._configs[name], number)
         memory = None if call is None else call.image_buffer(width * height * CHANNELS)
-        order = RenderRequest(snapshot, name, width, height, memory=memory)
-        return colour_frame(self._studio.colour(order), number, memory)
+        wanted = RenderRequest(snapshot, name, width, height, memory=memory)
+        return colour_frame(self._render_thread.colour(wanted), number, memory)
 
 
 def _problems(config: CameraConfig) -> list[str]:
@@ -227,10 +227,10 @@ def _problems(config: CameraConfig) -> list[str]:
 _FORMAT = "raw"
 
 
-def colour_frame(picture: NDArray[np.uint8], number: int, memory: memoryview | None = None) -> ImageFrame:
-    """Return the message of a picture, RGBA (height, width, 4), which holds `memory` if it was drawn into it."""
-    height, width, channels = picture.shape
-    data = picture.tobytes() if memory is None else memory
+def colour_frame(image: NDArray[np.uint8], number: int, memory: memoryview | None = None) -> ImageFrame:
+    """Return the message of an image, RGBA (height, width, 4), which holds `memory` if it was drawn into it."""
+    height, width, channels = image.shape
+    data = image.tobytes() if memory is None else memory
     return ImageFrame(data, width, height, channels, _FORMAT, _now_ms(), number & 0xFFFFFFFF)
 
 
@@ -251,11 +251,11 @@ def _now_ms() -> int:
 
 
 def size(width: int, height: int, native: tuple[int, int]) -> tuple[int, int]:
-    """Return the size of a picture that was asked for with these numbers, 0 meaning native.
+    """Return the size of an image that was asked for with these numbers, 0 meaning native.
 
     Raises SpecError for one that is too large.
     """
     out = (width or native[0], height or native[1])
     if max(out) > MAX_SIDE:
-        raise SpecError(f"a picture of {out[0]} x {out[1]} pixels", hint=f"ask for at most {MAX_SIDE} x {MAX_SIDE}")
+        raise SpecError(f"an image of {out[0]} x {out[1]} pixels", hint=f"ask for at most {MAX_SIDE} x {MAX_SIDE}")
     return out

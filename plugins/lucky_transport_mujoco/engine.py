@@ -69,7 +69,7 @@ class MujocoEngine(Engine):
         renderer: str = "auto",
     ) -> None:
         """Env i draws from seed + i. `max_episode_steps` (0: as many as `episode_s` takes) truncates. `threads` 0: one
-        per processor. `renderer`: what takes pictures, see `lucky_transport_mujoco.render_thread`.
+        per processor. `renderer`: what takes images, see `lucky_transport_mujoco.render_thread`.
 
         Raises SpecError for numbers out of range.
         """
@@ -80,8 +80,8 @@ class MujocoEngine(Engine):
         if self._max_episode_steps < 1:
             raise SpecError(f"episode_s {episode_s}, max_episode_steps {max_episode_steps}: expected at least one step")
         self.spec = _spec(self._robot, num_envs, self._max_episode_steps)
-        self._everyone = np.arange(num_envs)
-        self._nobody = np.zeros(num_envs, np.bool_)
+        self._all_envs = np.arange(num_envs)
+        self._no_env = np.zeros(num_envs, np.bool_)
         self._ticks = np.zeros(num_envs, np.int64)
         self._streams = RandomStreams(num_envs, seed)
         self._physics = Physics(self._robot, num_envs, threads)
@@ -127,7 +127,7 @@ class MujocoEngine(Engine):
 
     def step(self, control: NDArray[np.uint8] | None) -> None:
         if control is None:
-            self._advance(self._everyone, self._nobody, self._nobody)
+            self._advance(self._all_envs, self._no_env, self._no_env)
             return
         fresh = (control & RESET) != 0
         envs = np.flatnonzero(fresh | ((control & HOLD) == 0))

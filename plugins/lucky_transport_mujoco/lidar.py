@@ -30,9 +30,9 @@ from lucky_transport.messages import (
     SetLidarReturnParamsRequest,
     SetLidarSecondaryCaptureRequest,
 )
-from lucky_transport_mujoco.lidar_beams import angles, listen
+from lucky_transport_mujoco.lidar_beams import angles, scan
 from lucky_transport_mujoco.lookup import unknown_name
-from lucky_transport_mujoco.stage import RenderScene, Snapshot
+from lucky_transport_mujoco.render_scene import RenderScene, Snapshot
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["PRESETS", "Lidar"]
@@ -83,7 +83,7 @@ class Lidar:
         self._configs = [PRESETS[0]] * world.num_envs
         self._returns = _RETURNS
         self._live = False
-        self._stage: RenderScene | None = None
+        self._scene: RenderScene | None = None
         self._scans = 0
 
     @property
@@ -151,20 +151,20 @@ class Lidar:
         config = self._config(request.sensor)
         if not self._live:
             raise LocalProtocolError("the lidar is off", backend="mujoco", hint="call SetLidarLive(live=True) first")
-        if self._stage is None:
-            self._stage = RenderScene()
-        self._stage.show(Snapshot.of(self._world, request.sensor))
+        if self._scene is None:
+            self._scene = RenderScene()
+        self._scene.show(Snapshot.of(self._world, request.sensor))
         self._scans += 1
         material = self._returns if request.material else None
-        echo = listen(self._stage, config, material, np.random.default_rng((request.sensor, self._scans)))
-        beams = len(echo.ranges)
+        found = scan(self._scene, config, material, np.random.default_rng((request.sensor, self._scans)))
+        beams = len(found.ranges)
         strong = request.want_intensity and request.material
         return LidarScanResponse(
             beams,
-            echo.ranges.tolist(),
+            found.ranges.tolist(),
             [-1.0] * beams if request.want_secondary else [],
-            echo.intensity.tolist() if strong else [],
-            echo.reflectivity.tolist() if strong else [],
+            found.intensity.tolist() if strong else [],
+            found.reflectivity.tolist() if strong else [],
         )
 
     def _beam_count(self, request: LidarSensorRequest) -> LidarBeamCountResponse:

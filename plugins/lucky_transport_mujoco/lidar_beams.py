@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from lucky_transport.messages import LidarConfigResponse, LidarReturnParamsResponse
 from lucky_transport_mujoco.raycast import cast, normals, reflectivity
-from lucky_transport_mujoco.stage import RenderScene
+from lucky_transport_mujoco.render_scene import RenderScene
 
-__all__ = ["LidarReturn", "angles", "listen"]
+__all__ = ["LidarReturn", "angles", "scan"]
 
 _Array = NDArray[np.float64]
 
@@ -43,25 +43,25 @@ def angles(config: LidarConfigResponse) -> tuple[_Array, _Array]:
     return np.repeat(azimuth, config.channels), np.tile(elevation, config.azimuth_bins)
 
 
-def listen(
-    stage: RenderScene,
+def scan(
+    scene: RenderScene,
     config: LidarConfigResponse,
     material: LidarReturnParamsResponse | None,
     random: np.random.Generator,
 ) -> LidarReturn:
-    """Return what the sensor on the staged robot measures; without `material` every hit within
+    """Return what the sensor on the standing_scene robot measures; without `material` every hit within
     range comes back, exactly.
     """
     azimuth, elevation = angles(config)
     level = np.cos(elevation)
     own = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)], axis=1)
-    turned = stage.data.xmat[_BASE].reshape(3, 3)
+    turned = scene.data.xmat[_BASE].reshape(3, 3)
     rays = own @ turned.T
-    origin = stage.data.xpos[_BASE] + turned @ _MOUNT_M
-    geoms, ranges = _hits(stage, config, origin, rays)
+    origin = scene.data.xpos[_BASE] + turned @ _MOUNT_M
+    geoms, ranges = _hits(scene, config, origin, rays)
     points = origin + rays * np.where(np.isfinite(ranges), ranges, 0)[:, None]
-    facing = np.abs((normals(stage, geoms, points) * rays).sum(axis=1))
-    bright = reflectivity(stage, geoms, points) * facing
+    facing = np.abs((normals(scene, geoms, points) * rays).sum(axis=1))
+    bright = reflectivity(scene, geoms, points) * facing
     back = (geoms >= 0) & (ranges >= config.min_range) & (ranges <= config.max_range)
     strength = bright
     if material is not None:
@@ -77,17 +77,17 @@ def _where(back: NDArray[np.bool_], values: _Array, otherwise: float = -1.0) -> 
 
 
 def _hits(
-    stage: RenderScene, config: LidarConfigResponse, origin: _Array, rays: _Array
+    scene: RenderScene, config: LidarConfigResponse, origin: _Array, rays: _Array
 ) -> tuple[NDArray[np.int32], _Array]:
     """Return the first hits of all beams; with `self_ignore` they pass through the robot that carries the sensor."""
     groups = np.array([config.geom_group_mask >> group & 1 for group in range(6)], np.uint8)
-    colours = stage.model.geom_rgba
-    robot = stage.model.geom_bodyid != 0
+    colours = scene.model.geom_rgba
+    robot = scene.model.geom_bodyid != 0
     seen = colours[robot, 3].copy()
     if config.self_ignore:
         colours[robot, 3] = 0  # rays pass through what is invisible
     try:
-        return cast(stage, origin, rays, groups)
+        return cast(scene, origin, rays, groups)
     finally:
         colours[robot, 3] = seen
 

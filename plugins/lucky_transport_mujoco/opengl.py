@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport_mujoco.bindings import mj
-from lucky_transport_mujoco.picture_model import FAR_M, NEAR_M
-from lucky_transport_mujoco.stage import Eye, Renderer, RenderResult, RenderScene
+from lucky_transport_mujoco.render_model import FAR_M, NEAR_M
+from lucky_transport_mujoco.render_scene import Eye, Renderer, RenderResult, RenderScene
 
 __all__ = ["OpenGL", "platforms"]
 
@@ -44,71 +44,71 @@ def _device() -> str:
 class OpenGL(Renderer):
     """Draws in the thread that made it, which owns the OpenGL context. Raises what the platform's OpenGL raises."""
 
-    def __init__(self, stage: RenderScene, platform: str) -> None:
-        self._stage = stage
-        self._ground = stage.ground
+    def __init__(self, scene: RenderScene, platform: str) -> None:
+        self._scene = scene
+        self._ground = scene.ground
         self._size = (640, 480)
         self._gl: Any = importlib.import_module(platform).GLContext(*self._size)
         try:
             self._gl.make_current()
             device = _device()
-            if device.lower().startswith(_SOFTWARE):  # no smoothing of edges: pictures at a third of the time
-                stage.model.vis.quality.offsamples = 0
+            if device.lower().startswith(_SOFTWARE):  # no smoothing of edges: images at a third of the time
+                scene.model.vis.quality.offsamples = 0
             self.name = f"OpenGL ({device})"
-            self._context: Any = mj.MjrContext(stage.model, mj.mjtFontScale.mjFONTSCALE_100)
+            self._context: Any = mj.MjrContext(scene.model, mj.mjtFontScale.mjFONTSCALE_100)
         except BaseException:
             self._gl.free()
             raise
         mj.mjr_setBuffer(mj.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._context.readDepthMap = mj.mjtDepthMap.mjDEPTH_ZEROFAR
-        self._scene = mj.MjvScene(stage.model, _MAX_GEOMS)
-        self._scene.flags[mj.mjtRndFlag.mjRND_HAZE] = False
-        self._scene.flags[mj.mjtRndFlag.mjRND_FOG] = True
-        self._scene.flags[mj.mjtRndFlag.mjRND_REFLECTION] = False
+        self._mjv_scene = mj.MjvScene(scene.model, _MAX_GEOMS)
+        self._mjv_scene.flags[mj.mjtRndFlag.mjRND_HAZE] = False
+        self._mjv_scene.flags[mj.mjtRndFlag.mjRND_FOG] = True
+        self._mjv_scene.flags[mj.mjtRndFlag.mjRND_REFLECTION] = False
         self._options = mj.MjvOption()
         self._camera = mj.MjvCamera()
         self._camera.type = mj.mjtCamera.mjCAMERA_USER
 
-    def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> RenderResult:
+    def render(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> RenderResult:
         self._gl.make_current()
-        if self._ground != self._stage.ground:
-            mj.mjr_uploadHField(self._stage.model, self._context, 0)
-            self._ground = self._stage.ground
+        if self._ground != self._scene.ground:
+            mj.mjr_uploadHField(self._scene.model, self._context, 0)
+            self._ground = self._scene.ground
         if width > self._size[0] or height > self._size[1]:  # only ever larger: streams of several sizes take turns
             self._size = max(width, self._size[0]), max(height, self._size[1])
             mj.mjr_resizeOffscreen(*self._size, self._context)
         self._look(eye)
         rect = mj.MjrRect(0, 0, width, height)
-        shot = RenderResult()
+        result = RenderResult()
         if colour:
-            shot.colour = np.empty((height, width, 3), np.uint8)
-            mj.mjr_render(rect, self._scene, self._context)
-            mj.mjr_readPixels(shot.colour, None, rect, self._context)
-            shot.colour = shot.colour[::-1]
+            result.colour = np.empty((height, width, 3), np.uint8)
+            mj.mjr_render(rect, self._mjv_scene, self._context)
+            mj.mjr_readPixels(result.colour, None, rect, self._context)
+            result.colour = result.colour[::-1]
         if depth:
-            shot.depth = self._depth(rect)
-        return shot
+            result.depth = self._depth(rect)
+        return result
 
     def _look(self, eye: Eye) -> None:
         """Arrange the scene as seen from `eye`."""
-        for camera in self._scene.camera:
+        for camera in self._mjv_scene.camera:
             camera.pos, camera.forward, camera.up = eye.place, eye.forward, eye.up
             camera.frustum_near, camera.frustum_far = NEAR_M, FAR_M
             camera.frustum_center = camera.frustum_width = 0
             camera.frustum_top = NEAR_M * np.tan(eye.fovy / 2)
             camera.frustum_bottom = -camera.frustum_top
             camera.orthographic = 0
-        stage = self._stage
+        scene = self._scene
         mj.mjv_updateScene(
-            stage.model, stage.data, self._options, None, self._camera, mj.mjtCatBit.mjCAT_ALL, self._scene
+            scene.model, scene.data, self._options, None, self._camera, mj.mjtCatBit.mjCAT_ALL, self._mjv_scene
         )
 
     def _depth(self, rect: Any) -> NDArray[np.float32]:
-        flags = self._scene.flags
+        flags = self._mjv_scene.flags
         before = flags.copy()
         # one flat colour per geom: no blending between a near and a far surface
         flags[mj.mjtRndFlag.mjRND_SEGMENT] = flags[mj.mjtRndFlag.mjRND_IDCOLOR] = True
-        mj.mjr_render(rect, self._scene, self._context)
+        mj.mjr_render(rect, self._mjv_scene, self._context)
         flags[:] = before
         near_is_one = np.empty((rect.height, rect.width), np.float32)
         mj.mjr_readPixels(None, near_is_one, rect, self._context)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages import DebugArrow, DebugLine, DebugVector3, DebugVelocityCommand
-from lucky_transport_mujoco.picture_model import FAR_M, NEAR_M
-from lucky_transport_mujoco.stage import Eye
+from lucky_transport_mujoco.render_model import FAR_M, NEAR_M
+from lucky_transport_mujoco.render_scene import Eye
 
 __all__ = ["Strokes", "draw", "strokes_of"]
 
@@ -23,8 +23,8 @@ _SLACK_M = 0.008
 _SLACK = 0.002
 
 
-def draw(picture: NDArray[np.uint8], depth: NDArray[np.float32], eye: Eye, strokes: Strokes) -> None:
-    """Draw `strokes` as `eye` sees them over `picture`, uint8 (height, width, 3 or 4) of that `depth` in metres."""
+def draw(image: NDArray[np.uint8], depth: NDArray[np.float32], eye: Eye, strokes: Strokes) -> None:
+    """Draw `strokes` as `eye` sees them over `image`, uint8 (height, width, 3 or 4) of that `depth` in metres."""
     height, width = depth.shape
     thickness = max(2.0, height / 220)
     for start, end, colour in zip(strokes.starts, strokes.ends, strokes.colours, strict=True):
@@ -32,7 +32,7 @@ def draw(picture: NDArray[np.uint8], depth: NDArray[np.float32], eye: Eye, strok
         if clipped is not None:
             seen = _on_screen(eye.project(clipped, width, height), width, height, thickness)
             if seen is not None:
-                _stroke(picture, depth, seen, np.clip(colour, 0, 1), thickness)
+                _stroke(image, depth, seen, np.clip(colour, 0, 1), thickness)
 
 
 def _in_front(start: _Array, end: _Array, eye: Eye) -> _Array | None:
@@ -49,7 +49,7 @@ def _in_front(start: _Array, end: _Array, eye: Eye) -> _Array | None:
 
 
 def _on_screen(ends: _Array, width: int, height: int, margin: float) -> _Array | None:
-    """Return the part of a projected stroke (2, 3: x, y, depth) inside the picture; its third column becomes 1/depth,
+    """Return the part of a projected stroke (2, 3: x, y, depth) inside the image; its third column becomes 1/depth,
     which is what changes evenly along a line on the screen. None when no part is inside.
     """
     out = ends.copy()
@@ -74,9 +74,9 @@ def _on_screen(ends: _Array, width: int, height: int, margin: float) -> _Array |
 
 
 def _stroke(
-    picture: NDArray[np.uint8], depth: NDArray[np.float32], ends: _Array, colour: _Array, thickness: float
+    image: NDArray[np.uint8], depth: NDArray[np.float32], ends: _Array, colour: _Array, thickness: float
 ) -> None:
-    """Blend one stroke into the picture: for each pixel along its longer side a few across it, softly at the edges."""
+    """Blend one stroke into the image: for each pixel along its longer side a few across it, softly at the edges."""
     (x0, y0, near0), (x1, y1, near1) = ends
     steep = abs(y1 - y0) > abs(x1 - x0)
     a0, a1, b0, b1 = (y0, y1, x0, x1) if steep else (x0, x1, y0, y1)
@@ -95,8 +95,8 @@ def _stroke(
     far = np.broadcast_to(metres[:, None], across.shape)[inside]
     seen = far * (1 - _SLACK) - _SLACK_M <= depth[rows, columns]
     rows, columns, cover = rows[seen], columns[seen], cover[seen, None]
-    before = picture[rows, columns, :3].astype(np.float64)
-    picture[rows, columns, :3] = (before + (colour[:3] * 255 - before) * cover + 0.5).astype(np.uint8)
+    before = image[rows, columns, :3].astype(np.float64)
+    image[rows, columns, :3] = (before + (colour[:3] * 255 - before) * cover + 0.5).astype(np.uint8)
 
 
 _Stroke = tuple[_Array, _Array, tuple[float, float, float, float]]

@@ -72,9 +72,9 @@ class Physics:
         states, sensors = self._states[:count], self._sensors[:count]
         controls = self._controls[:count]
         controls[:] = targets[:, None]
-        everyone = count == len(self.models)
+        all_worlds = count == len(self.models)
         self._rollout.rollout(
-            self.models if everyone else [self.models[env] for env in envs],
+            self.models if all_worlds else [self.models[env] for env in envs],
             self._data,
             self._state[envs],
             controls,

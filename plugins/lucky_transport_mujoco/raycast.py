@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.bindings import Model, mj
-from lucky_transport_mujoco.picture_model import (
+from lucky_transport_mujoco.render_model import (
     AMBIENT,
     CHECKER,
     FAR_M,
@@ -19,7 +19,7 @@ from lucky_transport_mujoco.picture_model import (
     SUNLIGHT,
     ZENITH,
 )
-from lucky_transport_mujoco.stage import Eye, Renderer, RenderResult, RenderScene
+from lucky_transport_mujoco.render_scene import Eye, Renderer, RenderResult, RenderScene
 
 __all__ = ["RayCaster", "cast", "colours", "normals", "reflectivity"]
 
@@ -32,12 +32,12 @@ _EXTRA = {"normal": None} if "normal:" in (mj.mj_multiRay.__doc__ or "") else {}
 _SHADOW_M = 1.5
 _SUN_M = 200.0
 
-#: So many rays at once: a large picture takes no more memory than a small one.
+#: So many rays at once: a large image takes no more memory than a small one.
 _BAND_RAYS = 200_000
 
 
 def cast(
-    stage: RenderScene, origin: _Array, rays: _Array, groups: NDArray[np.uint8] | None = None
+    scene: RenderScene, origin: _Array, rays: _Array, groups: NDArray[np.uint8] | None = None
 ) -> tuple[NDArray[np.int32], _Array]:
     """Return what rays (k, 3) from one point hit: the geom, int32 (k,), -1 for none; and how far away, float64 (k,), in
     lengths of the ray, inf for nothing. Invisible geoms let rays through, and so do groups whose byte of six is 0.
@@ -45,8 +45,8 @@ def cast(
     geoms = np.empty(len(rays), np.int32)
     lengths = np.empty(len(rays))
     mj.mj_multiRay(
-        stage.model,
-        stage.data,
+        scene.model,
+        scene.data,
         np.ascontiguousarray(origin, np.float64),
         np.ascontiguousarray(rays, np.float64).ravel(),
         groups,
@@ -67,28 +67,28 @@ class RayCaster(Renderer):
 
     name = "ray casting"
 
-    def __init__(self, stage: RenderScene) -> None:
-        self._stage = stage
+    def __init__(self, scene: RenderScene) -> None:
+        self._scene = scene
 
-    def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> RenderResult:
-        shot = RenderResult()
+    def render(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> RenderResult:
+        result = RenderResult()
         if depth:
-            shot.depth = np.empty((height, width), np.float32)
+            result.depth = np.empty((height, width), np.float32)
         if colour:
-            shot.colour = np.empty((height, width, 3), np.uint8)
+            result.colour = np.empty((height, width, 3), np.uint8)
         band = max(_BAND_RAYS // width, 1)
         for top in range(0, height, band):
             rows = slice(top, min(top + band, height))
             rays = eye.rays(width, height, rows)
-            geoms, lengths = cast(self._stage, eye.place, rays)
+            geoms, lengths = cast(self._scene, eye.place, rays)
             hidden = (lengths < NEAR_M) | (lengths > FAR_M)
             geoms[hidden], lengths[hidden] = -1, np.inf
             if depth:
-                shot.depth[rows] = lengths.reshape(-1, width)
+                result.depth[rows] = lengths.reshape(-1, width)
             if colour:
                 light = self._light(eye, rays, geoms, lengths, height)
-                shot.colour[rows] = (np.clip(light, 0, 1) * 255 + 0.5).reshape(-1, width, 3)
-        return shot
+                result.colour[rows] = (np.clip(light, 0, 1) * 255 + 0.5).reshape(-1, width, 3)
+        return result
 
     def _light(self, eye: Eye, rays: _Array, geoms: NDArray[np.int32], lengths: _Array, height: int) -> _Array:
         """Return what each ray sees, RGB (k, 3)."""
@@ -96,10 +96,10 @@ class RayCaster(Renderer):
         out = _sky(rays[:, 2] / ways)
         hit = np.flatnonzero(geoms >= 0)
         points = eye.place + rays[hit] * lengths[hit, None]
-        facing = normals(self._stage, geoms[hit], points)
+        facing = normals(self._scene, geoms[hit], points)
         to_eye = -(facing * rays[hit]).sum(axis=1) / ways[hit]
         pixel = 2 * np.tan(eye.fovy / 2) / height * lengths[hit] / np.maximum(to_eye, 0.02)
-        base = colours(self._stage, geoms[hit], points, np.clip(1.4 - pixel / SQUARE_M * 1.4, 0, 1))
+        base = colours(self._scene, geoms[hit], points, np.clip(1.4 - pixel / SQUARE_M * 1.4, 0, 1))
         sun = self._sun()
         sunlit = np.maximum(facing @ sun, 0) * self._in_sun(points, sun)
         bright = AMBIENT + HEADLIGHT * np.maximum(to_eye, 0) + SUNLIGHT * sunlit
@@ -109,17 +109,17 @@ class RayCaster(Renderer):
 
     def _sun(self) -> _Array:
         """Return the unit vector towards the sun."""
-        towards = -self._stage.data.light_xdir[0]
+        towards = -self._scene.data.light_xdir[0]
         return towards / np.linalg.norm(towards)
 
     def _in_sun(self, points: _Array, sun: _Array) -> _Array:
         """Return 1 where the sun shines and 0 in the robot's shadow: (k,)."""
         lit = np.ones(len(points))
-        robot = self._stage.data.qpos[:3]
+        robot = self._scene.data.qpos[:3]
         near = np.flatnonzero(((points - robot) ** 2).sum(axis=1) < _SHADOW_M**2)
         if near.size:
             lamp = robot + _SUN_M * sun
-            _, reach = cast(self._stage, lamp, points[near] - lamp)
+            _, reach = cast(self._scene, lamp, points[near] - lamp)
             lit[near] = reach > 1 - 2e-3 / _SUN_M
         return lit
 
@@ -136,20 +136,20 @@ def _sky(height: _Array) -> _Array:
 _Type = mj.mjtGeom
 
 
-def _local(stage: RenderScene, geom: int, points: _Array) -> _Array:
+def _local(scene: RenderScene, geom: int, points: _Array) -> _Array:
     """Return the points in the frame of one geom."""
-    return (points - stage.data.geom_xpos[geom]) @ stage.data.geom_xmat[geom].reshape(3, 3)
+    return (points - scene.data.geom_xpos[geom]) @ scene.data.geom_xmat[geom].reshape(3, 3)
 
 
-def normals(stage: RenderScene, geoms: NDArray[np.int32], points: _Array) -> _Array:
+def normals(scene: RenderScene, geoms: NDArray[np.int32], points: _Array) -> _Array:
     """Return the outward unit normals at `points` (k, 3) on `geoms` (k,), -1 for no geom (then zeros): (k, 3)."""
     out = np.zeros(points.shape)
     for geom in np.unique(geoms[geoms >= 0]):
         here = geoms == geom
-        at = _local(stage, geom, points[here])
-        inside = _normal_in_geom(stage.model, geom, at)
+        at = _local(scene, geom, points[here])
+        inside = _normal_in_geom(scene.model, geom, at)
         inside /= np.maximum(np.linalg.norm(inside, axis=1, keepdims=True), 1e-12)
-        out[here] = inside @ stage.data.geom_xmat[geom].reshape(3, 3).T
+        out[here] = inside @ scene.data.geom_xmat[geom].reshape(3, 3).T
     return out
 
 
@@ -189,23 +189,23 @@ def _hfield_normal(model: Model, field: int, at: _Array) -> _Array:
     return np.stack([-slope_x, -slope_y, np.ones(len(at))], axis=1)
 
 
-def colours(stage: RenderScene, geoms: NDArray[np.int32], points: _Array, contrast: _Array) -> _Array:
+def colours(scene: RenderScene, geoms: NDArray[np.int32], points: _Array, contrast: _Array) -> _Array:
     """Return colours, RGB from 0 to 1: (k, 3); geom -1 is black.
 
     contrast: (k,), from 1 (the floor's squares are sharp) to 0 (they are too small to be told apart).
     """
     out = np.zeros(points.shape)
     hit = geoms >= 0
-    out[hit] = stage.model.geom_rgba[geoms[hit], :3]
-    floor = terrain.geom(stage.model, "floor")
+    out[hit] = scene.model.geom_rgba[geoms[hit], :3]
+    floor = terrain.geom(scene.model, "floor")
     on_floor = geoms == floor
-    square = np.floor(_local(stage, floor, points[on_floor])[:, :2] / SQUARE_M).sum(axis=1) % 2
+    square = np.floor(_local(scene, floor, points[on_floor])[:, :2] / SQUARE_M).sum(axis=1) % 2
     bright, dark = np.array(CHECKER[0]), np.array(CHECKER[1])
     mixed = 0.5 + (0.5 - square) * contrast[on_floor]
     out[on_floor] = bright + (dark - bright) * mixed[:, None]
     return out
 
 
-def reflectivity(stage: RenderScene, geoms: NDArray[np.int32], points: _Array) -> _Array:
+def reflectivity(scene: RenderScene, geoms: NDArray[np.int32], points: _Array) -> _Array:
     """Return the share of light that comes back, 0 to 1: (k,), the brightness of the surface's colour."""
-    return colours(stage, geoms, points, np.ones(len(points))) @ np.array([0.2126, 0.7152, 0.0722])
+    return colours(scene, geoms, points, np.ones(len(points))) @ np.array([0.2126, 0.7152, 0.0722])

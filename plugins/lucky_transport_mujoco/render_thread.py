@@ -20,7 +20,7 @@ from lucky_transport.errors import ClosedError, PeerTimeout, SpecError
 from lucky_transport_mujoco.opengl import OpenGL, platforms
 from lucky_transport_mujoco.overlay import Strokes, draw
 from lucky_transport_mujoco.raycast import RayCaster
-from lucky_transport_mujoco.stage import Orbit, Renderer, RenderScene, Snapshot
+from lucky_transport_mujoco.render_scene import Orbit, Renderer, RenderScene, Snapshot
 
 __all__ = ["CHANNELS", "MAX_SIDE", "RENDERERS", "RenderRequest", "RenderThread"]
 
@@ -30,26 +30,26 @@ T = TypeVar("T")
 
 RENDERERS = ("auto", "opengl", "rays")
 
-#: The longest side of a picture: beyond it some OpenGL refuses.
+#: The longest side of an image: beyond it some OpenGL refuses.
 MAX_SIDE = 4096
 
-#: Of a colour picture: red, green, blue and opacity.
+#: Of a colour image: red, green, blue and opacity.
 CHANNELS = 4
 
-#: The slowest picture, a large one by ray casting on a busy machine, takes a few seconds.
+#: The slowest image, a large one by ray casting on a busy machine, takes a few seconds.
 _PATIENCE_S = 60.0
 
-#: Platforms that were found not to work in this process, with what they said; and what was said in the log.
+#: Platforms that were found not to work in this process, with the reason; and what was logged.
 _broken: dict[str, str] = {}
-_said: set[str] = set()
+_logged: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class RenderRequest:
-    """One picture, with copies of all it needs, so that the engine goes on.
+    """One image, with copies of all it needs, so that the engine goes on.
 
     snapshot, view: of what and from where (a camera's name or a view from around the robot). strokes: drawn over it.
-    memory: of exactly a colour picture's size; it is drawn into that.
+    memory: of exactly a colour image's size; it is drawn into that.
     """
 
     snapshot: Snapshot
@@ -61,110 +61,112 @@ class RenderRequest:
 
 
 class RenderThread:
-    """Takes orders from any thread. `renderer` is "auto", or "opengl" or "rays" for that one alone."""
+    """Takes requests from any thread. `renderer` is "auto", or "opengl" or "rays" for that one alone."""
 
     def __init__(self, renderer: str = "auto") -> None:
-        """Nothing is started before the first order.
+        """Nothing is started before the first request.
 
         Raises SpecError for another renderer.
         """
         if renderer not in RENDERERS:
             raise SpecError(f"renderer {renderer!r}: expected one of {', '.join(RENDERERS)}")
         self._wanted = renderer
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="pictures")
-        self._stage: RenderScene | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="images")
+        self._scene: RenderScene | None = None
         self._renderer: Renderer | None = None
         self._closed = False
 
-    def colour(self, order: RenderRequest) -> NDArray[np.uint8]:
-        """Return the picture, uint8 (height, width, 4), RGBA, opaque, top row first.
+    def colour(self, request: RenderRequest) -> NDArray[np.uint8]:
+        """Return the image, uint8 (height, width, 4), RGBA, opaque, top row first.
 
         Raises SpecError (no such renderer here), ClosedError, PeerTimeout.
         """
-        return self._wait(self._submit(self._colour, order))
+        return self._wait(self._submit(self._colour, request))
 
-    def depth(self, order: RenderRequest) -> NDArray[np.float32]:
+    def depth(self, request: RenderRequest) -> NDArray[np.float32]:
         """Return the distances, float32 (height, width), in metres along the axis of sight, inf for the sky.
 
         Raises the errors of `colour`.
         """
-        return self._wait(self._submit(self._depth, order))
+        return self._wait(self._submit(self._depth, request))
 
-    def _submit(self, work: Callable[[RenderRequest], T], order: RenderRequest) -> Future[T]:
+    def _submit(self, work: Callable[[RenderRequest], T], request: RenderRequest) -> Future[T]:
         try:
-            return self._thread.submit(work, order)
+            return self._thread.submit(work, request)
         except RuntimeError as error:  # what an executor raises after its shutdown
-            raise ClosedError("the engine is closing: no more pictures", backend="mujoco") from error
+            raise ClosedError("the engine is closing: no more images", backend="mujoco") from error
 
     def _wait(self, future: Future[T]) -> T:
         try:
             return future.result(_PATIENCE_S)
         except NotInTime as error:
-            raise PeerTimeout(f"no picture within {_PATIENCE_S} s", backend="mujoco") from error
+            raise PeerTimeout(f"no image within {_PATIENCE_S} s", backend="mujoco") from error
 
     def close(self) -> None:
-        """Finish the pictures ordered so far and end the thread; idempotent."""
+        """Finish the images asked for so far and end the thread; idempotent."""
         if not self._closed:
             self._closed = True
             self._thread.submit(self._release)
             self._thread.shutdown()
 
-    def _colour(self, order: RenderRequest) -> NDArray[np.uint8]:
-        stage, renderer = self._ready(order)
-        eye = stage.eye(order.view)
-        strokes = order.strokes
+    def _colour(self, request: RenderRequest) -> NDArray[np.uint8]:
+        scene, renderer = self._ready(request)
+        eye = scene.eye(request.view)
+        strokes = request.strokes
         over = strokes is not None and len(strokes) > 0
-        shot = renderer.shoot(eye, order.width, order.height, colour=True, depth=over)
-        memory = bytearray(order.height * order.width * CHANNELS) if order.memory is None else order.memory
-        out = np.frombuffer(memory, np.uint8).reshape(order.height, order.width, CHANNELS)
-        out[..., :3] = shot.colour
+        result = renderer.render(eye, request.width, request.height, colour=True, depth=over)
+        memory = bytearray(request.height * request.width * CHANNELS) if request.memory is None else request.memory
+        out = np.frombuffer(memory, np.uint8).reshape(request.height, request.width, CHANNELS)
+        out[..., :3] = result.colour
         out[..., 3] = 255
         if strokes is not None and over:
-            draw(out, shot.depth, eye, strokes)
+            draw(out, result.depth, eye, strokes)
         return out
 
-    def _depth(self, order: RenderRequest) -> NDArray[np.float32]:
-        stage, renderer = self._ready(order)
-        shot = renderer.shoot(stage.eye(order.view), order.width, order.height, colour=False, depth=True)
-        return np.ascontiguousarray(shot.depth)
+    def _depth(self, request: RenderRequest) -> NDArray[np.float32]:
+        scene, renderer = self._ready(request)
+        result = renderer.render(scene.eye(request.view), request.width, request.height, colour=False, depth=True)
+        return np.ascontiguousarray(result.depth)
 
-    def _ready(self, order: RenderRequest) -> tuple[RenderScene, Renderer]:
-        """Return stage and renderer, made now if need be, with the order's snapshot on stage."""
-        if self._stage is None:
-            self._stage = RenderScene()
+    def _ready(self, request: RenderRequest) -> tuple[RenderScene, Renderer]:
+        """Return scene and renderer, made now if need be, with the request's snapshot on scene."""
+        if self._scene is None:
+            self._scene = RenderScene()
         if self._renderer is None:
-            self._renderer = _renderer(self._stage, self._wanted)
-        self._stage.show(order.snapshot)
-        return self._stage, self._renderer
+            self._renderer = _renderer(self._scene, self._wanted)
+        self._scene.show(request.snapshot)
+        return self._scene, self._renderer
 
     def _release(self) -> None:
         if self._renderer is not None:
             self._renderer.close()
-        self._renderer = self._stage = None
+        self._renderer = self._scene = None
 
 
-def _renderer(stage: RenderScene, wanted: str) -> Renderer:
+def _renderer(scene: RenderScene, wanted: str) -> Renderer:
     """Return the best renderer of that kind that works here; raises SpecError when "opengl" does not."""
     if wanted != "rays":
         for platform in platforms():
             if platform in _broken:
                 continue
             try:
-                found = OpenGL(stage, platform)
+                found = OpenGL(scene, platform)
             except Exception as error:  # OpenGL's loaders raise anything, from ImportError to AttributeError
                 _broken[platform] = f"{type(error).__name__}: {error}"
                 continue
-            _say(logging.INFO, f"pictures are drawn by {found.name}")
+            _log_once(logging.INFO, f"images are drawn by {found.name}")
             return found
     reasons = "; ".join(f"{platform}: {reason}" for platform, reason in _broken.items()) or "switched off by MUJOCO_GL"
     if wanted == "opengl":
         raise SpecError(f"renderer 'opengl': no OpenGL works here ({reasons})", hint="install EGL, or use 'auto'")
     if wanted == "auto":
-        _say(logging.WARNING, f"no OpenGL works here ({reasons}): pictures are drawn by ray casting, about 5 a second")
-    return RayCaster(stage)
+        _log_once(
+            logging.WARNING, f"no OpenGL works here ({reasons}): images are drawn by ray casting, about 5 a second"
+        )
+    return RayCaster(scene)
 
 
-def _say(level: int, text: str) -> None:
-    if text not in _said:
-        _said.add(text)
+def _log_once(level: int, text: str) -> None:
+    if text not in _logged:
+        _logged.add(text)
         _log.log(level, "%s", text)

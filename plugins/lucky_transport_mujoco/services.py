@@ -37,12 +37,12 @@ __all__ = ["MujocoServices"]
 
 
 class MujocoServices:
-    """The services of one engine; `cameras` take the pictures of a step."""
+    """The services of one engine; `cameras` take the images of a step."""
 
     def __init__(self, world: MujocoWorlds, renderer: str) -> None:
         """`renderer`: see `lucky_transport_mujoco.render_thread.RenderThread`.
 
-        Nothing is drawn and no thread is started before the first picture is asked for. Raises SpecError for a renderer
+        Nothing is drawn and no thread is started before the first image is asked for. Raises SpecError for a renderer
         that does not exist.
         """
         entities = Entities(world)

@@ -27,8 +27,8 @@ from lucky_transport.messages import (
 from lucky_transport_mujoco.cameras import colour_frame, size
 from lucky_transport_mujoco.lookup import rate_hz, unknown_name
 from lucky_transport_mujoco.overlay import strokes_of
+from lucky_transport_mujoco.render_scene import Orbit, Snapshot
 from lucky_transport_mujoco.render_thread import CHANNELS, RenderRequest, RenderThread
-from lucky_transport_mujoco.stage import Orbit, Snapshot
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
 __all__ = ["MAX_DRAWINGS", "NAME", "Viewport", "debug_handlers"]
@@ -45,9 +45,9 @@ _VIEW = Orbit(azimuth=-2.3, elevation=0.33, distance=2.1)
 class Viewport:
     """The one viewport, "Main"; any number of streams show it, each in its own size."""
 
-    def __init__(self, world: MujocoWorlds, studio: RenderThread) -> None:
+    def __init__(self, world: MujocoWorlds, render_thread: RenderThread) -> None:
         self._world = world
-        self._studio = studio
+        self._render_thread = render_thread
         self._lock = threading.Lock()
         self._running: dict[int, ViewportStreamConfig] = {}
         self._streams_ever = 0
@@ -84,8 +84,8 @@ class Viewport:
                     snapshot = Snapshot.of(self._world, SHOWN)
                     drawings = self._world.drawings
                 memory = call.image_buffer(width * height * CHANNELS)
-                order = RenderRequest(snapshot, _VIEW, width, height, strokes_of(drawings, snapshot.yaw), memory)
-                yield colour_frame(self._studio.colour(order), tick + 1, memory)
+                wanted = RenderRequest(snapshot, _VIEW, width, height, strokes_of(drawings, snapshot.yaw), memory)
+                yield colour_frame(self._render_thread.colour(wanted), tick + 1, memory)
         finally:
             with self._lock:
                 del self._running[key]
@@ -93,7 +93,7 @@ class Viewport:
 
 _log = logging.getLogger("lucky_transport")
 
-#: More than anyone can tell apart in a picture.
+#: More than anyone can tell apart in an image.
 MAX_DRAWINGS = 2000
 
 

@@ -1,4 +1,4 @@
-"""CameraService: listing, settings, streams of colour and depth, and the pictures of a step."""
+"""CameraService: listing, settings, streams of colour and depth, and the images of a step."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_unknown_cameras_are_named_with_the_nearest_one(batch: Any) -> None:
     assert "no config" in answer.message
 
 
-def test_a_camera_that_is_off_or_too_large_a_picture_ends_the_stream_with_the_remedy(batch: Any) -> None:
+def test_a_camera_that_is_off_or_too_large_a_image_ends_the_stream_with_the_remedy(batch: Any) -> None:
     with pytest.raises(SpecError, match="5000 x 48 pixels; ask for at most 4096"):
         frames(batch, 1, name="front", width=5000)
     assert configure(batch, record_depth=False).ok
@@ -171,7 +171,7 @@ def test_a_camera_that_is_off_or_too_large_a_picture_ends_the_stream_with_the_re
         frames(batch, 1, name="front")
 
 
-def test_the_pictures_of_a_step_come_in_the_order_of_the_requests(batch: Any) -> None:
+def test_the_images_of_a_step_come_in_the_order_of_the_requests(batch: Any) -> None:
     batch.reset()
     batch.engine.world.qpos(1)[0] += 3.3
     requests = [
@@ -195,7 +195,7 @@ def test_the_pictures_of_a_step_come_in_the_order_of_the_requests(batch: Any) ->
     assert batch.engine.camera_frames(0, requests[:1])[0].frame.frame_number == first + 1
 
 
-def test_impossible_pictures_of_a_step_are_refused_before_it(batch: Any) -> None:
+def test_impossible_images_of_a_step_are_refused_before_it(batch: Any) -> None:
     assert configure(batch, enabled=False).ok
     for request, words in (
         (GetCameraFrameRequest(name="tracks"), "did you mean 'track'"),

@@ -37,14 +37,14 @@ def batch(robots: Callable[..., Any]) -> Any:
 
 
 def watch(batch: Any, **request: Any) -> Any:
-    """Return a stream of small pictures of the viewport."""
+    """Return a stream of small images of the viewport."""
     usual: dict[str, Any] = {"target_fps": 200, "width": 160, "height": 90}
     wanted = StartViewportStreamRequest(**usual | request)
     return batch.client.stream(method("ViewportService/StreamViewport"), wanted)
 
 
 def look(batch: Any) -> NDArray[np.int64]:
-    """Return one picture of the viewport, (90, 160, 4)."""
+    """Return one image of the viewport, (90, 160, 4)."""
     stream = watch(batch)
     frame = next(stream)
     stream.cancel()
@@ -62,9 +62,9 @@ def line(z: float, color: DebugColor | None = RED) -> DebugLine:
     return DebugLine(DebugVector3(-0.5, 0, z), DebugVector3(0.5, 0, z), color)
 
 
-def count(picture: NDArray[np.int64], red: bool, green: bool, blue: bool) -> int:
+def count(image: NDArray[np.int64], red: bool, green: bool, blue: bool) -> int:
     """Return how many pixels are of a pure colour."""
-    wanted = [picture[..., i] > 150 if on else picture[..., i] < 130 for i, on in enumerate((red, green, blue))]
+    wanted = [image[..., i] > 150 if on else image[..., i] < 130 for i, on in enumerate((red, green, blue))]
     return int((wanted[0] & wanted[1] & wanted[2]).sum())
 
 
@@ -98,8 +98,8 @@ def test_unknown_viewports_and_sizes_are_refused(batch: Any) -> None:
 
 def test_the_view_follows_the_robot(batch: Any) -> None:
     def trunk() -> tuple[float, float]:
-        picture = look(batch)
-        red, green, blue = picture[..., 0], picture[..., 1], picture[..., 2]
+        image = look(batch)
+        red, green, blue = image[..., 0], image[..., 1], image[..., 2]
         rows, columns = np.nonzero((red > 50) & (red > 1.4 * green) & (green > 1.4 * blue))
         return float(rows.mean()), float(columns.mean())
 
@@ -126,8 +126,8 @@ def test_an_arrow_is_as_long_as_its_direction_times_its_scale(batch: Any) -> Non
     def rows(scale: float) -> int:
         up = DebugArrow(DebugVector3(0, 0, 0.4), DebugVector3(0, 0, 0.1), MAGENTA, scale)
         assert draw(batch, up, clear=True)
-        picture = look(batch)
-        return int(np.ptp(np.nonzero((picture[..., 0] > 150) & (picture[..., 1] < 100))[0]))
+        image = look(batch)
+        return int(np.ptp(np.nonzero((image[..., 0] > 150) & (image[..., 1] < 100))[0]))
 
     assert rows(3.0) == pytest.approx(3 * rows(1.0), abs=3)
     assert rows(0.0) == rows(1.0)  # not given
@@ -136,13 +136,13 @@ def test_an_arrow_is_as_long_as_its_direction_times_its_scale(batch: Any) -> Non
 def test_a_velocity_command_is_an_arrow_ahead_and_an_arc_and_the_newest_counts(batch: Any) -> None:
     at = DebugVector3(0, 0, 0.45)
     assert draw(batch, command=DebugVelocityCommand(at, 0.8, 0.0, 1.2, 1.0))
-    picture = look(batch)
-    assert count(picture, False, True, False) > 10
-    assert count(picture, False, False, True) > 10
+    image = look(batch)
+    assert count(image, False, True, False) > 10
+    assert count(image, False, False, True) > 10
     assert draw(batch, command=DebugVelocityCommand(at, 0.8, 0.0, 0.0, 1.0))
-    picture = look(batch)
-    assert count(picture, False, True, False) > 10
-    assert count(picture, False, False, True) == 0
+    image = look(batch)
+    assert count(image, False, True, False) > 10
+    assert count(image, False, False, True) == 0
 
 
 def test_a_shape_without_a_colour_is_white(batch: Any) -> None:

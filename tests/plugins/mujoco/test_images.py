@@ -14,8 +14,8 @@ pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transp
 from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport_mujoco import robot
 from lucky_transport_mujoco.overlay import Strokes
+from lucky_transport_mujoco.render_scene import Orbit, RenderScene, Snapshot
 from lucky_transport_mujoco.render_thread import RenderRequest, RenderThread
-from lucky_transport_mujoco.stage import Orbit, RenderScene, Snapshot
 
 LEVEL = np.array([1.0, 0, 0, 0])
 UPHILL = np.array([np.cos(0.13), 0, -np.sin(0.13), 0])
@@ -32,25 +32,25 @@ def standing(x: float = 0.0, y: float = 0.0, *, tilt: NDArray[np.float64] = LEVE
     return Snapshot(qpos, tilt, bumps_m)
 
 
-def order(snapshot: Snapshot, view: str | Orbit = BEHIND, **changes: Any) -> RenderRequest:
-    """Return an order for a small picture."""
+def request(snapshot: Snapshot, view: str | Orbit = BEHIND, **changes: Any) -> RenderRequest:
+    """Return a request for a small image."""
     usual: dict[str, Any] = {"width": WIDTH, "height": HEIGHT}
     return RenderRequest(snapshot, view, **usual | changes)
 
 
 def opengl_works() -> bool:
-    studio = RenderThread("opengl")
+    render_thread = RenderThread("opengl")
     try:
-        studio.depth(order(standing(), width=8, height=8))
+        render_thread.depth(request(standing(), width=8, height=8))
     except SpecError:
         return False
     finally:
-        studio.close()
+        render_thread.close()
     return True
 
 
 @pytest.fixture(scope="module", params=["rays", "opengl"])
-def studio(request: pytest.FixtureRequest) -> Generator[RenderThread]:
+def render_thread(request: pytest.FixtureRequest) -> Generator[RenderThread]:
     if request.param == "opengl" and not opengl_works():
         pytest.skip("no OpenGL on this machine")
     made = RenderThread(request.param)
@@ -58,9 +58,9 @@ def studio(request: pytest.FixtureRequest) -> Generator[RenderThread]:
     made.close()
 
 
-def is_trunk(picture: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def is_trunk(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Return bool (height, width): which pixels are orange, as only the robot's trunk is."""
-    red, green, blue = (picture[..., channel].astype(int) for channel in range(3))
+    red, green, blue = (image[..., channel].astype(int) for channel in range(3))
     return (red > 50) & (red > 1.4 * green) & (green > 1.4 * blue)
 
 
@@ -69,76 +69,76 @@ def middle(mask: NDArray[np.bool_]) -> tuple[float, float]:
     return float(columns.mean()), float(rows.mean())
 
 
-def test_the_trunk_is_seen_where_geometry_says(studio: RenderThread) -> None:
+def test_the_trunk_is_seen_where_geometry_says(render_thread: RenderThread) -> None:
     snapshot = standing(3.0, -2.0)
     for view in ("track", "top", BEHIND):
-        stage = RenderScene()
-        stage.show(snapshot)
-        x, y, depth = stage.eye(view).project(snapshot.qpos[None, :3], WIDTH, HEIGHT)[0]
-        trunk = is_trunk(studio.colour(order(snapshot, view)))
+        scene = RenderScene()
+        scene.show(snapshot)
+        x, y, depth = scene.eye(view).project(snapshot.qpos[None, :3], WIDTH, HEIGHT)[0]
+        trunk = is_trunk(render_thread.colour(request(snapshot, view)))
         assert trunk.sum() > 20
         assert middle(trunk) == pytest.approx((x, y), abs=3)
-        metres = studio.depth(order(snapshot, view))
+        metres = render_thread.depth(request(snapshot, view))
         assert 0 < depth - metres[int(y), int(x)] < 0.25  # the trunk's surface is before its middle
 
 
-def test_a_picture_is_opaque_rgba_with_sky_above_and_squares_below(studio: RenderThread) -> None:
-    picture = studio.colour(order(standing(), "front"))
-    assert picture.shape == (HEIGHT, WIDTH, 4)
-    assert picture.dtype == np.uint8
-    assert (picture[..., 3] == 255).all()
-    sky, floor = picture[2, :, :3].astype(int), picture[HEIGHT - 20 :, :, 1]
+def test_a_image_is_opaque_rgba_with_sky_above_and_squares_below(render_thread: RenderThread) -> None:
+    image = render_thread.colour(request(standing(), "front"))
+    assert image.shape == (HEIGHT, WIDTH, 4)
+    assert image.dtype == np.uint8
+    assert (image[..., 3] == 255).all()
+    sky, floor = image[2, :, :3].astype(int), image[HEIGHT - 20 :, :, 1]
     assert (sky[:, 2] > sky[:, 0] + 10).all()
     assert int(floor.max()) - int(floor.min()) > 15  # light and dark squares
 
 
-def test_depth_grows_towards_the_horizon_and_ends_there(studio: RenderThread) -> None:
-    column = studio.depth(order(standing(), "front"))[:, WIDTH // 2]
+def test_depth_grows_towards_the_horizon_and_ends_there(render_thread: RenderThread) -> None:
+    column = render_thread.depth(request(standing(), "front"))[:, WIDTH // 2]
     ground = column[np.isfinite(column)]
     assert np.isinf(column[0])
     assert 40 < len(ground) < HEIGHT
-    assert (np.diff(ground) < 0).all()  # further down the picture is nearer
+    assert (np.diff(ground) < 0).all()  # further down the image is nearer
 
 
-def test_depth_is_the_distance_along_the_axis_of_sight(studio: RenderThread) -> None:
+def test_depth_is_the_distance_along_the_axis_of_sight(render_thread: RenderThread) -> None:
     """The "top" camera hangs 2.2 m above the trunk's middle, so every pixel of flat ground is equally deep."""
-    metres = studio.depth(order(standing(), "top"))
+    metres = render_thread.depth(request(standing(), "top"))
     assert np.median(metres) == pytest.approx(2.2 + 0.28, abs=2e-3)
     assert metres.min() == pytest.approx(2.2 - 0.05, abs=2e-3)  # the top of the trunk
 
 
-def test_rough_and_sloping_ground_are_seen_and_flat_ground_hides_the_bumps(studio: RenderThread) -> None:
-    flat = studio.depth(order(standing(), "top"))
-    rough = studio.depth(order(standing(bumps_m=0.08), "top"))
-    sloping = studio.depth(order(standing(tilt=UPHILL), "top"))
+def test_rough_and_sloping_ground_are_seen_and_flat_ground_hides_the_bumps(render_thread: RenderThread) -> None:
+    flat = render_thread.depth(request(standing(), "top"))
+    rough = render_thread.depth(request(standing(bumps_m=0.08), "top"))
+    sloping = render_thread.depth(request(standing(tilt=UPHILL), "top"))
     assert np.ptp(rough[:20]) > 0.01
     assert np.ptp(flat[:20]) < 1e-3
     assert sloping[2].mean() < sloping[-3].mean() - 0.2  # uphill is nearer to a camera above
-    assert np.array_equal(studio.depth(order(standing(), "top")), flat)
+    assert np.array_equal(render_thread.depth(request(standing(), "top")), flat)
 
 
-def test_the_robot_casts_a_shadow(studio: RenderThread) -> None:
-    picture = studio.colour(order(standing(), "top"))
-    ground = studio.depth(order(standing(), "top")) > 2.45
-    brightness = picture[..., 1][ground].astype(int)
+def test_the_robot_casts_a_shadow(render_thread: RenderThread) -> None:
+    image = render_thread.colour(request(standing(), "top"))
+    ground = render_thread.depth(request(standing(), "top")) > 2.45
+    brightness = image[..., 1][ground].astype(int)
     dark = brightness < 0.6 * np.median(brightness)
     assert 20 < dark.sum() < 0.1 * dark.size
 
 
-def test_a_line_in_the_open_is_drawn_and_one_behind_the_trunk_is_hidden(studio: RenderThread) -> None:
+def test_a_line_in_the_open_is_drawn_and_one_behind_the_trunk_is_hidden(render_thread: RenderThread) -> None:
     red = np.array([[1.0, 0, 0, 1]])
     snapshot = standing()
     above = Strokes(np.array([[-0.6, 0, 0.6]]), np.array([[0.6, 0, 0.6]]), red)
     below = Strokes(np.array([[-0.1, 0, 0.2]]), np.array([[0.1, 0, 0.2]]), red)
-    stage = RenderScene()
-    stage.show(snapshot)
+    scene = RenderScene()
+    scene.show(snapshot)
 
     def reddened(view: str | Orbit, strokes: Strokes) -> NDArray[np.bool_]:
-        plain = studio.colour(order(snapshot, view))
-        return (studio.colour(order(snapshot, view, strokes=strokes)) != plain).any(axis=2)
+        plain = render_thread.colour(request(snapshot, view))
+        return (render_thread.colour(request(snapshot, view, strokes=strokes)) != plain).any(axis=2)
 
     seen = reddened(BEHIND, above)
-    ends = stage.eye(BEHIND).project(np.concatenate([above.starts, above.ends]), WIDTH, HEIGHT)
+    ends = scene.eye(BEHIND).project(np.concatenate([above.starts, above.ends]), WIDTH, HEIGHT)
     for x, y, _ in (0.2 * ends[0] + 0.8 * ends[1], 0.8 * ends[0] + 0.2 * ends[1]):
         assert seen[int(y) - 2 : int(y) + 3, int(x) - 2 : int(x) + 3].any()
     columns = np.nonzero(seen.any(axis=0))[0]
@@ -149,12 +149,12 @@ def test_a_line_in_the_open_is_drawn_and_one_behind_the_trunk_is_hidden(studio: 
     assert reddened("top", above).any()
 
 
-def test_lines_that_pass_the_eye_or_miss_the_picture_do_no_harm(studio: RenderThread) -> None:
+def test_lines_that_pass_the_eye_or_miss_the_image_do_no_harm(render_thread: RenderThread) -> None:
     colours = np.ones((4, 4))
     starts = np.array([[0.0, 0, 0.3], [-90, -90, 3], [0, 0, 0], [0, 0, 40]])
     ends = np.array([[-60.0, -60, 30], [-91, -90, 3], [0, 0, 0], [1, 0, 40]])
-    picture = studio.colour(order(standing(), strokes=Strokes(starts, ends, colours)))
-    assert picture.shape == (HEIGHT, WIDTH, 4)
+    image = render_thread.colour(request(standing(), strokes=Strokes(starts, ends, colours)))
+    assert image.shape == (HEIGHT, WIDTH, 4)
 
 
 def test_both_ways_of_drawing_show_the_same() -> None:
@@ -164,11 +164,11 @@ def test_both_ways_of_drawing_show_the_same() -> None:
     try:
         for snapshot in (standing(1.0, 2.0), standing(bumps_m=0.05), standing(tilt=UPHILL)):
             for view in ("track", "front", "top", BEHIND):
-                one, other = (each.depth(order(snapshot, view)) for each in studios)
+                one, other = (each.depth(request(snapshot, view)) for each in studios)
                 both = np.isfinite(one) & np.isfinite(other)
                 assert np.mean(np.isfinite(one) == np.isfinite(other)) > 0.99
                 assert np.mean(np.abs(one[both] / other[both] - 1) < 0.01) > 0.99
-                one, other = (each.colour(order(snapshot, view)).astype(int) for each in studios)
+                one, other = (each.colour(request(snapshot, view)).astype(int) for each in studios)
                 assert np.abs(one - other).mean() < 12
                 assert np.mean(is_trunk(one) == is_trunk(other)) > 0.98
     finally:
@@ -176,21 +176,21 @@ def test_both_ways_of_drawing_show_the_same() -> None:
             each.close()
 
 
-def test_pictures_of_any_size_and_larger_after_smaller_are_whole(studio: RenderThread) -> None:
+def test_images_of_any_size_and_larger_after_smaller_are_whole(render_thread: RenderThread) -> None:
     for width, height in ((1, 1), (33, 7), (800, 600), (64, 500)):
-        picture = studio.colour(order(standing(), width=width, height=height))
-        assert picture.shape == (height, width, 4)
-        assert studio.depth(order(standing(), width=width, height=height)).shape == (height, width)
-    large = is_trunk(studio.colour(order(standing(), width=800, height=600)))
+        image = render_thread.colour(request(standing(), width=width, height=height))
+        assert image.shape == (height, width, 4)
+        assert render_thread.depth(request(standing(), width=width, height=height)).shape == (height, width)
+    large = is_trunk(render_thread.colour(request(standing(), width=800, height=600)))
     x, y = middle(large)
     assert (x / 800, y / 600) == pytest.approx((0.5, 0.5), abs=0.03)
 
 
-def test_a_picture_does_not_change_when_the_robot_moves_on(studio: RenderThread) -> None:
+def test_a_image_does_not_change_when_the_robot_moves_on(render_thread: RenderThread) -> None:
     snapshot = standing()
-    before = studio.colour(order(snapshot))
-    studio.colour(order(standing(5.0)))
-    assert np.array_equal(studio.colour(order(snapshot)), before)
+    before = render_thread.colour(request(snapshot))
+    render_thread.colour(request(standing(5.0)))
+    assert np.array_equal(render_thread.colour(request(snapshot)), before)
 
 
 def test_an_unknown_renderer_is_refused_with_those_there_are() -> None:
@@ -199,30 +199,30 @@ def test_an_unknown_renderer_is_refused_with_those_there_are() -> None:
 
 
 def test_a_closed_studio_takes_no_orders_and_closes_twice() -> None:
-    studio = RenderThread("rays")
-    studio.depth(order(standing(), width=4, height=4))
-    studio.close()
-    studio.close()
+    render_thread = RenderThread("rays")
+    render_thread.depth(request(standing(), width=4, height=4))
+    render_thread.close()
+    render_thread.close()
     with pytest.raises(ClosedError):
-        studio.colour(order(standing()))
+        render_thread.colour(request(standing()))
 
 
-def test_without_opengl_pictures_come_from_rays_and_the_log_says_so_once(
+def test_without_opengl_images_come_from_rays_and_the_log_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("lucky_transport_mujoco.render_thread.platforms", lambda: ["no_such_platform"])
     monkeypatch.setattr("lucky_transport_mujoco.render_thread._broken", {})
-    monkeypatch.setattr("lucky_transport_mujoco.render_thread._said", set())
+    monkeypatch.setattr("lucky_transport_mujoco.render_thread._logged", set())
     with caplog.at_level("INFO", logger="lucky_transport"):
         for _ in range(2):
-            studio = RenderThread("auto")
-            assert is_trunk(studio.colour(order(standing()))).any()
-            studio.close()
+            render_thread = RenderThread("auto")
+            assert is_trunk(render_thread.colour(request(standing()))).any()
+            render_thread.close()
     said = [record.getMessage() for record in caplog.records if record.name == "lucky_transport"]
     assert len(said) == 1
     assert "no_such_platform: ModuleNotFoundError" in said[0]
     assert "ray casting" in said[0]
-    studio = RenderThread("opengl")
+    render_thread = RenderThread("opengl")
     with pytest.raises(SpecError, match=r"no OpenGL works here.*use 'auto'"):
-        studio.colour(order(standing()))
-    studio.close()
+        render_thread.colour(request(standing()))
+    render_thread.close()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.bindings import mj
-from lucky_transport_mujoco.picture_model import picture_model
+from lucky_transport_mujoco.render_model import render_model
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["Eye", "Orbit", "RenderResult", "RenderScene", "Renderer", "Snapshot", "camera_names"]
@@ -95,7 +95,7 @@ class Eye:
 
 def camera_names() -> tuple[str, ...]:
     """Return the names of the robot's cameras, in the model's order."""
-    model = picture_model()
+    model = render_model()
     return tuple(mj.mj_id2name(model, mj.mjtObj.mjOBJ_CAMERA, index) for index in range(model.ncam))
 
 
@@ -106,7 +106,7 @@ class RenderScene:
     """
 
     def __init__(self) -> None:
-        self.model = picture_model()
+        self.model = render_model()
         self.data = mj.MjData(self.model)
         self.ground = 0
         self._bumps_m = -1.0
@@ -164,12 +164,12 @@ class RenderResult:
 
 
 class Renderer(ABC):
-    """Draws what its stage shows; made, used and closed in one thread. `name` says how, for the log."""
+    """Draws what its scene shows; made, used and closed in one thread. `name` says how, for the log."""
 
     name: str
 
     @abstractmethod
-    def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> RenderResult:
+    def render(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> RenderResult:
         """Return what `eye` sees, in pixels of the renderer's own: new arrays, never written to again."""
 
     @abstractmethod

@@ -20,9 +20,9 @@ from lucky_transport_mujoco.render_thread import RenderRequest, RenderThread
 SERVICES = ("SceneService", "CameraService", "ViewportService", "DebugService", "LidarService")
 
 
-def painters() -> int:
-    """Return how many threads draw pictures now."""
-    return sum(thread.name.startswith("pictures") for thread in threading.enumerate())
+def drawing_threads() -> int:
+    """Return how many threads draw images now."""
+    return sum(thread.name.startswith("images") for thread in threading.enumerate())
 
 
 def test_every_method_of_these_services_is_there(robots: Callable[..., Any]) -> None:
@@ -32,17 +32,15 @@ def test_every_method_of_these_services_is_there(robots: Callable[..., Any]) -> 
             assert row.name in (engine.services if row.stream is None else engine.streams), row.name
 
 
-def test_a_picture_that_takes_long_holds_up_no_step(
-    robots: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_image_that_takes_long_holds_up_no_step(robots: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     batch = robots(1, renderer="rays")
     drawing, go_on = threading.Event(), threading.Event()
     colour = RenderThread.colour
 
-    def slow(studio: RenderThread, order: RenderRequest) -> Any:
+    def slow(render_thread: RenderThread, request: RenderRequest) -> Any:
         drawing.set()
         assert go_on.wait(30)
-        return colour(studio, order)
+        return colour(render_thread, request)
 
     monkeypatch.setattr(RenderThread, "colour", slow)
     stream = batch.client.stream(
@@ -84,19 +82,19 @@ def test_streams_and_steps_side_by_side_give_the_trajectory_of_steps_alone(robot
         viewer.join(30)
 
 
-def test_no_thread_draws_before_a_picture_is_wanted_nor_after_the_engine_is_closed(robots: Callable[..., Any]) -> None:
-    before = painters()
+def test_no_thread_draws_before_a_image_is_wanted_nor_after_the_engine_is_closed(robots: Callable[..., Any]) -> None:
+    before = drawing_threads()
     batch = robots(1, renderer="rays")
     batch.reset()
-    assert painters() == before
+    assert drawing_threads() == before
     stream = batch.engine.streams["/hazel.rpc.CameraService/StreamCamera"](
         StreamCameraRequest(name="top", width=8, height=8, target_fps=1000), Call("a test")
     )
     next(stream)
-    assert painters() == before + 1
+    assert drawing_threads() == before + 1
     batch.host.close()
-    assert painters() == before
-    with pytest.raises(ClosedError, match="no more pictures"):
+    assert drawing_threads() == before
+    with pytest.raises(ClosedError, match="no more images"):
         next(stream)
 
 

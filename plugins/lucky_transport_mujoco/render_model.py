@@ -23,7 +23,7 @@ __all__ = [
     "SQUARE_M",
     "SUNLIGHT",
     "ZENITH",
-    "picture_model",
+    "render_model",
 ]
 
 #: Colours, RGB from 0 to 1.
@@ -47,7 +47,7 @@ HAZE_M = (8.0, 60.0)
 NEAR_M, FAR_M = 0.02, 100.0
 
 
-def picture_model() -> Model:
+def render_model() -> Model:
     """Return a new model on flat ground, the caller's own to write to."""
     model = mj.MjModel.from_xml_string(_text())
     extent = float(model.stat.extent)
