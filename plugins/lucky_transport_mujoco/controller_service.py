@@ -30,9 +30,9 @@ from lucky_transport.messages import (
     Vec3,
 )
 from lucky_transport.messages.scalars import one_of_fields
-from lucky_transport_mujoco.controllers import Controller
+from lucky_transport_mujoco.control.controllers import Controller
+from lucky_transport_mujoco.control.motion_graph import INPUTS
 from lucky_transport_mujoco.lookup import Refused, acknowledged, controller_of, find_controller, rate_hz, slot_of
-from lucky_transport_mujoco.motion_graph import INPUTS
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["controller_handlers", "controller_streams", "motion_graph_handlers"]

@@ -26,13 +26,13 @@ from lucky_transport.messages import (
 )
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 from lucky_transport_mujoco import contract, robot, terrain
-from lucky_transport_mujoco.action_groups import ActionGroups, groups
-from lucky_transport_mujoco.commands import Pushes, VelocityCommands
+from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD
 from lucky_transport_mujoco.physics import Motion, Physics
-from lucky_transport_mujoco.policies import ACTION_SCALE_RAD
 from lucky_transport_mujoco.randomization import Parameters, Randomization, RandomStreams
 from lucky_transport_mujoco.services import MujocoServices
-from lucky_transport_mujoco.task import (
+from lucky_transport_mujoco.tasks.action_groups import ActionGroups, groups
+from lucky_transport_mujoco.tasks.commands import Pushes, VelocityCommands
+from lucky_transport_mujoco.tasks.velocity import (
     REWARDS,
     TERMINATIONS,
     Sight,
@@ -69,7 +69,7 @@ class MujocoEngine(Engine):
         renderer: str = "auto",
     ) -> None:
         """Env i draws from seed + i. `max_episode_steps` (0: as many as `episode_s` takes) truncates. `threads` 0: one
-        per processor. `renderer`: what takes images, see `lucky_transport_mujoco.render_thread`.
+        per processor. `renderer`: what takes images, see `lucky_transport_mujoco.sensors.render_thread`.
 
         Raises SpecError for numbers out of range.
         """

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from lucky_transport.errors import UnknownName, did_you_mean
 from lucky_transport.messages import EntityId, PolicyOperationAck
-from lucky_transport_mujoco.controllers import Controller, env_of_robot, robot_entity
-from lucky_transport_mujoco.policies import Policy
-from lucky_transport_mujoco.slots import PolicyBinding
+from lucky_transport_mujoco.control.controllers import Controller, env_of_robot, robot_entity
+from lucky_transport_mujoco.control.policies import Policy
+from lucky_transport_mujoco.control.slots import PolicyBinding
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = [

@@ -35,10 +35,10 @@ from lucky_transport.messages import (
     SetPolicyGainsRequest,
     SetPolicyPriorityRequest,
 )
-from lucky_transport_mujoco.controllers import Controller
+from lucky_transport_mujoco.control.controllers import Controller
+from lucky_transport_mujoco.control.policies import POLICIES, Policy, PolicyCommand, by_path
+from lucky_transport_mujoco.control.slots import GAIN_FIELDS, PolicyBinding, command_ids, gain_problem
 from lucky_transport_mujoco.lookup import Refused, acknowledged, joints_of, near, policy_of, slot_of
-from lucky_transport_mujoco.policies import POLICIES, Policy, PolicyCommand, by_path
-from lucky_transport_mujoco.slots import GAIN_FIELDS, PolicyBinding, command_ids, gain_problem
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["policy_command_handlers", "policy_handlers"]

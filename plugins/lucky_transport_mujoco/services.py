@@ -18,19 +18,19 @@ from lucky_transport.messages import (
     MdpRobotInfo,
 )
 from lucky_transport_mujoco import terrain
-from lucky_transport_mujoco.cameras import Cameras
 from lucky_transport_mujoco.contract import DEFAULTS, QUANTITIES, Quantity
+from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD
 from lucky_transport_mujoco.controller_service import controller_handlers, controller_streams, motion_graph_handlers
-from lucky_transport_mujoco.lidar import Lidar
-from lucky_transport_mujoco.policies import ACTION_SCALE_RAD
 from lucky_transport_mujoco.policy_service import policy_command_handlers, policy_handlers
-from lucky_transport_mujoco.render_thread import RenderThread
 from lucky_transport_mujoco.robot import NAME, Robot
 from lucky_transport_mujoco.scene import Entities, scene_handlers
 from lucky_transport_mujoco.scene_state import control_handlers, scene_state_handlers, scene_state_streams
-from lucky_transport_mujoco.task import REWARDS, TERMINATIONS
+from lucky_transport_mujoco.sensors.cameras import Cameras
+from lucky_transport_mujoco.sensors.lidar import Lidar
+from lucky_transport_mujoco.sensors.render_thread import RenderThread
+from lucky_transport_mujoco.sensors.viewport import Viewport, debug_handlers
+from lucky_transport_mujoco.tasks.velocity import REWARDS, TERMINATIONS
 from lucky_transport_mujoco.telemetry import joint_handlers, joint_streams, telemetry_handlers, telemetry_streams
-from lucky_transport_mujoco.viewport import Viewport, debug_handlers
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["MujocoServices"]
@@ -40,7 +40,7 @@ class MujocoServices:
     """The services of one engine; `cameras` take the images of a step."""
 
     def __init__(self, world: MujocoWorlds, renderer: str) -> None:
-        """`renderer`: see `lucky_transport_mujoco.render_thread.RenderThread`.
+        """`renderer`: see `lucky_transport_mujoco.sensors.render_thread.RenderThread`.
 
         Nothing is drawn and no thread is started before the first image is asked for. Raises SpecError for a renderer
         that does not exist.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_mujoco.bindings import Data, Model, mj
-from lucky_transport_mujoco.controllers import Controllers, Driving, env_of_robot, robot_entity
+from lucky_transport_mujoco.control.controllers import Controllers, Driving, env_of_robot, robot_entity
 from lucky_transport_mujoco.physics import Physics
 from lucky_transport_mujoco.randomization import Randomization
 from lucky_transport_mujoco.robot import Robot

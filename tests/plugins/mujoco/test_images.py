@@ -13,9 +13,9 @@ pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transp
 
 from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport_mujoco import robot
-from lucky_transport_mujoco.overlay import Strokes
-from lucky_transport_mujoco.render_scene import Orbit, RenderScene, Snapshot
-from lucky_transport_mujoco.render_thread import RenderRequest, RenderThread
+from lucky_transport_mujoco.sensors.overlay import Strokes
+from lucky_transport_mujoco.sensors.render_scene import Orbit, RenderScene, Snapshot
+from lucky_transport_mujoco.sensors.render_thread import RenderRequest, RenderThread
 
 LEVEL = np.array([1.0, 0, 0, 0])
 UPHILL = np.array([np.cos(0.13), 0, -np.sin(0.13), 0])
@@ -210,9 +210,9 @@ def test_a_closed_studio_takes_no_orders_and_closes_twice() -> None:
 def test_without_opengl_images_come_from_rays_and_the_log_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("lucky_transport_mujoco.render_thread.platforms", lambda: ["no_such_platform"])
-    monkeypatch.setattr("lucky_transport_mujoco.render_thread._broken", {})
-    monkeypatch.setattr("lucky_transport_mujoco.render_thread._logged", set())
+    monkeypatch.setattr("lucky_transport_mujoco.sensors.render_thread.platforms", lambda: ["no_such_platform"])
+    monkeypatch.setattr("lucky_transport_mujoco.sensors.render_thread._broken", {})
+    monkeypatch.setattr("lucky_transport_mujoco.sensors.render_thread._logged", set())
     with caplog.at_level("INFO", logger="lucky_transport"):
         for _ in range(2):
             render_thread = RenderThread("auto")

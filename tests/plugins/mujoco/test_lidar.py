@@ -28,7 +28,7 @@ from lucky_transport.messages import (
     SetLidarReturnParamsRequest,
     SetLidarSecondaryCaptureRequest,
 )
-from lucky_transport_mujoco.lidar import PRESETS
+from lucky_transport_mujoco.sensors.lidar import PRESETS
 
 MOUNT_M = 0.09
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 from lucky_transport.messages import DebugArrow, DebugColor, DebugLine, DebugVector3, DebugVelocityCommand
-from lucky_transport_mujoco import raycast, robot
-from lucky_transport_mujoco.overlay import draw, strokes_of
-from lucky_transport_mujoco.raycast import cast
-from lucky_transport_mujoco.render_scene import Orbit, RenderScene, Snapshot
+from lucky_transport_mujoco import robot
+from lucky_transport_mujoco.sensors import raycast
+from lucky_transport_mujoco.sensors.overlay import draw, strokes_of
+from lucky_transport_mujoco.sensors.raycast import cast
+from lucky_transport_mujoco.sensors.render_scene import Orbit, RenderScene, Snapshot
 
 numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
 vectors = st.builds(DebugVector3, numbers, numbers, numbers)

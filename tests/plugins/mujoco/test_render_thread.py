@@ -15,7 +15,7 @@ from lucky_transport.call import Call
 from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport.messages import StartViewportStreamRequest, StreamCameraRequest
 from lucky_transport.messages.methods import METHODS, method
-from lucky_transport_mujoco.render_thread import RenderRequest, RenderThread
+from lucky_transport_mujoco.sensors.render_thread import RenderRequest, RenderThread
 
 SERVICES = ("SceneService", "CameraService", "ViewportService", "DebugService", "LidarService")
 

@@ -13,7 +13,7 @@ from lucky_transport.spec.batch_spec import total_reward
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 from lucky_transport_mujoco.physics import Motion
-from lucky_transport_mujoco.task import REWARDS, TERMINATIONS, Situation, judge
+from lucky_transport_mujoco.tasks.velocity import REWARDS, TERMINATIONS, Situation, judge
 
 ROWS = [term.name for term in (*REWARDS, *TERMINATIONS)]
 

@@ -25,7 +25,7 @@ from lucky_transport.messages import (
     ViewportStreamConfig,
 )
 from lucky_transport.messages.methods import method
-from lucky_transport_mujoco.viewport import MAX_DRAWINGS
+from lucky_transport_mujoco.sensors.viewport import MAX_DRAWINGS
 
 RED, MAGENTA = DebugColor(1, 0, 0, 1), DebugColor(1, 0, 1, 1)
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from lucky_transport.messages import JointGainOverride, PolicyCommandIdEntry, PolicySlotSummary
 from lucky_transport_mujoco.bindings import Model
-from lucky_transport_mujoco.gait import Ease
-from lucky_transport_mujoco.policies import ACTION_SCALE_RAD, POLICIES, Policy, Sense, to_units
+from lucky_transport_mujoco.control.gait import Ease
+from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD, POLICIES, Policy, Sense, to_units
 
 __all__ = ["GAIN_FIELDS", "PolicyBinding", "apply_gains", "claims", "command_ids", "gain_problem", "new_slots"]
 

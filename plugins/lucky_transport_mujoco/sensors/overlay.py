@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages import DebugArrow, DebugLine, DebugVector3, DebugVelocityCommand
-from lucky_transport_mujoco.render_model import FAR_M, NEAR_M
-from lucky_transport_mujoco.render_scene import Eye
+from lucky_transport_mujoco.sensors.render_model import FAR_M, NEAR_M
+from lucky_transport_mujoco.sensors.render_scene import Eye
 
 __all__ = ["Strokes", "draw", "strokes_of"]
 

@@ -30,9 +30,9 @@ from lucky_transport.messages import (
     SetLidarReturnParamsRequest,
     SetLidarSecondaryCaptureRequest,
 )
-from lucky_transport_mujoco.lidar_beams import angles, scan
 from lucky_transport_mujoco.lookup import unknown_name
-from lucky_transport_mujoco.render_scene import RenderScene, Snapshot
+from lucky_transport_mujoco.sensors.lidar_beams import angles, scan
+from lucky_transport_mujoco.sensors.render_scene import RenderScene, Snapshot
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["PRESETS", "Lidar"]

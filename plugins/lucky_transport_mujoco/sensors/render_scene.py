@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.bindings import mj
-from lucky_transport_mujoco.render_model import render_model
+from lucky_transport_mujoco.sensors.render_model import render_model
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["Eye", "Orbit", "RenderResult", "RenderScene", "Renderer", "Snapshot", "camera_names"]

@@ -24,11 +24,11 @@ from lucky_transport.messages import (
     StartViewportStreamRequest,
     ViewportStreamConfig,
 )
-from lucky_transport_mujoco.cameras import colour_frame, size
 from lucky_transport_mujoco.lookup import rate_hz, unknown_name
-from lucky_transport_mujoco.overlay import strokes_of
-from lucky_transport_mujoco.render_scene import Orbit, Snapshot
-from lucky_transport_mujoco.render_thread import CHANNELS, RenderRequest, RenderThread
+from lucky_transport_mujoco.sensors.cameras import colour_frame, size
+from lucky_transport_mujoco.sensors.overlay import strokes_of
+from lucky_transport_mujoco.sensors.render_scene import Orbit, Snapshot
+from lucky_transport_mujoco.sensors.render_thread import CHANNELS, RenderRequest, RenderThread
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
 __all__ = ["MAX_DRAWINGS", "NAME", "Viewport", "debug_handlers"]

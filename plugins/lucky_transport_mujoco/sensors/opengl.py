@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport_mujoco.bindings import mj
-from lucky_transport_mujoco.render_model import FAR_M, NEAR_M
-from lucky_transport_mujoco.render_scene import Eye, Renderer, RenderResult, RenderScene
+from lucky_transport_mujoco.sensors.render_model import FAR_M, NEAR_M
+from lucky_transport_mujoco.sensors.render_scene import Eye, Renderer, RenderResult, RenderScene
 
 __all__ = ["OpenGL", "platforms"]
 

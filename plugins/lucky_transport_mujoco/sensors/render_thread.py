@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import ClosedError, PeerTimeout, SpecError
-from lucky_transport_mujoco.opengl import OpenGL, platforms
-from lucky_transport_mujoco.overlay import Strokes, draw
-from lucky_transport_mujoco.raycast import RayCaster
-from lucky_transport_mujoco.render_scene import Orbit, Renderer, RenderScene, Snapshot
+from lucky_transport_mujoco.sensors.opengl import OpenGL, platforms
+from lucky_transport_mujoco.sensors.overlay import Strokes, draw
+from lucky_transport_mujoco.sensors.raycast import RayCaster
+from lucky_transport_mujoco.sensors.render_scene import Orbit, Renderer, RenderScene, Snapshot
 
 __all__ = ["CHANNELS", "MAX_SIDE", "RENDERERS", "RenderRequest", "RenderThread"]
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.bindings import Model, mj
-from lucky_transport_mujoco.render_model import (
+from lucky_transport_mujoco.sensors.render_model import (
     AMBIENT,
     CHECKER,
     FAR_M,
@@ -19,7 +19,7 @@ from lucky_transport_mujoco.render_model import (
     SUNLIGHT,
     ZENITH,
 )
-from lucky_transport_mujoco.render_scene import Eye, Renderer, RenderResult, RenderScene
+from lucky_transport_mujoco.sensors.render_scene import Eye, Renderer, RenderResult, RenderScene
 
 __all__ = ["RayCaster", "cast", "colours", "normals", "reflectivity"]
 

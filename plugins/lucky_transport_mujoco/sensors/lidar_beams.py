@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages import LidarConfigResponse, LidarReturnParamsResponse
-from lucky_transport_mujoco.raycast import cast, normals, reflectivity
-from lucky_transport_mujoco.render_scene import RenderScene
+from lucky_transport_mujoco.sensors.raycast import cast, normals, reflectivity
+from lucky_transport_mujoco.sensors.render_scene import RenderScene
 
 __all__ = ["LidarReturn", "angles", "scan"]
 

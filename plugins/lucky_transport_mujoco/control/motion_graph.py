@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages import MotionGraphInputValue, Vec3
-from lucky_transport_mujoco import gait
-from lucky_transport_mujoco.gait import Ease
+from lucky_transport_mujoco.control import gait
+from lucky_transport_mujoco.control.gait import Ease
 
 __all__ = ["INPUTS", "MotionGraph"]
 

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages import EntityId, RobotControllerSummary
-from lucky_transport_mujoco.gait import Ease
-from lucky_transport_mujoco.motion_graph import MotionGraph
+from lucky_transport_mujoco.control.gait import Ease
+from lucky_transport_mujoco.control.motion_graph import MotionGraph
+from lucky_transport_mujoco.control.policies import Sense, to_units
+from lucky_transport_mujoco.control.slots import PolicyBinding, apply_gains, claims, new_slots
 from lucky_transport_mujoco.physics import Motion, Physics
-from lucky_transport_mujoco.policies import Sense, to_units
 from lucky_transport_mujoco.randomization import Randomization
 from lucky_transport_mujoco.robot import Robot
-from lucky_transport_mujoco.slots import PolicyBinding, apply_gains, claims, new_slots
 
 __all__ = ["Controller", "ControllerSubscription", "Controllers", "Driving", "Held", "env_of_robot", "robot_entity"]
 

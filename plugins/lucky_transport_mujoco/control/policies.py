@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages import PolicyCommandType
-from lucky_transport_mujoco import gait
+from lucky_transport_mujoco.control import gait
 
 __all__ = ["ACTION_SCALE_RAD", "POLICIES", "Policy", "PolicyCommand", "Sense", "by_path", "to_units"]
 

@@ -1,0 +1,1 @@
+"""What drives a robot beside an agent: policies in slots, the motion graph and controls set by hand."""
