@@ -18,9 +18,10 @@ from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.items import ItemDifference
 from lucky_transport_migration.evidence.lines import Lines
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, moment
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL
 from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.shown import shown
+from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.outcomes import call_outcome, ending_of
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 

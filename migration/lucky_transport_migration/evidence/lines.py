@@ -1,7 +1,6 @@
 """Evidence in a folder: one file for each process, one line for each call.
 
-A line is appended whole with others in one write; what a killed process or a full disk tore is closed by a line end
-before the next one. A folder that cannot be written harms no call: the evidence is lost, and that is logged once until
+A folder that cannot be written harms no call: the evidence is lost, and that is logged once until
 it works again. A file has a limit: beyond it only what differed or failed is written, so that mismatches are never too
 few.
 """
@@ -13,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, Evidence
+from lucky_transport_migration.jsonl import append, open_to_append
 
 __all__ = ["Lines"]
 
@@ -53,17 +53,11 @@ class Lines:
         path = folder / f"calls-{os.getpid()}.jsonl"
         if path != self._path or self._descriptor < 0 or not os.fstat(self._descriptor).st_nlink:
             self._open(path)
-        size = os.fstat(self._descriptor).st_size
-        torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
-        text = b"\n" * torn + text
-        if os.write(self._descriptor, text) < len(text):
-            raise OSError(f"{path}: no space left")
-        if size + len(text) > self._largest and not self._is_full:
+        size = append(self._descriptor, text)
+        if size > self._largest and not self._is_full:
             self._is_full = True
-            self._say(f"{path} has {size + len(text):,} bytes: from here on it gets only what differs or fails")
+            self._say(f"{path} has {size:,} bytes: from here on it gets only what differs or fails")
 
     def _open(self, path: Path) -> None:
         self.close()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._descriptor, self._path = os.open(path, flags, 0o644), path
+        self._descriptor, self._path = open_to_append(path), path

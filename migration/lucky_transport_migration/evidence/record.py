@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ __all__ = [
     "VERSION",
     "Evidence",
     "SideResult",
-    "moment",
     "read_folder",
 ]
 
@@ -146,11 +144,6 @@ _KINDS = dict.fromkeys(("method", "stage", "kind", "verdict", "aspect", "where",
 
 def _side(plain: dict[str, Any]) -> SideResult:
     return SideResult(**{name: plain[name] for name in SideResult.__dataclass_fields__ if name in plain})
-
-
-def moment(at: float) -> str:
-    """Return seconds since 1970 as evidence has them: "2026-01-01T00:00:00.000Z"."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def read_folder(folder: Path | str) -> Iterator[Evidence]:

@@ -23,11 +23,12 @@ from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.lines import Lines
-from lucky_transport_migration.evidence.record import CONTROL, Evidence, moment
+from lucky_transport_migration.evidence.record import CONTROL, Evidence
 from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.summary import Summary, say
 from lucky_transport_migration.gate.demotion import demotion
 from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.routing_policy import Comparison
 from lucky_transport_migration.stages.decision import Decider
 from lucky_transport_migration.stages.effective_stages import STEPPING_PATH

@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from lucky_transport_migration.evidence.record import Evidence, moment, read_folder
+from lucky_transport_migration.evidence.record import Evidence, read_folder
+from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.stages.journal import Journal
 
 __all__ = ["AA_DAYS", "recent_evidence"]

@@ -16,10 +16,11 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from lucky_transport_migration.jsonl import append, moment, open_to_append
 from lucky_transport_migration.stages.stage import Placement
 
 __all__ = ["COOL_DOWN_S", "FILE_NAME", "Demotion", "Entry", "Journal"]
@@ -46,8 +47,8 @@ class Entry:
 
     @property
     def moment(self) -> str:
-        """When it was, as evidence spells it: UTC, ISO 8601 with milliseconds, so that texts sort like times."""
-        return datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        """When it was, as evidence spells it, so that texts sort like times."""
+        return moment(self.at)
 
     def line(self) -> str:
         """Return the entry as JSON, without a line break."""
@@ -64,10 +65,10 @@ class Entry:
         try:
             if plain["v"] != _VERSION or plain["event"] not in ("demoted", "promoted"):
                 raise ValueError(f"neither demoted nor promoted: {line!r}")
-            moment = datetime.fromisoformat(plain["at"]).timestamp()
+            at = datetime.fromisoformat(plain["at"]).timestamp()
             before, to = Placement.parse(plain["from"]), Placement.parse(plain["to"])
             why, cool_down_s = str(plain["why"]), float(plain.get("cool_down_s", 0))
-            return cls(moment, plain["event"], str(plain["method"]), before, to, why, cool_down_s)
+            return cls(at, plain["event"], str(plain["method"]), before, to, why, cool_down_s)
         except (KeyError, TypeError) as error:
             raise ValueError(f"no entry: {line!r}") from error
 
@@ -140,12 +141,9 @@ class Journal:
         return found
 
     def _append(self, entry: Entry) -> Entry:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_to_append(self.path)
         try:
-            size = os.fstat(descriptor).st_size
-            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-            os.write(descriptor, b"\n" * torn + entry.line().encode() + b"\n")
+            append(descriptor, entry.line().encode() + b"\n")
         finally:
             os.close(descriptor)
         return entry

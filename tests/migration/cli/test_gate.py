@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, Evidence, SideResult, moment
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, Evidence, SideResult
+from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
 

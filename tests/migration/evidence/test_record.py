@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.evidence.record import Evidence, SideResult, moment, read_folder
+from lucky_transport_migration.evidence.record import Evidence, SideResult, read_folder
+from lucky_transport_migration.jsonl import moment
 
 TEXT = st.text(max_size=20)
 SIDES = st.builds(SideResult, TEXT, TEXT, st.floats(0, 1e9), st.integers(0, 1000))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from lucky_transport_migration.evidence.record import Evidence, SideResult, moment
+from lucky_transport_migration.evidence.record import Evidence, SideResult
+from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.stages.evidence_window import recent_evidence
 
 METHOD = "/hazel.rpc.SceneService/GetEntity"

@@ -1,0 +1,33 @@
+"""Files of JSON lines that are appended to, by one process or by several, and survive what kills their writers."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+__all__ = ["append", "moment", "open_to_append"]
+
+
+def open_to_append(path: Path) -> int:
+    """Return a descriptor of the file, made with its folder where it is not there. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def append(descriptor: int, lines: bytes) -> int:
+    """Append whole lines in one write and return the file's size then. Raises OSError where not all of it found room.
+
+    What a killed process or a full disk tore is closed by a line end first, so that it hides no other line.
+    """
+    size = os.fstat(descriptor).st_size
+    is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    lines = b"\n" * is_torn + lines
+    if os.write(descriptor, lines) < len(lines):
+        raise OSError("no space left")
+    return size + len(lines)
+
+
+def moment(at: float) -> str:
+    """Return seconds since 1970 as lines have them, in UTC: "2026-01-01T00:00:00.000Z"."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
