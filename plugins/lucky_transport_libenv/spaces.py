@@ -78,6 +78,8 @@ def _part(tensor: Any) -> Part:
 
 def _array(name: str, dtype: str, shape: tuple[int, ...], low: float, high: float) -> ArraySpec:
     if dtype == "float32":
+        if low > high and math.isfinite(low) and math.isfinite(high):
+            raise SpecError(f"real tensor {name!r} goes from {low} to {high}")
         return ArraySpec(dtype, shape, low if math.isfinite(low) else None, high if math.isfinite(high) else None)
     if low != 0 or high < 0:
         raise SpecError(f"discrete tensor {name!r} goes from {low} to {high}, expected from 0")

@@ -107,6 +107,7 @@ def test_the_spec_survives_its_journey(spec: BatchSpec) -> None:
         ([tensor(shape=(1 << 20, 1 << 20))], "has ndim 2"),
         ([tensor(low=1)], "goes from 1 to 5, expected from 0"),
         ([tensor(high=-1)], "goes from 0 to -1"),
+        ([tensor(scalar_type=1, dtype=3, low=0, high=-0x40800000)], "real tensor 'x' goes from 0.0 to -1.0"),
         ([tensor(name=b"")], "has no name"),
         ([tensor(name=b"\xff")], "is no UTF-8"),
         ([tensor(), tensor()], "two tensors 'x'"),
