@@ -186,10 +186,10 @@ def test_what_went_wrong_in_the_client_is_raised_here(monkeypatch: pytest.Monkey
 
 @needs_grpc
 def test_the_server_process_ends_with_its_client_and_leaves_no_socket() -> None:
-    from lucky_transport_migration.bench.workloads.stubs.server_process import ServerProcess
+    from lucky_transport_migration.bench.workloads.stubs.client import serving
 
-    with ServerProcess("grpc-unix", 1000) as server:
-        socket = Path(server.target.removeprefix("unix:"))
+    with serving("grpc-unix", 1000) as server:
+        socket = Path(server.ready.removeprefix("unix:"))
         assert socket.exists()
         assert Path(f"/proc/{server.pid}").exists()
     assert not socket.parent.exists()
@@ -199,10 +199,13 @@ def test_the_server_process_ends_with_its_client_and_leaves_no_socket() -> None:
 
 @needs_grpc
 def test_a_server_that_cannot_start_is_not_reachable() -> None:
-    from lucky_transport_migration.bench.workloads.stubs.server_process import ServerProcess
+    from lucky_transport_migration.bench.workloads.stubs.client import serving
 
-    with pytest.raises(NotReachable, match="the server over grpc-tcp ended before it was ready"):
-        ServerProcess("grpc-tcp", -1000)
+    with (
+        pytest.raises(NotReachable, match="the server over grpc-tcp ended before it was ready"),
+        serving("grpc-tcp", -1000),
+    ):
+        pass
 
 
 # what is checked while it is timed

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict
-from os import close
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.errors import NotReachable, PeerDied, RemoteProtocolError, TransportError
+from lucky_transport.errors import PeerDied, RemoteProtocolError, TransportError
 from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, open_loop
 from lucky_transport_migration.bench.peers.kinds import find_wire
-from lucky_transport_migration.bench.peers.wire import NUMBER, PATIENCE_S, PREPARED, Bytes, Message, Wire
+from lucky_transport_migration.bench.peers.wire import NUMBER, PREPARED, Bytes, Message, Wire
+from lucky_transport_migration.bench.processes import ServerProcess
 
 __all__ = ["measure_exchanges"]
 
@@ -105,25 +104,5 @@ def _connected(name: str, messages: Sequence[Message]) -> Iterator[tuple[Wire, i
         offer = find_wire(name).offer(Path(directory), largest)
         cells = json.dumps([asdict(one) for one in messages])
         command = [sys.executable, "-m", _PROGRAM, name, offer.address, cells]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=offer.descriptors)
-        for descriptor in offer.descriptors:
-            close(descriptor)
-        try:
-            assert server.stdout is not None
-            if server.stdout.readline() != b"ready\n":
-                raise NotReachable(f"the server of {name} ended before it was ready", backend="bench")
+        with closing(offer.wire), ServerProcess(f"of {name}", command, offer.descriptors) as server:
             yield offer.wire, server.pid
-        finally:
-            _end(server, offer.wire)
-
-
-def _end(server: subprocess.Popen[bytes], wire: Wire) -> None:
-    """Close our end once the server has left by itself, or at once when it has not."""
-    try:
-        server.wait(PATIENCE_S if sys.exc_info()[0] is None else 0.5)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
-    if server.stdout is not None:
-        server.stdout.close()
-    wire.close()

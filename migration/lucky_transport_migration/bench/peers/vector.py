@@ -6,8 +6,8 @@ import pickle
 import sys
 from dataclasses import dataclass
 
-from lucky_transport_migration.bench.client_process import run_client
 from lucky_transport_migration.bench.measuring import Effort, Measurement
+from lucky_transport_migration.bench.processes import run_client
 
 __all__ = ["MOST_ENVS", "VectorJob", "measure_vector_env"]
 

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from lucky_transport_migration.bench.processes import ServerProcess
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.workloads.stubs.awaited import measure_awaited
@@ -12,10 +18,11 @@ from lucky_transport_migration.bench.workloads.stubs.callers import measure_call
 from lucky_transport_migration.bench.workloads.stubs.calls import measure_stream, measure_unary
 from lucky_transport_migration.bench.workloads.stubs.echo_stub import EchoStub
 from lucky_transport_migration.bench.workloads.stubs.pair import Job
-from lucky_transport_migration.bench.workloads.stubs.server_process import ServerProcess
-from lucky_transport_migration.bench.workloads.stubs.variants import way_of
+from lucky_transport_migration.bench.workloads.stubs.variants import free_address, way_of
 
-__all__ = ["measure"]
+__all__ = ["measure", "serving"]
+
+_SERVER = "lucky_transport_migration.bench.workloads.stubs.server_program"
 
 
 def measure(job: Job) -> dict[CallCell, Measured]:
@@ -24,12 +31,22 @@ def measure(job: Job) -> dict[CallCell, Measured]:
     Raises NotReachable when it does not start, RemoteProtocolError when an answer or an item is not the one due.
     """
     aio = job.setup.kind == "asyncio"
-    with ServerProcess(job.setup.path, int(job.options["item_bytes"]), aio=aio) as server:
+    with serving(job.setup.path, int(job.options["item_bytes"]), aio=aio) as server:
         if aio:
             return asyncio.run(_measure_aio(job, server))
-        with way_of(job.setup.path).channel(server.target) as channel:
+        with way_of(job.setup.path).channel(server.ready) as channel:
             stub = EchoStub(channel)
             return {cell: _measure_cell(stub, cell, job, server.pid) for cell in job.setup.cells()}
+
+
+@contextmanager
+def serving(path: str, item_bytes: int, *, aio: bool = False) -> Generator[ServerProcess]:
+    """Yield a running server of `path`, whose `ready` is its target. Raises NotReachable when it does not start."""
+    with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
+        flavour, address = "asyncio" if aio else "sync", free_address(path, Path(directory))
+        command = [sys.executable, "-m", _SERVER, path, flavour, address, str(item_bytes)]
+        with ServerProcess(f"over {path}", command) as server:
+            yield server
 
 
 def _measure_cell(stub: Any, cell: CallCell, job: Job, pid: int) -> Measured:
@@ -43,7 +60,7 @@ def _measure_cell(stub: Any, cell: CallCell, job: Job, pid: int) -> Measured:
 
 
 async def _measure_aio(job: Job, server: ServerProcess) -> dict[CallCell, Measured]:
-    async with way_of(job.setup.path).aio_channel(server.target) as channel:
+    async with way_of(job.setup.path).aio_channel(server.ready) as channel:
         stub = EchoStub(channel)
         chars = int(job.options["text_chars"])
         return {cell: await measure_awaited(stub.Ask, chars, job.effort, server.pid) for cell in job.setup.cells()}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.errors import TransportError
-from lucky_transport_migration.bench.client_process import run_client
 from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.processes import run_client
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.stubs import StubSetup
