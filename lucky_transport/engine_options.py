@@ -1,4 +1,4 @@
-"""What an engine is made with, checked by name before its constructor runs.
+"""What an engine is made with and reset with, checked before the engine acts on it.
 
 The same slip gives the same error in this process and in an engine's own.
 """
@@ -6,13 +6,23 @@ The same slip gives the same error in this process and in an engine's own.
 from __future__ import annotations
 
 import inspect
+import json
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from lucky_transport.errors import ConfigError, UnknownName, did_you_mean
+from lucky_transport.errors import ConfigError, SpecError, UnknownName, did_you_mean
+from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest
 
-__all__ = ["check_call", "check_num_envs", "check_options", "option_names", "unknown_variant"]
+__all__ = [
+    "check_call",
+    "check_num_envs",
+    "check_options",
+    "option_names",
+    "requested_options",
+    "requested_seeds",
+    "unknown_variant",
+]
 
 #: What a factory is called with beside the options.
 _NO_OPTIONS = ("self", "variant", "num_envs")
@@ -72,3 +82,25 @@ def unknown_variant(engine: str, variant: str, known: Iterable[str]) -> UnknownN
         backend=engine,
         hint=f"{did_you_mean(variant, variants, prefix=f'{engine}:')}use {' or '.join(names)}",
     )
+
+
+def requested_seeds(request: SetSeedsRequest, num_envs: int) -> dict[int, int]:
+    """Return the seed of each env that the request seeds; raises SpecError unless it has one per env."""
+    if len(request.seeds) != num_envs:
+        raise SpecError(f"{len(request.seeds)} seeds for {num_envs} envs: expected one per env")
+    if len(request.mask) not in (0, num_envs):
+        raise SpecError(f"mask of {len(request.mask)} bytes for {num_envs} envs: expected one per env")
+    return {env: seed for env, seed in enumerate(request.seeds) if not request.mask or request.mask[env]}
+
+
+def requested_options(request: SetResetOptionsRequest) -> dict[str, Any] | None:
+    """Return the request's options, None when it has none; raises SpecError unless they are a JSON object."""
+    if not request.options_json:
+        return None
+    try:
+        options: Any = json.loads(request.options_json)
+    except ValueError as error:
+        raise SpecError(f"options_json {request.options_json!r} is no JSON: {error}") from error
+    if not isinstance(options, dict):
+        raise SpecError(f"options_json {request.options_json!r}: expected a JSON object")
+    return cast(dict[str, Any], options)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.call import Call
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
-from lucky_transport.engine_options import check_options, option_names, unknown_variant
+from lucky_transport.engine_options import check_options, option_names, requested_seeds, unknown_variant
 from lucky_transport.errors import SpecError
 from lucky_transport.host.task import agent_index
 from lucky_transport.messages import (
@@ -267,12 +267,12 @@ class ToyEngine(Engine):
         return x[:, 0]
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
-        n = self.spec.num_envs
-        if len(request.seeds) != n:
-            return SetSeedsResponse(False, f"{len(request.seeds)} seeds for {n} envs")
-        mask = np.frombuffer(request.mask, np.uint8) != 0 if request.mask else np.ones(n, np.bool_)
-        self._seeds[mask] = np.array(request.seeds, np.uint64)[mask]
-        self._episodes[mask] = 0
+        try:
+            seeds = requested_seeds(request, self.spec.num_envs)
+        except SpecError as error:
+            return SetSeedsResponse(False, str(error))
+        for env, seed in seeds.items():
+            self._seeds[env], self._episodes[env] = seed, 0
         return SetSeedsResponse(True)
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler
+from lucky_transport.engine_options import requested_seeds
 from lucky_transport.errors import SpecError
 from lucky_transport.messages import (
     SetResetOptionsRequest,
@@ -208,10 +209,10 @@ class EpisodeSeeds:
 
     def set(self, request: SetSeedsRequest) -> SetSeedsResponse:
         """Start over with other seeds from the next episode on."""
-        n = len(self._seeds)
-        if len(request.seeds) != n or len(request.mask) not in (0, n):
-            return SetSeedsResponse(False, f"{len(request.seeds)} seeds and a mask of {len(request.mask)} for {n} envs")
-        for env, seed in enumerate(request.seeds):
-            if not request.mask or request.mask[env]:
-                self._seeds[env], self._episodes[env] = seed, 0
+        try:
+            seeds = requested_seeds(request, len(self._seeds))
+        except SpecError as error:
+            return SetSeedsResponse(False, str(error))
+        for env, seed in seeds.items():
+            self._seeds[env], self._episodes[env] = seed, 0
         return SetSeedsResponse(True)

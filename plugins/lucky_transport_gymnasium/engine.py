@@ -10,7 +10,6 @@ frame has no place for an env's `info`; it is dropped.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
-from lucky_transport.engine_options import check_num_envs
+from lucky_transport.engine_options import check_num_envs, requested_options, requested_seeds
 from lucky_transport.errors import SpecError
 from lucky_transport.messages import (
     SetResetOptionsRequest,
@@ -89,12 +88,10 @@ class GymnasiumEngine(Engine):
         out.truncated[index] = bool(truncated)
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
-        n = self.spec.num_envs
-        if len(request.seeds) != n:
-            return SetSeedsResponse(False, f"{len(request.seeds)} seeds for {n} envs: expected one per env")
-        if request.mask and len(request.mask) != n:
-            return SetSeedsResponse(False, f"mask of {len(request.mask)} bytes for {n} envs: expected one per env")
-        self._seeds |= {i: s for i, s in enumerate(request.seeds) if not request.mask or request.mask[i]}
+        try:
+            self._seeds |= requested_seeds(request, self.spec.num_envs)
+        except SpecError as error:
+            return SetSeedsResponse(False, str(error))
         return SetSeedsResponse(True)
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
@@ -104,12 +101,9 @@ class GymnasiumEngine(Engine):
                 False, f"{self.spec.engine} knows no randomisation contract; pass what its reset() takes as options"
             )
         try:
-            options: Any = json.loads(request.options_json) if request.options_json else None
-        except ValueError as error:
-            return SetResetOptionsResponse(False, f"options_json {request.options_json!r} is no JSON: {error}")
-        if options is not None and not isinstance(options, dict):
-            return SetResetOptionsResponse(False, f"options_json {request.options_json!r}: expected a JSON object")
-        self._options = options
+            self._options = requested_options(request)
+        except SpecError as error:
+            return SetResetOptionsResponse(False, str(error))
         return SetResetOptionsResponse(True)
 
     def close(self) -> None:

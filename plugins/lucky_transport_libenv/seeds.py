@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lucky_transport.engine_options import requested_seeds
 from lucky_transport.errors import SpecError
 from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import method
@@ -64,23 +65,26 @@ class Seeds:
 
     def take(self, request: SetSeedsRequest, blocks: Sequence[slice]) -> SetSeedsResponse:
         """Keep the seeds for the next reset: rows that are one env in the library take that of the first of them."""
-        n = blocks[-1].stop
-        if len(request.seeds) != n or len(request.mask) not in (0, n):
-            return SetSeedsResponse(False, f"{len(request.seeds)} seeds, {len(request.mask)} mask bytes for {n} envs")
-        mask = np.frombuffer(request.mask, np.uint8) != 0 if request.mask else np.ones(n, np.bool_)
+        try:
+            seeds = requested_seeds(request, blocks[-1].stop)
+        except SpecError as error:
+            return SetSeedsResponse(False, str(error))
+        chosen: dict[int, int] = {}
         for rows in blocks:
-            if mask[rows].any() and not mask[rows].all():
+            given = seeds.keys() & range(rows.start, rows.stop)
+            if given and len(given) < rows.stop - rows.start:
                 return SetSeedsResponse(
                     False, f"envs {rows.start} to {rows.stop - 1} are one in the library: seed all of them or none"
                 )
-        chosen = [rows.start for rows in blocks if mask[rows.start]]
+            if given:
+                chosen[rows.start] = seeds[rows.start]
+        for seed in chosen.values():
+            if not seed <= _LARGEST:
+                return SetSeedsResponse(False, f"seed {seed}: an option has 32 bits, 0 to {_LARGEST}")
         for start in chosen:
-            if not request.seeds[start] <= _LARGEST:
-                return SetSeedsResponse(False, f"seed {request.seeds[start]}: an option has 32 bits, 0 to {_LARGEST}")
-        for start in chosen:
-            self._seeds[start] = request.seeds[start]
             del self._uses[start]
-        self._waiting.update(chosen)
+        self._seeds |= chosen
+        self._waiting |= chosen.keys()
         return SetSeedsResponse(True)
 
 

@@ -6,7 +6,6 @@ number of threads.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler, StreamHandler
-from lucky_transport.engine_options import check_options, option_names, unknown_variant
+from lucky_transport.engine_options import (
+    check_options,
+    option_names,
+    requested_options,
+    requested_seeds,
+    unknown_variant,
+)
 from lucky_transport.errors import SpecError
 from lucky_transport.messages import (
     GetCameraFrameRequest,
@@ -194,24 +199,20 @@ class MujocoEngine(Engine):
         out.observations[envs] = observe(Sight(motion, self._commands.values[envs], action))
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
-        n = self.spec.num_envs
-        if len(request.seeds) != n:
-            return SetSeedsResponse(False, f"{len(request.seeds)} seeds for {n} envs: expected one per env")
-        if request.mask and len(request.mask) != n:
-            return SetSeedsResponse(False, f"mask of {len(request.mask)} bytes for {n} envs: expected one per env")
-        for env, seed in enumerate(request.seeds):
-            if not request.mask or request.mask[env]:
-                self._streams.plan(env, seed)
+        try:
+            seeds = requested_seeds(request, self.spec.num_envs)
+        except SpecError as error:
+            return SetSeedsResponse(False, str(error))
+        for env, seed in seeds.items():
+            self._streams.plan(env, seed)
         return SetSeedsResponse(True)
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Keep the contract for all later resets. This engine knows no other option, and ignores those of others."""
         try:
-            options: Any = json.loads(request.options_json) if request.options_json else {}
-        except ValueError as error:
-            return SetResetOptionsResponse(False, f"options_json {request.options_json!r} is no JSON: {error}")
-        if not isinstance(options, dict):
-            return SetResetOptionsResponse(False, f"options_json {request.options_json!r}: expected a JSON object")
+            options = requested_options(request)
+        except SpecError as error:
+            return SetResetOptionsResponse(False, str(error))
         if request.contract is not None:
             problems = contract.findings(request.contract)
             if problems:

@@ -114,7 +114,7 @@ def test_noise_comes_from_the_randomization_and_from_options() -> None:
 
 def test_seeds_of_another_number_are_refused() -> None:
     answer = ToyEngine(3).services[_PREFIX + "SetSeeds"](SetSeedsRequest([1, 2]))
-    assert (answer.success, answer.message) == (False, "2 seeds for 3 envs")
+    assert (answer.success, answer.message) == (False, "2 seeds for 3 envs: expected one per env")
 
 
 def test_a_mask_seeds_only_its_envs() -> None:

@@ -260,7 +260,7 @@ def test_a_seed_makes_the_librarys_env_anew(sample: str) -> None:
         (SetSeedsRequest([1]), "1 seeds"),
         (SetSeedsRequest([1 << 31, 0, 0, 0]), "32 bits"),
         (SetSeedsRequest([1, 2, 3, 4], b"\1\0\0\0"), "one in the library"),
-        (SetSeedsRequest([1, 2, 3, 4], b"\1"), "1 mask bytes"),
+        (SetSeedsRequest([1, 2, 3, 4], b"\1"), "mask of 1 bytes for 4 envs"),
     ],
 )
 def test_seeds_that_cannot_be_kept_are_refused(sample: str, request_: SetSeedsRequest, words: str) -> None:
