@@ -1,11 +1,7 @@
 """The engine `gymnasium:<id>`: N copies of any registered Gymnasium env.
 
-With the same seed and the same actions, envs that are reset one exchange after they ended give bitwise the trajectory
-of `gymnasium.vector.SyncVectorEnv` (its rewards as float32). Dict and Tuple spaces travel as parts.
-
-A seed or options set ahead are used once, by the next reset; later resets are `env.reset()` without either, as
-Gymnasium's own vector envs autoreset. An env is called only when its control byte says so; a held env is not touched. A
-frame has no place for an env's `info`; it is dropped.
+With the same seed and actions, envs that are reset one exchange after they ended give bitwise the trajectory of
+`gymnasium.vector.SyncVectorEnv` (its rewards as float32).
 """
 
 from __future__ import annotations
@@ -36,7 +32,11 @@ __all__ = ["GymnasiumEngine", "make_engine"]
 
 
 class GymnasiumEngine(Engine):
-    """See the module. Owns `envs` and closes them."""
+    """Owns `envs` and closes them. An env is called only when its control byte says so; its `info` is dropped.
+
+    A seed or options set ahead are used once, by the next reset; later resets are `env.reset()` without either, as
+    Gymnasium's own vector envs autoreset.
+    """
 
     def __init__(self, env_id: str, envs: list[gymnasium.Env[Any, Any]], seed: int | None = None) -> None:
         """Env i's first reset uses seed + i, or no seed at all when `seed` is None.

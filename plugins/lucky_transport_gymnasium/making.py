@@ -1,8 +1,4 @@
-"""Makes Gymnasium envs, and says what is wrong when that fails.
-
-No exception of Gymnasium's leaves this file as it is; each becomes one of ours with the remedy. What Gymnasium warns
-about while it makes envs goes to the log "lucky_transport", once, not once per env.
-"""
+"""Makes Gymnasium envs, and turns what Gymnasium raises into an error of ours with the remedy."""
 
 from __future__ import annotations
 
@@ -57,6 +53,7 @@ def make_envs(env_id: str, num_envs: int, options: Mapping[str, Any]) -> list[gy
 
 @contextmanager
 def _warnings_to_log(env_id: str) -> Iterator[None]:
+    """Log each warning of Gymnasium's once, not once per env."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

@@ -1,8 +1,4 @@
-"""One env's observation written into its row of a batch, and its action read from it.
-
-An observation must be what the env's space says: NumPy would silently stretch anything else over the row. An env may
-keep or change the action it is given, so it gets copies; the buffer is the driver's memory.
-"""
+"""One env's observation written into its row of a batch, and its action read from it."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ class Rows:
         """Show `observation`, nested as the env's space, in row `index`; raises SpecError for what does not fit."""
         for path, array, rows in self._observations:
             value = self._at(observation, path)
-            if np.shape(value) != array.shape:
+            if np.shape(value) != array.shape:  # NumPy would silently stretch it over the row
                 raise self._misfit(path, f"shape {np.shape(value)}, its observation_space says {array.shape}")
             rows[index] = value
 
@@ -57,4 +53,4 @@ class Rows:
 
     def _read(self, part: Part, index: int) -> Any:
         row = self._actions[part.path][index]
-        return int(row) if part.array.n else row.copy()
+        return int(row) if part.array.n else row.copy()  # an env may keep its action; the buffer is the driver's

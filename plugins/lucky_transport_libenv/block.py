@@ -1,8 +1,7 @@
 """Rows of a batch that one env of the library steps.
 
-The interface has no reset. A row whose episode has ended shows its next episode already, so resetting it means leaving
-it alone; resetting a row in the middle of one means making the library's env anew, with all its rows. What an exchange
-asks for is judged before anything is moved (`plan`). What a library may still point to is kept until its env is closed.
+The interface has no reset: a row whose episode ended shows its next episode already, and a reset amid an episode makes
+the library's env anew, with all its rows.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class EnvSlice:
         self.places: Places | None = None
         self.handle = 0
         self._library = library
-        self._pointed_to: list[object] = []
+        self._pointed_to: list[object] = []  # what the library may still point to lives until its env is closed
         self.make()
 
     def make(self) -> None:
@@ -73,7 +72,9 @@ class EnvSlice:
         self._library.observe(self.handle)
 
     def plan(self, control: NDArray[np.uint8], first: NDArray[np.uint8], *, renews: bool) -> EnvOperation:
-        """Return what these control bytes mean here. `renews`: a reset shall make a new env even at an episode's start.
+        """Return what these control bytes mean here, before anything is moved.
+
+        renews: a reset shall make a new env even at an episode's start.
 
         Raises Unimplemented for what the interface cannot do with rows of one env.
         """

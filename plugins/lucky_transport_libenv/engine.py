@@ -2,12 +2,7 @@
 
     make -> bind -> step(RESET) shows the first episode -> step(None) is act and observe
 
-The library reads actions from, and writes observations and infos into, the rows that the engine is bound to; reward and
-first are copied: a frame has them twice, and a library may write any byte for true. A library is told its places once
-per env. Bound to other memory later, its rows are copied there. `first` is all that the interface says of an episode's
-end: it is reported as terminated. The observation of that frame is already the next episode's; a reset of that env then
-changes nothing, except that an env which is not alone in its handle takes a step with a resting action while the others
-step (`reset_ticks` 1).
+The library reads actions from, and writes observations and infos into, the rows that the engine is bound to.
 """
 
 from __future__ import annotations
@@ -40,11 +35,16 @@ from lucky_transport_libenv.state import GET_STATE, SET_STATE, StateFunctions
 
 __all__ = ["LibenvEngine", "make_engine"]
 
-_NOBODY = np.empty(0, np.intp)
+_NO_ROWS = np.empty(0, np.intp)
 
 
 class LibenvEngine(Engine):
-    """A library in this very process; see the module. A library that ends its process ends this one."""
+    """A library in this very process; one that ends its process ends this one.
+
+    `first` is all that the interface says of an episode's end: it is reported as terminated, and that frame shows the
+    next episode already. A reset of that env then changes nothing, except that an env which is not alone in its handle
+    takes a step with a resting action while the others step (`reset_ticks` 1).
+    """
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class LibenvEngine(Engine):
     def step(self, control: NDArray[np.uint8] | None) -> None:
         self._attach()
         if control is None:
-            self._each(lambda block: block.step(self._bound, _NOBODY, self._rest), self._blocks)
+            self._each(lambda block: block.step(self._bound, _NO_ROWS, self._rest), self._blocks)
             self._publish(slice(None))
             return
         moves = [block.plan(control, self._first, renews=self._seeds.wait(block.rows)) for block in self._blocks]
@@ -136,7 +136,7 @@ class LibenvEngine(Engine):
                 done.result()
 
     def _publish(self, rows: slice | NDArray[np.intp]) -> None:
-        """Write the outcome of those rows into the frame."""
+        """Copy the outcome of those rows: a frame has reward and first twice, and any byte of `first` may be true."""
         out = self._buffers
         out.rewards[rows] = out.signals[0, rows] = self._rewards[rows]
         out.terminated[rows] = out.signals[1, rows] = self._first[rows] != 0

@@ -1,9 +1,6 @@
-"""The C interface of libenv, version 1, as ctypes: what a library reads and writes.
+"""The C interface of libenv, version 1, as ctypes; compiled into foreign libraries, so no size or offset changes.
 
-    make -> tensortypes of the three spaces -> set_buffers, once -> observe, act, observe, act, ... -> close
-
-These layouts are compiled into foreign libraries; a test compares every size and offset with a C compiler's. Nothing
-here calls anything.
+make -> tensortypes of the three spaces -> set_buffers, once -> observe, act, observe, act, ... -> close
 """
 
 from __future__ import annotations

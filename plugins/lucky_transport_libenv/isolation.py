@@ -1,8 +1,6 @@
-"""A library in a process of its own: what it does to its process, it does not do to the client's.
+"""A library in a process of its own, so that a crash, an exit() or a hang of it is an error of the client.
 
-The process is an ordinary `lucky-transport serve`, stepped through a segment; nothing is invented for it. Whatever ends
-it - a crash, exit() in the library, a kill - is a PeerDied with its last words; a library that hangs is ended once it
-has taken longer than the step timeout.
+The process is `lucky-transport serve`, stepped through a segment.
 """
 
 from __future__ import annotations
@@ -45,7 +43,10 @@ def separate_outputs() -> None:
 
 
 class IsolatedEngine(Engine):
-    """A `LibenvEngine` in another process (`pid`), with the same arguments; its frames are copied once more."""
+    """A `LibenvEngine` in another process (`pid`), with the same arguments; its frames are copied once more.
+
+    What ends that process is a PeerDied with its last words; a step longer than the step timeout ends it.
+    """
 
     def __init__(
         self,

@@ -1,11 +1,8 @@
 """Finding a library and loading it.
 
-    libenv:/opt/envs/libmaze.so     that file
-    libenv:/opt/envs/maze           /opt/envs/libmaze.so (.dylib on macOS, maze.dll on Windows)
-    libenv:maze                     libmaze.so in the present folder, else wherever the system's loader looks
-
-A library is asked for its version before anything else of it is called. Its symbols stay its own (RTLD_LOCAL, and
-RTLD_DEEPBIND where there is such a thing), so that two libraries in one process do not meet.
+libenv:/opt/envs/libmaze.so     that file
+libenv:/opt/envs/maze           /opt/envs/libmaze.so (.dylib on macOS, maze.dll on Windows)
+libenv:maze                     libmaze.so in the present folder, else wherever the system's loader looks
 """
 
 from __future__ import annotations
@@ -62,12 +59,13 @@ class Library:
     def __init__(self, name: str) -> None:
         self.path = find(name)
         try:
+            # symbols stay the library's own, so that two libraries in one process do not meet
             self._library = ctypes.CDLL(self.path, mode=os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0))
         except OSError as error:
             raise _not_loaded(self.path, error) from error
         for symbol, (result, arguments) in FUNCTIONS.items():
             setattr(self, symbol.removeprefix("libenv_"), self.function(symbol, result, *arguments))
-            if symbol == "libenv_version":
+            if symbol == "libenv_version":  # asked before anything else is called
                 self._check_version()
 
     def function(self, symbol: str, result: Any, *arguments: Any) -> Any:

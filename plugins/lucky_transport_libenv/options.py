@@ -1,12 +1,9 @@
 """Options as a library takes them: each of exactly the type that it expects, for it does not convert.
 
-    str, bytes     -> UINT8[bytes of it, in UTF-8]      bool  -> UINT8[1]
-    int            -> INT32[1]                          float -> FLOAT32[1]
-    numpy array of uint8, int32, float32                -> its elements
-    {"dtype": "int32", "values": [1, 2]}                -> the same, where options travel as JSON
-
-True is no number and 1 is no truth: a library that wants the other one ends its process over it. What cannot be told
-apart by its type is refused (a plain list, None), never guessed.
+str, bytes     -> UINT8[bytes of it, in UTF-8]      bool  -> UINT8[1]
+int            -> INT32[1]                          float -> FLOAT32[1]
+numpy array of uint8, int32, float32                -> its elements
+{"dtype": "int32", "values": [1, 2]}                -> the same, where options travel as JSON
 """
 
 from __future__ import annotations
@@ -69,8 +66,8 @@ def _encoded(name: str) -> bytes:
 
 def _marshalled(name: str, value: Any) -> tuple[Dtype, int, bytes]:
     """Return an option's element type, its number of elements, and their bytes."""
-    match value:
-        case bool():
+    match value:  # what its type does not tell is refused (a plain list, None), never guessed
+        case bool():  # before int: a library ends its process over a number for a truth
             return Dtype.UINT8, 1, bytes([value])
         case str():
             return Dtype.UINT8, len(text := value.encode()), text

@@ -1,8 +1,6 @@
 """Where a library reads actions and writes all else: arrays per tensor, and the table of pointers to their rows.
 
-A library is told its places once per env and may keep the pointers, so the arrays live as long as the env. As a rule
-they are views of the very rows that an engine is bound to, so that nothing is copied. A library that takes the first
-pointer of a tensor for an array of all envs gets arrays of its own (`contiguous`).
+A library is told its places once per env and may keep the pointers, so the arrays live as long as the env.
 """
 
 from __future__ import annotations
@@ -27,7 +25,8 @@ _ALIGNMENT = 64
 class Places:
     """Rows of observations, infos and actions of all envs, tensor by tensor, each array (num_envs, *shape).
 
-    observations, infos, actions: in the library's order. Made of a driver's buffers they are views of these.
+    observations, infos, actions: in the library's order. Made of a driver's buffers they are views of these, so nothing
+    is copied; a library that takes a tensor's first pointer for an array of all envs gets arrays of its own.
     """
 
     def __init__(self, spec: BatchSpec, buffers: engine.Buffers | None = None) -> None:

@@ -1,9 +1,4 @@
-"""Seeds for a library that takes one as an option when an env is made.
-
-The interface knows no seeds; the option's name is told to us, and without it there are none. A seed that was set is
-used by the next reset, once. An env that is made again without a new one gets a seed that follows from the last one, so
-that it does not play the same episodes again; without any seed it is made as before, and most likely does.
-"""
+"""Seeds for a library that takes one as an option when an env is made; the interface itself has none."""
 
 from __future__ import annotations
 
@@ -25,7 +20,11 @@ _LARGEST = np.iinfo(np.int32).max
 
 
 class Seeds:
-    """The options of each env of the library, with its seed among them."""
+    """The options of each env of the library, with its seed among them.
+
+    A seed that was set is used by the next reset, once. An env that is made again without a new one gets a seed that
+    follows from the last one, so that it plays other episodes; without any seed it is made as before.
+    """
 
     def __init__(self, option: str, options: Mapping[str, Any], num_envs: int, seed: int | None) -> None:
         """`option`: the name of the library's seed, "" for none.

@@ -1,7 +1,4 @@
-"""What is told to us, and not to the library: options={"libenv": {"handles": 4, ...}}.
-
-These stand in a dict of their own, because every other name belongs to the library.
-"""
+"""How a library is driven: options={"libenv": {"handles": 4, ...}}; every other name belongs to the library."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""The spaces of a library as parts of a batch, in the library's own order.
+"""The spaces of a library as parts of a batch, in the library's own order; names, shapes and bounds are checked.
 
-    REAL      float32, any shape       Box, bounds as given (none where they are not finite)
-    DISCRETE  uint8 or int32, scalar   Discrete(high + 1)
-    DISCRETE  uint8 or int32, shaped   Box from 0 to high (pictures are of this kind)
-
-A space is always a dict of named tensors, also one with a single tensor: that is what the interface says. What a
-library says of itself is not trusted: names, shapes and bounds are checked before memory is laid out.
+REAL      float32, any shape       Box, bounds as given (none where they are not finite)
+DISCRETE  uint8 or int32, scalar   Discrete(high + 1)
+DISCRETE  uint8 or int32, shaped   Box from 0 to high (images are of this kind)
 """
 
 from __future__ import annotations

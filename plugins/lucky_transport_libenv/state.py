@@ -1,9 +1,7 @@
-"""The extra functions `get_state` and `set_state` of some libraries (procgen has them).
+"""The extra functions `get_state` and `set_state` of some libraries, as procgen has them.
 
-    int get_state(libenv_env *, int env_index, char *data, int capacity)      -> bytes written, negative: an error
-    void set_state(libenv_env *, int env_index, char *data, int size)
-
-They are no part of the interface: a library without them is as good as any other.
+int get_state(libenv_env *, int env_index, char *data, int capacity)      -> bytes written, negative: an error
+void set_state(libenv_env *, int env_index, char *data, int size)
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Compiling a library for one engine.
-
-The system's compiler and the C library are all it takes; the headers are made here, none is looked for. The library
-appears under its name only when it is whole.
-"""
+"""Compiling a library for one engine, with the system's compiler and headers made here."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ _COMPILER_S = 120.0
 
 
 def build(engine: str, target: Path, *, options: Mapping[str, Any], python: str = sys.executable) -> None:
-    """Write the shared library of `engine` to `target`; one that is there is replaced.
+    """Write the shared library of `engine` to `target`, once it is whole; one that is there is replaced.
 
     options: the engine's, where a host of the library gives none of that name. python: the interpreter that runs the
     engine. Raises Unimplemented (not on Linux), MissingExtra (no compiler), ConfigError (no such folder),

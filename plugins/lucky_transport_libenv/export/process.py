@@ -3,8 +3,7 @@
     shared object -> stdin:   the request (`requests`)
     stdout -> shared object:  tensor ..., tensor ..., ready SEGMENT        or: error TEXT
 
-It ends with the process that started it, and on SIGTERM. After `ready` nothing is written to stdout any more: what an
-engine prints goes to stderr.
+It ends with the process that started it, and on SIGTERM.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["main"]
 
 def main(engine: str, options_json: str, parent_pid: int) -> int:
     """Serve `engine` to the shared object at the other end of stdin and stdout; return the exit status."""
-    answers = os.fdopen(os.dup(1), "w")
+    answers = os.fdopen(os.dup(1), "w")  # what an engine prints goes to stderr
     os.dup2(2, 1)
     with Shutdown(parent_pid) as shutdown:
         try:

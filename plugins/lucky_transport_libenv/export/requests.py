@@ -1,9 +1,6 @@
 """What the shared object writes to the engine's process first: how many envs, and the options of `libenv_make`.
 
-    u32 envs · u32 options · per option: char[128] name, i32 dtype, i32 count, its elements      (little-endian)
-
-An option's C type says what it is in Python: UINT8[1] that is 0 or 1 a bool, other UINT8 a text, INT32 and FLOAT32 a
-number, several of them a list.
+u32 envs · u32 options · per option: char[128] name, i32 dtype, i32 count, its elements      (little-endian)
 """
 
 from __future__ import annotations
@@ -26,7 +23,8 @@ _MOST_ELEMENTS = 1 << 24
 
 
 def read_request(stream: BinaryIO) -> tuple[int, dict[str, Any]]:
-    """Return the number of envs and the options, as Python values.
+    """Return the number of envs and the options, as Python values: UINT8[1] of 0 or 1 is a bool, other UINT8 a text,
+    INT32 and FLOAT32 a number, several of them a list.
 
     Raises RemoteProtocolError when the stream ends early or says impossible numbers, SpecError for an option that is
     no text and no number.

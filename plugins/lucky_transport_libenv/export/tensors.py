@@ -1,10 +1,6 @@
 """An engine's spec as libenv tensors, told to the shared object line by line.
 
-    tensor SPACE REGION OFFSET DTYPE SCALAR_TYPE LIBENV_DTYPE SHIFT LOW HIGH NDIM EXTENT... NAME
-
-The interface has float32, uint8 and int32 from 0. What fits is copied as it is; float64 and other integers are
-converted; a Discrete that starts elsewhere is shifted to 0; what would lose a value is refused by name. A frame has
-more than libenv can say, so the two flags go along as infos of their own, and so do info parts.
+tensor SPACE REGION OFFSET DTYPE SCALAR_TYPE LIBENV_DTYPE SHIFT LOW HIGH NDIM EXTENT... NAME
 """
 
 from __future__ import annotations
@@ -57,6 +53,9 @@ class Tensor:
 
 def tensors_of(spec: BatchSpec) -> list[Tensor]:
     """Return the tensors of all three spaces, in the order of the spec's parts.
+
+    What libenv has (float32, uint8, int32 from 0) is copied; float64 and other integers are converted, a Discrete that
+    starts elsewhere is shifted to 0. The flags terminated and truncated, and info parts, go along as infos.
 
     Raises SpecError for an engine that libenv cannot carry: it cannot hold envs (then one that ended could not start
     again at once, as the interface wants it), or a part has no place among its types.

@@ -160,7 +160,7 @@ def test_unknown_cameras_are_named_with_the_nearest_one(batch: Any) -> None:
     assert "no config" in answer.message
 
 
-def test_a_camera_that_is_off_or_too_large_a_image_ends_the_stream_with_the_remedy(batch: Any) -> None:
+def test_a_camera_that_is_off_or_too_large_an_image_ends_the_stream_with_the_remedy(batch: Any) -> None:
     with pytest.raises(SpecError, match="5000 x 48 pixels; ask for at most 4096"):
         frames(batch, 1, name="front", width=5000)
     assert configure(batch, record_depth=False).ok

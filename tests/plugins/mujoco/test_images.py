@@ -82,7 +82,7 @@ def test_the_trunk_is_seen_where_geometry_says(render_thread: RenderThread) -> N
         assert 0 < depth - metres[int(y), int(x)] < 0.25  # the trunk's surface is before its middle
 
 
-def test_a_image_is_opaque_rgba_with_sky_above_and_squares_below(render_thread: RenderThread) -> None:
+def test_an_image_is_opaque_rgba_with_sky_above_and_squares_below(render_thread: RenderThread) -> None:
     image = render_thread.colour(request(standing(), "front"))
     assert image.shape == (HEIGHT, WIDTH, 4)
     assert image.dtype == np.uint8
@@ -186,7 +186,7 @@ def test_images_of_any_size_and_larger_after_smaller_are_whole(render_thread: Re
     assert (x / 800, y / 600) == pytest.approx((0.5, 0.5), abs=0.03)
 
 
-def test_a_image_does_not_change_when_the_robot_moves_on(render_thread: RenderThread) -> None:
+def test_an_image_does_not_change_when_the_robot_moves_on(render_thread: RenderThread) -> None:
     snapshot = standing()
     before = render_thread.colour(request(snapshot))
     render_thread.colour(request(standing(5.0)))
@@ -198,7 +198,7 @@ def test_an_unknown_renderer_is_refused_with_those_there_are() -> None:
         RenderThread("povray")
 
 
-def test_a_closed_studio_takes_no_orders_and_closes_twice() -> None:
+def test_a_closed_render_thread_takes_no_requests_and_closes_twice() -> None:
     render_thread = RenderThread("rays")
     render_thread.depth(request(standing(), width=4, height=4))
     render_thread.close()

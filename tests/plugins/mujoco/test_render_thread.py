@@ -32,7 +32,7 @@ def test_every_method_of_these_services_is_there(robots: Callable[..., Any]) -> 
             assert row.name in (engine.services if row.stream is None else engine.streams), row.name
 
 
-def test_a_image_that_takes_long_holds_up_no_step(robots: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_that_takes_long_holds_up_no_step(robots: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     batch = robots(1, renderer="rays")
     drawing, go_on = threading.Event(), threading.Event()
     colour = RenderThread.colour
@@ -82,7 +82,7 @@ def test_streams_and_steps_side_by_side_give_the_trajectory_of_steps_alone(robot
         viewer.join(30)
 
 
-def test_no_thread_draws_before_a_image_is_wanted_nor_after_the_engine_is_closed(robots: Callable[..., Any]) -> None:
+def test_no_thread_draws_before_an_image_is_wanted_nor_after_the_engine_is_closed(robots: Callable[..., Any]) -> None:
     before = drawing_threads()
     batch = robots(1, renderer="rays")
     batch.reset()
