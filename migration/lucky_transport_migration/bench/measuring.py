@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,17 @@ from numpy.typing import NDArray
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench.cpu import busiest_core, client_cpu_ns, engine_cpu_ns
 
-__all__ = ["QUICK", "CpuTimer", "Effort", "Measurement", "Samples", "closed_loop", "open_loop"]
+__all__ = [
+    "QUICK",
+    "CpuTimer",
+    "Effort",
+    "Measurement",
+    "Samples",
+    "awaited_loop",
+    "closed_loop",
+    "measure_loop",
+    "open_loop",
+]
 
 Samples = NDArray[np.int64]
 
@@ -79,6 +89,24 @@ class CpuTimer:
         return None if ours is None or theirs is None else ours == theirs
 
 
+def measure_loop(
+    step: Callable[[Any], Any],
+    actions: NDArray[Any],
+    effort: Effort,
+    pid: int | None,
+    number: Callable[[Any], int] | None = None,
+    rate_hz: float | None = None,
+) -> Measurement:
+    """Time `step(actions)` for about the effort's time: back to back, or as often as `rate_hz` says.
+
+    `number` returns the exchange's number from what `step` returned; it must grow by one each time, else
+    RemoteProtocolError is raised.
+    """
+    if rate_hz is None:
+        return closed_loop(step, actions, effort, pid, number)
+    return open_loop(step, actions, rate_hz, max(5, int(effort.open_loop_s * rate_hz)), pid, number)
+
+
 def closed_loop(
     step: Callable[[Any], Any],
     actions: NDArray[Any],
@@ -86,64 +114,104 @@ def closed_loop(
     pid: int | None,
     number: Callable[[Any], int] | None = None,
 ) -> Measurement:
-    """Time `step(actions)` back to back for about `effort.budget_s`.
+    """Time `step(actions)` back to back for about `effort.budget_s`; `number` as `measure_loop` takes it."""
+    plan, order = _closed(effort, pid), _Order(number)
+    n = next(plan)
+    while True:
+        try:
+            n = plan.send(_timed(step, actions, n, order))
+        except StopIteration as done:
+            return done.value
 
-    `number` returns the exchange's number from what `step` returned; it must grow by one each time, else
-    RemoteProtocolError is raised.
+
+async def awaited_loop(
+    step: Callable[[], Awaitable[Any]], effort: Effort, pid: int | None, number: Callable[[Any], int]
+) -> Measurement:
+    """Time `await step()` as `closed_loop` times its steps; `number` as `measure_loop` takes it."""
+    plan, order = _closed(effort, pid), _Order(number)
+    n = next(plan)
+    while True:
+        samples = np.empty(n, np.int64)
+        clock = time.perf_counter_ns
+        for i in range(n):
+            start = clock()
+            answer = await step()
+            samples[i] = clock() - start
+            order.check(answer)
+        try:
+            n = plan.send(samples)
+        except StopIteration as done:
+            return done.value
+
+
+def _closed(effort: Effort, pid: int | None) -> Generator[int, Samples, Measurement]:
+    """Yield how many steps to time next, take their samples, and return the measurement.
+
+    Warm-up is a tenth of the budget, at least one step and at most 2,000; what it took says how many steps follow.
     """
-    warmup = _warm_up(step, actions, effort, number)
+    until = time.perf_counter() + effort.budget_s / 10
+    parts = [(yield 1)]
+    while time.perf_counter() < until and sum(part.size for part in parts) < min(2000, effort.most):
+        parts.append((yield 20 if parts[-1][-1] < 1_000_000 else 1))
+    warmup = np.concatenate(parts)
     typical_ns = max(1.0, float(np.median(warmup[warmup.size // 2 :])))
-    n = int(np.clip(effort.budget_s * 1e9 / typical_ns, effort.least, effort.most))
     watch = CpuTimer(pid)
-    samples = _timed(step, actions, n, number)
+    samples = yield int(np.clip(effort.budget_s * 1e9 / typical_ns, effort.least, effort.most))
     client, engine = watch.stop()
     return Measurement(samples, warmup, client, engine, watch.same_core())
 
 
-def _warm_up(
-    step: Callable[[Any], Any], actions: NDArray[Any], effort: Effort, number: Callable[[Any], int] | None
-) -> Samples:
-    """Return the samples of the first steps: a tenth of the budget, at least one step, at most 2,000."""
-    until = time.perf_counter() + effort.budget_s / 10
-    parts = [_timed(step, actions, 1, number)]
-    while time.perf_counter() < until and sum(part.size for part in parts) < min(2000, effort.most):
-        parts.append(
-            _timed(step, actions, 20, number) if parts[-1][-1] < 1_000_000 else _timed(step, actions, 1, number)
-        )
-    return np.concatenate(parts)
+class _Order:
+    """Whether exchanges come one after the other, by what `number` says of their answers."""
+
+    def __init__(self, number: Callable[[Any], int] | None) -> None:
+        self.number = number
+        self._due: int | None = None
+
+    def check(self, answer: Any) -> None:
+        """Raise RemoteProtocolError when the answer is not the one after the last."""
+        if self.number is None:
+            return
+        found = self.number(answer)
+        if self._due is not None and found != self._due:
+            raise RemoteProtocolError(
+                f"frame {found} came where frame {self._due} was due: an exchange was lost or doubled"
+            )
+        self._due = found + 1
 
 
-def _timed(step: Callable[[Any], Any], actions: NDArray[Any], n: int, number: Callable[[Any], int] | None) -> Samples:
+def _timed(step: Callable[[Any], Any], actions: NDArray[Any], n: int, order: _Order) -> Samples:
     samples = np.empty(n, np.int64)
     clock = time.perf_counter_ns
-    if number is None:
+    if order.number is None:  # a call that checks nothing would be in every step's CPU time
         for i in range(n):
             start = clock()
             step(actions)
             samples[i] = clock() - start
         return samples
-    expected = 0
     for i in range(n):
         start = clock()
         answer = step(actions)
         samples[i] = clock() - start
-        found = number(answer)
-        if expected and found != expected:
-            raise RemoteProtocolError(
-                f"frame {found} came where frame {expected} was due: an exchange was lost or doubled"
-            )
-        expected = found + 1
+        order.check(answer)
     return samples
 
 
 def open_loop(
-    step: Callable[[Any], Any], actions: NDArray[Any], rate_hz: float, n: int, pid: int | None
+    step: Callable[[Any], Any],
+    actions: NDArray[Any],
+    rate_hz: float,
+    n: int,
+    pid: int | None,
+    number: Callable[[Any], int] | None = None,
 ) -> Measurement:
     """Time `n` steps that are due `rate_hz` times a second, each from when it was due.
 
-    `rate_achieved` says whether the whole took no longer than planned (within 2 %).
+    `rate_achieved` says whether the whole took no longer than planned (within 2 %); `number` as `measure_loop` takes
+    it.
     """
-    warmup = _timed(step, actions, 5, None)
+    order = _Order(number)
+    warmup = _timed(step, actions, 5, order)
     samples = np.empty(n, np.int64)
     clock = time.perf_counter_ns
     period_ns = 1e9 / rate_hz
@@ -152,8 +220,9 @@ def open_loop(
     for i in range(n):
         due = start + int(i * period_ns)
         _wait_until(due)
-        step(actions)
+        answer = step(actions)
         samples[i] = clock() - due
+        order.check(answer)
     took = clock() - start
     client, engine = watch.stop()
     achieved = took <= n * period_ns * (1 + _RATE_TOLERANCE)

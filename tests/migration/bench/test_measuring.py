@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench import measuring
-from lucky_transport_migration.bench.measuring import Effort, closed_loop, open_loop
+from lucky_transport_migration.bench.measuring import Effort, awaited_loop, closed_loop, measure_loop, open_loop
 
 ACTIONS = np.zeros((1, 2), np.float32)
 EFFORT = Effort(budget_s=0.002, least=3, most=50)
@@ -41,6 +42,25 @@ def test_a_lost_or_doubled_frame_ends_the_measurement(numbers: list[int]) -> Non
 def test_frames_in_order_pass() -> None:
     source = itertools.count(1)
     found = closed_loop(lambda _: next(source), ACTIONS, EFFORT, None, lambda n: n)
+    assert found.samples_ns.size + found.warmup_ns.size == next(source) - 1
+
+
+@pytest.mark.parametrize("rate_hz", [None, 2000.0])
+def test_a_frame_lost_between_warm_up_and_measurement_ends_the_measurement(rate_hz: float | None) -> None:
+    source = itertools.chain(range(1, 6), itertools.count(7))
+    effort = Effort(budget_s=0.0, least=20, most=50, open_loop_s=0.01)
+    with pytest.raises(RemoteProtocolError, match="frame 7 came where frame 6 was due"):
+        measure_loop(lambda _: next(source), ACTIONS, effort, None, lambda n: n, rate_hz)
+
+
+def test_an_awaited_loop_counts_and_checks_as_a_closed_one() -> None:
+    source = itertools.count(1)
+
+    async def step() -> int:
+        return next(source)
+
+    found = asyncio.run(awaited_loop(step, EFFORT, None, lambda n: n))
+    assert EFFORT.least <= found.samples_ns.size <= EFFORT.most
     assert found.samples_ns.size + found.warmup_ns.size == next(source) - 1
 
 

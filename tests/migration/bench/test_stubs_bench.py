@@ -297,14 +297,14 @@ def test_a_callers_wrong_answer_ends_all_of_them() -> None:
 def test_an_awaited_answer_that_belongs_to_another_call_ends_the_measurement() -> None:
     import asyncio
 
-    from lucky_transport_migration.bench.workloads.stubs.awaited import measure_awaited
+    from lucky_transport_migration.bench.workloads.stubs.calls import measure_awaited
 
     stale = _answering(lambda number: number - (number == 30))
 
     async def call(request: Any) -> Any:
         return stale(request)
 
-    with pytest.raises(RemoteProtocolError, match="call 30 was answered as call 29"):
+    with pytest.raises(RemoteProtocolError, match="frame 29 came where frame 30 was due"):
         asyncio.run(measure_awaited(call, 100, QUICK, None))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import PeerDied, RemoteProtocolError, TransportError
-from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, open_loop
+from lucky_transport_migration.bench.measuring import Effort, Measurement, measure_loop
 from lucky_transport_migration.bench.peers.kinds import find_wire
 from lucky_transport_migration.bench.peers.wire import NUMBER, PREPARED, Bytes, Message, Wire
 from lucky_transport_migration.bench.processes import ServerProcess
@@ -83,10 +83,7 @@ def _measure(client: _Client, message: Message, rate_hz: float | None, effort: E
     actions = np.zeros((message.num_envs, message.act_size), np.float32)
     try:
         client.check(actions)
-        if rate_hz is None:
-            found = closed_loop(client.step, actions, effort, pid, lambda number: number)
-        else:
-            found = open_loop(client.step, actions, rate_hz, max(5, int(effort.open_loop_s * rate_hz)), pid)
+        found = measure_loop(client.step, actions, effort, pid, lambda number: number, rate_hz)
         client.check(actions)
         client.leave()
     except TransportError:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.client import Client
-from lucky_transport.errors import RemoteProtocolError
-from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, open_loop
+from lucky_transport_migration.bench.measuring import Effort, Measurement, measure_loop
 from lucky_transport_migration.bench.plan import Plan
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
@@ -88,11 +87,4 @@ def _measure_unary(client: Client, cell: CallCell, effort: Effort, pid: int | No
     def ask(_: Any) -> Any:
         return call(next(numbers))
 
-    if cell.rate_hz is None:
-        return closed_loop(ask, _NOTHING, effort, pid, lambda answer: answer.beams)
-    first = next(numbers)
-    found = open_loop(ask, _NOTHING, cell.rate_hz, max(5, int(effort.open_loop_s * cell.rate_hz)), pid)
-    expected = first + found.samples_ns.size + found.warmup_ns.size + 1
-    if ask(None).beams != expected:
-        raise RemoteProtocolError(f"call {expected} was answered as another: calls were lost or doubled")
-    return found
+    return measure_loop(ask, _NOTHING, effort, pid, lambda answer: answer.beams, cell.rate_hz)

@@ -16,7 +16,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.spec.composite import unpack
 from lucky_transport.transport import Transport
-from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, open_loop
+from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, measure_loop
 from lucky_transport_migration.bench.peers.exchange import measure_exchanges
 from lucky_transport_migration.bench.peers.kinds import VECTOR_ENV, missing_peers
 from lucky_transport_migration.bench.peers.vector import VectorJob, measure_vector_env
@@ -155,11 +155,7 @@ def _measure_transport(
     first = transport.step(actions)
     _check_content(cell.engine, first.observations)
     start = first.seq
-    if cell.rate_hz is None:
-        found = closed_loop(transport.step, actions, effort, pid, lambda frame: frame.seq)
-    else:
-        n = max(5, int(effort.open_loop_s * cell.rate_hz))
-        found = open_loop(transport.step, actions, cell.rate_hz, n, pid)
+    found = measure_loop(transport.step, actions, effort, pid, lambda frame: frame.seq, cell.rate_hz)
     last = transport.step(actions)
     _check_content(cell.engine, last.observations)
     _check_count(start, last.seq, found)

@@ -76,7 +76,7 @@ def test_a_server_that_ends_in_the_middle_is_said(monkeypatch: pytest.MonkeyPatc
         started[0].wait()
 
     monkeypatch.setattr(subprocess, "Popen", remember)
-    monkeypatch.setattr(exchange, "closed_loop", killed)
+    monkeypatch.setattr(exchange, "measure_loop", killed)
     with pytest.raises(PeerDied, match="in the middle"):
         measure_exchanges("unix-socket", [(SMALL, None)], EFFORT)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,10 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue, UInt64Value
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench.flow import StreamMeasurement, timed_flow
-from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, open_loop
+from lucky_transport_migration.bench.measuring import Effort, Measurement, awaited_loop, measure_loop
 from lucky_transport_migration.bench.workloads.stubs.servicers import item_number
 
-__all__ = ["measure_stream", "measure_unary", "number_of", "question"]
+__all__ = ["measure_awaited", "measure_stream", "measure_unary", "number_of", "question"]
 
 _NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
 _MOST_ITEMS = 4_000_000_000
@@ -40,21 +39,13 @@ def measure_unary(call: Any, chars: int, rate_hz: int | None, effort: Effort, pi
     def ask(_: Any) -> StringValue:
         return call(question(next(numbers), chars))
 
-    if rate_hz is None:
-        return closed_loop(ask, _NOTHING, effort, pid, number_of)
-    return open_loop(_checked(ask), _NOTHING, rate_hz, max(5, int(effort.open_loop_s * rate_hz)), pid)
+    return measure_loop(ask, _NOTHING, effort, pid, number_of, rate_hz)
 
 
-def _checked(ask: Callable[[Any], StringValue]) -> Callable[[Any], None]:
-    """Return `ask` with its answer checked at once: at a fixed rate there is time enough."""
-    expected = itertools.count(1)
-
-    def ask_and_check(nothing: Any) -> None:
-        found, due = number_of(ask(nothing)), next(expected)
-        if found != due:
-            raise RemoteProtocolError(f"call {due} was answered as call {found}: calls were lost or doubled")
-
-    return ask_and_check
+async def measure_awaited(call: Any, chars: int, effort: Effort, pid: int | None) -> Measurement:
+    """Time a unary-unary callable of asyncio as `measure_unary` does, each call awaited before the next."""
+    numbers = itertools.count(1)
+    return await awaited_loop(lambda: call(question(next(numbers), chars)), effort, pid, number_of)
 
 
 def measure_stream(call: Any, item_bytes: int, effort: Effort, pid: int | None) -> StreamMeasurement:

@@ -13,9 +13,8 @@ from typing import Any
 from lucky_transport_migration.bench.processes import ServerProcess
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.suite import CallCell
-from lucky_transport_migration.bench.workloads.stubs.awaited import measure_awaited
 from lucky_transport_migration.bench.workloads.stubs.callers import measure_callers
-from lucky_transport_migration.bench.workloads.stubs.calls import measure_stream, measure_unary
+from lucky_transport_migration.bench.workloads.stubs.calls import measure_awaited, measure_stream, measure_unary
 from lucky_transport_migration.bench.workloads.stubs.echo_stub import EchoStub
 from lucky_transport_migration.bench.workloads.stubs.pair import Job
 from lucky_transport_migration.bench.workloads.stubs.variants import free_address, way_of
