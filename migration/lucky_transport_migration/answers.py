@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.env.composite import observation_fields
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import flat, unpack
 from lucky_transport.transport import Transport
 from lucky_transport_migration.difference import flatten
+from lucky_transport_migration.frames import frame_table
 from lucky_transport_migration.policy import RolloutStep
 
 __all__ = ["env_answer", "frame_answer", "make_move", "reward_gap"]
@@ -38,16 +38,8 @@ def env_answer(returned: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
 
 
 def frame_answer(transport: Transport, move: RolloutStep) -> dict[str, NDArray[Any]]:
-    """Return what one exchange gave: the frame's arrays as copies, signals one row per env, and its number."""
-    frame = transport.step(move.actions, _control(transport.spec, move))
-    return {
-        **observation_fields(transport.spec, frame.observations.copy()),
-        "rewards": frame.rewards.copy(),
-        "terminated": frame.terminated != 0,
-        "truncated": frame.truncated != 0,
-        "signals": np.ascontiguousarray(frame.signals.T),
-        "seq": np.array([frame.seq]),
-    }
+    """Return what one exchange gave; see `frame_table`."""
+    return frame_table(transport.step(move.actions, _control(transport.spec, move)), transport.spec)
 
 
 def _control(spec: BatchSpec, move: RolloutStep) -> NDArray[np.uint8] | None:
@@ -59,16 +51,14 @@ def _control(spec: BatchSpec, move: RolloutStep) -> NDArray[np.uint8] | None:
 def reward_gap(spec: BatchSpec, answer: dict[str, NDArray[Any]]) -> tuple[int, float, float] | None:
     """Return (env, reward, sum of terms) where the reward is not the float32 sum of its terms, None if nowhere.
 
-    Looks at an env's reward and reward terms, or at a frame's rewards and signals, whichever the answer holds.
+    Looks at an env's reward and reward terms, or at a frame's, whichever the answer holds.
     """
-    count = len(spec.reward_terms)
-    if "signals" in answer:
-        reward, terms = answer["rewards"], np.ascontiguousarray(answer["signals"].T[:count])
-    elif "reward" in answer:
-        reward = answer["reward"]
-        terms = np.stack([answer[f"info.reward_terms.{name}"] for name in spec.reward_terms])
-    else:
+    if "reward" not in answer:
         return None
+    reward = answer["reward"]
+    group = "info.reward_terms" if "seq" not in answer else "signals"
+    count = len(spec.reward_terms)
+    terms = np.stack([answer[f"{group}.{name}"] for name in spec.reward_terms])
     total = total_reward(terms, count)
     unequal = reward.view(np.uint32) != total.view(np.uint32)
     if reward.dtype == total.dtype and not unequal.any():

@@ -20,7 +20,7 @@ from lucky_transport_migration.evidence.numbers import first_unequal_number
 from lucky_transport_migration.evidence.rule import EXACT, Rule
 from lucky_transport_migration.evidence.rules import ComparisonRules
 
-__all__ = ["Difference", "first_difference", "flatten"]
+__all__ = ["Difference", "array_rule", "first_difference", "flatten"]
 
 #: A named set of arrays, each with one row per env.
 Answer = Mapping[str, NDArray[Any]]
@@ -68,8 +68,7 @@ def first_difference(
 ) -> Difference | None:
     """Return where the named answers `a` and `b` first differ, field by field in the order of `a`; None if nowhere.
 
-    A rule for "observation" counts for "observations" too, which is what the same array is called in a frame, and for
-    its parts.
+    A rule for "observation" counts for its parts too, one for "signals" for each of them.
     """
     (name_a, answer_a), (name_b, answer_b) = a, b
 
@@ -77,7 +76,7 @@ def first_difference(
         return Difference(mode, step, event, field, env, tuple(index), {name_a: value_a, name_b: value_b})
 
     for field in [*answer_a, *(key for key in answer_b if key not in answer_a)]:
-        rule = EXACT if rules is None else rules.rule(field, field.partition("[")[0].removesuffix("s"))
+        rule = EXACT if rules is None else array_rule(rules, field)
         x, y = answer_a.get(field), answer_b.get(field)
         if rule.skip:
             continue
@@ -89,6 +88,13 @@ def first_difference(
         if at is not None:
             return found(field, at[0], at[1:], _plain(x[at]), _plain(y[at]))
     return None
+
+
+def array_rule(rules: ComparisonRules, field: str) -> Rule:
+    """Return the rule of an array: its own, or that of the whole whose part or column it is."""
+    whole, group = field.partition("[")[0], field.partition(".")[0]
+    found = (rules.rule(field, own) for own in (whole, f"{whole}s", group))  # frames have observations and rewards
+    return next((rule for rule in found if rule is not EXACT), EXACT)
 
 
 def _first_unequal(x: NDArray[Any], y: NDArray[Any], rule: Rule) -> tuple[int, ...] | None:

@@ -139,7 +139,7 @@ def test_a_crash_ends_the_proof_and_says_who_was_lost(inject: Inject) -> None:
 @pytest.mark.parametrize(
     ("fault", "field", "value"),
     [
-        (FaultSpec(Fault.BIT, STEPS, at=6, env=1), "observations", None),
+        (FaultSpec(Fault.BIT, STEPS, at=6, env=1), "observation", None),
         (FaultSpec(Fault.STATUS, STEPS, at=6), "error", "UnknownName: the step: an injected status"),
         (FaultSpec(Fault.CRASH, STEPS, at=6), "error", "PeerDied: the peer is dead: an injected crash"),
     ],

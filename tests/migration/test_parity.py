@@ -143,7 +143,7 @@ def test_frames_are_compared_below_the_env(serve: Any) -> None:
     true, liar = serve(), Liar(serve(), "signals", 4, (3, 1))
     found = compare_frames({"true": true, "liar": liar}, policy(true, 50), 50, Counts())
     assert found is not None
-    assert (found.mode, found.field, found.env, found.index) == ("frames", "signals", 1, (3,))
+    assert (found.mode, found.field, found.env, found.index) == ("frames", "signals.time_out", 1, ())
 
 
 def test_a_reward_that_is_not_the_sum_of_its_terms_is_found_even_when_all_agree(serve: Any) -> None:
@@ -202,8 +202,8 @@ def test_a_difference_ends_the_proof_and_is_in_its_json(twin: str, monkeypatch: 
     assert plain["equal"] is False
     assert list(outcome.modes) == ["frames"]
     assert plain["first_difference"]["env"] == 1
-    assert plain["first_difference"]["field"] == "observations"
-    assert outcome.sentence.startswith("DIFFERENT: observations of env 1 at [0]")
+    assert plain["first_difference"]["field"] == "observation"
+    assert outcome.sentence.startswith("DIFFERENT: observation of env 1 at [0]")
 
 
 @pytest.mark.parametrize("names", [("inproc",), ("inproc", "inproc")])

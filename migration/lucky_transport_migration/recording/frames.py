@@ -1,22 +1,20 @@
-"""A step as an entry, what it sent, and where a new frame differs from the recorded one.
-
-Arrays are compared by the rules of their names ("observations", "rewards", ...), without any bit for bit.
-"""
+"""A step as an entry, what it sent, and where a new frame differs from the recorded one."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.env.composite import observation_fields
 from lucky_transport.errors import ConfigError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
-from lucky_transport_migration.evidence.numbers import first_unequal_number
+from lucky_transport_migration.difference import first_difference
 from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.frames import frame_table
 from lucky_transport_migration.recording.entries import Step
 from lucky_transport_migration.routing_policy import CallOutcome
 
@@ -56,16 +54,19 @@ def first_unequal_array(
 
     Raises ConfigError where the recorded arrays do not fit the frame's.
     """
+    arrays = {name: _array(name, getattr(step, name), new.dtype, new.shape) for name, new in _arrays(frame)}
+    recorded = Frame(**arrays, seq=frame.seq)  # pyright: ignore[reportArgumentType] - the five arrays of a frame
+    before, after = frame_table(recorded, spec), frame_table(frame, spec)
+    found = first_difference(("", before), (" ", after), mode="replay", step=step.step, event="step", rules=rules)
+    if found is None:
+        return None
+    env = "" if found.env is None else f"[env {found.env}]"
+    return f"{found.field}{env}{''.join(f'[{index}]' for index in found.index)}", *found.values.values()
+
+
+def _arrays(frame: Frame) -> Iterator[tuple[str, NDArray[Any]]]:
     for name in ("observations", "rewards", "terminated", "truncated", "signals"):
-        found: NDArray[Any] = getattr(frame, name)
-        before = _array(name, getattr(step, name), found.dtype, found.shape)
-        tables = [observation_fields(spec, one) if name == "observations" else {name: one} for one in (before, found)]
-        for place, array in tables[0].items():
-            rule = rules.rule(place, place.partition("[")[0])
-            at = None if rule.skip else first_unequal_number(array, tables[1][place], rule)
-            if at is not None:
-                return f"{place}{_place(name, at)}", array[at].item(), tables[1][place][at].item()
-    return None
+        yield name, getattr(frame, name)
 
 
 def _array(name: str, data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
@@ -73,8 +74,3 @@ def _array(name: str, data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...])
     if len(data) != wanted:
         raise ConfigError(f"recorded {name} of {len(data)} bytes, expected {wanted}", hint="record it anew")
     return np.frombuffer(data, dtype).reshape(shape)
-
-
-def _place(name: str, at: tuple[int, ...]) -> str:
-    env, rest = (at[1], at[:1]) if name == "signals" else (at[0], at[1:])
-    return f"[env {env}]{''.join(f'[{index}]' for index in rest)}"

@@ -14,16 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import RESET
-from lucky_transport.env.composite import observation_fields
 from lucky_transport.messages.methods import Method
-from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport.transport import Frame
 from lucky_transport_migration.commands_parity.answers import CallResult, differing
 from lucky_transport_migration.commands_parity.outcome import CallDifference
-from lucky_transport_migration.difference import Difference, first_difference
+from lucky_transport_migration.difference import Difference, array_rule, first_difference
 from lucky_transport_migration.evidence.rules import ComparisonRules
 
-__all__ = ["Asked", "Attempt", "Event", "Found", "RecordedExchange", "attempt", "difference", "frame_table", "left_out"]
+__all__ = ["Asked", "Attempt", "Event", "Found", "RecordedExchange", "attempt", "difference", "left_out"]
 
 #: What a comparison finds.
 Found = Difference | CallDifference
@@ -122,22 +119,6 @@ class Asked:
 Event = RecordedExchange | Asked
 
 
-def frame_table(frame: Frame, spec: BatchSpec, first_seq: int = 0) -> dict[str, NDArray[Any]]:
-    """Return a frame as named arrays, copied, one row per env; signals by the names of their terms.
-
-    first_seq: what its number is counted from; an engine that was there before has made other exchanges.
-    """
-    table: dict[str, NDArray[Any]] = {
-        **observation_fields(spec, frame.observations.copy(), "observation"),
-        "reward": frame.rewards.copy(),
-        "terminated": frame.terminated != 0,
-        "truncated": frame.truncated != 0,
-    }
-    for name, row in zip((*spec.reward_terms, *spec.termination_terms), frame.signals, strict=True):
-        table[f"signals.{name}"] = row.copy()
-    return table | {"seq": np.array([frame.seq - first_seq])}
-
-
 def difference(left: tuple[str, Event], right: tuple[str, Event], rules: ComparisonRules) -> Found | None:
     """Return where the answers to the same thing, done over two named transports, first differ; None if nowhere."""
     (name, mine), (other_name, other) = left, right
@@ -160,7 +141,7 @@ def left_out(event: Event, rules: ComparisonRules) -> Iterator[tuple[str, str]]:
         yield from ((key, rules.rows[key].skip) for key in rules.left_out(event.method.response))
         return
     for name in event.table:
-        if why := rules.rule(name, name.removesuffix("s")).skip:
+        if why := array_rule(rules, name).skip:
             yield name, why
 
 

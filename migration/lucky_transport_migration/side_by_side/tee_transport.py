@@ -25,6 +25,7 @@ from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.difference import Difference
 from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.frames import frame_table
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.event import (
     Asked,
@@ -33,7 +34,6 @@ from lucky_transport_migration.side_by_side.event import (
     RecordedExchange,
     attempt,
     difference,
-    frame_table,
     left_out,
 )
 from lucky_transport_migration.side_by_side.mismatch import Mismatch

@@ -65,10 +65,10 @@ def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatc
     if json_flag:
         found = json.loads(done.stdout)
         assert found["equal"] is False
-        assert found["first_difference"]["field"] == "observations"
+        assert found["first_difference"]["field"] == "observation"
         assert found["first_difference"]["env"] == 0
     else:
-        assert done.output.splitlines()[-1].startswith("DIFFERENT: observations of env 0")
+        assert done.output.splitlines()[-1].startswith("DIFFERENT: observation of env 0")
 
 
 @pytest.mark.parametrize(

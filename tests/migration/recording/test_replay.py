@@ -61,14 +61,14 @@ def test_an_engine_with_other_seeds_differs_from_the_first_observation_on(
     changed: Callable[[Change], Recording], serve_toy: Serve
 ) -> None:
     difference = first(played(changed(lambda entries: entries[1:]), serve_toy(seed=8)))
-    assert difference.where.startswith("step 1: observations[env 0]")
+    assert difference.where.startswith("step 1: observation[env 0]")
     assert set(difference.values) == {"inproc", "inproc again"}
 
 
 @pytest.mark.parametrize(
     ("fault", "method", "aspect", "where"),
     [
-        (FaultSpec(Fault.BIT, STEPS, at=7, env=1), STEP, "item", "step 8: observations[env 1]"),
+        (FaultSpec(Fault.BIT, STEPS, at=7, env=1), STEP, "item", "step 8: observation[env 1]"),
         (FaultSpec(Fault.BIT, "SceneService/ListEntities", at=1), LIST, "item", "entities[0]"),
         (FaultSpec(Fault.REORDERED, "*/StreamPolicySlotState", item=5), SLOTS, "order", "items[5]"),
         (FaultSpec(Fault.MISSING, "*/StreamPolicySlotState", item=5), SLOTS, "count", "items[5]"),
