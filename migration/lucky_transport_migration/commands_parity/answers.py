@@ -16,7 +16,8 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.transport import Transport
-from lucky_transport_migration.evidence.items import ItemDifference, ItemPairs
+from lucky_transport_migration.evidence.equality import ItemDifference
+from lucky_transport_migration.evidence.items import ItemPairs
 from lucky_transport_migration.evidence.rules import ComparisonRules
 
 __all__ = ["MOST_ITEMS", "PATIENCE_S", "WRONG_CALLS", "Ask", "CallResult", "ask", "ask_for_views", "differing"]

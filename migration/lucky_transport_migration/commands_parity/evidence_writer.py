@@ -16,7 +16,7 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.routing import Decision
 from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.evidence.compare import compare
-from lucky_transport_migration.evidence.items import ItemDifference
+from lucky_transport_migration.evidence.equality import ItemDifference
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL
 from lucky_transport_migration.evidence.rules import ComparisonRules

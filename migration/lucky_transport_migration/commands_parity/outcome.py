@@ -12,7 +12,7 @@ from typing import Any
 from lucky_transport.errors import plural
 from lucky_transport.messages.methods import Method, method
 from lucky_transport_migration.commands_parity.answers import MOST_ITEMS
-from lucky_transport_migration.evidence.items import ItemDifference
+from lucky_transport_migration.evidence.equality import ItemDifference
 from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.shown import short, shown
 

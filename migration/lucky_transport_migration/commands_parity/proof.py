@@ -47,7 +47,7 @@ from lucky_transport_migration.commands_parity.inventory import take_inventory
 from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
 from lucky_transport_migration.commands_parity.outcome import CallDifference, CommandsParity, ParityCounts
 from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
-from lucky_transport_migration.evidence.items import ItemDifference
+from lucky_transport_migration.evidence.equality import ItemDifference
 from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.paths import ConnectedEngine, Path, find_path, open_links
 

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from lucky_transport.messages.methods import BY_NAME, Effect, Flow
 from lucky_transport.rpc.error_envelope import Metadata
-from lucky_transport_migration.evidence.items import ItemDifference, ItemPairs
+from lucky_transport_migration.evidence.equality import ItemDifference
+from lucky_transport_migration.evidence.items import ItemPairs
 from lucky_transport_migration.evidence.record import (
     CONTROL,
     DIFFERENT,

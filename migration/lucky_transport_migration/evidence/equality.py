@@ -17,23 +17,24 @@ from lucky_transport_migration.evidence.numbers import first_unequal_number
 from lucky_transport_migration.evidence.rule import Rule
 from lucky_transport_migration.evidence.rules import ComparisonRules
 
-__all__ = ["Unequal", "first_unequal", "first_unequal_byte"]
+__all__ = ["ItemDifference", "first_unequal", "first_unequal_byte"]
 
 _DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int64, "u32": np.int64, "u64": np.uint64}
 
 
 @dataclass(frozen=True, slots=True)
-class Unequal:
-    """A place in a message and what each side has there; "" is the message itself."""
+class ItemDifference:
+    """A difference: `aspect` and `where` as in `Evidence`, and what each side has there; "" is the message itself."""
 
-    path: str
+    aspect: str
+    where: str
     left: Any
     right: Any
 
 
 def first_unequal(
     message: type[Any], left: Any, right: Any, rules: ComparisonRules | None = None, *, streamed: bool = False
-) -> Unequal | None:
+) -> ItemDifference | None:
     """Return where two messages of that class first differ, in the order of their fields; None if nowhere.
 
     Without rules those count that the project has by itself. streamed: they are items of a stream.
@@ -42,14 +43,14 @@ def first_unequal(
     return next(walk.messages(message, left, right, "", message.__name__), None)
 
 
-def first_unequal_byte(left: Any, right: Any, rule: Rule, path: str = "") -> Unequal | None:
+def first_unequal_byte(left: Any, right: Any, rule: Rule, path: str = "") -> ItemDifference | None:
     """Return where two byte strings first differ, None if nowhere; each byte is a number to the rule."""
     if len(left) != len(right):
-        return Unequal(f"len({path})", len(left), len(right))
+        return ItemDifference("item", f"len({path})", len(left), len(right))
     if left == right:
         return None
     at = first_unequal_number(np.frombuffer(left, np.uint8), np.frombuffer(right, np.uint8), rule)
-    return None if at is None else Unequal(f"{path}[{at[0]}]", left[at[0]], right[at[0]])
+    return None if at is None else ItemDifference("item", f"{path}[{at[0]}]", left[at[0]], right[at[0]])
 
 
 class _Walk:
@@ -59,10 +60,10 @@ class _Walk:
         self._rules = rules
         self._streamed = streamed
 
-    def messages(self, message: type[Any], left: Any, right: Any, path: str, place: str) -> Iterator[Unequal]:
+    def messages(self, message: type[Any], left: Any, right: Any, path: str, place: str) -> Iterator[ItemDifference]:
         if type(left) is not message or type(right) is not message:
             if left is not right:
-                yield Unequal(path, left, right)
+                yield ItemDifference("item", path, left, right)
             return
         for field, inner, rule in self._rules.fields(message, place):
             where = f"{path}.{field.name}" if path else field.name
@@ -70,47 +71,51 @@ class _Walk:
             if not rule.skips(self._streamed):
                 yield from self._field(field, x, y, where, inner, rule)
             elif rule.presence and bool(x) != bool(y):
-                yield Unequal(where, x, y)
+                yield ItemDifference("item", where, x, y)
 
-    def _field(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Unequal]:
+    def _field(
+        self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule
+    ) -> Iterator[ItemDifference]:
         if field.shape == "list":
             yield from self._lists(field, left, right, path, place, rule)
         elif field.shape == "map":
             for key in sorted({*left, *right}):
                 where = f"{path}[{key!r}]"
                 if key not in left or key not in right:
-                    yield Unequal(where, left.get(key, "absent"), right.get(key, "absent"))
+                    yield ItemDifference("item", where, left.get(key, "absent"), right.get(key, "absent"))
                 else:
                     yield from self._one(field, left[key], right[key], where, place, rule)
         else:
             yield from self._one(field, left, right, path, place, rule)
 
-    def _lists(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Unequal]:
+    def _lists(
+        self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule
+    ) -> Iterator[ItemDifference]:
         if len(left) != len(right):
-            yield Unequal(f"len({path})", len(left), len(right))
+            yield ItemDifference("item", f"len({path})", len(left), len(right))
         elif field.kind in ("f32", "f64") or rule.tolerant:
             at = first_unequal_number(_array(field, left), _array(field, right), rule)
             if at is not None:
-                yield Unequal(f"{path}[{at[0]}]", left[at[0]], right[at[0]])
+                yield ItemDifference("item", f"{path}[{at[0]}]", left[at[0]], right[at[0]])
         else:
             for index, (x, y) in enumerate(zip(left, right, strict=True)):
                 yield from self._one(field, x, y, f"{path}[{index}]", place, rule)
 
-    def _one(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Unequal]:
+    def _one(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[ItemDifference]:
         if field.message is not None:
             yield from self.messages(field.message, left, right, path, place)
         elif left is None or right is None:
             if left is not right:
-                yield Unequal(path, left, right)
+                yield ItemDifference("item", path, left, right)
         elif field.kind == "bytes":
             found = first_unequal_byte(bytes(left), bytes(right), rule, path)
             if found is not None:
                 yield found
         elif field.kind in ("f32", "f64") or rule.tolerant:
             if first_unequal_number(_array(field, [left]), _array(field, [right]), rule) is not None:
-                yield Unequal(path, left, right)
+                yield ItemDifference("item", path, left, right)
         elif type(left) is not type(right) or left != right:
-            yield Unequal(path, left, right)
+            yield ItemDifference("item", path, left, right)
 
 
 def _array(field: Field, values: Any) -> NDArray[Any]:

@@ -8,29 +8,19 @@ how many. A difference is named by the least that explains it: one item missing 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from lucky_transport.messages.methods import Flow, Method
-from lucky_transport_migration.evidence.equality import Unequal, first_unequal, first_unequal_byte
+from lucky_transport_migration.evidence.equality import ItemDifference, first_unequal, first_unequal_byte
 from lucky_transport_migration.evidence.payloads import as_message
 from lucky_transport_migration.evidence.rule import EXACT
 from lucky_transport_migration.evidence.rules import ComparisonRules
 
-__all__ = ["ItemDifference", "ItemPairs"]
+__all__ = ["ItemPairs"]
 
 #: How far ahead an item is looked for that is not in its place.
 _AHEAD = 64
-
-
-@dataclass(frozen=True, slots=True)
-class ItemDifference:
-    """A difference: `aspect` and `where` as in `Evidence`, and what each side has there."""
-
-    aspect: str
-    where: str
-    left: Any
-    right: Any
 
 
 class ItemPairs:
@@ -71,7 +61,7 @@ class ItemPairs:
             return None
         return self._missing(min(lengths), max(lengths), lacking=lengths.index(min(lengths)))
 
-    def _unequal(self, left: Any, right: Any) -> Unequal | None:
+    def _unequal(self, left: Any, right: Any) -> ItemDifference | None:
         if isinstance(left, bytes) and left == right and not self._rules.doubts_nan:
             return None
         x, y = as_message(self._method, left), as_message(self._method, right)
@@ -80,9 +70,9 @@ class ItemPairs:
             return first_unequal(self._method.response, x, y, self._rules, streamed=self._streamed)
         if isinstance(left, bytes) and isinstance(right, bytes):
             return first_unequal_byte(left, right, EXACT, "bytes")
-        return None if left == right else Unequal("", left, right)
+        return None if left == right else ItemDifference("item", "", left, right)
 
-    def _named(self, index: int, unequal: Unequal) -> ItemDifference:
+    def _named(self, index: int, unequal: ItemDifference) -> ItemDifference:
         """Return what is wrong from the first place on where items differ."""
         in_left = self._place(self._left, self._right[index], index + 1)
         in_right = self._place(self._right, self._left[index], index + 1)
@@ -94,8 +84,8 @@ class ItemPairs:
         if in_right and (longer < 0 or self._is_open):
             return self._missing(index, in_right, lacking=0)
         is_one_of_many = self._streamed or max(len(self._left), len(self._right)) > 1
-        path = ".".join(filter(None, [f"items[{index}]" * is_one_of_many, unequal.path])) or "response"
-        return ItemDifference("item", path, unequal.left, unequal.right)
+        path = ".".join(filter(None, [f"items[{index}]" * is_one_of_many, unequal.where])) or "response"
+        return replace(unequal, where=path)
 
     def _place(self, items: Sequence[Any], item: Any, start: int) -> int:
         """Return where the item stands from `start` on, not far from there; 0 when nowhere."""

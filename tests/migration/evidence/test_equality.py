@@ -71,7 +71,7 @@ def test_what_crosses_a_wire_is_equal_to_what_was_sent(message: StepResponse) ->
 def test_the_place_of_a_difference_is_told(left: Any, right: Any, path: str) -> None:
     found = first_unequal(type(left), left, right)
     assert found is not None
-    assert found.path == path
+    assert found.where == path
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_tolerance_pardons_what_is_near_and_nothing_else(rule: Rule, near: flo
     assert first_unequal(kind, joints(1.0), joints(near), rules) is None
     found = first_unequal(kind, joints(1.0, 1.0), joints(1.0, far), rules)
     assert found is not None
-    assert found.path == "state.positions[1]"
+    assert found.where == "state.positions[1]"
 
 
 def test_a_tolerance_holds_for_whole_numbers_and_bytes_too() -> None:
