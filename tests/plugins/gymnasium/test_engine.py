@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport.agents.agents import AgentHost
-from lucky_transport.api import make_engine, open_transport, serve
+from lucky_transport.api import make, make_engine, open_transport, serve
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
 from lucky_transport.errors import EngineFailed
 from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
@@ -173,6 +173,13 @@ def test_options_an_env_cannot_take_are_refused(
 
 def test_a_contract_that_asks_for_nothing_is_fine(diaries: list[Any]) -> None:
     assert _Driver(1).host.call(SET_RESET_OPTIONS, SetResetOptionsRequest(SimulationContract())).success
+
+
+def test_what_an_env_says_in_info_is_dropped() -> None:
+    with make("gymnasium:FrozenLake-v1", 1, transport="inproc") as env:
+        env.reset(seed=0)
+        *_, info = env.step(env.transport.actions)
+        assert "prob" not in info
 
 
 def test_an_env_gets_its_own_copy_of_its_action(diaries: list[Any]) -> None:

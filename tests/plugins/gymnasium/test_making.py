@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,14 @@ def test_an_unknown_id_is_answered_with_near_ones(env_id: str, text: str) -> Non
 def test_a_missing_package_is_named() -> None:
     with pytest.raises(MissingExtra, match="no_such_module"):
         make_engine("gymnasium:no_such_module:Thing-v0", 1)
+
+
+def test_a_module_before_the_id_is_imported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
+    registers = f"import gymnasium\ngymnasium.register('lucky_test/Registered-v0', {entry!r})\n"
+    (tmp_path / "lucky_registers.py").write_text(registers)
+    monkeypatch.syspath_prepend(tmp_path)
+    make_engine("gymnasium:lucky_registers:lucky_test/Registered-v0", 1, disable_env_checker=False).close()
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,15 @@ def test_presets_change_all_sensors_and_others_are_refused(batch: Any) -> None:
     assert "preset 9: expected 0 to 2" in call(batch, "SetLidarPreset", SetLidarPresetRequest(9)).message
 
 
+def test_the_rotation_rate_changes_nothing_in_a_scan(batch: Any) -> None:
+    batch.reset()
+    batch.step(0.3)
+    before = ranges(batch)
+    assert configure(batch, rotation_hz=0.5).ok
+    assert call(batch, "GetLidarConfig", LidarSensorRequest(0)).rotation_hz == 0.5
+    assert ranges(batch).tobytes() == before.tobytes()
+
+
 def test_unknown_sensors_are_not_found(batch: Any) -> None:
     assert not call(batch, "GetLidarConfig", LidarSensorRequest(2)).found
     for name in ("GetLidarBeamCount", "GetLidarBeamAngles"):

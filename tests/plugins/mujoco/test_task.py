@@ -78,6 +78,13 @@ def test_a_reward_term_measures_what_its_name_says(term: str, changes: dict[str,
     assert row[0] == judge(situation(), 1000)[ROWS.index(term), 0]
 
 
+def test_terms_are_not_scaled_by_the_duration_of_a_step(robots: Callable[..., Any]) -> None:
+    batch = robots(1, seed=1)
+    batch.reset()
+    assert batch.spec.step_s == pytest.approx(0.02)
+    assert batch.term(batch.step(), "alive")[0] == np.float32(0.1)
+
+
 @pytest.mark.parametrize(
     ("changes", "flags"),
     [
