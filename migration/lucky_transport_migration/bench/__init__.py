@@ -1,1 +1,5 @@
-"""`lucky-transport bench`: transports measured against each other, and what is said of that."""
+"""`lucky-transport bench`: transports measured against each other in one run.
+
+`suites` says what is measured, `workloads` and `peers` measure it, `run` puts rounds, rows, ratios and the verdict
+together as one JSON-able result, and `report` and `terminal` show such a result.
+"""

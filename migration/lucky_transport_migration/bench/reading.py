@@ -137,7 +137,7 @@ def is_again(row: Row, result: Result) -> bool:
     return bool(result["noise_floor"]) and row is result["noise_floor"]["row"]
 
 
-# what is said of a row
+# a row as text
 
 
 def envs_text(row: Row) -> str:

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.bench.bench_page import dot, machine, measured_at, reading
+from lucky_transport_migration.bench.bench_page import dot, interval_text, machine, measured_at, reading
 from lucky_transport_migration.bench.page import (
     Html,
     details,
@@ -71,14 +71,17 @@ def _verdict(result: Result) -> Html:
     shm = result["transports"]["shm"]
     mark = word("EQUAL", "good") if parity["equal"] else word("DIFFERENT", "bad")
     _, _, rest = parity["sentence"].partition(": ")
-    span = f"({times_text(speedup['step_p50_low'])} to {times_text(speedup['step_p50_high'])})"
+    faster = f"faster step than legacy gRPC {interval_text(result['ratios']['grpc'])}".strip()
     body = "".join(
         [
             paragraph(result["verdict"][0], "lead"),
             paragraph(Html(f"{mark} {escape(rest[:1].upper() + rest[1:])}")),
             numbers(
                 [
-                    (f"{times_text(speedup['step_p50'])}×", f"faster step than legacy gRPC {span}"),
+                    (
+                        f"{times_text(speedup['step_p50'])}×",
+                        faster,
+                    ),
                     (f"{times_text(speedup['transport_p50'])}×", "for the transport alone"),
                     (duration_text(shm["step_us"]["p50"]), "p50 of a step over shared memory"),
                     (f"{shm['env_steps_per_s']:,}", "env steps a second over shared memory"),
@@ -112,9 +115,7 @@ def _cells(name: str, row: Mapping[str, Any], ratio: Mapping[str, Any] | None) -
     cpu = row["cpu_us_per_step"]
     return (
         dot(name),
-        "1"
-        if ratio is None
-        else f"{times_text(ratio['ratio'])} ({times_text(ratio['low'])}–{times_text(ratio['high'])})",
+        "1" if ratio is None else f"{times_text(ratio['ratio'])} {interval_text(ratio)}".strip(),
         us_text(row["step_us"]["p50"]),
         supported_us(us, "p99"),
         us_text(row["transport_us"]["p50"]),
@@ -124,10 +125,6 @@ def _cells(name: str, row: Mapping[str, Any], ratio: Mapping[str, Any] | None) -
         us_text(row["warmup"]["first_us"]),
         f"{row['n']:,}",
     )
-
-
-def _interval(ratio: Mapping[str, Any]) -> str:
-    return f"{times_text(ratio['ratio'])} ({times_text(ratio['low'])}–{times_text(ratio['high'])})"
 
 
 def _charts(result: Result, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[Html]:

@@ -34,7 +34,7 @@ class Setup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a transport costs its surroundings, measured once per run; `what` is said of it."""
+    """What a transport costs its surroundings, measured once per run; `what` names it."""
 
     what: str
     measure: Callable[[], dict[str, Any]]

@@ -2,7 +2,7 @@
 
 Equal input gives equal bytes: fixed hash salt, no date, no state outside the function. Nothing is told by colour alone:
 lines carry their name at their end, a dash pattern and a marker. Each chart has a sentence that says what it shows to
-readers who cannot see it.
+readers that cannot see it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""`bench --suite images`: what a picture costs on its way, by its size."""
+"""What each suite measures: its cells, its setups and its targets, as tables."""

@@ -1,1 +1,1 @@
-"""`lucky-transport bench --suite commands`: typed calls, streams and images over one transport against another."""
+"""What each suite runs: processes, loops and checks that turn a setup into the measurements of its cells."""

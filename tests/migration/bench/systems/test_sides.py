@@ -231,7 +231,7 @@ def test_a_session_of_a_queue_that_lost_a_tick_is_found_out() -> None:
         play_queue(_Experiment([], [TICKS, TICKS - 1]))
 
 
-def test_the_pole_stays_up_for_ever() -> None:
+def test_the_pole_stays_up() -> None:
     world = CartPoleWorld(7, max_ticks=1 << 30)
     for _ in range(20_000):
         seen = world.observe()

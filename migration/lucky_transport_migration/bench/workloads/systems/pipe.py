@@ -28,7 +28,7 @@ from lucky_transport_migration.bench.workloads.systems.cores import two_cores
 __all__ = ["TICKS", "Queue", "balance", "measure", "play_queue"]
 
 _EXPERIMENT = "cart_pole"
-_FOR_EVER = 1 << 30
+_ENDLESS = 1 << 30
 #: Of a session that is queued.
 TICKS = 20
 _NOTHING = np.zeros(0)  # the loop hands its "actions" to the step
@@ -100,7 +100,7 @@ def balance(state: Mapping[str, float]) -> dict[str, bool]:
 
 
 def _measure_action(instance: Any, effort: Effort, pid: int) -> Measurement:
-    session = _experiment(instance, 1, _FOR_EVER).session(0)
+    session = _experiment(instance, 1, _ENDLESS).session(0)
     state = session.state()
 
     def step(_: Any) -> Mapping[str, float]:
@@ -113,7 +113,7 @@ def _measure_action(instance: Any, effort: Effort, pid: int) -> Measurement:
 
 
 def _measure_slots(instance: Any, slots: int, effort: Effort, pid: int) -> StreamMeasurement:
-    experiment = _experiment(instance, slots, _FOR_EVER)
+    experiment = _experiment(instance, slots, _ENDLESS)
     actions = 0
 
     def in_step() -> Iterator[Mapping[int, Mapping[str, float]]]:

@@ -24,7 +24,7 @@ def main() -> None:
             server.acquire(PATIENCE_S)
             client.release()
     except posix_ipc.BusyError:
-        sys.exit("nobody gave a turn any more")
+        sys.exit(f"no turn came within {PATIENCE_S:g} s")
 
 
 if __name__ == "__main__":
