@@ -20,7 +20,7 @@ from lucky_transport_migration.bench.peers.kinds import AT_A_RATE, IN_PLACE, PEE
 from lucky_transport_migration.bench.peers.vector import MOST_ENVS
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, START_S, Plan
 from lucky_transport_migration.bench.suite import Suite
-from lucky_transport_migration.bench.targets import Measure, Result, SpeedTarget
+from lucky_transport_migration.bench.targets import Measure, Result, SpeedTarget, at_least, at_most
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import bytes_text
 
@@ -378,46 +378,46 @@ def _neighbour_p99(result: Result) -> float | None:
 
 
 STEP_TARGETS: tuple[SpeedTarget, ...] = (
-    SpeedTarget(
-        "1 env, exchange: legacy gRPC over shm", "times", "at least", 400,
+    at_least(
+        "1 env, exchange: legacy gRPC over shm", 400,
         _over(_transport("grpc", 1), _transport("shm", 1)),
     ),
-    SpeedTarget(
-        "1 env, exchange: batch service over shm", "times", "at least", 200,
+    at_least(
+        "1 env, exchange: batch service over shm", 200,
         _over(_transport("grpc-batch", 1), _transport("shm", 1)),
     ),
-    SpeedTarget(
-        "1 env, exchange: shm over the native two-process spin", "times", "at most", 3,
+    at_most(
+        "1 env, exchange: shm over the native two-process spin", "times", 3,
         _over(_transport("shm", 1), _transport("limit", 1, wait="spin")),
     ),
-    SpeedTarget(
-        "1 env: what VectorEnv.step(copy=True) adds to the exchange", "µs", "at most", 4,
+    at_most(
+        "1 env: what VectorEnv.step(copy=True) adds to the exchange", "µs", 4,
         _minus(_env("shm", 1), _transport("shm", 1)),
     ),
-    SpeedTarget(
-        "1 env, VectorEnv.step: legacy gRPC over shm", "times", "at least", 100,
+    at_least(
+        "1 env, VectorEnv.step: legacy gRPC over shm", 100,
         _over(_env("grpc", 1), _env("shm", 1)),
     ),
-    SpeedTarget(
-        "4096 envs, VectorEnv.step(copy=True), toy engine at work", "µs", "at most", 1000,
+    at_most(
+        "4096 envs, VectorEnv.step(copy=True), toy engine at work", "µs", 1000,
         _env("shm", 4096, "toy"),
     ),
-    SpeedTarget(
-        "4096 envs, exchange, engine copies its frame: batch service over shm", "times", "at least", 10,
+    at_least(
+        "4096 envs, exchange, engine copies its frame: batch service over shm", 10,
         _over(_transport("grpc-batch", 4096, "toy:copy"), _transport("shm", 4096, "toy:copy")),
     ),
-    SpeedTarget(
-        "4096 envs, exchange: 4096 legacy Steps over shm whose engine copies its frame", "times", "at least",
-        1000, _over(_transport("grpc", 4096), _transport("shm", 4096, "toy:copy")),
+    at_least(
+        "4096 envs, exchange: 4096 legacy Steps over shm whose engine copies its frame", 1000,
+        _over(_transport("grpc", 4096), _transport("shm", 4096, "toy:copy")),
     ),
-    SpeedTarget(
-        "in place: 4096 envs over 1 env", "times", "at most", 1.5,
+    at_most(
+        "in place: 4096 envs over 1 env", "times", 1.5,
         _over(_transport("shm", 4096, actions="inplace"), _transport("shm", 1, actions="inplace")),
     ),
-    SpeedTarget("idle engine's CPU, adaptive", "%", "at most", 0.5, _idle_percent),
-    SpeedTarget(
-        "50 steps a second: adaptive minus block", "µs", "at most", 20,
+    at_most("idle engine's CPU, adaptive", "%", 0.5, _idle_percent),
+    at_most(
+        "50 steps a second: adaptive minus block", "µs", 20,
         _minus(_transport("shm", 1, rate_hz=50), _transport("shm", 1, rate_hz=50, wait="block")),
     ),
-    SpeedTarget("other threads of a waiting client, p99 lateness", "µs", "at most", 1000, _neighbour_p99),
+    at_most("other threads of a waiting client, p99 lateness", "µs", 1000, _neighbour_p99),
 )  # fmt: skip
