@@ -32,7 +32,15 @@ from lucky_transport.messages import (
 from lucky_transport.messages.scalars import one_of_fields
 from lucky_transport_mujoco.control.controllers import Controller
 from lucky_transport_mujoco.control.motion_graph import INPUTS
-from lucky_transport_mujoco.lookup import Refused, acknowledged, controller_of, find_controller, rate_hz, slot_of
+from lucky_transport_mujoco.lookup import (
+    Refused,
+    acknowledged,
+    answered,
+    controller_of,
+    find_controller,
+    rate_hz,
+    slot_of,
+)
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["controller_handlers", "controller_streams", "motion_graph_handlers"]
@@ -101,10 +109,7 @@ def motion_graph_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
             world.controllers.changed(controller)
 
     def get_active(request: GetMotionGraphActiveRequest) -> GetMotionGraphActiveResponse:
-        try:
-            return GetMotionGraphActiveResponse(True, controller_of(world, request.entity).graph.active)
-        except Refused as refusal:
-            return GetMotionGraphActiveResponse(False, False, str(refusal))
+        return GetMotionGraphActiveResponse(True, controller_of(world, request.entity).graph.active)
 
     def set_input(request: SetMotionGraphInputRequest) -> None:
         graph = controller_of(world, request.entity).graph
@@ -116,11 +121,8 @@ def motion_graph_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
 
     def get_input(request: GetMotionGraphInputRequest) -> GetMotionGraphInputResponse:
         """Answer with the value in the input's own type, whatever the hint."""
-        try:
-            graph = controller_of(world, request.entity).graph
-            _known(request.input_id)
-        except Refused as refusal:
-            return GetMotionGraphInputResponse(False, None, str(refusal))
+        graph = controller_of(world, request.entity).graph
+        _known(request.input_id)
         return GetMotionGraphInputResponse(True, replace(graph.inputs[request.input_id]))
 
     def fire(request: FireMotionGraphTriggerRequest) -> None:
@@ -132,9 +134,13 @@ def motion_graph_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
 
     return {
         _PREFIX + "SetMotionGraphActive": acknowledged(set_active),
-        _PREFIX + "GetMotionGraphActive": get_active,
+        _PREFIX + "GetMotionGraphActive": answered(
+            get_active, lambda text: GetMotionGraphActiveResponse(False, False, text)
+        ),
         _PREFIX + "SetMotionGraphInput": acknowledged(set_input),
-        _PREFIX + "GetMotionGraphInput": get_input,
+        _PREFIX + "GetMotionGraphInput": answered(
+            get_input, lambda text: GetMotionGraphInputResponse(False, None, text)
+        ),
         _PREFIX + "FireMotionGraphTrigger": acknowledged(fire),
     }
 

@@ -16,6 +16,7 @@ from lucky_transport_mujoco.world import MujocoWorlds
 __all__ = [
     "Refused",
     "acknowledged",
+    "answered",
     "controller_of",
     "find_controller",
     "joints_of",
@@ -27,23 +28,33 @@ __all__ = [
 ]
 
 R = TypeVar("R")
+A = TypeVar("A")
 
 
 class Refused(Exception):
     """A request that cannot be done, with a text for the client. It never leaves a handler: it becomes a response."""
 
 
+def answered(act: Callable[[R], A], refuse: Callable[[str], A]) -> Callable[[R], A]:
+    """Return `act` as a handler that answers `refuse(text)` where `act` raises Refused."""
+
+    def handle(request: R) -> A:
+        try:
+            return act(request)
+        except Refused as refusal:
+            return refuse(str(refusal))
+
+    return handle
+
+
 def acknowledged(act: Callable[[R], None]) -> Callable[[R], PolicyOperationAck]:
     """Return `act` as a handler: an ack that it was done, or why it was refused."""
 
-    def handle(request: R) -> PolicyOperationAck:
-        try:
-            act(request)
-        except Refused as refusal:
-            return PolicyOperationAck(False, str(refusal))
+    def done(request: R) -> PolicyOperationAck:
+        act(request)
         return PolicyOperationAck(True)
 
-    return handle
+    return answered(done, lambda text: PolicyOperationAck(False, text))
 
 
 def find_controller(world: MujocoWorlds, entity: EntityId | None) -> Controller | None:

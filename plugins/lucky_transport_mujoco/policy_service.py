@@ -38,7 +38,7 @@ from lucky_transport.messages import (
 from lucky_transport_mujoco.control.controllers import Controller
 from lucky_transport_mujoco.control.policies import POLICIES, Policy, PolicyCommand, by_path
 from lucky_transport_mujoco.control.slots import GAIN_FIELDS, PolicyBinding, command_ids, gain_problem
-from lucky_transport_mujoco.lookup import Refused, acknowledged, joints_of, near, policy_of, slot_of
+from lucky_transport_mujoco.lookup import Refused, acknowledged, answered, joints_of, near, policy_of, slot_of
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["policy_command_handlers", "policy_handlers"]
@@ -52,8 +52,8 @@ def policy_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     queries = _Queries(world)
     return {
         _PREFIX + "ListPolicyDescriptors": queries.list_descriptors,
-        _PREFIX + "GetPolicyBasePose": queries.base_pose,
-        _PREFIX + "GetPolicyLastAction": queries.last_action,
+        _PREFIX + "GetPolicyBasePose": answered(queries.base_pose, lambda text: PolicyBasePose(False, text)),
+        _PREFIX + "GetPolicyLastAction": answered(queries.last_action, lambda text: PolicyLastAction(False, text)),
         _PREFIX + "SetPolicyActive": acknowledged(changes.active),
         _PREFIX + "SetPolicyDescriptor": acknowledged(changes.descriptor),
         _PREFIX + "SetPolicyDrivenJoints": acknowledged(changes.driven_joints),
@@ -163,21 +163,15 @@ class _Queries:
 
     def base_pose(self, request: GetPolicyBasePoseRequest) -> PolicyBasePose:
         """Where the robot of an active slot is. The engine's frame has y up and z where MuJoCo has -y."""
-        try:
-            controller, _ = self._active(request)
-        except Refused as refusal:
-            return PolicyBasePose(False, str(refusal))
+        controller, _ = self._active(request)
         x, y, _, qw, qx, qy, qz = self._world.qpos(controller.env)[:7].tolist()
         yaw = math.atan2(2 * (qw * qz + qx * qy), 1 - 2 * (qy * qy + qz * qz))
         return PolicyBasePose(True, "", x, y, yaw, x, 0.0 - y, yaw)  # never -0
 
     def last_action(self, request: GetPolicyLastActionRequest) -> PolicyLastAction:
         """What the policy of an active slot put out last; before its first step, what it would put out now."""
-        try:
-            controller, slot = self._active(request)
-            policy = policy_of(slot)
-        except Refused as refusal:
-            return PolicyLastAction(False, str(refusal))
+        controller, slot = self._active(request)
+        policy = policy_of(slot)
         action = slot.action(policy, self._world.driving.sense(controller.env))
         names = self._world.robot.joint_names
         return PolicyLastAction(True, "", action.tolist(), [names[joint] for joint in policy.joints])
@@ -215,24 +209,18 @@ def policy_command_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
         slot.commands[command.id] = float(request.value)
 
     def get_float(request: GetPolicyCommandFloatRequest) -> PolicyCommandFloatValue:
-        try:  # any type: clients list all commands as floats, a bool is 0 or 1
-            slot, command = _command(world, request)
-        except Refused as refusal:
-            return PolicyCommandFloatValue(False, 0.0, str(refusal))
+        slot, command = _command(world, request)  # any type: clients list all commands as floats, a bool is 0 or 1
         return PolicyCommandFloatValue(True, slot.commands[command.id])
 
     def get_bool(request: GetPolicyCommandBoolRequest) -> PolicyCommandBoolValue:
-        try:
-            slot, command = _typed(world, request, PolicyCommandType.BOOL)
-        except Refused as refusal:
-            return PolicyCommandBoolValue(False, False, str(refusal))
+        slot, command = _typed(world, request, PolicyCommandType.BOOL)
         return PolicyCommandBoolValue(True, bool(slot.commands[command.id]))
 
     return {
         _PREFIX + "SetPolicyCommandFloat": acknowledged(set_float),
         _PREFIX + "SetPolicyCommandBool": acknowledged(set_bool),
-        _PREFIX + "GetPolicyCommandFloat": get_float,
-        _PREFIX + "GetPolicyCommandBool": get_bool,
+        _PREFIX + "GetPolicyCommandFloat": answered(get_float, lambda text: PolicyCommandFloatValue(False, 0.0, text)),
+        _PREFIX + "GetPolicyCommandBool": answered(get_bool, lambda text: PolicyCommandBoolValue(False, False, text)),
     }
 
 

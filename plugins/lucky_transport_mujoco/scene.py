@@ -6,7 +6,7 @@ A request that cannot be done is answered with success=False and the reason; no 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,21 +157,6 @@ def _transform_problem(transform: Transform | None) -> str:
     return ""
 
 
-#: First ids of the kinds; the robot's limbs have 1 to 999, robots the ids of `robot_entity`.
-_CAMERAS, _GROUND, _LIGHTS = 1000, 2000, 3000
-
-#: Body 1 is the robot's base: the robot itself.
-_BASE = 1
-
-_COMPONENTS = {
-    "robot": ["Transform", "Robot", "RigidBody"],
-    "limb": ["Transform", "RigidBody"],
-    "camera": ["Transform", "Camera"],
-    "ground": ["Transform", "Collider"],
-    "light": ["Transform", "Light"],
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Entity:
     """One thing of the scene: `index` is an env for a robot, else a number in MuJoCo's model."""
@@ -189,14 +174,14 @@ class Entities:
         self._world = world
         model, kinds = world.robot.model, mj.mjtObj
         rows = [Entity(robot_entity(env), f"agent_{env}", "robot", env) for env in range(world.num_envs)]
-        for kind, what, first, start, count in (
-            ("limb", kinds.mjOBJ_BODY, 0, _BASE + 1, model.nbody),
-            ("camera", kinds.mjOBJ_CAMERA, _CAMERAS, 0, model.ncam),
-            ("light", kinds.mjOBJ_LIGHT, _LIGHTS, 0, model.nlight),
+        for kind, what, indices in (
+            ("limb", kinds.mjOBJ_BODY, range(_BASE + 1, model.nbody)),
+            ("camera", kinds.mjOBJ_CAMERA, range(model.ncam)),
+            ("light", kinds.mjOBJ_LIGHT, range(model.nlight)),
+            ("ground", kinds.mjOBJ_GEOM, np.flatnonzero(model.geom_bodyid == 0).tolist()),
         ):
-            rows += [Entity(first + i, mj.mj_id2name(model, what, i), kind, i) for i in range(start, count)]
-        ground = np.flatnonzero(model.geom_bodyid == 0)
-        rows += [Entity(_GROUND + int(i), mj.mj_id2name(model, kinds.mjOBJ_GEOM, i), "ground", int(i)) for i in ground]
+            first = _KINDS[kind].first_id
+            rows += [Entity(first + i, mj.mj_id2name(model, what, i), kind, i) for i in indices]
         self.all = tuple(rows)
         self.cameras = tuple(row for row in rows if row.kind == "camera")
         self._by_id = {row.id: row for row in rows}
@@ -207,43 +192,21 @@ class Entities:
         """Return the entity with that id or, without one, that name; None when there is none."""
         return self._by_name.get(name) if id is None else self._by_id.get(id.id)
 
-    def describe(self, entity: Entity, *, transform: bool, components: bool) -> EntityInfo:
-        """Return what a client is told of it."""
-        return EntityInfo(
-            EntityId(entity.id),
-            entity.name,
-            self._transform(entity) if transform else None,
-            list(_COMPONENTS[entity.kind]) if components else [],
-        )
+    def describe(self, entity: Entity, *, transform: bool, components: bool, data: Data = None) -> EntityInfo:
+        """Return what a client is told of it; `data` holds the places of the shown world, which are computed else."""
+        kind = _KINDS[entity.kind]
+        where: Transform | None = None
+        if transform and kind.place is None:
+            qpos = self._world.qpos(entity.index)
+            where = _placed(qpos[:3], qpos[3:7])
+        elif transform and kind.place is not None:
+            where = kind.place(self._world.data_of() if data is None else data, entity.index)
+        return EntityInfo(EntityId(entity.id), entity.name, where, list(kind.components) if components else [])
 
     def describe_all(self, *, transforms: bool, components: bool) -> list[EntityInfo]:
         """Return what a client is told of all of them."""
-        places = self._world.data_of() if transforms else None
-        return [
-            EntityInfo(
-                EntityId(row.id),
-                row.name,
-                None if places is None else self._transform(row, places),
-                list(_COMPONENTS[row.kind]) if components else [],
-            )
-            for row in self.all
-        ]
-
-    def _transform(self, entity: Entity, data: Data = None) -> Transform:
-        """Return where it is; `data` holds the places of the shown world."""
-        if entity.kind == "robot":
-            qpos = self._world.qpos(entity.index)
-            return _placed(qpos[:3], qpos[3:7])
-        if data is None:
-            data = self._world.data_of()
-        index = entity.index
-        if entity.kind == "limb":
-            return _placed(data.xpos[index], data.xquat[index])
-        if entity.kind == "camera":
-            return _placed(data.cam_xpos[index], _quaternion(data.cam_xmat[index]))
-        if entity.kind == "ground":
-            return _placed(data.geom_xpos[index], _quaternion(data.geom_xmat[index]))
-        return _placed(data.light_xpos[index], _from_down(data.light_xdir[index]))
+        data = self._world.data_of() if transforms else None
+        return [self.describe(row, transform=transforms, components=components, data=data) for row in self.all]
 
 
 def _placed(place: NDArray[np.float64], turn: NDArray[np.float64]) -> Transform:
@@ -263,3 +226,30 @@ def _from_down(direction: NDArray[np.float64]) -> NDArray[np.float64]:
     out = np.empty(4)
     mj.mju_quatZ2Vec(out, -direction / np.linalg.norm(direction))
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of entity: its first id, what it is made of, and where it is; None: where its own world has it."""
+
+    first_id: int
+    components: tuple[str, ...]
+    place: Callable[[Data, int], Transform] | None
+
+
+#: Body 1 is the robot's base, the robot itself; limbs follow it.
+_BASE = 1
+
+_KINDS = {
+    "robot": _Kind(robot_entity(0), ("Transform", "Robot", "RigidBody"), None),
+    "limb": _Kind(0, ("Transform", "RigidBody"), lambda data, i: _placed(data.xpos[i], data.xquat[i])),
+    "camera": _Kind(
+        1000, ("Transform", "Camera"), lambda data, i: _placed(data.cam_xpos[i], _quaternion(data.cam_xmat[i]))
+    ),
+    "ground": _Kind(
+        2000, ("Transform", "Collider"), lambda data, i: _placed(data.geom_xpos[i], _quaternion(data.geom_xmat[i]))
+    ),
+    "light": _Kind(
+        3000, ("Transform", "Light"), lambda data, i: _placed(data.light_xpos[i], _from_down(data.light_xdir[i]))
+    ),
+}

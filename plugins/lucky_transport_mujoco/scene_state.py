@@ -32,7 +32,7 @@ from lucky_transport.messages import (
     StreamFullStateRequest,
 )
 from lucky_transport_mujoco.bindings import Model, mj
-from lucky_transport_mujoco.lookup import Refused, near, rate_hz
+from lucky_transport_mujoco.lookup import Refused, answered, near, rate_hz
 from lucky_transport_mujoco.physics import FARTHEST_M
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
@@ -182,16 +182,10 @@ def control_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     """Return the handlers, by full method name."""
 
     def set_control(request: SetControlRequest) -> SetControlResponse:
-        try:
-            return _set_control(world, request)
-        except Refused as refusal:
-            return SetControlResponse(False, str(refusal))
+        return _set_control(world, request)
 
     def set_qpos(request: SetQposRequest) -> SetQposResponse:
-        try:
-            return SetQposResponse(True, "", _set_qpos(world, request))
-        except Refused as refusal:
-            return SetQposResponse(False, str(refusal))
+        return SetQposResponse(True, "", _set_qpos(world, request))
 
     def gains(_: GetActuatorGainsRequest) -> GetActuatorGainsResponse:
         return GetActuatorGainsResponse(True, "", _gains(world))
@@ -201,8 +195,8 @@ def control_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
         return ResetSceneResponse(True)
 
     return {
-        _PREFIX + "SetControl": set_control,
-        _PREFIX + "SetQpos": set_qpos,
+        _PREFIX + "SetControl": answered(set_control, lambda text: SetControlResponse(False, text)),
+        _PREFIX + "SetQpos": answered(set_qpos, lambda text: SetQposResponse(False, text)),
         _PREFIX + "GetActuatorGains": gains,
         _PREFIX + "ResetScene": reset,
     }
