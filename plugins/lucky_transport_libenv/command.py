@@ -30,7 +30,7 @@ __all__ = ["export_libenv"]
 )
 @click.option("--no-check", is_flag=True, help="Do not make the engine once, to see whether libenv can carry it.")
 def export_libenv(engine: str, output: Path, options: str, python: str, no_check: bool) -> None:
-    """Write a shared library that is ENGINE (for instance toy or gymnasium:CartPole-v1) to everyone who knows libenv.
+    """Write a shared library that is ENGINE (for instance toy or gymnasium:CartPole-v1) for any host of libenv.
 
     Each env of the library starts an engine process of its own, with as many envs as its host asks for.
     """

@@ -26,12 +26,11 @@ from lucky_transport.messages import (
 )
 from lucky_transport_libenv.block import EnvOperation, EnvSlice
 from lucky_transport_libenv.isolation import IsolatedEngine, separate_outputs
-from lucky_transport_libenv.library import Library
+from lucky_transport_libenv.library import GET_STATE, SET_STATE, Library, StateFunctions
+from lucky_transport_libenv.options import LibenvSettings
 from lucky_transport_libenv.places import Places
 from lucky_transport_libenv.seeds import SEEDS, Seeds
-from lucky_transport_libenv.settings import LibenvSettings
 from lucky_transport_libenv.spaces import batch_spec
-from lucky_transport_libenv.state import GET_STATE, SET_STATE, StateFunctions
 
 __all__ = ["LibenvEngine", "make_engine"]
 

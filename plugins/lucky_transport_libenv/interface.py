@@ -1,6 +1,8 @@
-"""The C interface of libenv, version 1, as ctypes; compiled into foreign libraries, so no size or offset changes.
+"""The C interface of libenv, version 1, as ctypes.
 
-make -> tensortypes of the three spaces -> set_buffers, once -> observe, act, observe, act, ... -> close
+    make -> tensortypes of the three spaces -> set_buffers, once -> observe, act, observe, act, ... -> close
+
+These layouts are compiled into foreign libraries, so no size or offset changes.
 """
 
 from __future__ import annotations

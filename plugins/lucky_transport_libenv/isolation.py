@@ -20,11 +20,9 @@ from lucky_transport.config import load_settings
 from lucky_transport.engine import Buffers, Engine, Handler
 from lucky_transport.errors import PeerDied, PeerTimeout
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport_libenv.library import find
-from lucky_transport_libenv.options import OptionBlock, as_json
+from lucky_transport_libenv.library import GET_STATE, SET_STATE, find
+from lucky_transport_libenv.options import LibenvSettings, OptionBlock, as_json
 from lucky_transport_libenv.seeds import SEEDS, Seeds
-from lucky_transport_libenv.settings import LibenvSettings
-from lucky_transport_libenv.state import GET_STATE, SET_STATE
 
 __all__ = ["IsolatedEngine", "separate_outputs"]
 

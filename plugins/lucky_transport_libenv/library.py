@@ -1,8 +1,10 @@
-"""Finding a library and loading it.
+"""Finding a library and loading it, and the extra functions `get_state` and `set_state` that some have.
 
-libenv:/opt/envs/libmaze.so     that file
-libenv:/opt/envs/maze           /opt/envs/libmaze.so (.dylib on macOS, maze.dll on Windows)
-libenv:maze                     libmaze.so in the present folder, else wherever the system's loader looks
+    libenv:/opt/envs/libmaze.so     that file
+    libenv:/opt/envs/maze           /opt/envs/libmaze.so (.dylib on macOS, maze.dll on Windows)
+    libenv:maze                     libmaze.so in the present folder, else wherever the system's loader looks
+
+A library is asked for its version before anything else of it is called.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.errors import EngineFailed, SpecError, UnknownName
+from lucky_transport.errors import EngineFailed, SpecError, Unimplemented, UnknownName
+from lucky_transport.messages.methods import method
 from lucky_transport_libenv.interface import FUNCTIONS, VERSION
 
-__all__ = ["Library", "file_name", "find"]
+__all__ = ["GET_STATE", "SET_STATE", "Library", "StateFunctions", "file_name", "find"]
 
 
 def file_name(name: str, platform: str = sys.platform) -> str:
@@ -98,3 +101,39 @@ def _not_loaded(path: str, error: OSError) -> UnknownName | EngineFailed:
     if os.path.dirname(path):
         return EngineFailed(f"{path} does not load: {error}", backend="libenv")
     return UnknownName(f"no library {path!r}: {error}", backend="libenv", hint="give its path: libenv:/path/to/it")
+
+
+GET_STATE = method("/lucky_transport.v1.StateService/GetState")
+SET_STATE = method("/lucky_transport.v1.StateService/SetState")
+
+_CAPACITY_BYTES = 1 << 20
+
+
+class StateFunctions:
+    """A library's `get_state` and `set_state`, which procgen has, looked up when they are used.
+
+    int get_state(libenv_env *, int env_index, char *data, int capacity)      -> bytes written, negative: an error
+    void set_state(libenv_env *, int env_index, char *data, int size)
+    """
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def get(self, handle: int, index: int) -> bytes:
+        """Return the state of one env; raises Unimplemented without such a function, EngineFailed without a state."""
+        function = self._function("get_state", ctypes.c_int)
+        data = ctypes.create_string_buffer(_CAPACITY_BYTES)
+        size = function(handle, index, data, _CAPACITY_BYTES)
+        if not 0 <= size <= _CAPACITY_BYTES:
+            raise EngineFailed(f"{self._library.path}: get_state returned {size}", backend="libenv")
+        return data.raw[:size]
+
+    def set(self, handle: int, index: int, state: bytes) -> None:
+        """Put one env into a state; raises Unimplemented without such a function."""
+        self._function("set_state", None)(handle, index, ctypes.create_string_buffer(state, len(state)), len(state))
+
+    def _function(self, symbol: str, result: Any) -> Any:
+        try:
+            return self._library.function(symbol, result, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+        except SpecError as error:
+            raise Unimplemented(f"{self._library.path} has no {symbol}", backend="libenv") from error

@@ -1,24 +1,27 @@
-"""Options as a library takes them: each of exactly the type that it expects, for it does not convert.
+"""Options as a library takes them, each of exactly the type that it expects, and those that say how it is driven.
 
-str, bytes     -> UINT8[bytes of it, in UTF-8]      bool  -> UINT8[1]
-int            -> INT32[1]                          float -> FLOAT32[1]
-numpy array of uint8, int32, float32                -> its elements
-{"dtype": "int32", "values": [1, 2]}                -> the same, where options travel as JSON
+    str, bytes     -> UINT8[bytes of it, in UTF-8]      bool  -> UINT8[1]
+    int            -> INT32[1]                          float -> FLOAT32[1]
+    numpy array of uint8, int32, float32                -> its elements
+    {"dtype": "int32", "values": [1, 2]}                -> the same, where options travel as JSON
+
+What cannot be told apart by its type is refused, never guessed.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.errors import SpecError
+from lucky_transport.errors import ConfigError, SpecError, did_you_mean
 from lucky_transport_libenv.interface import DTYPES, MAX_NAME_BYTES, Dtype, Option, Options
 
-__all__ = ["OptionBlock", "as_json"]
+__all__ = ["LibenvSettings", "OptionBlock", "as_json"]
 
 _INT32 = np.iinfo(np.int32)
 
@@ -34,7 +37,7 @@ class OptionBlock:
         self._data: list[ctypes.Array[ctypes.c_char]] = []
         for item, (name, value) in zip(self._items, options.items(), strict=True):
             dtype, count, data = _marshalled(name, value)
-            kept = ctypes.create_string_buffer(data)  # with a NUL behind it, for who takes a text for C's
+            kept = ctypes.create_string_buffer(data)  # with a NUL behind it, for a library that takes a text for C's
             self._data.append(kept)
             item.name, item.dtype, item.count = _encoded(name), dtype, count
             item.data = ctypes.addressof(kept)
@@ -66,7 +69,7 @@ def _encoded(name: str) -> bytes:
 
 def _marshalled(name: str, value: Any) -> tuple[Dtype, int, bytes]:
     """Return an option's element type, its number of elements, and their bytes."""
-    match value:  # what its type does not tell is refused (a plain list, None), never guessed
+    match value:
         case bool():  # before int: a library ends its process over a number for a truth
             return Dtype.UINT8, 1, bytes([value])
         case str():
@@ -110,3 +113,50 @@ def _array(name: str, dtype: str, values: list[Any]) -> NDArray[Any]:
 
 def _refusal(name: str, value: Any, why: str) -> SpecError:
     return SpecError(f"libenv option {name} = {value!r} ({type(value).__name__}): {why}", backend="libenv")
+
+
+@dataclass(frozen=True, slots=True)
+class LibenvSettings:
+    """How a library is driven: options={"libenv": {"handles": 4, ...}}; every other option is the library's.
+
+    handles: how many envs of the library make the batch, each with num_envs / handles rows. 1: as gym3 does it, and
+    the fastest. num_envs: each row on its own, which can be held and reset. threads: how many of them step at a time.
+    seed_option: the library's int option that is its seed, "" when it has none. contiguous: for a library that takes a
+    tensor of all envs for one array; costs a copy. isolated: whether the library gets a process of its own; None: where
+    this process is not the engine's already.
+    """
+
+    handles: int = 1
+    threads: int = 1
+    seed_option: str = ""
+    contiguous: bool = False
+    isolated: bool | None = None
+
+    @classmethod
+    def of(cls, values: Any) -> Self:
+        """Return the settings that `values` say, a mapping or None.
+
+        Raises ConfigError for what is no setting, SpecError for a value of another kind.
+        """
+        if values is None:
+            return cls()
+        if not isinstance(values, Mapping):
+            raise SpecError(f"option libenv = {values!r}: expected a dict", hint='{"libenv": {"handles": 1}}')
+        known = {field.name: field for field in fields(cls)}
+        for name, value in values.items():
+            if name not in known:
+                hint = f"{did_you_mean(name, known)}it has {', '.join(known)}"
+                raise ConfigError(f"option libenv has no {name!r}", backend="libenv", hint=hint)
+            kinds = (type(known[name].default), bool) if name == "isolated" else (type(known[name].default),)
+            if type(value) not in kinds:
+                raise SpecError(f"option libenv: {name} = {value!r}: expected {' or '.join(k.__name__ for k in kinds)}")
+        return cls(**values)
+
+    def check(self, num_envs: int) -> None:
+        """Raise SpecError unless a batch of `num_envs` can be made like this."""
+        if num_envs < 1:
+            raise SpecError(f"num_envs {num_envs}: expected at least 1")
+        if not 1 <= self.handles <= num_envs or num_envs % self.handles:
+            raise SpecError(f"option libenv: {self.handles} handles for {num_envs} envs: expected a divisor of it")
+        if not 1 <= self.threads <= self.handles:
+            raise SpecError(f"option libenv: {self.threads} threads for {self.handles} handles: expected 1 to as many")

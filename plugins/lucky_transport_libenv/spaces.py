@@ -1,8 +1,10 @@
-"""The spaces of a library as parts of a batch, in the library's own order; names, shapes and bounds are checked.
+"""The spaces of a library as parts of a batch, in the library's own order.
 
-REAL      float32, any shape       Box, bounds as given (none where they are not finite)
-DISCRETE  uint8 or int32, scalar   Discrete(high + 1)
-DISCRETE  uint8 or int32, shaped   Box from 0 to high (images are of this kind)
+    REAL      float32, any shape       Box, bounds as given (none where they are not finite)
+    DISCRETE  uint8 or int32, scalar   Discrete(high + 1)
+    DISCRETE  uint8 or int32, shaped   Box from 0 to high (images are of this kind)
+
+Names, shapes and bounds are checked before memory is laid out.
 """
 
 from __future__ import annotations

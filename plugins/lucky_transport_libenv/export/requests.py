@@ -1,6 +1,8 @@
 """What the shared object writes to the engine's process first: how many envs, and the options of `libenv_make`.
 
-u32 envs · u32 options · per option: char[128] name, i32 dtype, i32 count, its elements      (little-endian)
+    u32 envs · u32 options · per option: char[128] name, i32 dtype, i32 count, its elements      (little-endian)
+
+An option's C type says what it is in Python.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """An engine's spec as libenv tensors, told to the shared object line by line.
 
-tensor SPACE REGION OFFSET DTYPE SCALAR_TYPE LIBENV_DTYPE SHIFT LOW HIGH NDIM EXTENT... NAME
+    tensor SPACE REGION OFFSET DTYPE SCALAR_TYPE LIBENV_DTYPE SHIFT LOW HIGH NDIM EXTENT... NAME
+
+What would lose a value is refused by name.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.trajectories import Move, first_difference, random_actions, record_frames
 from lucky_transport.transport import Frame
 from lucky_transport_libenv.engine import LibenvEngine
+from lucky_transport_libenv.options import LibenvSettings
 from lucky_transport_libenv.seeds import SEEDS
-from lucky_transport_libenv.settings import LibenvSettings
 
 N = 4
 
