@@ -39,6 +39,19 @@ class TrackedCall:
     is_left: True when the authority's end was not its own; code: its status, once it is over.
     """
 
+    arity = ""
+    metadata: Metadata = ()
+    is_over = is_left = False
+    code = ""
+    # most calls never change these: kept by the class they cost a call nothing
+    _sent: ReceivedItems | None = None
+    _sends_no_more = False
+    _authority: CallOutcome | None = None
+    _shadow: CallOutcome | None = None
+    _ended_early = _is_noted = _is_changing = False
+    _knows_headers = True
+    _began_ns = _mark = 0
+
     def __init__(
         self, target: TargetRouter, method: str, timeout_s: float | None, decision: Decision, most: int
     ) -> None:
@@ -50,29 +63,19 @@ class TrackedCall:
         self.method = method
         self.timeout_s = timeout_s
         self.decision = decision
-        self.arity = ""
-        self.metadata: Metadata = ()
         self.requests: list[Any] = []
         self.received = ReceivedItems(most)
-        self.is_over = self.is_left = False
-        self.code = ""
         self.most = most
         self._target = target
-        self._sent = ReceivedItems()
-        self._sends_no_more = False
         self._lock = threading.Lock()
-        self._authority: CallOutcome | None = None
-        self._shadow: CallOutcome | None = None
         self._awaits_shadow = bool(decision.shadow)
-        self._ended_early = self._is_noted = False
-        self._knows_headers = True
-        self._began_ns = self._mark = 0
-        self._is_changing = False
 
     # -- what the authority does --------------------------------------------------------------------------------------
 
     def begins(self, arity: str, metadata: Metadata = ()) -> None:
         self.arity, self.metadata = arity, metadata
+        if arity.startswith("stream"):
+            self._sent = ReceivedItems()
         self._began_ns = time.perf_counter_ns()
         self._mark = self._target.world.mark()
         if not self._is_read and not self._is_changing:
@@ -80,7 +83,7 @@ class TrackedCall:
             self._target.world.begin()
 
     def sends(self, request: Any) -> None:
-        if self.arity.startswith("stream"):
+        if self._sent is not None:
             self._sent.add(request)
         elif not self.requests:
             is_ours = self._awaits_shadow and not isinstance(request, bytes)
@@ -101,7 +104,7 @@ class TrackedCall:
 
     @property
     def can_fall_back(self) -> bool:
-        return self._is_read and self.decision.may_fall_back and not self.arity.startswith("stream")
+        return self._is_read and self.decision.may_fall_back and self._sent is None
 
     def falls_back(self, ending: Ending, *, unsent: bool = False) -> bool:
         now_ns = time.perf_counter_ns()
@@ -135,7 +138,7 @@ class TrackedCall:
             self._knows_headers = ending.knows_headers
             self._ended_early |= ending.is_early
             self.is_over, self.is_left, self.code = True, ending.is_early, ending.code
-        if self.arity.startswith("stream"):
+        if self._sent is not None:
             self.requests = self._sent.items
         elif not self.requests:
             return  # it could not be serialized: no transport was concerned, and there is nothing to note
@@ -164,9 +167,9 @@ class TrackedCall:
         """Ask it, if the call that has ended can be made again."""
         if self.is_left:
             self.has_no_shadow("the call did not come to its end")
-        elif self.arity.startswith("stream") and not self._sends_no_more:
+        elif self._sent is not None and not self._sends_no_more:
             self.has_no_shadow("the requests had not ended")
-        elif self._sent.is_full:
+        elif self._sent is not None and self._sent.is_full:
             self.has_no_shadow(f"more than {len(self.requests)} requests are not kept")
         else:
             self._ask()
@@ -193,7 +196,7 @@ class TrackedCall:
             shadow, why = None, _MOVED
         elif shadow is not None and not self._knows_headers:
             shadow.headers = ()  # nothing to compare them with
-        request = self.requests if self.arity.startswith("stream") else self.requests[0]
+        request = self.requests[0] if self._sent is None else self.requests
         self._target.policy.note(
             Comparison(self.method, self.decision, authority, shadow, request, why, self._ended_early)
         )
