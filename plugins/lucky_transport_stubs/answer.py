@@ -2,7 +2,7 @@
 
 The texts of failures are gRPC's own; a code and details that the handler has set go before them. Only `send` waits.
 What is sent to a caller that has left, or after the end, is dropped. How many messages go out is the caller's business
-(`ServerCall.shape`); a handler of another arity may send what he takes.
+(`ServerCall.shape`); a handler of another arity may send what the caller takes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A call is over when it has ended and every response before its end was taken; so says gRPC. A deadline, a cancel and a
 closed channel end it at once. A waiting thread reads the connection itself; another thread attends the call only when
-there are callbacks. One thread at a time takes responses. This does not hold the object that the caller has; when he
-drops it, `drop` ends the call.
+there are callbacks. One thread at a time takes responses. This does not hold the object that the caller has; when that
+is dropped, `drop` ends the call.
 """
 
 from __future__ import annotations

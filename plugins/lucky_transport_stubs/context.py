@@ -44,7 +44,7 @@ class ServicerContext(grpc.ServicerContext):
         return self._answer.is_active
 
     def time_remaining(self) -> float:
-        """Seconds until the caller's deadline; very many where he has none."""
+        """Seconds until the caller's deadline; very many where there is none."""
         deadline = self._call.deadline
         return _FOREVER_S if deadline is None else deadline.remaining_s
 
@@ -78,7 +78,7 @@ class ServicerContext(grpc.ServicerContext):
     # -- metadata -----------------------------------------------------------------------------------------------------
 
     def invocation_metadata(self) -> Any:
-        """The caller's metadata, as tuples of key and value; the first is his user agent."""
+        """The caller's metadata, as tuples of key and value; the first is the user agent."""
         return invocation_metadata(self._call.metadata)
 
     def send_initial_metadata(self, initial_metadata: Metadata) -> None:

@@ -3,9 +3,9 @@
     calls = link.current() or link.reach(deadline)      # `lucky_transport.rpc.client.ClientCalls`
 
 A connection that has ended is not used again: calls find out before they are sent, so that they can be made over a new
-one. What an engine says when it goes is read then; one that dies is noticed by the watchman. One thread at a time meets
-the engine; who waits for one that is not there asks again, a little later each time. A forked child's copy refuses
-everything and touches nothing that its parent uses. Who drops the last reference closes.
+one. What an engine says when it goes is read then; one that dies is noticed by the `ConnectionMonitor`. One thread at a time
+meets the engine; a caller that waits for one asks again, a little later each time. A forked child's copy refuses
+everything and touches nothing that its parent uses. Dropping the last reference closes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The requests of one call, as its handler gets them.
 
 A message that cannot be read fails the call, in the words of grpc.server, and ends the requests. A caller who leaves
-before his last request is an RpcError, each time the handler asks; so the handler can tell that from the end.
+before the last request is an RpcError, each time the handler asks; so the handler can tell that from the end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Requests:
     def only(self) -> Any:
         """Return the one request of a unary method, None where there is none or the caller has left.
 
-        The call has then ended. Who cancels before the method was called can rely on that it never is.
+        The call has then ended. A caller that cancels before the method was called can rely on it never being called.
         """
         with contextlib.suppress(TransportError):  # the caller leaves just now
             payload = self._receive() if self._answer.is_active else None

@@ -63,7 +63,7 @@ class ServerRpc:
             raise grpc.aio.UsageError("RPC already finished.")
 
     async def receive(self) -> bytes | None:
-        """Return the caller's next message, None after his last and once the call has ended."""
+        """Return the caller's next message, None after the last one and once the call has ended."""
         if not self.call.shape & Shape.CLIENT_STREAM:
             request, self._request = self._request, None
             return request

@@ -27,7 +27,7 @@ class SyncServicerContext(grpc.ServicerContext):
         self._rpc = rpc
 
     def requests(self) -> Iterator[Any]:
-        """Yield the caller's messages until his last."""
+        """Yield the caller's messages until the last one."""
         while (message := await_on(self._rpc.loop, self._context.read())) is not EOF:
             yield message
 

@@ -5,9 +5,10 @@
     bootstrap/   the sitecustomize that every Python below finds; calls `activation` when grpc is imported
     activation   settings -> switch      switch      target -> route, said once       targets   gRPC's names, the map
     patches      grpc's four channel factories       counting  a channel whose calls are counted
-    counters       counts that survive their process   report    what was called, merged
-    escapes      Pythons that the switch cannot reach          cure      the health check of luckyrobots 0.5.0
+    call_counters  counts that survive their process   report    what was called, merged
+    unpatched_processes  Pythons that the switch cannot reach
+    luckyrobots_patch    the health check of luckyrobots 0.5.0
 
-What the launcher itself imports (command, launch, environment, targets, counters, report, escapes) imports neither grpc
+What the launcher itself imports (command, launch, environment, targets, call_counters, report, unpatched_processes) imports neither grpc
 nor NumPy: starting a program costs what starting Python costs.
 """

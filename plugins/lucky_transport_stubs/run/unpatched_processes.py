@@ -1,7 +1,7 @@
 """Pythons below the program that the switch cannot reach, and why.
 
-Found by looking: at the processes of this host, again and again. Who lives shorter than the pause between two looks can
-be missed.
+Found by looking at the processes of this host, again and again. One that lives shorter than the pause between two looks
+can be missed.
 """
 
 from __future__ import annotations

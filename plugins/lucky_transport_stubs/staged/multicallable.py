@@ -1,10 +1,8 @@
 """The methods of a stub over a staged channel, one class for each arity.
 
-What the caller gets, and what he sees raised, is made by the authority's own channel, and nothing is wrapped: each call
-has a callable of its own, whose serializers tell the routed what passes through them. A call's object is not kept
-alive: who drops it ends the call, as always. A read that shared memory cannot answer is made again over gRPC: a unary
-one when the engine is unreachable or dies, a stream when it cannot be opened. Its first attempt does not wait for an
-engine to be ready: gRPC's does.
+What the caller gets and sees raised is made by the authority's own channel, and nothing is wrapped: each call has a
+callable of its own, whose serializers tell the router what passes through them. A read that shared memory cannot answer
+is made again over gRPC: a unary one when the engine is unreachable or dies, a stream when it cannot be opened.
 """
 
 from __future__ import annotations
