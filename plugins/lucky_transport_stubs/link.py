@@ -3,8 +3,8 @@
     calls = link.current() or link.reach(deadline)      # `lucky_transport.rpc.client.ClientCalls`
 
 A connection that has ended is not used again: calls find out before they are sent, so that they can be made over a new
-one. What an engine says when it goes is read then; one that dies is noticed by the `ConnectionMonitor`. One thread at a time
-meets the engine; a caller that waits for one asks again, a little later each time. A forked child's copy refuses
+one. What an engine says when it goes is read then; one that dies is noticed by the `ConnectionMonitor`. One thread at a
+time meets the engine; a caller that waits for one asks again, a little later each time. A forked child's copy refuses
 everything and touches nothing that its parent uses. Dropping the last reference closes it.
 """
 

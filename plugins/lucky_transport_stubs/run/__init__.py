@@ -9,6 +9,6 @@
     unpatched_processes  Pythons that the switch cannot reach
     luckyrobots_patch    the health check of luckyrobots 0.5.0
 
-What the launcher itself imports (command, launch, environment, targets, call_counters, report, unpatched_processes) imports neither grpc
-nor NumPy: starting a program costs what starting Python costs.
+What the launcher itself imports (command, launch, environment, targets, call_counters, report, unpatched_processes)
+imports neither grpc nor NumPy: starting a program costs what starting Python costs.
 """

@@ -1,7 +1,7 @@
 """What a reader sees that did not look for a while: whether it is the newest.
 
-What the engine says of itself just before the look is what is compared with, so a reader that is shown what waited for
-him is found out.
+It is compared with what the engine says of itself just before the look, so a reader that is shown what waited for it is
+found out.
 """
 
 from __future__ import annotations
