@@ -30,8 +30,8 @@ class MujocoWorlds:
     ctrl: float64 (num_envs, nu), the actuators' controls (position targets in radians) as last set. actions: float32
     (num_envs, nu), as last taken. frames: int64 (num_envs,), control steps since the engine started. agent_drives: bool
     (num_envs,), the last step came with actions from outside, so an agent owns the robot: until a step without, a
-    reset, or a change of who drives. commands: float64
-    (num_envs, 3), the commanded velocity of the task. All live: they change with the next step.
+    reset, or a change of the driver. commands: float64 (num_envs, 3), the commanded velocity of the task. All change
+    with the next step.
 
     simulation_mode: 0 realtime, 1 deterministic, 2 fast. playing: the scene is in play mode. drawings: what debug
     drawing keeps. None of these changes what is simulated.
