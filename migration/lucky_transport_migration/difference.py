@@ -91,10 +91,12 @@ def first_difference(
 
 
 def array_rule(rules: ComparisonRules, field: str) -> Rule:
-    """Return the rule of an array: its own, or that of the whole whose part or column it is."""
+    """Return the rule of an array: its own, or that of the whole that it is of. A name goes before a pattern."""
     whole, group = field.partition("[")[0], field.partition(".")[0]
-    found = (rules.rule(field, own) for own in (whole, f"{whole}s", group))  # frames have observations and rewards
-    return next((rule for rule in found if rule is not EXACT), EXACT)
+    names = (field, whole, f"{whole}s", group)  # frames have observations and rewards
+    named = (rules.rows[name] for name in names if name in rules.rows)
+    matching = (rule for own in names[1:] if (rule := rules.rule(field, own)) is not EXACT)
+    return next(named, None) or next(matching, EXACT)
 
 
 def _first_unequal(x: NDArray[Any], y: NDArray[Any], rule: Rule) -> tuple[int, ...] | None:

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lucky_transport_migration.difference import Difference, first_difference, flatten
+from lucky_transport_migration.difference import Difference, array_rule, first_difference, flatten
+from lucky_transport_migration.evidence.rule import EXACT, Rule
+from lucky_transport_migration.evidence.rules import ComparisonRules
 
 
 def compare(a: dict[str, NDArray[Any]], b: dict[str, NDArray[Any]]) -> Difference | None:
@@ -82,3 +84,21 @@ def test_rows_that_the_mask_declares_invalid_do_not_count() -> None:
     assert compare(a, b) is None
     c = flatten({"final_obs": np.array([[3.0], [2.0]]), "_final_obs": mask})
     assert compare(a, c) is not None
+
+
+@pytest.mark.parametrize(
+    ("rows", "field", "key"),
+    [
+        ({"signals": 1.0, "signals*": 2.0}, "signals.alive", "signals"),
+        ({"signals.alive": 1.0, "signals": 2.0}, "signals.alive", "signals.alive"),
+        ({"signals.*": 1.0}, "signals.alive", "signals.*"),
+        ({"rewards": 1.0, "r*": 2.0}, "reward", "rewards"),
+        ({"observations": 1.0}, "observation", "observations"),
+        ({"observation": 1.0}, 'observation["camera"]["left"]', "observation"),
+        ({"reward": 1.0}, "terminated", ""),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_most_exact_rule_counts_for_an_array(rows: dict[str, float], field: str, key: str) -> None:
+    rules = ComparisonRules({name: Rule(abs=distance) for name, distance in rows.items()})
+    assert array_rule(rules, field) == (Rule(abs=rows[key]) if key else EXACT)

@@ -10,7 +10,7 @@ from pathlib import Path
 from lucky_transport.errors import plural
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
 
-__all__ = ["Summary", "say"]
+__all__ = ["RunSummary", "say"]
 
 
 def say(text: str) -> None:
@@ -20,7 +20,7 @@ def say(text: str) -> None:
         sys.__stderr__.flush()
 
 
-class Summary:
+class RunSummary:
     """Counts what came of the calls. lost: calls that were dropped from a full queue."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.record import CONTROL, Evidence
 from lucky_transport_migration.evidence.rules import ComparisonRules
-from lucky_transport_migration.evidence.summary import Summary, say
+from lucky_transport_migration.evidence.summary import RunSummary, say
 from lucky_transport_migration.gate.demotion import demotion
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.jsonl import moment
@@ -65,7 +65,7 @@ class EvidencePolicy:
         self._tell = tell
         self._quiet = quiet
         self._lines = Lines(tell)
-        self._summary = Summary()
+        self._summary = RunSummary()
         self._back: dict[str, Decision] = {}
         this = weakref.ref(self)
         on_child(self._begin_in_child)
@@ -87,7 +87,7 @@ class EvidencePolicy:
         text = self._summary.sentence(self._plan.evidence)
         if text and (self._summary.is_bad or not self._quiet):
             self._tell(text)
-        self._summary = Summary()
+        self._summary = RunSummary()
 
     # -- on the policy's own thread ------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class EvidencePolicy:
         return ComparisonRules.load(folder), Limits.load(folder)
 
     def _begin_in_child(self) -> None:
-        self._summary = Summary()
+        self._summary = RunSummary()
         self._metrics = None
 
 

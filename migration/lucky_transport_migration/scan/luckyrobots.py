@@ -26,7 +26,7 @@ from lucky_transport_migration.scan.codemod import (
     with_arguments,
 )
 from lucky_transport_migration.scan.known import luckyrobots_class
-from lucky_transport_migration.scan.results import Obstacle, Results
+from lucky_transport_migration.scan.results import Obstacle, ResultUses
 from lucky_transport_migration.scan.source import imported
 from lucky_transport_migration.scan.targets import Targets
 
@@ -164,7 +164,7 @@ def _rewrite_client(codemod: EngineCodemod, call: cst.Call, endpoint: str | None
         return
     calls: list[cst.Call] = []
     obstacles: list[Obstacle] = []
-    results = Results(codemod)
+    results = ResultUses(codemod)
     for access in variable.references:
         use = _call_of(codemod, access.node)
         if use is None or not _is_known(codemod, use):

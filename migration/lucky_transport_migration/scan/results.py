@@ -15,7 +15,7 @@ from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import Method
 from lucky_transport_migration.scan.codemod import EngineCodemod
 
-__all__ = ["Obstacle", "Results"]
+__all__ = ["Obstacle", "ResultUses"]
 
 #: Functions that only read a list, item by item, and give something of their own.
 _READERS = {
@@ -52,7 +52,7 @@ class _Value:
         return name if self.shape == "one" else f"a {self.shape} of {name}"
 
 
-class Results:
+class ResultUses:
     """Follows results through one file, from the call to the last use of the names that hold them."""
 
     def __init__(self, codemod: EngineCodemod) -> None:
