@@ -14,15 +14,16 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lucky_transport.cli.serve import options_of
-from lucky_transport.spec.array_spec import ArraySpec
-from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport.spec.composite import Part
-from lucky_transport_holodeck.agent_types import fitting_type
+
+if TYPE_CHECKING:  # the help of a command imports nothing heavy
+    from lucky_transport.spec.array_spec import ArraySpec
+    from lucky_transport.spec.batch_spec import BatchSpec
+    from lucky_transport.spec.composite import Part
 
 __all__ = ["export_holodeck", "write_package"]
 
@@ -74,6 +75,8 @@ def _scenario_of(spec: BatchSpec, world: str) -> dict[str, Any]:
     An agent has the smallest type that fits. It observes through a range finder with a laser per number of an
     observation, and its task shows reward and terminal.
     """
+    from lucky_transport_holodeck.agent_types import fitting_type
+
     size = _elements(spec.action, spec.action_parts)
     kind = fitting_type(size)
     sizes = [scheme.size for scheme in kind.schemes]
