@@ -126,6 +126,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         self._reset_negotiator = ResetNegotiator(transport)
         self._neutral_actions = neutral_actions(spec)
         self._not_steppable: NotSteppable | None = NotSteppable.FRESH
+        self._none_ended = np.zeros(spec.num_envs, np.bool_)
         self._ended: NDArray[np.bool_] | None = None  # envs that wait for their reset
         self._control: NDArray[np.uint8] | None = None  # the next step's control bytes
         self._outstanding = False  # a frame may still come for a step that was given up
@@ -205,8 +206,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
             info |= self._info_parts.info(frame.observations)
         rewards = frame.rewards.copy() if self._reward_fn is None else self._custom_rewards(signals)
         observations = frame.observations if self._shown is None else self._shown(frame.observations)
-        n = self.num_envs
-        return observations, rewards, np.zeros(n, np.bool_), np.zeros(n, np.bool_), info
+        return observations, rewards, self._none_ended.copy(), self._none_ended.copy(), info
 
     def _step_with_ends(self, frame: Frame, control: NDArray[np.uint8] | None) -> StepResult:
         """The rest of a step in which envs were reset or have ended."""
