@@ -4,13 +4,13 @@
     call = target.call("/hazel.rpc.SceneService/GetEntity", timeout_s=1.0)
     call.begins("unary_unary", metadata)
     call.sends(request)
-    response = <make the call over call.decision.authority>
+    response = <make the call over call.decision.primary>
     call.receives(response)
     call.ends(Ending())
 
-The caller gets the authority's answer, whatever the router or a shadow does. A method that changes the world is never
-called twice on one engine. A read whose authority is shared memory, and is unreachable or dies, is answered by gRPC
-until the method is complete. Every call ends, also those without a shadow: counts, errors and times of the authority
+The caller gets the primary's answer, whatever the router or a shadow does. A method that changes the world is never
+called twice on one engine. A read whose primary is shared memory, and is unreachable or dies, is answered by gRPC
+until the method is complete. Every call ends, also those without a shadow: counts, errors and times of the primary
 are evidence too.
 """
 
@@ -46,14 +46,14 @@ class Decision:
     `stage` is the reason.
     """
 
-    authority: str
+    primary: str
     shadow: str = ""
     stage: str = ""
 
     @property
     def may_fall_back(self) -> bool:
         """True where gRPC can answer instead of shared memory: at every stage before "complete"."""
-        return self.authority == "shm" and self.stage != "complete"
+        return self.primary == "shm" and self.stage != "complete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class RoutedCall(Protocol):
     """One call from its decision to its note. Nothing here waits or raises; callable from any thread.
 
     timeout_s: the caller's. From `begins` on, arity: as gRPC names it ("unary_stream" has a stream of responses);
-    metadata: the caller's; requests: what was sent. received: what the authority sent. is_over: it has ended.
+    metadata: the caller's; requests: what was sent. received: what the primary sent. is_over: it has ended.
     """
 
     method: str
@@ -113,7 +113,7 @@ class RoutedCall(Protocol):
 
     @property
     def received(self) -> Received:
-        """What the authority sent so far."""
+        """What the primary sent so far."""
         ...
 
     @property
@@ -127,11 +127,11 @@ class RoutedCall(Protocol):
         ...
 
     def begins(self, arity: str, metadata: Metadata = ()) -> None:
-        """The authority is about to be called."""
+        """The primary is about to be called."""
         ...
 
     def sends(self, request: Any) -> None:
-        """The authority is given a request."""
+        """The primary is given a request."""
         ...
 
     def sends_no_more(self) -> None:
@@ -139,11 +139,11 @@ class RoutedCall(Protocol):
         ...
 
     def receives(self, item: Any) -> None:
-        """The authority sent a message."""
+        """The primary sent a message."""
         ...
 
     def falls_back(self, ending: Ending, *, unsent: bool = False) -> bool:
-        """The authority was lost: return True when the call is to be made again, now over `decision.authority`.
+        """The primary was lost: return True when the call is to be made again, now over `decision.primary`.
 
         unsent: it never got the request, so that also a call that changes the world may be made.
         """
@@ -154,7 +154,7 @@ class RoutedCall(Protocol):
         ...
 
     def ends(self, ending: Ending) -> None:
-        """The authority has ended; no effect when that is known."""
+        """The primary has ended; no effect when that is known."""
         ...
 
     def has_enough(self, count: int) -> bool:

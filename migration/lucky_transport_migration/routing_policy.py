@@ -1,7 +1,7 @@
 """What decides for each call of a staged migration, and collects the outcomes.
 
 decision = policy.decide("/hazel.rpc.SceneService/GetEntity")
-outcome = <make the call over decision.authority>          # the caller gets this one
+outcome = <make the call over decision.primary>          # the caller gets this one
 other = <make it over decision.shadow too, if that is set, without keeping the caller waiting>
 policy.note(Comparison("/hazel.rpc.SceneService/GetEntity", decision, outcome, other))
 """
@@ -47,7 +47,7 @@ class Comparison:
 
     method: str
     decision: Decision
-    authority: CallOutcome
+    primary: CallOutcome
     shadow: CallOutcome | None = None
     request: Any = None
     why: str = ""

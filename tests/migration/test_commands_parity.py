@@ -99,11 +99,11 @@ def against(twin: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Command
         row = method(name)
         connect = ConnectedEngine.connect
 
-        def lying(link: ConnectedEngine) -> Transport:
+        def with_wrong_answers(link: ConnectedEngine) -> Transport:
             found = connect(link)
             return Altered(found, row, alter) if link.path.name == twin else found
 
-        monkeypatch.setattr(ConnectedEngine, "connect", lying)
+        monkeypatch.setattr(ConnectedEngine, "connect", with_wrong_answers)
         engine = options.pop("engine", "toy")
         return prove_commands(engine, ("inproc", twin), **{"count": 2, "methods": (row,), **options})
 
@@ -231,7 +231,7 @@ def test_another_text_of_the_same_error_is_found(against: Callable[..., Commands
     assert first.values[twin].endswith("characters)")
 
 
-def test_pictures_that_are_numbered_backwards_are_found(against: Callable[..., CommandsParity]) -> None:
+def test_images_that_are_numbered_backwards_are_found(against: Callable[..., CommandsParity]) -> None:
     pytest.importorskip("mujoco")
     numbers = iter(range(1000, 0, -1))
 

@@ -191,11 +191,11 @@ def test_another_text_for_the_same_misuse_is_a_difference(serve: Any) -> None:
 def test_a_difference_ends_the_proof_and_is_in_its_json(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     connect = ConnectedEngine.connect
 
-    def lying(link: ConnectedEngine) -> Transport:
+    def with_wrong_answers(link: ConnectedEngine) -> Transport:
         found = connect(link)
         return Liar(found, "observations", 3, (1, 0)) if link.path.name == twin else found
 
-    monkeypatch.setattr(ConnectedEngine, "connect", lying)
+    monkeypatch.setattr(ConnectedEngine, "connect", with_wrong_answers)
     outcome = prove("toy", ("inproc", twin), num_envs=2, steps=30, seed=0, modes=MODES)
     plain = outcome.plain()
     assert not outcome.equal

@@ -46,7 +46,7 @@ _OTHERS = (
     Look("other-3", "#805a3c", "#cfa37a", (2, 3), "*"),
 )
 _BY_NAME = {one.name: one for one in _LOOKS}
-#: Paths that are never in one picture with those whose look they have.
+#: Paths that are never in one chart with those whose look they have.
 _BY_NAME |= {
     "grpc-tcp": _BY_NAME["grpc"],
     "grpc-unix": _BY_NAME["grpc-batch"],

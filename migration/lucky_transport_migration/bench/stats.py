@@ -49,7 +49,7 @@ LEAST_COVERAGE = 0.95
 
 #: What a run's figures are worth: every loop checks them, and the run fails otherwise.
 WHOLE = "Every exchange was counted and its content looked at: none was lost, doubled or torn."
-#: The same of a suite of calls, whose streams of pictures may skip some.
+#: The same of a suite of calls, whose streams of images may skip some.
 CHECKED = "Every answer and every item was looked at: none was torn, doubled or another's."
 
 #: Two runs of one thing differ by so much on a machine that nothing else uses: smaller changes are not called one.

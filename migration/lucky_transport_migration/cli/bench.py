@@ -41,7 +41,7 @@ _SUITES = {
     default="step",
     show_default=True,
     type=click.Choice(["step", *_SUITES]),
-    help="Exchanges and VectorEnv.step; typed calls, streams and images; pictures by size; existing gRPC code; the "
+    help="Exchanges and VectorEnv.step; typed calls, streams and images; images by size; existing gRPC code; the "
     "other systems that are served.",
 )
 @click.option("--transports", default="grpc,shm", show_default=True, type=NAMES, help="Transports to measure.")
@@ -115,12 +115,12 @@ def bench(
     carry an interval. Any other engine is measured through VectorEnv only, since its own work is in every step.
 
     --suite commands has an engine of its own and measures small typed calls, streams of 1 kB messages, 1280x720
-    pictures, a training loop beside streams, and the codec.
+    images, a training loop beside streams, and the codec.
 
     --peers adds raw unix sockets (blocking and polled), iceoryx2, ZeroMQ, a multiprocessing pipe and Gymnasium's
     AsyncVectorEnv to the steps, moving the same bytes.
 
-    --suite images measures pictures by size: looked at, copied, and rendered where the client sees them.
+    --suite images measures images by size: looked at, copied, and rendered where the client sees them.
 
     --suite stubs measures gRPC code as it is, over real gRPC (TCP and a unix socket) and over shared memory: calls of
     a generated stub, by one caller, by 16 and by asyncio, a stream of 1 kB messages, and a LuckyEnv training loop

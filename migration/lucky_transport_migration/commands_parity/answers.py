@@ -75,10 +75,10 @@ def _accepts(response: Any) -> bool:
     return next((bool(getattr(inner, name)) for name in _VERDICTS if hasattr(inner, name)), True)
 
 
-def ask(transport: Transport, method: Method, request: Any, *, copy_pictures: bool = True) -> CallResult:
+def ask(transport: Transport, method: Method, request: Any, *, copy_images: bool = True) -> CallResult:
     """Make the call, or take the first items of the stream, cancel it and wait until the engine has noticed.
 
-    copy_pictures: see `Transport.stream`.
+    copy_images: see `Transport.stream`.
     """
     answer = CallResult()
     own = copy.deepcopy(request)  # an engine in this process may keep what it is given
@@ -87,7 +87,7 @@ def ask(transport: Transport, method: Method, request: Any, *, copy_pictures: bo
         if method.stream is None:
             answer.items.append(transport.call(method, own, Deadline(PATIENCE_S)))
         else:
-            _take(answer, transport, method, own, copy_pictures)
+            _take(answer, transport, method, own, copy_images)
     except Exception as error:  # whatever it is, it is what is compared
         answer.fail(error)
     answer.took_us = (time.perf_counter_ns() - began_ns) / 1000
@@ -95,14 +95,14 @@ def ask(transport: Transport, method: Method, request: Any, *, copy_pictures: bo
 
 
 def ask_for_views(transport: Transport, method: Method, request: Any) -> CallResult:
-    """As `ask`; pictures are looked at where the engine drew them, if the transport can do that."""
-    return ask(transport, method, request, copy_pictures=False)
+    """As `ask`; images are looked at where the engine drew them, if the transport can do that."""
+    return ask(transport, method, request, copy_images=False)
 
 
-def _take(answer: CallResult, transport: Transport, method: Method, request: Any, copy_pictures: bool) -> None:
+def _take(answer: CallResult, transport: Transport, method: Method, request: Any, copy_images: bool) -> None:
     fps = request.target_fps if hasattr(request, "target_fps") else 0
     wanted = 1 if isinstance(fps, int) and 0 < fps < _SLOWEST_HZ else MOST_ITEMS
-    with transport.stream(method, request, Deadline(PATIENCE_S), copy=copy_pictures) as stream:
+    with transport.stream(method, request, Deadline(PATIENCE_S), copy=copy_images) as stream:
         for _ in range(wanted):
             item = next(stream)
             answer.items.append(replace(item, data=bytes(item.data)) if isinstance(item, ImageFrame) else item)
@@ -180,7 +180,7 @@ def _ending(left: CallResult, right: CallResult) -> ItemDifference | None:
 
 
 def _numbering(left: CallResult, right: CallResult) -> ItemDifference | None:
-    """Return where the pictures of a stream are not numbered upwards: their numbers are not compared."""
+    """Return where the images of a stream are not numbered upwards: their numbers are not compared."""
     numbers = [[item.frame_number for item in answer.items if isinstance(item, ImageFrame)] for answer in (left, right)]
     if all(row == sorted(set(row)) for row in numbers):
         return None

@@ -25,7 +25,7 @@ _RULES = ComparisonRules()
 #: A world that does not move at all is given up after so many items.
 _MOST_LOOKS = 100
 
-#: Streams of numbers that follow the world. Pictures are left out: drawing them takes longer than a step.
+#: Streams of numbers that follow the world. Images are left out: drawing them takes longer than a step.
 OF_STATES = tuple(row for row in METHODS if row.stream is Flow.LATEST and row.response is not ImageFrame)
 
 

@@ -190,7 +190,7 @@ class _Run:
         message = self._plausible.make(row.request)
         if not corrupted:
             if row.response is ImageFrame and row.stream is not None and self._random.random() < 0.5:
-                return _Request(row, message, "valid, pictures not copied", ask_for_views)
+                return _Request(row, message, "valid, images not copied", ask_for_views)
             return _Request(row, message)
         if fields_of(row.request) and self._random.randrange(_SPOILT_PER_UNSENDABLE) == 0:
             return _Request(row, unsendable(message, self._random), "unsendable", needs_wire=True)

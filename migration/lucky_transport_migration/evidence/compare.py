@@ -42,35 +42,35 @@ _FAILURES = _NO_ANSWER | {"INTERNAL"}
 
 def compare(comparison: Comparison, rules: ComparisonRules, *, kind: str = "live") -> Evidence:
     """Return what a call showed. kind: see `Evidence`; two answers of one transport are always "aa"."""
-    authority, shadow = comparison.authority, comparison.shadow
+    primary, shadow = comparison.primary, comparison.shadow
     request = request_hash(comparison.request)
-    evidence = Evidence(comparison.method, comparison.decision.stage, _side(authority), kind=kind, request=request)
+    evidence = Evidence(comparison.method, comparison.decision.stage, _side(primary), kind=kind, request=request)
     if shadow is None:
-        return _alone(evidence, authority, comparison.why)
-    is_twin = authority.transport == shadow.transport
+        return _alone(evidence, primary, comparison.why)
+    is_twin = primary.transport == shadow.transport
     evidence = replace(evidence, shadow=_side(shadow), kind="aa" if is_twin else kind)
-    if is_twin or authority.transport == CONTROL:
-        control, candidate = authority, shadow
+    if is_twin or primary.transport == CONTROL:
+        control, candidate = primary, shadow
     else:
-        control, candidate = shadow, authority
+        control, candidate = shadow, primary
     if candidate.code in _FAILURES and control.code not in _NO_ANSWER | {candidate.code}:
         aspect = "late" if candidate.code == _LATE else "code"
-        found = ItemDifference(aspect, "code", _status(authority), _status(shadow))
-        return replace(evidence, verdict=FAILED, **_named(found, authority, shadow))
+        found = ItemDifference(aspect, "code", _status(primary), _status(shadow))
+        return replace(evidence, verdict=FAILED, **_named(found, primary, shadow))
     if why := _incomparable(comparison, control, candidate):
         return replace(evidence, verdict=NOT_COMPARED, why=why)
-    return _compared(evidence, comparison, authority, shadow, rules)
+    return _compared(evidence, comparison, primary, shadow, rules)
 
 
 def _side(outcome: CallOutcome) -> SideResult:
     return SideResult(outcome.transport, outcome.code, round(outcome.took_us, 1), len(outcome.items))
 
 
-def _alone(evidence: Evidence, authority: CallOutcome, why: str) -> Evidence:
+def _alone(evidence: Evidence, primary: CallOutcome, why: str) -> Evidence:
     """Return what a call without a shadow showed: at most that the candidate was not there."""
-    if authority.transport == CONTROL or authority.code != "UNAVAILABLE":
+    if primary.transport == CONTROL or primary.code != "UNAVAILABLE":
         return replace(evidence, verdict=NOT_COMPARED, why=why or _unasked(evidence.method))
-    values = {authority.transport: shown(_status(authority), "")[0]}
+    values = {primary.transport: shown(_status(primary), "")[0]}
     return replace(evidence, verdict=FAILED, aspect="code", where="code", values=values, why=why)
 
 
@@ -96,29 +96,29 @@ def _incomparable(comparison: Comparison, control: CallOutcome, candidate: CallO
 
 
 def _compared(
-    evidence: Evidence, comparison: Comparison, authority: CallOutcome, shadow: CallOutcome, rules: ComparisonRules
+    evidence: Evidence, comparison: Comparison, primary: CallOutcome, shadow: CallOutcome, rules: ComparisonRules
 ) -> Evidence:
-    is_cut = comparison.ended_early or authority.code == shadow.code == _LATE
+    is_cut = comparison.ended_early or primary.code == shadow.code == _LATE
     row = BY_NAME.get(comparison.method)
-    items = ItemPairs(row, authority.items, shadow.items, rules, ended_early=is_cut)
+    items = ItemPairs(row, primary.items, shadow.items, rules, ended_early=is_cut)
     if not items.comparable:
         return replace(evidence, verdict=NOT_COMPARED, why="the stream was left before both had sent an item")
-    found = None if is_cut else _status_differs(authority, shadow)
+    found = None if is_cut else _status_differs(primary, shadow)
     found = found or items.differing()
     if found is None and not is_cut:
-        found = _metadata_differ("headers", authority.headers, shadow.headers, rules)
-        found = found or _metadata_differ("trailing", authority.trailing, shadow.trailing, rules)
+        found = _metadata_differ("headers", primary.headers, shadow.headers, rules)
+        found = found or _metadata_differ("trailing", primary.trailing, shadow.trailing, rules)
     evidence = replace(evidence, verdict=EQUAL, left_out=items.left_out)
-    return evidence if found is None else replace(evidence, verdict=DIFFERENT, **_named(found, authority, shadow))
+    return evidence if found is None else replace(evidence, verdict=DIFFERENT, **_named(found, primary, shadow))
 
 
-def _status_differs(authority: CallOutcome, shadow: CallOutcome) -> ItemDifference | None:
-    if authority.code != shadow.code:
-        return ItemDifference("code", "code", _status(authority), _status(shadow))
-    if authority.details != shadow.details:
-        return ItemDifference("details", "details", authority.details, shadow.details)
-    if authority.dropped != shadow.dropped:
-        return ItemDifference("count", "dropped", authority.dropped, shadow.dropped)
+def _status_differs(primary: CallOutcome, shadow: CallOutcome) -> ItemDifference | None:
+    if primary.code != shadow.code:
+        return ItemDifference("code", "code", _status(primary), _status(shadow))
+    if primary.details != shadow.details:
+        return ItemDifference("details", "details", primary.details, shadow.details)
+    if primary.dropped != shadow.dropped:
+        return ItemDifference("count", "dropped", primary.dropped, shadow.dropped)
     return None
 
 
@@ -139,8 +139,8 @@ def _status(outcome: CallOutcome) -> str:
     return f"{outcome.code}: {outcome.details}" if outcome.details else outcome.code
 
 
-def _named(found: ItemDifference, authority: CallOutcome, shadow: CallOutcome) -> dict[str, object]:
+def _named(found: ItemDifference, primary: CallOutcome, shadow: CallOutcome) -> dict[str, object]:
     """Return a difference as fields of evidence, with values that JSON can carry."""
-    other = shadow.transport if shadow.transport != authority.transport else f"{shadow.transport} again"
-    values = dict(zip((authority.transport, other), shown(found.left, found.right), strict=True))
+    other = shadow.transport if shadow.transport != primary.transport else f"{shadow.transport} again"
+    values = dict(zip((primary.transport, other), shown(found.left, found.right), strict=True))
     return {"aspect": found.aspect, "where": found.where, "values": values}

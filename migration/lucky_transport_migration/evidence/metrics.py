@@ -42,9 +42,9 @@ class Metrics:
 
     def add(self, one: Evidence) -> None:
         """Count a call."""
-        self._calls.labels(one.method, one.stage, one.authority.transport, one.authority.code).inc()
+        self._calls.labels(one.method, one.stage, one.primary.transport, one.primary.code).inc()
         self._compared.labels(one.method, one.stage, one.verdict, one.aspect).inc()
-        self._observe(one.method, one.authority, "authority")
+        self._observe(one.method, one.primary, "authority")
         if one.shadow is not None:
             self._observe(one.method, one.shadow, "shadow")
 

@@ -63,7 +63,7 @@ class Evidence:
 
     method: str
     stage: str
-    authority: SideResult
+    primary: SideResult
     shadow: SideResult | None = None
     kind: str = "live"
     verdict: str = NOT_COMPARED
@@ -89,10 +89,11 @@ class Evidence:
 
     def write(self) -> str:
         """Return it as a line of JSON, with its line end."""
-        plain = {"v": VERSION, "at": self.at, **_plain(self), "authority": _plain(self.authority)}
+        plain = {_KEYS.get(name, name): value for name, value in _plain(self).items()}
+        plain["authority"] = _plain(self.primary)
         if self.shadow is not None:
             plain["shadow"] = _plain(self.shadow)
-        return _encode(plain) + "\n"
+        return _encode({"v": VERSION, "at": self.at, **plain}) + "\n"
 
     @classmethod
     def read(cls, line: str | bytes) -> Evidence:
@@ -123,20 +124,24 @@ def _plain(one: Evidence | SideResult) -> dict[str, Any]:
 
 def _values(plain: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a line; raises KeyError and TypeError where some are missing, or of another kind."""
-    values = {name: plain[name] for name in Evidence.__dataclass_fields__ if name in plain}
+    keys = {name: _KEYS.get(name, name) for name in Evidence.__dataclass_fields__}
+    values = {name: plain[key] for name, key in keys.items() if key in plain}
     for name, kind in _KINDS.items():
         if not isinstance(values[name], kind):
-            raise TypeError(f"{name} is {values[name]!r}")
-    values["authority"] = _side(plain["authority"])
+            raise TypeError(f"{keys[name]} is {values[name]!r}")
+    values["primary"] = _side(plain["authority"])
     values["shadow"] = None if plain["shadow"] is None else _side(plain["shadow"])
     values["left_out"] = tuple(plain["left_out"])
     values["request"] = str(plain.get("request", ""))  # version 0.1 wrote none
     return values
 
 
+#: The keys of a line that are not the field's name: version 1 of the format calls the primary its authority.
+_KEYS = {"primary": "authority"}
+
 #: What the fields of a line are in JSON.
 _KINDS = dict.fromkeys(("method", "stage", "kind", "verdict", "aspect", "where", "why", "at"), str) | {
-    "authority": dict,
+    "primary": dict,
     "values": dict,
     "left_out": list,
 }

@@ -25,6 +25,6 @@ def twins_as_candidates(evidence: Iterable[Evidence]) -> Iterator[Evidence]:
         if next(turns[one.method]) % 2:
             yield one
         else:
-            control = replace(one.authority, transport=CONTROL)
+            control = replace(one.primary, transport=CONTROL)
             candidate = replace(one.shadow, transport="candidate")
-            yield replace(one, kind="live", stage=str(Stage.SHADOW), authority=control, shadow=candidate)
+            yield replace(one, kind="live", stage=str(Stage.SHADOW), primary=control, shadow=candidate)

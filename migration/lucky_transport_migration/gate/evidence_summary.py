@@ -112,9 +112,9 @@ class EvidenceSummary:
     def _add_aa(self, one: Evidence) -> None:
         if one.verdict == DIFFERENT:
             self._noisy.add(_INDEX.sub("[]", one.where))
-        elif one.verdict == EQUAL and _is_timed(one.authority) and _is_timed(one.shadow):
+        elif one.verdict == EQUAL and _is_timed(one.primary) and _is_timed(one.shadow):
             self.aa_at = max(self.aa_at, one.at)
-            _append(self._aa, one.authority.us, one.shadow.us)
+            _append(self._aa, one.primary.us, one.shadow.us)
 
     def _add_trial(self, one: Evidence) -> None:
         is_bad = one.verdict != EQUAL
@@ -124,10 +124,10 @@ class EvidenceSummary:
             self._unvaried[is_bad] += 1
 
     def _add_durations(self, one: Evidence) -> None:
-        sides = {side.transport == CONTROL: side.us for side in (one.authority, one.shadow) if _is_timed(side)}
+        sides = {side.transport == CONTROL: side.us for side in (one.primary, one.shadow) if _is_timed(side)}
         if len(sides) == 2:
             _append(self._pairs, sides[True], sides[False])
-        waited = (one.authority,) if one.kind == "live" else (one.authority, one.shadow)
+        waited = (one.primary,) if one.kind == "live" else (one.primary, one.shadow)
         for side in waited:
             if _is_timed(side):
                 self._waited[side.transport != CONTROL].append(side.us)

@@ -1,6 +1,6 @@
 """A call as an entry, and as it was: its request and its outcome.
 
-What one side of a comparison is made of, `staging.Outcome`, is all that a recording keeps of a call.
+What one side of a comparison is made of, `CallOutcome`, is all that a recording keeps of a call.
 """
 
 from __future__ import annotations

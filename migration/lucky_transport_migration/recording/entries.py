@@ -50,7 +50,7 @@ class RecordedCall:
     """A unary call or a stream. requests: one, or those of a stream of requests. items: the response, or what came.
 
     transport: who answered, "" = as the header says. code, details, headers, trailing, dropped: as in
-    `staging.Outcome`. left: the caller left the stream before its end. more: items that came and were not kept. moved:
+    `CallOutcome`. left: the caller left the stream before its end. more: items that came and were not kept. moved:
     the world was stepped or changed while the stream ran.
     """
 

@@ -47,12 +47,12 @@ class RecordingPolicy:
         self._recorder: Recorder | None = None
         self._moved_ns = 0
         self._lost = 0
-        self._inbox = EvidenceQueue("lucky recording", lambda item: self._write(*item))
+        self._queue = EvidenceQueue("lucky recording", lambda item: self._write(*item))
 
     def decide(self, method: str) -> Decision:
         """Return who answers the next call, by the other policy; no shadow is asked."""
         decision = self._inner.decide(method)
-        return Decision(decision.authority, stage=decision.stage)
+        return Decision(decision.primary, stage=decision.stage)
 
     def note(self, comparison: Comparison) -> None:
         """Take the outcome of a call; what the caller got of it is recorded."""
@@ -60,25 +60,25 @@ class RecordingPolicy:
         now_ns = time.monotonic_ns()
         if row is None or row.effect is not Effect.READ:
             self._moved_ns = now_ns
-        began_ns = now_ns - int(comparison.authority.took_us * 1000)
+        began_ns = now_ns - int(comparison.primary.took_us * 1000)
         has_moved = row is not None and row.stream is not None and self._moved_ns > began_ns
         if (requests := _requests(comparison)) is not None:
-            size = sum(len(item) for item in (*requests, *comparison.authority.items))
-            self._inbox.put((comparison, requests, has_moved), size)
+            size = sum(len(item) for item in (*requests, *comparison.primary.items))
+            self._queue.put((comparison, requests, has_moved), size)
         self._inner.note(comparison)
 
     def close(self) -> None:
         """Write what was noted, for two seconds at most, and close the other policy. Idempotent."""
-        self._inbox.close(_CLOSE_S)
+        self._queue.close(_CLOSE_S)
         if self._recorder is not None:
             self._recorder.flush()
-        lost, self._lost, self._inbox.refused = self._lost + self._inbox.refused, 0, 0
+        lost, self._lost, self._queue.refused = self._lost + self._queue.refused, 0, 0
         if lost:
             _log.warning("the recording in %s lacks %d calls, for which there was no room", self._file, lost)
         self._inner.close()
 
     def _write(self, comparison: Comparison, requests: list[bytes], has_moved: bool) -> None:
-        outcome = comparison.authority
+        outcome = comparison.primary
         is_cut = len(outcome.items) >= KEPT_ITEMS or sum(map(len, outcome.items)) >= KEPT_BYTES
         left = comparison.ended_early or is_cut
         try:
@@ -94,5 +94,5 @@ def _requests(comparison: Comparison) -> list[bytes] | None:
     """Return what was sent; None where that, or what came, is no program's own bytes."""
     request = comparison.request
     requests = request if isinstance(request, list) else [request]
-    is_bytes = all(isinstance(one, bytes) for one in (*requests, *comparison.authority.items))
+    is_bytes = all(isinstance(one, bytes) for one in (*requests, *comparison.primary.items))
     return requests if is_bytes else None

@@ -146,8 +146,8 @@ class _Player:
         return evidence
 
     def _not_compared(self, call: RecordedCall, why: str) -> Evidence:
-        authority = SideResult(call.transport or self._header.transport, call.code, call.us, len(call.items))
-        return Evidence(call.call, "", authority, kind="replay", why=why, at=moment(time.time()))
+        primary = SideResult(call.transport or self._header.transport, call.code, call.us, len(call.items))
+        return Evidence(call.call, "", primary, kind="replay", why=why, at=moment(time.time()))
 
 
 def _check_fit(recorded: Any, spec: BatchSpec) -> None:

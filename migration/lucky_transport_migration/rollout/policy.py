@@ -69,7 +69,7 @@ class EvidencePolicy:
         self._back: dict[str, Decision] = {}
         this = weakref.ref(self)
         on_child(self._begin_in_child)
-        self._inbox = EvidenceQueue("lucky evidence", lambda entry: (one := this()) and one._take(*entry))
+        self._queue = EvidenceQueue("lucky evidence", lambda entry: (one := this()) and one._take(*entry))
 
     def decide(self, method: str) -> Decision:
         """Return who answers the next call of a method, given by its full name."""
@@ -77,13 +77,13 @@ class EvidencePolicy:
 
     def note(self, comparison: Comparison) -> None:
         """Take the outcome of a call."""
-        self._inbox.put((time.time(), comparison), _weight(comparison))
+        self._queue.put((time.time(), comparison), _weight(comparison))
 
     def close(self) -> None:
         """Look at what is left, for two seconds at most, and sum up. Idempotent."""
-        self._inbox.close(_CLOSE_S)
+        self._queue.close(_CLOSE_S)
         self._lines.close()
-        self._summary.lost, self._inbox.refused = self._inbox.refused, 0
+        self._summary.lost, self._queue.refused = self._queue.refused, 0
         text = self._summary.sentence(self._plan.evidence)
         if text and (self._summary.is_bad or not self._quiet):
             self._tell(text)
@@ -149,7 +149,7 @@ class EvidencePolicy:
 
 def _weight(comparison: Comparison) -> int:
     """Return about how many bytes a comparison keeps alive; what is no bytes is small."""
-    sides = (comparison.authority, comparison.shadow)
+    sides = (comparison.primary, comparison.shadow)
     return sum(len(item) for side in sides if side for item in side.items if isinstance(item, bytes))
 
 

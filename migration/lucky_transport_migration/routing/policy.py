@@ -35,7 +35,7 @@ class GuardedPolicy:
         """Return the policy's decision; the plain one when it is none that can be followed."""
         try:
             decision = self._policy.decide(method)
-            if decision.authority in TRANSPORTS and decision.shadow in ("", *TRANSPORTS):
+            if decision.primary in TRANSPORTS and decision.shadow in ("", *TRANSPORTS):
                 return decision
             self._warn(f"the policy decides {decision} for {method}: there are {' and '.join(TRANSPORTS)}")
         except Exception as error:  # foreign code

@@ -1,6 +1,6 @@
 """One call from its decision to its note: what was decided, sent and received, and the comparison that comes of it.
 
-A shadow is asked when the authority has answered, so that the two do not compete; only a stream of responses to one
+A shadow is asked when the primary has answered, so that the two do not compete; only a stream of responses to one
 request is asked for at the same moment, for what it brings may be a matter of time. Two answers that a change of the
 world overlaps are not compared, equal or not: equal ones would count for the candidate, different ones not against it.
 """
@@ -36,7 +36,7 @@ _IN_TROUBLE = frozenset({"UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED", "UNKNOW
 class TrackedCall:
     """A `lucky_transport.routing.RoutedCall`. most: how many items are kept of each side, 0 for none and no shadow.
 
-    is_left: True when the authority's end was not its own; code: its status, once it is over.
+    is_left: True when the primary's end was not its own; code: its status, once it is over.
     """
 
     arity = ""
@@ -46,7 +46,7 @@ class TrackedCall:
     # most calls never change these: kept by the class they cost a call nothing
     _sent: ReceivedItems | None = None
     _sends_no_more = False
-    _authority: CallOutcome | None = None
+    _primary: CallOutcome | None = None
     _shadow: CallOutcome | None = None
     _ended_early = _is_noted = _is_changing = False
     _knows_headers = True
@@ -59,7 +59,7 @@ class TrackedCall:
         self._is_read = bool(decision.shadow) if row is None else row.effect is Effect.READ
         self._why = "" if self._is_read else CHANGES
         if decision.shadow and not (self._is_read and most):
-            decision = Decision(decision.authority, "", decision.stage)
+            decision = Decision(decision.primary, "", decision.stage)
         self.method = method
         self.timeout_s = timeout_s
         self.decision = decision
@@ -70,7 +70,7 @@ class TrackedCall:
         self._lock = threading.Lock()
         self._awaits_shadow = bool(decision.shadow)
 
-    # -- what the authority does --------------------------------------------------------------------------------------
+    # -- what the primary does --------------------------------------------------------------------------------------
 
     def begins(self, arity: str, metadata: Metadata = ()) -> None:
         self.arity, self.metadata = arity, metadata
@@ -112,7 +112,7 @@ class TrackedCall:
             is_safe = self.can_fall_back or (unsent and self.decision.may_fall_back)
             if not is_safe or self.is_over or not self.requests or self.received.items:
                 return False
-            failed = self.decision.authority
+            failed = self.decision.primary
             self._shadow = call_outcome(failed, (), ending, now_ns - self._began_ns)
             self._why, self._awaits_shadow = "", False
             self.decision = Decision(CONTROL, failed, self.decision.stage)
@@ -134,7 +134,7 @@ class TrackedCall:
             if self.is_over:
                 return
             last_ns = self.received.last_ns if ending.code == "OK" and self.received.items else now_ns
-            self._authority = _outcome(self.decision.authority, self.received, ending, last_ns - self._began_ns)
+            self._primary = _outcome(self.decision.primary, self.received, ending, last_ns - self._began_ns)
             self._knows_headers = ending.knows_headers
             self._ended_early |= ending.is_early
             self.is_over, self.is_left, self.code = True, ending.is_early, ending.code
@@ -187,8 +187,8 @@ class TrackedCall:
 
     def _note_if_known(self) -> None:
         with self._lock:
-            authority = self._authority
-            if authority is None or self._awaits_shadow or self._is_noted:
+            primary = self._primary
+            if primary is None or self._awaits_shadow or self._is_noted:
                 return
             self._is_noted = True
         shadow, why = self._shadow, self._why
@@ -198,7 +198,7 @@ class TrackedCall:
             shadow.headers = ()  # nothing to compare them with
         request = self.requests[0] if self._sent is None else self.requests
         self._target.policy.note(
-            Comparison(self.method, self.decision, authority, shadow, request, why, self._ended_early)
+            Comparison(self.method, self.decision, primary, shadow, request, why, self._ended_early)
         )
 
 

@@ -76,8 +76,8 @@ class TargetRouter:
 
     @cached_property
     def default(self) -> str:
-        """It is the authority of a method that no rule names."""
-        return self.policy.decide("/").authority
+        """It is the primary of a method that no rule names."""
+        return self.policy.decide("/").primary
 
     def call(
         self,
@@ -90,7 +90,7 @@ class TargetRouter:
         """As in the contract. decision: instead of the policy's. most: how many items of each side are kept."""
         decided = self.policy.decide(method) if decision is None else decision
         if self._count is not None:
-            self._count(decided.authority, method)
+            self._count(decided.primary, method)
         return TrackedCall(self, method, timeout_s, decided, most)
 
     def fell_back(self, method: str, ending: Ending) -> None:

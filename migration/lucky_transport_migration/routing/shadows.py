@@ -1,7 +1,7 @@
 """The second answer: a call's requests, sent again over the other transport, on threads of the router.
 
-A shadow has as much time as its caller gave the authority, and 10 seconds at most. When too many are under way, or the
-channel is closed, none is asked, and the evidence says so. An absent candidate is evidence while the authority is
+A shadow has as much time as its caller gave the primary, and 10 seconds at most. When too many are under way, or the
+channel is closed, none is asked, and the evidence says so. An absent candidate is evidence while the primary is
 there: an engine that has ended is missed by both. Whatever a shadow does, an outcome or a reason comes of it.
 """
 
@@ -103,15 +103,15 @@ class Shadows:
         ending = self._ended(call, call.decision.shadow, timeout_s, received)
         is_late = ending.code == "DEADLINE_EXCEEDED" and call.arity.endswith("stream")
         if is_late and call.timeout_s is None and not call.is_over:
-            return SO_FAR  # the authority goes on as well: neither is late
+            return SO_FAR  # the primary goes on as well: neither is late
         return ending
 
     def _has_gone(self, call: TrackedCall) -> bool:
-        """True when the authority answered, and a moment later cannot be reached either: an engine ends bit by bit."""
+        """True when the primary answered, and a moment later cannot be reached either: an engine ends bit by bit."""
         if call.code == "UNAVAILABLE":
             return False
         time.sleep(_MOMENT_S)
-        ending = self._ended(call, call.decision.authority, _MOMENT_S, ReceivedItems(call.most))
+        ending = self._ended(call, call.decision.primary, _MOMENT_S, ReceivedItems(call.most))
         return ending.code == "UNAVAILABLE"
 
     def _ended(self, call: TrackedCall, transport: str, timeout_s: float, received: ReceivedItems) -> Ending:

@@ -98,5 +98,5 @@ class Stepping:
             self._world.end()
 
     def _note(self, ending: Ending) -> None:
-        outcome = call_outcome(self._decision.authority, (), ending, time.perf_counter_ns() - self._began_ns)
+        outcome = call_outcome(self._decision.primary, (), ending, time.perf_counter_ns() - self._began_ns)
         self._policy.note(Comparison(_STEP.name, self._decision, outcome, why=CHANGES))

@@ -1,4 +1,4 @@
-"""The authority's stream, as the caller reads it, with its first items kept for the comparison."""
+"""The primary's stream, as the caller reads it, with its first items kept for the comparison."""
 
 from __future__ import annotations
 

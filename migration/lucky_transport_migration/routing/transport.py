@@ -1,6 +1,6 @@
 """`StagedTransport`: gRPC and shared memory as one transport, each method over the side that its stage says.
 
-The caller gets what the authority answered, when it answered, whatever becomes of the shadow. A candidate that is to
+The caller gets what the primary answered, when it answered, whatever becomes of the shadow. A candidate that is to
 answer and cannot be reached, or dies in a read, is stood in for by the control, until the method's stage is `complete`.
 What changes the world is never sent twice. What is needed is connected when it is needed: a program whose methods are
 all complete needs no gRPC, one whose methods are all at `grpc` no shared memory.
@@ -125,7 +125,7 @@ class StagedTransport(Transport):
         decision = self._target.policy.decide(STEP)
         began_ns = time.perf_counter_ns()
         try:
-            return self._sides[decision.authority].open(), decision
+            return self._sides[decision.primary].open(), decision
         except TransportError as error:
             if not decision.may_fall_back:
                 raise
@@ -149,7 +149,7 @@ class StagedTransport(Transport):
 
     def _answer(self, call: RoutedCall, method: Method, attempt: Callable[[Transport], _Answer]) -> _Answer:
         """Return what `attempt` made of the side that answers; what it raises is noted, and raised."""
-        side = self._sides[call.decision.authority]
+        side = self._sides[call.decision.primary]
         has_net = call.decision.may_fall_back and method.name not in STEPPING_PATH
         transport: Transport | None = None
         try:

@@ -52,8 +52,8 @@ class _Row:
     def next(self) -> Decision:
         """Return the decision of the next call."""
         decision = self.own if self.is_own_turn() else self.other
-        if decision.shadow and not self.is_shadowed[decision.authority]():
-            return Decision(decision.authority, "", decision.stage)
+        if decision.shadow and not self.is_shadowed[decision.primary]():
+            return Decision(decision.primary, "", decision.stage)
         return decision
 
 
@@ -143,7 +143,7 @@ class Decider:
         placement = self.standing.placement(method)
         is_read = self.plan.effect(method) is Effect.READ
         own, other = (_decision(stage, placement, is_read) for stage in (placement.stage, Stage.SHADOW))
-        is_shadowed = {one.authority: self._spread(self.plan.sample) for one in (own, other)}
+        is_shadowed = {one.primary: self._spread(self.plan.sample) for one in (own, other)}
         return _Row(placement, own, other, self._spread(placement.share), is_shadowed)
 
     def _spread(self, share: float) -> Sampler:
@@ -152,7 +152,7 @@ class Decider:
 
 def _decision(stage: Stage, placement: Placement, is_read: bool) -> Decision:
     roles = ROLES[stage]
-    return Decision(roles.authority, roles.shadow if is_read else "", str(placement))
+    return Decision(roles.primary, roles.shadow if is_read else "", str(placement))
 
 
 def _look_at(path: Path) -> _Look:

@@ -1,6 +1,6 @@
 """Why each method has its side-effect class: whether a call may be made a second time to compare two transports.
 
-READ changes nothing and may get a live shadow. VIEW changes what is shown (pictures, scans, drawings) and WORLD changes
+READ changes nothing and may get a live shadow. VIEW changes what is shown (images, scans, drawings) and WORLD changes
 the course of the simulation: neither is ever made twice on one engine. They are compared on two engines with the same
 seed (`lucky-transport parity`), or by recording and replay (`lucky-transport record`, `replay`).
 
@@ -71,13 +71,13 @@ EFFECTS: dict[str, tuple[Effect, str]] = {
     "/hazel.rpc.SceneService/EnterPlayMode": (WORLD, "starts the simulation; made twice it fails or starts anew"),
     "/hazel.rpc.SceneService/ExitPlayMode": (WORLD, "ends the simulation, its training session and its recordings"),
     "/hazel.rpc.CameraService/ListCameras": (READ, "the cameras of the scene, fixed when it is loaded"),
-    "/hazel.rpc.CameraService/StreamCamera": (READ, "pictures of the world, which it does not touch"),
+    "/hazel.rpc.CameraService/StreamCamera": (READ, "images of the world, which it does not touch"),
     "/hazel.rpc.CameraService/GetCameraConfig": (READ, "the settings in force at that moment"),
-    "/hazel.rpc.CameraService/SetCameraConfig": (VIEW, "later pictures look different, the simulation does not"),
+    "/hazel.rpc.CameraService/SetCameraConfig": (VIEW, "later images look different, the simulation does not"),
     "/hazel.rpc.TelemetryService/GetTelemetrySchema": (READ, "the names in telemetry, fixed when the scene is loaded"),
     "/hazel.rpc.TelemetryService/StreamTelemetry": (READ, "positions and controls as they come"),
     "/hazel.rpc.ViewportService/GetViewportInfo": (READ, "size and format of the viewport at that moment"),
-    "/hazel.rpc.ViewportService/StreamViewport": (READ, "pictures of the viewport, which it does not touch"),
+    "/hazel.rpc.ViewportService/StreamViewport": (READ, "images of the viewport, which it does not touch"),
     "/hazel.rpc.DebugService/Draw": (VIEW, "adds lines to what is shown; drawn twice they are there twice"),
     "/hazel.rpc.LidarService/SetLidarLive": (VIEW, "scans are computed from then on; the simulation does not see them"),
     "/hazel.rpc.LidarService/SetLidarConfig": (VIEW, "later scans are taken differently"),

@@ -30,7 +30,7 @@ class Stage(StrEnum):
 class Roles:
     """Which transport answers, and which one may be asked as well ("" = none)."""
 
-    authority: str
+    primary: str
     shadow: str = ""
 
 

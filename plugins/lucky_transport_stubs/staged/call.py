@@ -1,4 +1,4 @@
-"""One asyncio call of a staged channel: the authority's compiled call, whose messages the router is told of.
+"""One asyncio call of a staged channel: the primary's compiled call, whose messages the router is told of.
 
 A read that shared memory cannot answer, because the engine is unreachable or dies before its first message, is made
 again over gRPC. Until then it is not done for its caller, and has no status.
@@ -34,7 +34,7 @@ class StagedCall:
         self._is_open = routed.can_fall_back  # True until it is known which transport answers
         self._known = asyncio.Event()
         self._callbacks: list[Callable[[], object]] = []
-        self._call = make(routed.decision.authority, not self._is_open)
+        self._call = make(routed.decision.primary, not self._is_open)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._call, name)
@@ -43,7 +43,7 @@ class StagedCall:
         return repr(self._call)
 
     def __del__(self) -> None:
-        if "_call" not in vars(self):  # the authority's channel is closed
+        if "_call" not in vars(self):  # the primary's channel is closed
             return
         self._routed.left()
         if self._call.done():  # it was not read to its end
@@ -161,7 +161,7 @@ class StagedCall:
         """A call with a stream of requests cannot be made again, so it waits for an engine where that was asked."""
         if self._is_open:
             self._call.cancel("another call takes its place")
-            self._call = self._make(self._routed.decision.authority, True)
+            self._call = self._make(self._routed.decision.primary, True)
             self._settle()
 
     def _answered(self, response: Any) -> None:

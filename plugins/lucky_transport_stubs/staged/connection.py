@@ -30,7 +30,7 @@ class StagedConnection:
     def call(
         self, method: bytes, deadline: float | None, credentials: Any, wait_for_ready: bool | None, *rest: Any
     ) -> StagedCall:
-        """Return a call that is not started. Raises what the authority's channel raises."""
+        """Return a call that is not started. Raises what the primary's channel raises."""
         timeout = None if deadline is None else deadline - time.time()
         routed = self._target.call(method.decode(), timeout)
         sides = self._sides

@@ -1,6 +1,6 @@
 """The methods of a stub over a staged channel, one class for each arity.
 
-What the caller gets and sees raised is made by the authority's own channel, and nothing is wrapped: each call has a
+What the caller gets and sees raised is made by the primary's own channel, and nothing is wrapped: each call has a
 callable of its own, whose serializers tell the router what passes through them. A read that shared memory cannot answer
 is made again over gRPC: a unary one when the engine is unreachable or dies, a stream when it cannot be opened.
 """
@@ -45,8 +45,8 @@ class _Method:
         return invocation
 
     def callable_for(self, routed: RoutedCall) -> Any:
-        """Return the authority's callable for one call."""
-        make = getattr(self._sides[routed.decision.authority], self.arity)
+        """Return the primary's callable for one call."""
+        make = getattr(self._sides[routed.decision.primary], self.arity)
         serialize, deserialize = self._serialize, self._deserialize
 
         def serialized(message: Any) -> Any:
@@ -63,7 +63,7 @@ class _Method:
 
 
 class _Invocation:
-    """A call as its caller asked for it: made over the authority, and again when gRPC is to answer instead."""
+    """A call as its caller asked for it: made over the primary, and again when gRPC is to answer instead."""
 
     def __init__(
         self, method: _Method, routed: RoutedCall, request: Any, timeout: float | None, metadata: Any, *options: Any

@@ -1,4 +1,4 @@
-"""How an env ends and comes back: close, bad luck, fork, pickle."""
+"""How an env ends and comes back: close, failures, fork, pickle."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_an_env_that_could_not_be_made_leaves_the_transport_to_its_owner() -> No
     assert transport.closed == 0
 
 
-# bad luck
+# failures
 
 
 def test_after_a_failed_step_the_env_asks_for_a_reset_and_then_goes_on() -> None:

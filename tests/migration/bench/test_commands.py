@@ -116,7 +116,7 @@ class Forger(EchoEngine):
             for number in (0, 1, 3) if self._wrong == "lost" else (0, 1, 1):
                 yield PolicySlotSummary(slot_id=number, name="x" * 1000)
 
-        def pictures(request: Any, call: Any) -> Any:
+        def images(request: Any, call: Any) -> Any:
             pixels = bytearray(bytes([shade(1)]) * 128)
             if self._wrong == "torn":
                 pixels[-1] = shade(2)
@@ -125,7 +125,7 @@ class Forger(EchoEngine):
 
         return {
             "/hazel.rpc.AgentService/StreamPolicySlotState": items,
-            "/hazel.rpc.CameraService/StreamCamera": pictures,
+            "/hazel.rpc.CameraService/StreamCamera": images,
         }
 
 
@@ -143,8 +143,8 @@ def test_a_lost_or_doubled_message_ends_the_measurement(wrong: str, complaint: s
 
 
 @pytest.mark.parametrize("reading", ["view", "copy"])
-@pytest.mark.parametrize(("wrong", "complaint"), [("torn", "is torn"), ("stale", "picture 1 came after picture 1")])
-def test_a_torn_or_stale_picture_ends_the_measurement(wrong: str, complaint: str, reading: str) -> None:
+@pytest.mark.parametrize(("wrong", "complaint"), [("torn", "is torn"), ("stale", "image 1 came after image 1")])
+def test_a_torn_or_stale_image_ends_the_measurement(wrong: str, complaint: str, reading: str) -> None:
     with (
         api.serve(Forger(wrong), "inproc://forger"),
         api.connect("inproc://forger") as client,

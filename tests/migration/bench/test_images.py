@@ -39,13 +39,13 @@ def test_every_size_has_a_pair_of_processes_of_its_own_on_every_transport() -> N
     assert {cell.kind for cell in ImageSetup("shm", "adaptive", (84, 84)).cells()} == {"view", "copy"}
 
 
-def test_a_row_tells_how_many_bytes_a_picture_has(result: dict[str, Any]) -> None:
+def test_a_row_tells_how_many_bytes_an_image_has(result: dict[str, Any]) -> None:
     sizes = {row["what"]: row["item_bytes"] for row in result["rows"]}
     assert sizes["1280x720"] == 1280 * 720 * 4
     assert {row["form"] for row in result["rows"]} == {"looked at", "copied"}
 
 
-def test_pictures_are_compared_with_those_of_their_size_and_form(result: dict[str, Any]) -> None:
+def test_images_are_compared_with_those_of_their_size_and_form(result: dict[str, Any]) -> None:
     assert len(result["ratios"]) == 4 * 2
     assert all(one["ratio"] == pytest.approx(50) for one in result["ratios"])
     assert (
@@ -59,4 +59,4 @@ def test_page_and_markdown_show_every_form_by_size(result: dict[str, Any]) -> No
     for form in ("looked at", "copied"):
         assert f"By size, {form}" in text
     assert text.count("<svg") == 4
-    assert "RGBA picture of 1280x720, copied" in bench_markdown(result)
+    assert "RGBA image of 1280x720, copied" in bench_markdown(result)

@@ -73,7 +73,7 @@ def test_a_recording_is_replayed_on_another_transport(run: Path, fresh: str, tmp
     assert found["calls"] == found["compared"] == 13
     rows = list(read_folder(tmp_path / "seen"))
     assert [row.kind for row in rows] == ["replay"] * 13
-    assert {row.authority.transport for row in rows} == {"shm"}
+    assert {row.primary.transport for row in rows} == {"shm"}
     assert all(row.at for row in rows)
 
 

@@ -31,7 +31,7 @@ def both() -> Callable[..., Comparison]:
 
 
 def _both(
-    authority: Any,
+    primary: Any,
     shadow: Any,
     *,
     method: str = "/hazel.rpc.MujocoService/GetJointState",
@@ -39,11 +39,11 @@ def _both(
     ended_early: bool = False,
     why: str = "",
 ) -> Comparison:
-    """Return a comparison of two answers, each given as items or as a whole outcome; the authority is gRPC, or shared
+    """Return a comparison of two answers, each given as items or as a whole outcome; the primary is gRPC, or shared
     memory from the canary on.
     """
     first, second = ("shm", "grpc") if stage.partition(" ")[0] in ("canary", "shm") else ("grpc", "shm")
-    outcomes = [_outcome(given, name) for given, name in ((authority, first), (shadow, second))]
+    outcomes = [_outcome(given, name) for given, name in ((primary, first), (shadow, second))]
     decision = Decision(first, second if shadow is not None else "", stage)
     return Comparison(method, decision, *outcomes, why=why, ended_early=ended_early)
 

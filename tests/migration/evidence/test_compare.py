@@ -75,7 +75,7 @@ def test_what_is_the_same_is_equal_as_messages_and_as_bytes(data: st.DataObject,
 def test_evidence_has_what_both_sides_did(both: Both) -> None:
     evidence = compare(both([joints(1.0)], [joints(1.0)]), RULES)
     assert (evidence.stage, evidence.kind, evidence.verdict, evidence.aspect) == ("shadow", "live", EQUAL, "")
-    assert (evidence.authority.transport, evidence.authority.us, evidence.authority.items) == ("grpc", 100.0, 1)
+    assert (evidence.primary.transport, evidence.primary.us, evidence.primary.items) == ("grpc", 100.0, 1)
     assert evidence.shadow is not None
     assert evidence.shadow.transport == "shm"
 
@@ -164,7 +164,7 @@ def test_streams_are_equal_just_when_all_items_are(one: list[int], other: list[i
 
 
 @pytest.mark.parametrize(
-    ("authority", "shadow", "aspect", "where", "values"),
+    ("primary", "shadow", "aspect", "where", "values"),
     [
         (
             ("NOT_FOUND", "no x"),
@@ -178,9 +178,9 @@ def test_streams_are_equal_just_when_all_items_are(one: list[int], other: list[i
     ],
 )
 def test_another_status_and_a_wrong_detail_are_found(
-    both: Both, authority: tuple[str, str], shadow: tuple[str, str], aspect: str, where: str, values: tuple[str, str]
+    both: Both, primary: tuple[str, str], shadow: tuple[str, str], aspect: str, where: str, values: tuple[str, str]
 ) -> None:
-    sides = [CallOutcome(name, (), *end) for name, end in (("grpc", authority), ("shm", shadow))]
+    sides = [CallOutcome(name, (), *end) for name, end in (("grpc", primary), ("shm", shadow))]
     evidence = compare(both(*sides), RULES)
     assert named(evidence) == (DIFFERENT, aspect, where, dict(zip(("grpc", "shm"), values, strict=True)))
 
@@ -208,7 +208,7 @@ def test_headers_and_trailing_metadata_are_compared(both: Both) -> None:
 @pytest.mark.parametrize(
     ("code", "aspect"), [("UNAVAILABLE", "code"), ("INTERNAL", "code"), ("DEADLINE_EXCEEDED", "late")]
 )
-def test_a_candidate_that_crashes_or_is_late_has_failed_whether_shadow_or_authority(
+def test_a_candidate_that_crashes_or_is_late_has_failed_whether_shadow_or_primary(
     both: Both, stage: str, code: str, aspect: str
 ) -> None:
     candidate, control = CallOutcome("shm", (), code, "why"), CallOutcome("grpc", [joints(1.0)])

@@ -37,7 +37,7 @@ def test_where_the_journal_cannot_be_written_the_method_falls_back_in_this_proce
     policy = project.policy()
     policy.note(both([flip_message(JOINTS)], [JOINTS], stage="canary 50%"))
     policy.close()
-    assert {policy.decide(READ).authority for _ in range(50)} == {"grpc"}
+    assert {policy.decide(READ).primary for _ in range(50)} == {"grpc"}
     assert any("demotion holds in this process only" in line for line in project.told)
     assert any("evidence is lost" in line for line in project.told)
 
@@ -98,7 +98,7 @@ def test_closing_twice_and_noting_after_it_are_harmless(project: Any, both: Both
     policy.close()
     policy.note(both([JOINTS], [JOINTS]))
     policy.close()
-    assert policy.decide(READ).authority == "grpc"
+    assert policy.decide(READ).primary == "grpc"
     assert "lucky evidence" not in {thread.name for thread in threading.enumerate()}
 
 

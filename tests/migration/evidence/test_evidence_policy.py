@@ -59,7 +59,7 @@ def test_each_kind_of_difference_is_found_named_and_demoted(project: Any, both: 
 
     entry = until(lambda: project.journal)[0]
     assert (entry.method, str(entry.before), entry.to) == (method, stage, expected)
-    until(lambda: policy.decide(method).authority == "grpc" and policy.decide(method).stage == str(expected))
+    until(lambda: policy.decide(method).primary == "grpc" and policy.decide(method).stage == str(expected))
     policy.close()
     (evidence,) = project.evidence
     assert (evidence.verdict, evidence.aspect, evidence.where) == (verdict, aspect, where)
@@ -108,7 +108,7 @@ def test_what_changes_the_world_has_no_shadow_and_its_calls_are_counted(project:
     assert policy.decide(READ).shadow == "shm"
     policy.note(both([1], None, method=RESET))
     policy.close()
-    assert [(one.verdict, one.authority.items) for one in project.evidence] == [(NOT_COMPARED, 1)]
+    assert [(one.verdict, one.primary.items) for one in project.evidence] == [(NOT_COMPARED, 1)]
     assert project.told == []
 
 
@@ -185,7 +185,7 @@ def test_the_router_of_the_registry_decides_by_stages_and_records_where_it_is_as
     process_router.cache_clear()
     assert type(router.policy._policy) is kind
     decision = router.policy.decide(READ)
-    assert (decision.authority, decision.shadow) == ("grpc", "" if record else "shm")
+    assert (decision.primary, decision.shadow) == ("grpc", "" if record else "shm")
     router.close()
 
 

@@ -21,7 +21,7 @@ EVIDENCE = st.builds(
     Evidence,
     method=TEXT,
     stage=TEXT,
-    authority=SIDES,
+    primary=SIDES,
     shadow=st.none() | SIDES,
     kind=TEXT,
     verdict=TEXT,

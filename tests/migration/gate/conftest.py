@@ -27,7 +27,7 @@ def seen() -> Seen:
 def _seen(method: str = METHOD, *, grpc_us: float = 400.0, shm_us: float = 40.0, **fields: Any) -> Evidence:
     given = {
         "stage": "shadow",
-        "authority": SideResult("grpc", us=grpc_us, items=1),
+        "primary": SideResult("grpc", us=grpc_us, items=1),
         "shadow": SideResult("shm", us=shm_us, items=1),
         "verdict": EQUAL,
         "at": "2026-01-01T00:00:00.000Z",

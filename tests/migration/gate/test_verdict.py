@@ -130,7 +130,7 @@ def test_a_slower_candidate_is_held_back_with_both_durations(calls: Calls) -> No
 
 
 def test_what_an_aa_run_shows_as_noise_is_no_slowness(calls: Calls) -> None:
-    same = {"authority": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=480.0)}
+    same = {"primary": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=480.0)}
     slower = list(calls(4000, grpc_us=400, shm_us=440))
     assert judge([*slower, *calls(200, kind="aa", **same)], Limits()).promote
     (reason,) = judge([*calls(4000, grpc_us=400, shm_us=600), *calls(200, kind="aa", **same)], Limits()).reasons
@@ -139,7 +139,7 @@ def test_what_an_aa_run_shows_as_noise_is_no_slowness(calls: Calls) -> None:
 
 
 def test_a_noisy_aa_run_does_not_excuse_any_slowness(calls: Calls) -> None:
-    same = {"authority": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=4000.0)}
+    same = {"primary": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=4000.0)}
     (reason,) = judge([*calls(4000, grpc_us=400, shm_us=600), *calls(200, kind="aa", **same)], Limits()).reasons
     assert "the limit is 1.25" in reason
 
@@ -152,8 +152,8 @@ def test_a_slow_tail_of_calls_that_were_waited_for_is_seen(seen: Seen) -> None:
     def canary(slow_every: int) -> Iterator[Evidence]:
         for index in range(20_000):
             us = 9_000.0 if index % slow_every == 0 else 40.0 + index % 7
-            yield seen(stage="canary 50%", authority=SideResult("shm", us=us), shadow=SideResult("grpc", us=50.0))
-            yield seen(stage="canary 50%", authority=SideResult("grpc", us=50.0 + index % 7), shadow=None)
+            yield seen(stage="canary 50%", primary=SideResult("shm", us=us), shadow=SideResult("grpc", us=50.0))
+            yield seen(stage="canary 50%", primary=SideResult("grpc", us=50.0 + index % 7), shadow=None)
 
     (reason,) = judge(canary(30), Limits()).reasons
     assert "p99 is 9.00 ms" in reason
@@ -172,15 +172,15 @@ def test_durations_of_a_recording_are_not_compared_with_those_of_today(calls: Ca
 
 
 def test_durations_of_calls_that_failed_do_not_count(seen: Seen) -> None:
-    refused = {"authority": SideResult("grpc", "NOT_FOUND", 10.0), "shadow": SideResult("shm", "NOT_FOUND", 900.0)}
+    refused = {"primary": SideResult("grpc", "NOT_FOUND", 10.0), "shadow": SideResult("shm", "NOT_FOUND", 900.0)}
     (reason,) = judge([seen(**refused)] * 1000, Limits()).reasons
     assert "its p50 is not known: 5 are missing of 5 pairs" in reason
 
 
 def test_a_tail_that_too_few_callers_waited_for_holds_back_and_says_how_many_are_missing(seen: Seen) -> None:
     shm, grpc = SideResult("shm", us=40.0), SideResult("grpc", us=400.0)
-    rows = [seen(stage="canary 10%", authority=shm, shadow=grpc)] * 90
-    rows += [seen(stage="canary 10%", authority=grpc, shadow=shm)] * 910
+    rows = [seen(stage="canary 10%", primary=shm, shadow=grpc)] * 90
+    rows += [seen(stage="canary 10%", primary=grpc, shadow=shm)] * 910
     (reason,) = judge(rows, Limits()).reasons
     assert reason.endswith(
         "its p99 is not known: 410 of the candidate are missing of 500 timed calls each that a caller waited for "

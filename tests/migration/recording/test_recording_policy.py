@@ -95,7 +95,7 @@ def test_a_stream_of_requests_has_them_all(policy: RecordingPolicy, tmp_path: Pa
 
 def test_a_stream_longer_than_what_is_kept_of_it_counts_as_left(policy: RecordingPolicy, tmp_path: Path) -> None:
     comparison = seen(STREAM)
-    comparison.authority.items = [b"item"] * 256
+    comparison.primary.items = [b"item"] * 256
     policy.note(comparison)
     policy.note(seen(STREAM))
     policy.close()

@@ -215,11 +215,11 @@ def test_whatever_a_shadow_does_the_caller_is_answered_by_grpc(
     program = start(policy, Planted(7), candidate)
     assert program.read() == 7
     (note,) = policy.wait_for(READ.name)
-    assert (note.authority.transport, note.authority.code) == ("grpc", "OK")
+    assert (note.primary.transport, note.primary.code) == ("grpc", "OK")
     assert note.shadow is not None, note.why
     assert (note.shadow.transport, note.shadow.code) == ("shm", code)
     if code == "OK":
-        assert (list(note.shadow.items) == list(note.authority.items)) == (fault == "none")
+        assert (list(note.shadow.items) == list(note.primary.items)) == (fault == "none")
 
 
 @pytest.mark.parametrize("stage", [SHADOW, CANARY], ids=lambda decision: decision.stage)
@@ -235,7 +235,7 @@ def test_a_candidate_that_crashes_in_a_read_is_noted_and_grpc_answers(
     assert program.read() == 7
     killer.join()
     (note,) = policy.wait_for(READ.name)
-    assert note.authority.transport == "grpc"
+    assert note.primary.transport == "grpc"
     assert note.shadow is not None, note.why
     assert (note.shadow.transport, note.shadow.code) == ("shm", "UNAVAILABLE")
 
@@ -248,7 +248,7 @@ def test_in_a_canary_an_unreachable_engine_is_answered_for_by_grpc(
     assert [program.read() for _ in range(2)] == [7, 7]
     for note in policy.wait_for(READ.name, 2):
         assert note.decision == Decision("grpc", "shm", "canary 10%")
-        assert (note.authority.code, note.shadow.code) == ("OK", "UNAVAILABLE")
+        assert (note.primary.code, note.shadow.code) == ("OK", "UNAVAILABLE")
     logged = [one.getMessage() for one in caplog.records if "gRPC answers instead" in one.getMessage()]
     assert len(logged) == 1, "once for each method"
 

@@ -41,7 +41,7 @@ New = Callable[..., Any]
 
 def _side_answers(comparison: Comparison) -> tuple[str, str]:
     shadow = comparison.shadow
-    return comparison.authority.transport, "" if shadow is None else shadow.transport
+    return comparison.primary.transport, "" if shadow is None else shadow.transport
 
 
 @pytest.mark.parametrize("decision", [_GRPC, _SHADOW, _CANARY, _SHM, _COMPLETE])
@@ -52,11 +52,11 @@ def test_a_read_is_answered_by_the_authority_and_noted_with_what_the_shadow_answ
     policy = new_policy(decision)
     response = open_staged(policy, endpoint, endpoint).call(_SCHEMA, _ASKED)
     (note,) = policy.wait_for(_SCHEMA.name)
-    assert response is note.authority.items[0]
-    assert _side_answers(note) == (decision.authority, decision.shadow)
-    assert (note.authority.code, note.decision, note.why) == ("OK", decision, "")
+    assert response is note.primary.items[0]
+    assert _side_answers(note) == (decision.primary, decision.shadow)
+    assert (note.primary.code, note.decision, note.why) == ("OK", decision, "")
     assert note.shadow is None or (list(note.shadow.items) == [response] and note.request == _ASKED)
-    assert note.authority.took_us > 0
+    assert note.primary.took_us > 0
 
 
 def test_what_changes_the_world_is_never_made_twice(open_staged: New, new_policy: New, serve: New) -> None:
@@ -75,7 +75,7 @@ def test_an_error_of_the_engine_is_an_answer_like_others(open_staged: New, new_p
     with pytest.raises(EngineFailed) as raised:
         open_staged(policy, endpoint, endpoint).call(_FAILING, LidarSensorRequest(7))
     (note,) = policy.wait_for(_FAILING.name)
-    for outcome in (note.authority, note.shadow):
+    for outcome in (note.primary, note.shadow):
         assert (outcome.code, outcome.details) == ("INTERNAL", str(raised.value))
 
 
@@ -88,7 +88,7 @@ def test_a_candidate_nobody_can_reach_is_stood_in_for(open_staged: New, new_poli
     for note in [*policy.wait_for(_SCHEMA.name, 2), *policy.wait_for(_MODE.name)]:
         assert note.decision == Decision("grpc", "shm", "canary 10%")
         code = "UNIMPLEMENTED" if note.method == _MODE.name else "OK"
-        assert (note.authority.transport, note.authority.code) == ("grpc", code)
+        assert (note.primary.transport, note.primary.code) == ("grpc", code)
         assert (note.shadow.transport, note.shadow.code) == ("shm", "UNAVAILABLE")
 
 
@@ -100,7 +100,7 @@ def test_a_candidate_that_dies_in_a_read_is_stood_in_for(
     dying = faulty(endpoint, FaultSpec(Fault.CRASH, "AgentService/GetAgentSchema"))
     assert open_staged(policy, endpoint, dying).call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
     (note,) = policy.wait_for(_SCHEMA.name)
-    assert (note.authority.transport, note.shadow.code) == ("grpc", "UNAVAILABLE")
+    assert (note.primary.transport, note.shadow.code) == ("grpc", "UNAVAILABLE")
 
 
 def test_a_candidate_that_dies_while_it_changes_the_world_is_the_callers_to_know(
@@ -112,7 +112,7 @@ def test_a_candidate_that_dies_while_it_changes_the_world_is_the_callers_to_know
     with pytest.raises(PeerDied):
         open_staged(policy, endpoint, dying).call(_MODE, SetSimulationModeRequest())
     (note,) = policy.wait_for(_MODE.name)
-    assert (note.authority.transport, note.authority.code) == ("shm", "UNAVAILABLE")
+    assert (note.primary.transport, note.primary.code) == ("shm", "UNAVAILABLE")
 
 
 def test_a_candidate_that_was_stood_in_for_is_not_asked_again_as_a_shadow(
@@ -143,7 +143,7 @@ def test_a_lost_candidate_is_connected_again(
     staged = open_staged(policy, endpoint, lambda: next(connections)())
     deadline = Deadline(10)
     staged.call(_SCHEMA, _ASKED)
-    while policy.notes[-1].authority.transport != "shm":
+    while policy.notes[-1].primary.transport != "shm":
         assert not deadline.expired
         staged.call(_SCHEMA, _ASKED)
         policy.wait_for(_SCHEMA.name, len(policy.notes))

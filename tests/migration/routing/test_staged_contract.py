@@ -30,8 +30,8 @@ from lucky_transport_migration.routing_policy import Comparison
 class _Policy:
     """Decides the same for every method; what is noted is of no interest here."""
 
-    def __init__(self, authority: str, shadow: str) -> None:
-        self._decision = Decision(authority, shadow, "test")
+    def __init__(self, primary: str, shadow: str) -> None:
+        self._decision = Decision(primary, shadow, "test")
 
     def decide(self, method: str) -> Decision:
         return self._decision
@@ -44,12 +44,12 @@ class _Policy:
 
 
 @cache
-def _router(authority: str, shadow: str) -> ProcessRouter:
-    return ProcessRouter(_Policy(authority, shadow))
+def _router(primary: str, shadow: str) -> ProcessRouter:
+    return ProcessRouter(_Policy(primary, shadow))
 
 
 class _Staged(TransportSuite):
-    authority, shadow = CONTROL, CANDIDATE
+    primary, shadow = CONTROL, CANDIDATE
 
     @contextmanager
     def serve(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Endpoint]:
@@ -62,11 +62,11 @@ class _Staged(TransportSuite):
     def connect(self, endpoint: Endpoint) -> Transport:
         control = RoutedConnection(CONTROL, partial(api.open_transport, endpoint.option("control")))
         candidate = RoutedConnection(CANDIDATE, partial(api.open_transport, endpoint.option("candidate")))
-        return StagedTransport(control, candidate, _router(self.authority, self.shadow))
+        return StagedTransport(control, candidate, _router(self.primary, self.shadow))
 
 
 class TestCandidateAnswersWithAShadow(_Staged, TransportContract):
-    authority, shadow = CANDIDATE, CONTROL
+    primary, shadow = CANDIDATE, CONTROL
 
 
 class TestControlAnswersWithAShadow(_Staged, ServicesContract, StreamsContract):

@@ -58,7 +58,7 @@ def test_a_truthful_candidate_stays_where_it_is(
     policy.close()
     seen = list(read_folder(tmp_path / "lucky-evidence"))
     assert {one.verdict for one in seen} == {"equal"}
-    assert sorted(one.authority.transport for one in seen) == ["grpc"] * 10 + ["shm"] * 10
+    assert sorted(one.primary.transport for one in seen) == ["grpc"] * 10 + ["shm"] * 10
     assert _standing(tmp_path) == "canary 50%"
 
 
@@ -70,7 +70,7 @@ def test_a_lie_takes_a_running_programs_calls_back_to_grpc(
     staged = open_staged(policy, endpoint, faulty(endpoint, fault))
     _call_until(staged, lambda: _standing(tmp_path) == "shadow")
     _call_until(staged, lambda: policy.decide(_SCHEMA.name).stage == "shadow")
-    assert [policy.decide(_SCHEMA.name).authority for _ in range(10)] == ["grpc"] * 10
+    assert [policy.decide(_SCHEMA.name).primary for _ in range(10)] == ["grpc"] * 10
     policy.close()
     # Several calls may have been under way when the first of them was found out.
     different = [one for one in read_folder(tmp_path / "lucky-evidence") if one.verdict == "different"]

@@ -32,7 +32,7 @@ _ASKED = GetAgentSchemaRequest("agent_1")
 New = Callable[..., Any]
 
 
-def test_a_lying_shadow_is_seen_and_the_caller_gets_the_truth(
+def test_a_wrong_shadow_is_seen_and_the_caller_gets_the_right_answer(
     open_staged: New, new_policy: New, serve: New, faulty: New
 ) -> None:
     endpoint = serve("toy")
@@ -54,7 +54,7 @@ def test_a_broken_shadow_is_noted_and_the_caller_unharmed(
     staged = open_staged(policy, endpoint, faulty(endpoint, FaultSpec(fault, "AgentService/GetAgentSchema", at=None)))
     assert [staged.call(_SCHEMA, _ASKED).schema.agent_name for _ in range(3)] == ["agent_1"] * 3
     notes = policy.wait_for(_SCHEMA.name, 3)
-    assert {note.authority.code for note in notes} == {"OK"}
+    assert {note.primary.code for note in notes} == {"OK"}
     assert {note.shadow.code for note in notes} == {"UNAVAILABLE" if fault is Fault.CRASH else "NOT_FOUND"}
 
 
@@ -76,7 +76,7 @@ def test_a_shadow_that_raises_what_no_transport_may_raise_is_noted_as_a_crash(
         for candidate, code in ((connect, "INTERNAL"), (explode, "UNAVAILABLE")):
             assert open_staged(policy, endpoint, candidate).call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
             note = policy.wait_for(_SCHEMA.name)[-1]
-            assert note.authority.transport == "grpc"
+            assert note.primary.transport == "grpc"
             assert (note.shadow.transport, note.shadow.code) == ("shm", code)
             assert "RuntimeError: out of order" in note.shadow.details
             policy.notes.clear()
@@ -116,7 +116,7 @@ def test_a_shadow_has_its_callers_deadline(open_staged: New, new_policy: New, se
     policy = new_policy(_SHADOW)
     open_staged(policy, endpoint, slow).call(_SLOW, LidarSensorRequest(), Deadline(0.5))
     (note,) = policy.wait_for(_SLOW.name)
-    assert (note.authority.code, note.shadow.code) == ("OK", "DEADLINE_EXCEEDED")
+    assert (note.primary.code, note.shadow.code) == ("OK", "DEADLINE_EXCEEDED")
 
 
 def test_a_shadow_that_had_to_wait_its_turn_is_not_late(open_staged: New, new_policy: New, serve: New) -> None:
@@ -142,7 +142,7 @@ def test_a_shadow_is_not_compared_when_the_world_has_changed(open_staged: New, n
     assert (note.shadow, note.why) == (None, "the world changed before both had answered")
 
 
-def test_a_quick_shadow_is_not_compared_either_when_the_world_changes_under_a_slow_authority(
+def test_a_quick_shadow_is_not_compared_either_when_the_world_changes_under_a_slow_primary(
     open_staged: New, new_policy: New, serve: New
 ) -> None:
     policy = new_policy(_GRPC, {_SLOW.name: _SHADOW})

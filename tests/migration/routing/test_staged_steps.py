@@ -53,7 +53,7 @@ def test_who_steps_also_resets_and_seeds_whatever_their_own_rows_say(
     staged = open_staged(policy, _NOBODY, endpoint)
     staged.call(_RESET, ResetAgentRequest("agent_0"))
     (note,) = policy.wait_for(_RESET.name)
-    assert note.authority.transport == "shm"
+    assert note.primary.transport == "shm"
 
 
 def test_steps_are_counted_with_their_times_and_never_doubled(open_staged: New, new_policy: New, serve: New) -> None:
@@ -66,8 +66,8 @@ def test_steps_are_counted_with_their_times_and_never_doubled(open_staged: New, 
     assert staged.recv().seq == 131
     notes = policy.of(STEP)
     assert len(notes) == 3  # one in 64
-    assert {(note.authority.transport, note.authority.code, note.shadow) for note in notes} == {("grpc", "OK", None)}
-    assert all(note.authority.took_us > 0 and note.why == CHANGES for note in notes)
+    assert {(note.primary.transport, note.primary.code, note.shadow) for note in notes} == {("grpc", "OK", None)}
+    assert all(note.primary.took_us > 0 and note.why == CHANGES for note in notes)
 
 
 def test_a_side_that_dies_while_it_steps_is_noted_and_the_drivers_to_know(
@@ -79,7 +79,7 @@ def test_a_side_that_dies_while_it_steps_is_noted_and_the_drivers_to_know(
     staged.step(staged.actions)
     with pytest.raises(PeerDied):
         staged.step(staged.actions)
-    assert [(note.authority.transport, note.authority.code) for note in policy.of(STEP)] == [
+    assert [(note.primary.transport, note.primary.code) for note in policy.of(STEP)] == [
         ("shm", "OK"),
         ("shm", "UNAVAILABLE"),
     ]
@@ -92,8 +92,8 @@ def test_a_candidate_that_cannot_be_reached_leaves_the_steps_to_the_control(
     staged = open_staged(policy, serve("toy"), _NOBODY)
     assert staged.step(staged.actions).seq == 1
     failed, stepped = policy.of(STEP)
-    assert (failed.authority.transport, failed.shadow.transport, failed.shadow.code) == ("grpc", "shm", "UNAVAILABLE")
-    assert (stepped.authority.transport, stepped.shadow) == ("grpc", None)
+    assert (failed.primary.transport, failed.shadow.transport, failed.shadow.code) == ("grpc", "shm", "UNAVAILABLE")
+    assert (stepped.primary.transport, stepped.shadow) == ("grpc", None)
 
 
 def test_at_complete_a_candidate_that_cannot_be_reached_is_an_error(
@@ -114,7 +114,7 @@ def test_a_step_that_missed_its_deadline_can_be_received_later(
     with pytest.raises(LocalProtocolError):
         staged.send(staged.actions)
     assert staged.recv(Deadline(5)).seq == 1
-    assert [note.authority.code for note in policy.of(STEP)] == ["DEADLINE_EXCEEDED", "OK"]
+    assert [note.primary.code for note in policy.of(STEP)] == ["DEADLINE_EXCEEDED", "OK"]
 
 
 def test_wrong_actions_leave_the_next_step_as_it_was(open_staged: New, new_policy: New, serve: New) -> None:

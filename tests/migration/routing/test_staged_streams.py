@@ -27,7 +27,7 @@ def test_a_stream_is_compared_as_far_as_its_reader_went(open_staged: New, new_po
     stream.cancel()
     (note,) = policy.wait_for(_TELEMETRY.name)
     assert note.ended_early
-    assert list(note.authority.items) == taken
+    assert list(note.primary.items) == taken
     assert len(note.shadow.items) == 5
     assert note.shadow.code == "OK"
 
@@ -39,7 +39,7 @@ def test_of_an_endless_stream_the_first_items_are_compared(open_staged: New, new
         for _ in range(100):
             next(stream)
         (note,) = policy.wait_for(_TELEMETRY.name)
-        assert (len(note.authority.items), len(note.shadow.items), note.ended_early) == (64, 64, True)
+        assert (len(note.primary.items), len(note.shadow.items), note.ended_early) == (64, 64, True)
     assert len(policy.notes) == 1
 
 
@@ -54,7 +54,7 @@ def test_a_streams_shadow_may_do_what_it_likes(
         for _ in range(6):
             next(stream)
     (note,) = policy.wait_for(_TELEMETRY.name)
-    assert (note.authority.code, len(note.authority.items)) == ("OK", 6)
+    assert (note.primary.code, len(note.primary.items)) == ("OK", 6)
     assert note.shadow.code == ("UNAVAILABLE" if fault is Fault.CRASH else "OK")
 
 
@@ -65,4 +65,4 @@ def test_pictures_shown_in_place_are_not_kept_for_a_comparison(open_staged: New,
     with staged.stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500), copy=False) as stream:
         next(stream)
     (note,) = policy.wait_for(_TELEMETRY.name)
-    assert (note.decision.shadow, list(note.authority.items)) == ("", [])
+    assert (note.decision.shadow, list(note.primary.items)) == ("", [])

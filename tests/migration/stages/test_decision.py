@@ -81,15 +81,15 @@ def test_a_share_is_spread_evenly_wherever_it_starts(share: float, start: float,
 def test_processes_that_make_one_call_each_have_their_share_together(write: Write) -> None:
     write(_everything("canary 10%"))
     deciders = [Decider(start=partial(float, number / 50)) for number in range(50)]
-    assert [decider.decide(_READ).authority for decider in deciders].count("shm") == 5
+    assert [decider.decide(_READ).primary for decider in deciders].count("shm") == 5
 
 
 def test_a_sample_of_the_reads_gets_a_shadow_in_both_parts_of_a_canary(write: Write) -> None:
     write(_everything("canary 50%", "sample = 0.5"))
     decider = Decider()
     decisions = [decider.decide(_READ) for _ in range(400)]
-    for authority in ("grpc", "shm"):
-        shadowed = [bool(one.shadow) for one in decisions if one.authority == authority]
+    for primary in ("grpc", "shm"):
+        shadowed = [bool(one.shadow) for one in decisions if one.primary == primary]
         assert (len(shadowed), sum(shadowed)) == (200, 100)
 
 
@@ -112,11 +112,11 @@ def test_a_change_of_the_file_is_followed_without_looking_all_the_time(
     monkeypatch.setattr(Path, "stat", lambda path, **options: (looks.append(path), look(path, **options))[1])
     write(_everything("shm"))
     for _ in range(100):
-        assert decider.decide(_READ).authority == "grpc"
+        assert decider.decide(_READ).primary == "grpc"
     assert looks.count(decider.plan.path) <= 1  # the write's own
     clock.passes()
     for _ in range(100):
-        assert decider.decide(_READ).authority == "shm"
+        assert decider.decide(_READ).primary == "shm"
     assert looks.count(decider.standing.journal.path) == 1
 
 
@@ -134,7 +134,7 @@ def test_a_broken_file_leaves_the_last_good_plan_and_is_said_once(
     with caplog.at_level(logging.WARNING, "lucky_transport"):
         for _ in range(3):
             clock.passes()
-            assert decider.decide(_READ).authority == "shm"
+            assert decider.decide(_READ).primary == "shm"
     assert [record.message.partition(":")[0] for record in caplog.records] == ["stages stay as they were"]
     write(_everything("complete"))
     clock.passes()
@@ -164,15 +164,15 @@ def test_a_demotion_takes_a_method_back_and_a_promotion_lets_it_go(write: Write,
     clock = Clock()
     write(_everything("shm"))
     decider = Decider(clock=clock)
-    assert decider.decide(_READ).authority == "shm"
+    assert decider.decide(_READ).primary == "shm"
     journal = Journal(project / "lucky-evidence")
     journal.demote(_READ, Placement.parse("shm"), Placement.parse("shadow"), "differs")
     clock.passes()
     assert decider.decide(_READ) == Decision("grpc", "shm", "shadow")
-    assert decider.decide("/hazel.rpc.SceneService/ListEntities").authority == "shm"
+    assert decider.decide("/hazel.rpc.SceneService/ListEntities").primary == "shm"
     journal.promote(_READ, Placement.parse("shadow"), Placement.parse("shm"))
     clock.passes()
-    assert decider.decide(_READ).authority == "shm"
+    assert decider.decide(_READ).primary == "shm"
 
 
 def test_a_demotion_from_before_the_start_counts_too(write: Write, project: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_demotion_of_any_part_takes_the_whole_stepping_path_back(write: Write,
     clock = Clock()
     write(_everything("shm"))
     decider = Decider(clock=clock)
-    assert decider.decide(STEP).authority == "shm"
+    assert decider.decide(STEP).primary == "shm"
     reset = "/hazel.rpc.AgentService/ResetAgent"
     Journal(project / "lucky-evidence").demote(reset, Placement.parse("shm"), Placement.parse("grpc"), "died")
     clock.passes()
@@ -220,7 +220,7 @@ def test_an_evidence_folder_that_moves_is_followed(write: Write, project: Path) 
     write(_everything("shm", 'evidence = "elsewhere"'))
     Journal(project / "elsewhere").demote(_READ, Placement.parse("shm"), Placement.parse("grpc"), "died")
     clock.passes()
-    assert decider.decide(_READ).authority == "grpc"
+    assert decider.decide(_READ).primary == "grpc"
 
 
 def test_a_file_of_the_same_size_and_second_is_still_another_one(write: Write) -> None:
@@ -231,4 +231,4 @@ def test_a_file_of_the_same_size_and_second_is_still_another_one(write: Write) -
     write(_everything("grpc"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
     clock.passes()
-    assert decider.decide(_READ).authority == "grpc"
+    assert decider.decide(_READ).primary == "grpc"

@@ -17,7 +17,7 @@ _placements = st.one_of(
 
 
 def test_grpc_has_the_last_word_until_a_canary_is_shared_memorys_turn() -> None:
-    assert {stage: (roles.authority, roles.shadow) for stage, roles in ROLES.items()} == {
+    assert {stage: (roles.primary, roles.shadow) for stage, roles in ROLES.items()} == {
         Stage.GRPC: ("grpc", ""),
         Stage.SHADOW: ("grpc", "shm"),
         Stage.CANARY: ("shm", "grpc"),
@@ -78,7 +78,7 @@ def test_promotions_climb_the_whole_ladder_and_stop_at_its_end() -> None:
 def test_a_promotion_goes_up_and_a_fallback_to_where_grpc_answers(placement: Placement) -> None:
     assert placement.following > placement or placement == LADDER[-1]
     assert placement.fallback < placement or placement == LADDER[0]
-    assert ROLES[placement.fallback.stage].authority == "grpc"
+    assert ROLES[placement.fallback.stage].primary == "grpc"
 
 
 @given(st.lists(_placements, max_size=6))

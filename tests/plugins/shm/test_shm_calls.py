@@ -1,4 +1,4 @@
-"""Commands over shared memory with real processes: the client that steps, those that only ask, and bad luck."""
+"""Commands over shared memory with real processes: the client that steps, those that only ask, and failures."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_many_clients_get_each_their_own_answers(name: str, raw_engine: subproce
     assert wrong == []
 
 
-# --- bad luck ---
+# --- failures ---
 
 
 @both_kinds

@@ -25,7 +25,7 @@ __all__ = ["COMMANDS", "COMMAND_TARGETS", "CodecSetup", "CommandSetup", "plan_of
 
 
 def _images(reading: str) -> Measure:
-    """Return what reads that ratio where the pictures were of the size that the promise is about."""
+    """Return what reads that ratio where the images were of the size that the promise is about."""
     ratio = times(to="grpc", kind="images", what=reading)
 
     def measure(result: Result) -> float | None:
@@ -77,7 +77,7 @@ COMMANDS = CallSuite(
     titles={
         "unary": "small typed call, handler {what}",
         "stream": "stream of 1 kB messages, per message",
-        "images": "RGBA pictures, per picture, as {what}",
+        "images": "RGBA images, per image, as {what}",
         "training": "training loop, 1 ms a step, beside two streams",
         "codec": "codec, to {what} a message",
     },
@@ -86,7 +86,7 @@ COMMANDS = CallSuite(
     targets=COMMAND_TARGETS,
 )
 
-#: Of the pictures and steps; `--quick` makes them small.
+#: Of the images and steps; `--quick` makes them small.
 _OPTIONS: dict[str, Any] = {"width": 1280, "height": 720, "item_bytes": 1000}
 _QUICK_OPTIONS: dict[str, Any] = {"width": 64, "height": 36, "item_bytes": 1000}
 _STEP_S = 0.001
@@ -158,7 +158,7 @@ def setups_of(plan: Plan) -> Iterator[CommandSetup | CodecSetup]:
 
 
 def plan_of_commands(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:
-    """Return the plan of a command line. A quick plan has one round of short loops and small pictures."""
+    """Return the plan of a command line. A quick plan has one round of short loops and small images."""
     waits = waits or (("adaptive",) if quick else ("adaptive", "block"))
     options = _QUICK_OPTIONS if quick else _OPTIONS
     return Plan.of(paths, waits, options, rounds=rounds, quick=quick, budget_s=0.5)

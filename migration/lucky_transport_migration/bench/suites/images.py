@@ -1,9 +1,9 @@
 """What the suite of images measures: cells (one row each) in setups (one fresh pair of processes each).
 
-    view       pictures prepared beforehand, looked at where they lie
+    view       images prepared beforehand, looked at where they lie
     copy       the same, each copied into an array of the client's own
 
-Pictures are prepared: an engine that renders them takes longer than any transport. All cells of a setup share its
+Images are prepared: an engine that renders them takes longer than any transport. All cells of a setup share its
 processes and its connection; a comparison is between setups of one round.
 """
 
@@ -33,23 +33,23 @@ def _text(size: Size) -> str:
 
 
 def _columns(cell: CallCell) -> dict[str, Any]:
-    """Return what a row says of its pictures beside its times."""
+    """Return what a row says of its images beside its times."""
     width, height = cell.what.split("x")
     return {"item_bytes": int(width) * int(height) * CHANNELS, "form": _FORMS[cell.kind]}
 
 
 IMAGES = CallSuite(
     name="images",
-    title="Pictures by size",
+    title="Images by size",
     engine="echo",
-    titles={kind: f"RGBA picture of {{what}}, {form}" for kind, form in _FORMS.items()},
+    titles={kind: f"RGBA image of {{what}}, {form}" for kind, form in _FORMS.items()},
     more=_columns,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ImageSetup:
-    """One engine process with one client and pictures of one size."""
+    """One engine process with one client and images of one size."""
 
     path: str
     wait: str | None
@@ -84,7 +84,7 @@ def setups_of(plan: Plan) -> Iterator[ImageSetup]:
 
 
 def plan_of_images(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:
-    """Return the plan of a command line. A quick plan has one round of short loops and small pictures."""
+    """Return the plan of a command line. A quick plan has one round of short loops and small images."""
     sizes = _QUICK_SIZES if quick else _SIZES
     options = {"sizes": [list(size) for size in sizes], "channels": CHANNELS}
     return Plan.of(paths, waits or ("adaptive",), options, rounds=rounds, quick=quick)

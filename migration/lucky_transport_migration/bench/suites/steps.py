@@ -44,7 +44,7 @@ __all__ = [
 IDLE, COPY, STEPPING = "toy:idle", "toy:copy", "toy"
 _WORK = {COPY: ", engine copies its frame", STEPPING: ", toy engine at work"}
 _FLOAT_BYTES = 4
-#: Observations of one frame, in bytes, from a handful of joints to a picture.
+#: Observations of one frame, in bytes, from a handful of joints to an image.
 _PAYLOADS = (64, 4096, 262_144, 4_194_304)
 _PEER_START_S = 0.4  # the same of a peer, which imports less
 _LEGACY_STEP_S = 180e-6  # one legacy Step among many, for the estimate only

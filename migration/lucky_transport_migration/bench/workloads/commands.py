@@ -32,7 +32,7 @@ _NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call bri
 
 
 def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> PreparedSuite:
-    """Return the suite for a command line. A quick one has one round of short loops and small pictures.
+    """Return the suite for a command line. A quick one has one round of short loops and small images.
 
     Running it raises what starting the engines raises, and RemoteProtocolError when an answer or item was lost,
     doubled or torn.
@@ -45,7 +45,7 @@ def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, q
 
 def _notes(plan: Plan) -> list[str]:
     notes = [
-        f"pictures are {plan.options['width']}x{plan.options['height']} and prepared beforehand: an engine that "
+        f"images are {plan.options['width']}x{plan.options['height']} and prepared beforehand: an engine that "
         "renders them takes longer than any transport"
     ]
     if protobuf_class() is None:

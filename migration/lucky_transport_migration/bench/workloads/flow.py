@@ -1,6 +1,6 @@
-"""Timing what flows: streams of messages and of pictures, their contents checked while they are timed.
+"""Timing what flows: streams of messages and of images, their contents checked while they are timed.
 
-A lost, doubled, torn or stale item ends the measurement with an error; pictures may be skipped, messages not.
+A lost, doubled, torn or stale item ends the measurement with an error; images may be skipped, messages not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def measure_messages(client: Client, item_bytes: int, effort: Effort, pid: int |
 
 
 def measure_images(client: Client, reading: str, effort: Effort, pid: int | None) -> StreamMeasurement:
-    """Return the flow of a camera's stream, each picture looked at ("view") or copied into our own array ("copy")."""
+    """Return the flow of a camera's stream, each image looked at ("view") or copied into our own array ("copy")."""
     own: list[Any] = []
     last = 0
 
@@ -52,9 +52,9 @@ def measure_images(client: Client, reading: str, effort: Effort, pid: int | None
         size = frame.width * frame.height * frame.channels
         expected = shade(frame.frame_number)
         if len(pixels) != size or not pixels[0] == pixels[size // 2] == pixels[-1] == expected:
-            raise RemoteProtocolError(f"picture {frame.frame_number} is torn: {len(pixels)} bytes of {size}")
+            raise RemoteProtocolError(f"image {frame.frame_number} is torn: {len(pixels)} bytes of {size}")
         if frame.frame_number <= last:
-            raise RemoteProtocolError(f"picture {frame.frame_number} came after picture {last}")
+            raise RemoteProtocolError(f"image {frame.frame_number} came after image {last}")
         last = frame.frame_number
 
     with client.camera.stream("front", copy=False) as stream:

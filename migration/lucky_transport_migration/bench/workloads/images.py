@@ -16,15 +16,15 @@ from lucky_transport_migration.paths import ConnectedEngine, find_path
 __all__ = ["measure_setup", "prepare"]
 
 _NOTES = (
-    "a row's time is that of one picture in a stream that runs as fast as it is taken; every picture's number, size "
+    "a row's time is that of one image in a stream that runs as fast as it is taken; every image's number, size "
     "and first, middle and last byte are looked at",
 )
 
 
 def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> PreparedSuite:
-    """Return the suite for a command line. A quick one has one round of short loops and small pictures.
+    """Return the suite for a command line. A quick one has one round of short loops and small images.
 
-    Running it raises what starting the engines raises, and RemoteProtocolError when a picture is torn or stale.
+    Running it raises what starting the engines raises, and RemoteProtocolError when an image is torn or stale.
     """
     plan = plan_of_images(paths, waits, rounds=rounds, quick=quick)
     return PreparedSuite(

@@ -53,9 +53,9 @@ def test_every_arity_and_style_is_answered_by_the_authority_and_compared(
     found = {}
     for one in policy.noted:
         assert one.why == ""
-        assert (one.authority.transport, one.authority.code, one.shadow.code) == (decision.authority, "OK", "OK")
-        assert list(one.authority.items) == list(one.shadow.items)
-        found[one.method, str(one.request)] = list(one.authority.items)
+        assert (one.primary.transport, one.primary.code, one.shadow.code) == (decision.primary, "OK", "OK")
+        assert list(one.primary.items) == list(one.shadow.items)
+        found[one.method, str(one.request)] = list(one.primary.items)
     assert found == {
         (ECHO, str(b"x")): [b"x"],
         (COUNT, str(b"ab")): [b"a", b"b"],
@@ -87,9 +87,9 @@ def test_status_and_metadata_of_both_are_noted(serve: Any, policy: Any, decision
 
     run(program())
     for one in policy.noted:
-        assert one.shadow.headers == one.authority.headers
-        assert one.authority.headers in ((("head", "1"),), ())  # grpc.aio forgets them when the status was there first
-        for outcome in (one.authority, one.shadow):
+        assert one.shadow.headers == one.primary.headers
+        assert one.primary.headers in ((("head", "1"),), ())  # grpc.aio forgets them when the status was there first
+        for outcome in (one.primary, one.shadow):
             assert (outcome.code, outcome.details, list(outcome.items)) == ("NOT_FOUND", "who", [])
             assert outcome.trailing == (("tail-bin", b"\x00"),)
 
@@ -136,7 +136,7 @@ def test_a_stream_that_the_caller_leaves_is_noted_as_far_as_it_came(
     run(program())
     comparison = policy.only()
     assert comparison.ended_early
-    assert list(comparison.authority.items[:1]) == list(comparison.shadow.items[:1]) == [bytes(4)]
+    assert list(comparison.primary.items[:1]) == list(comparison.shadow.items[:1]) == [bytes(4)]
 
 
 def test_a_cancelled_call_is_cancelled_and_not_compared(serve: Any, policy: Any) -> None:
@@ -204,7 +204,7 @@ def test_it_stands_as_the_channel_for_unnamed_methods_stands(pair: Any, policy: 
             assert await channel.unary_unary(ECHO)(b"x") == b"x"
 
     run(program())
-    assert policy.only().authority.transport == answering
+    assert policy.only().primary.transport == answering
 
 
 def test_it_gets_ready_where_calls_go_now_this_way_now_that(pair: Any, policy: Any) -> None:

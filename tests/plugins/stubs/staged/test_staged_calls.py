@@ -1,4 +1,4 @@
-"""Calls of a staged channel: the caller gets the authority's answer, the policy gets both."""
+"""Calls of a staged channel: the caller gets the primary's answer, the policy gets both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def seen(outcome: CallOutcome | None) -> tuple[Any, ...] | None:
 
 
 def is_equal(comparison: Comparison) -> bool:
-    return comparison.why == "" and seen(comparison.shadow) == seen(comparison.authority)
+    return comparison.why == "" and seen(comparison.shadow) == seen(comparison.primary)
 
 
 @pytest.mark.parametrize("decision", [Decision("grpc", "shm", "shadow"), OVER_SHM])
@@ -49,13 +49,13 @@ def test_every_arity_and_way_to_call_is_answered_by_the_authority_and_compared(
     assert list(channel.stream_stream(CHAT)(iter([b"a", b"b"]))) == [b"a", b"b"]
     for comparison in policy.wait(8):
         assert is_equal(comparison), comparison
-        assert (comparison.authority.transport, comparison.authority.code) == (decision.authority, "OK")
+        assert (comparison.primary.transport, comparison.primary.code) == (decision.primary, "OK")
         assert comparison.shadow is not None
         assert comparison.shadow.transport == decision.shadow
         assert not comparison.ended_early
-        assert comparison.authority.took_us > 0
+        assert comparison.primary.took_us > 0
         assert comparison.shadow.took_us > 0
-    found = {(one.method, str(one.request)): list(one.authority.items) for one in policy.noted}
+    found = {(one.method, str(one.request)): list(one.primary.items) for one in policy.noted}
     assert found[ECHO, str(b"y")] == [b"y"]
     assert found[COUNT, str(b"ab")] == [b"a", b"b"]
     assert found[SUM, str([b"a", b"b"])] == [b"ab"]
@@ -68,15 +68,15 @@ def test_a_call_without_a_shadow_is_noted_too(channel: Any, policy: Any) -> None
     comparison = policy.only()
     assert comparison.decision == policy.decision
     assert (comparison.shadow, comparison.why, comparison.request) == (None, CHANGES, b"x")
-    assert list(comparison.authority.items) == [b"x"]
+    assert list(comparison.primary.items) == [b"x"]
 
 
 @pytest.mark.parametrize("decision", [Decision("grpc"), Decision("shm")])
-def test_what_the_caller_gets_is_the_very_object_of_the_authoritys_channel(
+def test_what_the_caller_gets_is_the_very_object_of_the_primarys_channel(
     pair: Any, policy: Any, decision: Decision
 ) -> None:
     policy.decision = decision
-    plain = pair.blocking()[decision.authority]()
+    plain = pair.blocking()[decision.primary]()
     with pair.channel() as staged, plain:
         assert type(staged.unary_stream(COUNT)(b"")) is type(plain.unary_stream(COUNT)(b""))
         assert type(staged.stream_stream(CHAT)(iter(b""))) is type(plain.stream_stream(CHAT)(iter(b"")))
@@ -135,7 +135,7 @@ def test_a_long_stream_is_compared_as_far_as_it_is_kept(channel: Any, policy: An
     comparison = policy.only()
     assert is_equal(comparison)
     assert comparison.ended_early
-    assert len(comparison.authority.items) == 256
+    assert len(comparison.primary.items) == 256
 
 
 @pytest.mark.parametrize("decision", [Decision("grpc", "shm"), OVER_SHM])
@@ -161,9 +161,9 @@ def test_a_stream_that_the_caller_leaves_is_compared_as_far_as_both_came(
         comparison = policy.only()
     assert comparison.ended_early
     assert comparison.shadow is not None
-    common = min(len(comparison.authority.items), len(comparison.shadow.items))
+    common = min(len(comparison.primary.items), len(comparison.shadow.items))
     assert common
-    assert comparison.authority.items[:common] == comparison.shadow.items[:common]
+    assert comparison.primary.items[:common] == comparison.shadow.items[:common]
 
 
 def test_a_unary_call_that_is_cancelled_is_not_compared(serve: Any, policy: Any) -> None:
@@ -178,7 +178,7 @@ def test_a_unary_call_that_is_cancelled_is_not_compared(serve: Any, policy: Any)
         assert call.cancel()
         assert call.cancelled()
         comparison = policy.only()
-    assert (comparison.authority.code, comparison.shadow) == ("CANCELLED", None)
+    assert (comparison.primary.code, comparison.shadow) == ("CANCELLED", None)
     assert comparison.why == "the call did not come to its end"
 
 

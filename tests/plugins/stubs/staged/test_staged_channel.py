@@ -94,7 +94,7 @@ def test_each_call_is_decided_anew(channel: Any, policy: Any) -> None:
     for number, transport in enumerate(("grpc", "shm", "grpc"), start=1):
         policy.decision = Decision(transport)
         echo(b"")
-        assert policy.wait(number)[-1].authority.transport == transport
+        assert policy.wait(number)[-1].primary.transport == transport
 
 
 def test_many_threads_may_share_it(channel: Any, policy: Any) -> None:
@@ -107,4 +107,4 @@ def test_many_threads_may_share_it(channel: Any, policy: Any) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(call, range(200))) == [number.to_bytes(2) for number in range(200)]
     assert sorted(one.request for one in policy.wait(200)) == [number.to_bytes(2) for number in range(200)]
-    assert all(list(one.authority.items) == [one.request] for one in policy.noted)
+    assert all(list(one.primary.items) == [one.request] for one in policy.noted)

@@ -63,9 +63,9 @@ def check_fallback(comparison: Comparison, stage: str) -> None:
     """Check that gRPC answered and that the candidate's failure is evidence."""
     assert comparison.shadow is not None, comparison.why
     assert comparison.decision == Decision("grpc", "shm", stage)
-    assert (comparison.authority.transport, comparison.authority.code) == ("grpc", "OK")
+    assert (comparison.primary.transport, comparison.primary.code) == ("grpc", "OK")
     assert (comparison.shadow.transport, comparison.shadow.code) == ("shm", "UNAVAILABLE")
-    assert b"".join(comparison.authority.items) == b"xy"
+    assert b"".join(comparison.primary.items) == b"xy"
 
 
 @pytest.mark.parametrize("decision", READ_OVER_SHM, ids=lambda decision: decision.stage)
@@ -159,7 +159,7 @@ def test_what_is_no_read_or_complete_is_never_made_again(serve: Any, policy: Any
     with pytest.raises(grpc.RpcError):
         over_aio(pair, AIO_WAYS["stream" if way == "stream" else "call"])
     for comparison in policy.wait(2):
-        assert (comparison.authority.transport, comparison.authority.code) == ("shm", "UNAVAILABLE")
+        assert (comparison.primary.transport, comparison.primary.code) == ("shm", "UNAVAILABLE")
     assert asked == [] or decision.shadow, "only the shadow of a read may have been asked"
 
 
@@ -190,7 +190,7 @@ def test_a_future_that_its_caller_cancelled_is_not_made_again(serve: Any, policy
         assert future.cancelled()
         with pytest.raises(grpc.FutureCancelledError):
             future.result(PATIENCE_S)
-        assert policy.only().authority.transport == "shm"
+        assert policy.only().primary.transport == "shm"
         go_on.set()
 
 
@@ -203,4 +203,4 @@ def test_an_error_of_the_engine_is_an_answer(serve: Any, policy: Any) -> None:
     with pair.channel() as channel, pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary(ECHO)(b"xy")
     assert caught.value.details() == "over shm"
-    assert policy.only().authority.transport == "shm"
+    assert policy.only().primary.transport == "shm"

@@ -219,7 +219,7 @@ def test_a_forked_child_has_shadows_of_its_own(pair: Any, policy: Any) -> None:
 def test_an_engine_that_ends_is_no_evidence_against_one_transport(
     serve: Any, policy: Any, handlers_of: Callable[[Mapping[str, Any]], Any], has_gone: bool
 ) -> None:
-    """The candidate is never there; the authority goes as soon as it has answered, or stays."""
+    """The candidate is never there; the primary goes as soon as it has answered, or stays."""
     server = grpc.server(ThreadPoolExecutor(2))
     server.add_generic_rpc_handlers((handlers_of({"unary_unary Echo": lambda request, _: request}),))
     pair = serve()
@@ -245,4 +245,4 @@ def test_an_engine_that_was_never_there_is_unavailable_over_both(pair: Any, poli
         with pytest.raises(grpc.RpcError):
             channel.unary_unary(ECHO)(b"x")
         comparison = policy.only()
-    assert (comparison.authority.code, comparison.shadow.code) == ("UNAVAILABLE", "UNAVAILABLE")
+    assert (comparison.primary.code, comparison.shadow.code) == ("UNAVAILABLE", "UNAVAILABLE")

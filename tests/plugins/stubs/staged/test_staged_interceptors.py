@@ -49,24 +49,24 @@ def _intercept(monkeypatch: pytest.MonkeyPatch, interceptor: Any) -> None:
 
 
 @pytest.mark.parametrize("interceptor", [_Lazy(), _Eager()], ids=["lazy", "eager"])
-@pytest.mark.parametrize("authority", ["grpc", "shm"])
+@pytest.mark.parametrize("primary", ["grpc", "shm"])
 def test_streams_behind_an_interceptor_are_answered_and_compared(
-    serve: Any, policy: Any, monkeypatch: pytest.MonkeyPatch, interceptor: Any, authority: str
+    serve: Any, policy: Any, monkeypatch: pytest.MonkeyPatch, interceptor: Any, primary: str
 ) -> None:
     _intercept(monkeypatch, interceptor)
-    policy.decision = Decision(authority, "shm" if authority == "grpc" else "grpc", "shadow")
+    policy.decision = Decision(primary, "shm" if primary == "grpc" else "grpc", "shadow")
     with serve().channel() as channel:
         assert list(channel.unary_stream(COUNT)(b"abc", timeout=PATIENCE_S)) == [b"a", b"b", b"c"]
         assert list(channel.stream_stream(CHAT)(iter([b"1", b"2"]), timeout=PATIENCE_S)) == [b"1", b"2"]
         assert channel.unary_unary(ECHO)(b"x", timeout=PATIENCE_S) == b"x"
         assert channel.unary_unary(ECHO).future(b"y", timeout=PATIENCE_S).result() == b"y"
         noted = policy.wait(4)
-    assert {one.authority.code for one in noted} == {"OK"}
+    assert {one.primary.code for one in noted} == {"OK"}
     answered = [one for one in noted if one.shadow is not None]
     assert answered
     for one in answered:
         assert one.shadow.code == "OK"
-        assert list(one.shadow.items) == list(one.authority.items)
+        assert list(one.shadow.items) == list(one.primary.items)
 
 
 def test_a_stream_that_its_program_leaves_ends(serve: Any, policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_a_stream_that_its_program_leaves_ends(serve: Any, policy: Any, monkeypa
         stream = channel.unary_stream(COUNT)(b"abc", timeout=PATIENCE_S)
         assert next(stream) == b"a"
         del stream
-        assert policy.only().authority.transport == "grpc"
+        assert policy.only().primary.transport == "grpc"
 
 
 @pytest.mark.parametrize("future", [False, True])
