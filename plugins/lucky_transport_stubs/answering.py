@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from lucky_transport.errors import TransportError
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.answer import ResponseWriter
 from lucky_transport_stubs.arities import arity_of
 from lucky_transport_stubs.context import ServicerContext
 from lucky_transport_stubs.received import Requests
+from lucky_transport_stubs.server_call_state import ServerCallState
 from lucky_transport_stubs.status import Code
 
 __all__ = ["answer_call", "behaviour_of"]
@@ -27,25 +28,25 @@ def behaviour_of(handler: Any) -> Callable[..., Any]:
     return getattr(handler, arity_of(handler))
 
 
-def answer_call(handler: Any, answer: ResponseWriter, context: ServicerContext) -> None:
+def answer_call(handler: Any, state: ServerCallState, context: ServicerContext) -> None:
     """Call the handler's method with this context and give its answer; returns when the call has ended."""
-    requests = Requests(answer, handler.request_deserializer)
+    requests = Requests(state, handler.request_deserializer)
     request = requests if handler.request_streaming else requests.only()
     if request is None:
         return
     try:
         response = behaviour_of(handler)(request, context)
     except BaseException as error:  # SystemExit too: the caller must get an answer
-        _fail(answer, error, "calling application")
+        _fail(state, error, "calling application")
         return
     if handler.response_streaming:
-        _send_all(answer, response, handler.response_serializer)
-    elif (payload := _serialized(answer, response, handler.response_serializer)) is not None:
-        answer.send(payload)
-        answer.end()
+        _send_all(state, response, handler.response_serializer)
+    elif (payload := _serialized(state, response, handler.response_serializer)) is not None:
+        _send(state, payload)
+        state.end()
 
 
-def _serialized(answer: ResponseWriter, message: Any, serializer: Callable[[Any], bytes] | None) -> bytes | None:
+def _serialized(state: ServerCallState, message: Any, serializer: Callable[[Any], bytes] | None) -> bytes | None:
     """Return the message's bytes, None when there are none: the call has then failed."""
     payload = message
     if serializer is not None:
@@ -56,41 +57,50 @@ def _serialized(answer: ResponseWriter, message: Any, serializer: Callable[[Any]
             payload = None
     if isinstance(payload, bytes):
         return payload
-    answer.fail(Code.INTERNAL, "Failed to serialize response!")
+    state.fail(Code.INTERNAL, "Failed to serialize response!")
     return None
 
 
-def _send_all(answer: ResponseWriter, responses: Any, serializer: Callable[[Any], bytes] | None) -> None:
+def _send(state: ServerCallState, payload: bytes) -> None:
+    """Send one message; waits while the caller takes no more."""
+    try:
+        if state.accepts(payload):
+            state.call.send(payload)
+    except TransportError:  # the caller has left, or the call has failed
+        return
+
+
+def _send_all(state: ServerCallState, responses: Any, serializer: Callable[[Any], bytes] | None) -> None:
     """Send what the handler's method iterates over, until it or the caller has enough."""
-    while answer.is_active:
+    while state.is_active:
         try:
             response = next(responses)
         except StopIteration:
             response = None
         except BaseException as error:  # as above
-            _fail(answer, error, "iterating responses")
+            _fail(state, error, "iterating responses")
             return
         if response is None:
-            answer.end()
+            state.end()
             return
-        payload = _serialized(answer, response, serializer)
+        payload = _serialized(state, response, serializer)
         if payload is None:
             return
-        answer.send(payload)
-    answer.drop()
+        _send(state, payload)
+    state.drop()
 
 
-def _fail(answer: ResponseWriter, error: BaseException, doing: str) -> None:
+def _fail(state: ServerCallState, error: BaseException, doing: str) -> None:
     """Give the caller what the handler's exception stands for."""
-    if answer.is_aborted:
-        answer.fail(Code.UNKNOWN, "RPC Aborted")
+    if state.is_aborted:
+        state.fail(Code.UNKNOWN, "RPC Aborted")
         return
-    if isinstance(error, grpc.RpcError) and not answer.is_active:  # we told it so
-        answer.drop()
+    if isinstance(error, grpc.RpcError) and not state.is_active:  # we told it so
+        state.drop()
         return
     try:
         details = f"Exception {doing}: {error}"
     except Exception:
         details = "Calling application raised unprintable Exception!"
     _log.exception(details)
-    answer.fail(Code.UNKNOWN, details)
+    state.fail(Code.UNKNOWN, details)

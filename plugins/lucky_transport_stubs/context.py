@@ -1,4 +1,4 @@
-"""What a servicer's method is given besides its request: `grpc.ServicerContext` over a `ResponseWriter`.
+"""What a servicer's method is given besides its request: `grpc.ServicerContext` over a `ServerCallState`.
 
 It makes nothing before it is asked: most methods never ask. Exceptions are those of grpc.server, so that servicers and
 their tests need not know where they run. Compression may be asked for and changes nothing: there is no wire to save
@@ -13,15 +13,15 @@ from typing import Any, NoReturn
 
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.answer import ResponseWriter
 from lucky_transport_stubs.metadata import invocation_metadata
+from lucky_transport_stubs.server_call_state import ServerCallState
 
-__all__ = ["AUTH_CONTEXT", "ServicerContext"]
+__all__ = ["CallerContext", "ServicerContext"]
 
 _log = logging.getLogger("lucky_transport")
 _FOREVER_S = 9.2e18  # what grpc.server answers where there is no deadline, but for the present date
 #: What gRPC says of an insecure connection. The listener accepts processes of our user only.
-AUTH_CONTEXT: Mapping[str, list[bytes]] = {
+_AUTH_CONTEXT: Mapping[str, list[bytes]] = {
     "transport_security_type": [b"insecure"],
     "security_level": [b"TSI_SECURITY_NONE"],
 }
@@ -29,37 +29,10 @@ AUTH_CONTEXT: Mapping[str, list[bytes]] = {
 Metadata = Iterable[tuple[str, str | bytes]]
 
 
-class ServicerContext(grpc.ServicerContext):
-    """The context of one call. watch(call): sees to it that the call ends at its deadline, for `add_callback`."""
+class CallerContext:
+    """What every context, of threads and of asyncio, says of its caller."""
 
-    def __init__(self, answer: ResponseWriter, watch: Callable[[ServerCall], None] | None = None) -> None:
-        self._answer = answer
-        self._call = answer.call
-        self._watch = watch
-
-    # -- the call -----------------------------------------------------------------------------------------------------
-
-    def is_active(self) -> bool:
-        """True until the call was answered, cancelled, or is past its deadline."""
-        return self._answer.is_active
-
-    def time_remaining(self) -> float:
-        """Seconds until the caller's deadline; very many where there is none."""
-        deadline = self._call.deadline
-        return _FOREVER_S if deadline is None else deadline.remaining_s
-
-    def cancel(self) -> Any:
-        """End the call as CANCELLED."""
-        self._answer.cancel()
-
-    def add_callback(self, callback: Callable[[], None]) -> bool:
-        """Have `callback` called when the call is over, however it ends; False, and no call, when it is already."""
-        if not self._answer.is_active:
-            return False
-        self._call.call.on_end(lambda: _guarded(callback))
-        if self._watch is not None:
-            self._watch(self._call)
-        return True
+    _call: ServerCall
 
     def peer(self) -> str:
         """Who calls: one name per connection."""
@@ -73,64 +46,97 @@ class ServicerContext(grpc.ServicerContext):
 
     def auth_context(self) -> Any:
         """What gRPC says of an insecure connection."""
-        return dict(AUTH_CONTEXT)
-
-    # -- metadata -----------------------------------------------------------------------------------------------------
+        return dict(_AUTH_CONTEXT)
 
     def invocation_metadata(self) -> Any:
         """The caller's metadata, as tuples of key and value; the first is the user agent."""
         return invocation_metadata(self._call.metadata)
+
+
+class ServicerContext(CallerContext, grpc.ServicerContext):
+    """The context of one call. watch(call): sees to it that the call ends at its deadline, for `add_callback`."""
+
+    def __init__(self, state: ServerCallState, watch: Callable[[ServerCall], None] | None = None) -> None:
+        self._state = state
+        self._call = state.call
+        self._watch = watch
+
+    # -- the call -----------------------------------------------------------------------------------------------------
+
+    def is_active(self) -> bool:
+        """True until the call was answered, cancelled, or is past its deadline."""
+        return self._state.is_active
+
+    def time_remaining(self) -> float:
+        """Seconds until the caller's deadline; very many where there is none."""
+        deadline = self._call.deadline
+        return _FOREVER_S if deadline is None else deadline.remaining_s
+
+    def cancel(self) -> Any:
+        """End the call as CANCELLED."""
+        self._state.cancel()
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        """Have `callback` called when the call is over, however it ends; False, and no call, when it is already."""
+        if not self._state.is_active:
+            return False
+        self._call.call.on_end(lambda: _guarded(callback))
+        if self._watch is not None:
+            self._watch(self._call)
+        return True
+
+    # -- metadata -----------------------------------------------------------------------------------------------------
 
     def send_initial_metadata(self, initial_metadata: Metadata) -> None:
         """Send metadata ahead of the first message; after the end nothing happens.
 
         Raises RpcError when the caller has left, ValueError after the first message and the second time.
         """
-        if not self._answer.is_active and not self._answer.is_given:
+        if not self._state.is_active and not self._state.is_finished:
             raise grpc.RpcError()
-        if self._answer.has_started:
+        if self._state.has_started:
             raise ValueError("Initial metadata no longer allowed!")
-        self._answer.start(initial_metadata)
+        self._state.send_headers(initial_metadata)
 
     def set_trailing_metadata(self, trailing_metadata: Metadata) -> None:
         """Set the metadata that comes with the end."""
-        self._answer.trailing = trailing_metadata
+        self._state.trailing = trailing_metadata
 
     def trailing_metadata(self) -> Any:
         """What was set, None before."""
-        return self._answer.trailing
+        return self._state.trailing
 
     # -- the status ---------------------------------------------------------------------------------------------------
 
     def set_code(self, code: Any) -> None:
         """Set the status that the call ends with, whatever the method returns or raises."""
-        self._answer.code = code
+        self._state.set_code(code)
 
     def code(self) -> Any:
         """What was set, None before."""
-        return self._answer.code
+        return self._state.code
 
     def set_details(self, details: str) -> None:
         """Set the text of the status."""
-        self._answer.details = _encoded(details)
+        self._state.details = _encoded(details)
 
     def details(self) -> Any:
         """What was set, as bytes; None before."""
-        return self._answer.details
+        return self._state.details
 
     def abort(self, code: Any, details: str) -> NoReturn:
         """End the call with this status: always raises, and the method is to let it pass."""
         if code == grpc.StatusCode.OK:
             _log.error("abort() called with StatusCode.OK; returning UNKNOWN")
             code, details = grpc.StatusCode.UNKNOWN, ""
-        self._answer.code = code
-        self._answer.details = _encoded(details)
-        self._answer.is_aborted = True
+        self._state.set_code(code)
+        self._state.details = _encoded(details)
+        self._state.is_aborted = True
         raise Exception()  # as gRPC does, without a text
 
     def abort_with_status(self, status: Any) -> NoReturn:
         """As `abort`, with what a `grpc.Status` says."""
-        self._answer.trailing = status.trailing_metadata
+        self._state.trailing = status.trailing_metadata
         self.abort(status.code, status.details)
 
     def set_compression(self, compression: grpc.Compression) -> None:

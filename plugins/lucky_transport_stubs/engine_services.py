@@ -18,10 +18,10 @@ from lucky_transport.host.foreign import RawHandler
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.caller import ServerContext
 from lucky_transport_grpc.services import HostServices
-from lucky_transport_stubs.answer import ResponseWriter
 from lucky_transport_stubs.answering import answer_call
 from lucky_transport_stubs.context import ServicerContext
 from lucky_transport_stubs.handlers import Handlers
+from lucky_transport_stubs.server_call_state import ServerCallState
 
 __all__ = ["EngineServices"]
 
@@ -62,20 +62,20 @@ class EngineServices:
         self._services.close()
 
     def _answer(self, handler: Any, call: ServerCall) -> None:
-        process, answer = _process_of(call.peer), ResponseWriter(call)
+        process, state = _process_of(call.peer), ServerCallState(call)
         if call.peer not in self._channels.get(process, ()):
             with self._lock:
                 self._channels[process].add(call.peer)
             if call.is_ended:  # perhaps its channel ended before we knew it
                 self.leave(call.peer)
-        answer_call(handler, answer, _Context(answer, process))
+        answer_call(handler, state, _Context(state, process))
 
 
 class _Context(ServicerContext):
     """The context of a call, whose peer is the process that makes it."""
 
-    def __init__(self, answer: ResponseWriter, process: str) -> None:
-        super().__init__(answer)
+    def __init__(self, state: ServerCallState, process: str) -> None:
+        super().__init__(state)
         self._process = process
 
     def peer(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.answer import ResponseWriter
+from lucky_transport_stubs.server_call_state import ServerCallState
 from lucky_transport_stubs.status import Code
 
 __all__ = ["Requests"]
@@ -27,8 +27,8 @@ _SENDS_MANY = int(Shape.CLIENT_STREAM)
 class Requests:
     """An iterator over the caller's messages; any thread may ask for the next. deserializer: None for bytes."""
 
-    def __init__(self, answer: ResponseWriter, deserializer: Callable[[bytes], Any] | None) -> None:
-        self._answer = answer
+    def __init__(self, state: ServerCallState, deserializer: Callable[[bytes], Any] | None) -> None:
+        self._state = state
         self._deserializer = deserializer
         self._is_taken = False
 
@@ -38,14 +38,14 @@ class Requests:
         The call has then ended. A caller that cancels before the method was called can rely on it never being called.
         """
         with contextlib.suppress(TransportError):  # the caller leaves just now
-            payload = self._receive() if self._answer.is_active else None
+            payload = self._receive() if self._state.is_active else None
             if payload is not None:
                 return self._message(payload)
-        if self._answer.is_active:
-            text = f'"{self._answer.call.path.encode()}" requires exactly one request message.'  # so it stands in gRPC
-            self._answer.fail(Code.UNIMPLEMENTED, text)
+        if self._state.is_active:
+            text = f'"{self._state.call.path.encode()}" requires exactly one request message.'  # so it stands in gRPC
+            self._state.fail(Code.UNIMPLEMENTED, text)
         else:
-            self._answer.drop()
+            self._state.drop()
         return None
 
     def __iter__(self) -> Requests:
@@ -65,7 +65,7 @@ class Requests:
     next = __next__
 
     def _receive(self) -> bytes | None:
-        call = self._answer.call
+        call = self._state.call
         if call.shape & _SENDS_MANY:
             return call.recv()
         if self._is_taken:
@@ -82,5 +82,5 @@ class Requests:
                 _log.exception("Exception deserializing message!")
                 message = None
         if message is None:
-            self._answer.fail(Code.INTERNAL, "Exception deserializing request!")
+            self._state.fail(Code.INTERNAL, "Exception deserializing request!")
         return message

@@ -19,10 +19,10 @@ from lucky_transport.handler_options import is_inline
 from lucky_transport.rpc.adaptive_executor import CountedPool
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.server_loop import ServerThread
-from lucky_transport_stubs.answer import ResponseWriter
 from lucky_transport_stubs.answering import answer_call, behaviour_of
 from lucky_transport_stubs.context import ServicerContext
 from lucky_transport_stubs.handlers import Handlers
+from lucky_transport_stubs.server_call_state import ServerCallState
 from lucky_transport_stubs.status import Code
 
 __all__ = ["Servicing"]
@@ -33,7 +33,7 @@ _log = logging.getLogger("lucky_transport")
 class Servicing:
     """Answers the calls of one server. handlers: what it answers. slots: the pool, for `ServerThread`.
 
-    max_calls: whose methods may run at a time, None for any number. max_send_bytes: see `ResponseWriter`.
+    max_calls: whose methods may run at a time, None for any number. max_send_bytes: see `ServerCallState`.
     """
 
     def __init__(
@@ -62,35 +62,35 @@ class Servicing:
         if self._is_refusing:
             call.fail(ClosedError("the server is shutting down", backend="shm"))
             return
-        answer = ResponseWriter(call, self._max_send_bytes)
+        state = ServerCallState(call, self._max_send_bytes)
         context = contextvars.Context()  # what an interceptor sets in it the method sees, as in gRPC
         try:
             handler = context.run(self.handlers.find, call.path, call.metadata)
         except Exception as error:  # foreign code
             _log.exception("Exception servicing handler: %s", error)
-            answer.fail(Code.UNKNOWN, "Error in service handler!")
+            state.fail(Code.UNKNOWN, "Error in service handler!")
             return
         if handler is None:
-            answer.fail(Code.UNIMPLEMENTED, "Method not found!")
+            state.fail(Code.UNIMPLEMENTED, "Method not found!")
         elif not self._enter():
-            answer.fail(Code.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
+            state.fail(Code.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
         else:
-            seen = ServicerContext(answer, port.deadline_timer.watch)
-            self._run(handler, answer, port, partial(self._answer, context, handler, answer, seen))
+            seen = ServicerContext(state, port.deadline_timer.watch)
+            self._run(handler, state, port, partial(self._answer, context, handler, state, seen))
 
-    def _run(self, handler: Any, answer: ResponseWriter, port: ServerThread, task: Callable[[], None]) -> None:
+    def _run(self, handler: Any, state: ServerCallState, port: ServerThread, task: Callable[[], None]) -> None:
         """Run the task where the handler belongs: on this thread, or in a pool."""
-        behaviour, call = behaviour_of(handler), answer.call
+        behaviour, call = behaviour_of(handler), state.call
         own_pool = getattr(behaviour, "experimental_thread_pool", None)
         if not call.shape and is_inline(behaviour):
             task()
         elif not call.shape and own_pool is None and port.executor is not None:
-            port.executor.run(call.path, task, partial(self._not_taken, answer))
+            port.executor.run(call.path, task, partial(self._not_taken, state))
         else:
             try:
                 (own_pool or self._pool).submit(task)
             except RuntimeError as error:  # it was shut down before the server
-                self._not_taken(answer, error)
+                self._not_taken(state, error)
 
     def _answer(self, context: contextvars.Context, *arguments: Any) -> None:
         try:
@@ -98,9 +98,9 @@ class Servicing:
         finally:
             self._leave()
 
-    def _not_taken(self, answer: ResponseWriter, error: Exception) -> None:
+    def _not_taken(self, state: ServerCallState, error: Exception) -> None:
         self._leave()
-        answer.fail(Code.UNAVAILABLE, str(error))
+        state.fail(Code.UNAVAILABLE, str(error))
 
     def _enter(self) -> bool:
         """Count a call that begins; False when there are too many already."""

@@ -14,7 +14,7 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.errors import code_for
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["LATE", "OK", "CallStatus", "Code", "code_of", "error_of", "status_of"]
+__all__ = ["LATE", "OK", "CallStatus", "Code", "code_of", "error_of", "number_of", "status_of"]
 
 Code = grpc.StatusCode
 
@@ -45,6 +45,11 @@ _NOT_REACHABLE = "failed to connect to all addresses; last error: "
 def code_of(number: int) -> Any:
     """Return the `grpc.StatusCode` with that number, None where there is none."""
     return _BY_NUMBER.get(number)
+
+
+def number_of(code: Any) -> int:
+    """Return the number of a status that a handler gave; what is none of grpc's counts as UNKNOWN, as in gRPC."""
+    return int((code if isinstance(code, Code) else Code.UNKNOWN).value[0])
 
 
 def status_of(error: TransportError) -> CallStatus:

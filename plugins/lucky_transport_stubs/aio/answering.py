@@ -20,8 +20,8 @@ from lucky_transport_stubs.aio.context import ServicerContext
 from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.aio.sync_context import SyncServicerContext
-from lucky_transport_stubs.answer import number_of
 from lucky_transport_stubs.answering import behaviour_of
+from lucky_transport_stubs.status import number_of
 
 __all__ = ["answer"]
 
@@ -47,7 +47,7 @@ async def answer(rpc: ServerRpc, lookup: Lookup, pool: Executor | None) -> None:
             error = AssertionError("Abort error has been replaced!")
         _log.exception("Unexpected [%s] raised by servicer method [%s]", type(error).__name__, name)
         if not rpc.is_finished:
-            rpc.fail(rpc.code or number_of(_Code.UNKNOWN), f"Unexpected {type(error)}: {error}")
+            rpc.end_with(rpc.number or number_of(_Code.UNKNOWN), f"Unexpected {type(error)}: {error}")
     else:
         if rpc.abort_error is not None:
             text = "".join(traceback.format_exception(rpc.abort_error))
@@ -68,7 +68,7 @@ async def _serve(rpc: ServerRpc, lookup: Lookup, pool: Executor | None) -> None:
         request = await context.read()
         if request is EOF:
             text = f'"{rpc.call.path.encode()}" requires exactly one request message.'
-            rpc.fail(number_of(_Code.UNIMPLEMENTED), text)
+            rpc.fail(_Code.UNIMPLEMENTED, text)
             return
     if handler.response_streaming:
         await _stream(function, request, context, blocking, pool)
@@ -80,9 +80,9 @@ async def _serve(rpc: ServerRpc, lookup: Lookup, pool: Executor | None) -> None:
             else rpc.loop.run_in_executor(pool, function, request, blocking)
         )
         rpc.check()
-        if not rpc.code:
+        if not rpc.number:
             await context.write(response)
-    rpc.finish()
+    rpc.end()
 
 
 async def _requests(context: ServicerContext) -> AsyncIterator[Any]:

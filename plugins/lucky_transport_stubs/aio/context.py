@@ -7,15 +7,14 @@ may be asked for and changes nothing: there is no wire to save bytes on.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.aio.rpc import ServerRpc
-from lucky_transport_stubs.answer import number_of
-from lucky_transport_stubs.context import AUTH_CONTEXT
-from lucky_transport_stubs.metadata import invocation_metadata
+from lucky_transport_stubs.context import CallerContext
+from lucky_transport_stubs.status import number_of
 
 __all__ = ["ServicerContext"]
 
@@ -25,7 +24,7 @@ _UNKNOWN = number_of(grpc.StatusCode.UNKNOWN)
 _CANCELLED = number_of(grpc.StatusCode.CANCELLED)
 
 
-class ServicerContext(grpc.aio.ServicerContext):
+class ServicerContext(CallerContext, grpc.aio.ServicerContext):
     """What a handler gets. `deserializer` and `serializer` are its method's; None: messages are bytes."""
 
     def __init__(
@@ -35,6 +34,7 @@ class ServicerContext(grpc.aio.ServicerContext):
         serializer: Callable[[Any], bytes] | None = None,
     ) -> None:
         self._rpc = rpc
+        self._call = rpc.call
         self._deserializer = deserializer
         self._serializer = serializer
 
@@ -83,7 +83,7 @@ class ServicerContext(grpc.aio.ServicerContext):
         if trailing_metadata or not rpc.trailing:
             self.set_trailing_metadata(trailing_metadata)
         self.set_code(code)
-        rpc.fail(rpc.code or _UNKNOWN, details or rpc.details)
+        rpc.end_with(rpc.number or _UNKNOWN, details or self.details())
         raise rpc.abort_error
 
     async def abort_with_status(self, status: Any) -> NoReturn:
@@ -104,28 +104,23 @@ class ServicerContext(grpc.aio.ServicerContext):
 
     def trailing_metadata(self) -> Any:
         """Return what was set."""
-        return self._rpc.trailing
-
-    def invocation_metadata(self) -> Any:
-        """Return what the caller sent along."""
-        return invocation_metadata(self._rpc.call.metadata)
+        return self._rpc.trailing or ()
 
     def set_code(self, code: Any) -> None:
         """Set the status that the call ends with; what is no status counts as UNKNOWN."""
-        self._rpc.given_code = code
-        self._rpc.code = _number_of(code)
+        self._rpc.code, self._rpc.number = code, _number_of(code)
 
     def code(self) -> Any:
         """Return the code as it was set, None when none was."""
-        return self._rpc.given_code
+        return self._rpc.code
 
     def set_details(self, details: str) -> None:
         """Set the status' text."""
         self._rpc.details = details
 
-    def details(self) -> str:
-        """Return the status' text."""
-        return self._rpc.details
+    def details(self) -> Any:
+        """Return the status' text, "" before it is set."""
+        return self._rpc.details or ""
 
     def set_compression(self, compression: Any) -> None:
         """Changes nothing. Raises RuntimeError once something was sent."""
@@ -137,25 +132,9 @@ class ServicerContext(grpc.aio.ServicerContext):
 
     # -- the call -----------------------------------------------------------------------------------------------------
 
-    def peer(self) -> str:
-        """Return who calls."""
-        return self._rpc.call.peer
-
-    def peer_identities(self) -> Iterable[bytes] | None:
-        """Return None: there is no authentication; the caller runs as our user."""
-        return None
-
-    def peer_identity_key(self) -> str | None:
-        """Return None; see `peer_identities`."""
-        return None
-
-    def auth_context(self) -> Any:
-        """Return what grpc says of an insecure connection."""
-        return dict(AUTH_CONTEXT)
-
     def time_remaining(self) -> float | None:  # type: ignore[override]
         """Return the seconds that the caller still waits, None without a limit."""
-        deadline = self._rpc.call.deadline
+        deadline = self._call.deadline
         return None if deadline is None else deadline.remaining_s
 
     def add_done_callback(self, callback: Callable[[Any], object]) -> None:
@@ -168,7 +147,7 @@ class ServicerContext(grpc.aio.ServicerContext):
 
     def cancelled(self) -> bool:
         """Return True when the handler set the status CANCELLED."""
-        return self._rpc.code == _CANCELLED
+        return self._rpc.number == _CANCELLED
 
 
 def _number_of(code: Any) -> int:

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakSet
 
-from lucky_transport.errors import ClosedError, StatusError
+from lucky_transport.errors import ClosedError
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.server_loop import ServerLoop
 from lucky_transport_grpc.runtime import grpc
@@ -30,11 +30,11 @@ from lucky_transport_stubs.aio.answering import answer
 from lucky_transport_stubs.aio.inner import working_loop
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
-from lucky_transport_stubs.answer import number_of
 from lucky_transport_stubs.handlers import HandlerCallDetails, Handlers
 from lucky_transport_stubs.metadata import invocation_metadata
 from lucky_transport_stubs.options import max_receive_bytes, max_send_bytes
 from lucky_transport_stubs.port import CLOSE_MESSAGE, PORT, no_credentials, server_loop_at
+from lucky_transport_stubs.status import error_of
 
 __all__ = ["Server", "aio_server"]
 
@@ -141,7 +141,7 @@ class Server(grpc.aio.Server):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), grace)
         for rpc in tuple(self._rpcs.values()):
-            rpc.revoke(StatusError(number_of(_Code.UNAVAILABLE), CLOSE_MESSAGE))
+            rpc.revoke(error_of(_Code.UNAVAILABLE, CLOSE_MESSAGE))
         await self._stopped.wait()
 
     async def wait_for_termination(self, timeout: float | None = None) -> bool:
@@ -189,9 +189,9 @@ class Server(grpc.aio.Server):
         details = HandlerCallDetails(rpc.call.path, invocation_metadata(rpc.call.metadata))
         handler = await self._intercepted(self._interceptors, details)
         if handler is None:
-            rpc.fail(number_of(_Code.UNIMPLEMENTED), "Method not found!")
+            rpc.fail(_Code.UNIMPLEMENTED, "Method not found!")
         elif is_one_too_many:
-            rpc.fail(number_of(_Code.RESOURCE_EXHAUSTED), "Concurrent RPC limit exceeded!")
+            rpc.fail(_Code.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
         else:
             return handler
         return None

@@ -15,16 +15,18 @@ from lucky_transport_stubs.aio.context import ServicerContext
 from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.aio.loop_thread import await_on
 from lucky_transport_stubs.aio.rpc import ServerRpc
+from lucky_transport_stubs.context import CallerContext
 
 __all__ = ["SyncServicerContext"]
 
 
-class SyncServicerContext(grpc.ServicerContext):
+class SyncServicerContext(CallerContext, grpc.ServicerContext):
     """`context`, for a handler outside of the loop."""
 
     def __init__(self, context: ServicerContext, rpc: ServerRpc) -> None:
         self._context = context
         self._rpc = rpc
+        self._call = rpc.call
 
     def requests(self) -> Iterator[Any]:
         """Yield the caller's messages until the last one."""
@@ -58,9 +60,6 @@ class SyncServicerContext(grpc.ServicerContext):
     def trailing_metadata(self) -> Any:
         return self._context.trailing_metadata()
 
-    def invocation_metadata(self) -> Any:
-        return self._context.invocation_metadata()
-
     def set_code(self, code: Any) -> None:
         self._context.set_code(code)
 
@@ -81,23 +80,11 @@ class SyncServicerContext(grpc.ServicerContext):
 
     # -- the call -----------------------------------------------------------------------------------------------------
 
-    def peer(self) -> str:
-        return self._context.peer()
-
-    def peer_identities(self) -> Iterable[bytes] | None:
-        return self._context.peer_identities()
-
-    def peer_identity_key(self) -> str | None:
-        return self._context.peer_identity_key()
-
-    def auth_context(self) -> Any:
-        return self._context.auth_context()
-
     def time_remaining(self) -> float | None:  # type: ignore[override]
         return self._context.time_remaining()
 
     def is_active(self) -> bool:
-        return not self._rpc.call.is_over
+        return self._rpc.is_active
 
     def cancel(self) -> bool:
         """End the call as CANCELLED; False when it has ended already."""

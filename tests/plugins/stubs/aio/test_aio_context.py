@@ -208,7 +208,7 @@ def test_a_handler_of_another_arity_gets_what_there_is(aio: Any, error_of: Any) 
         assert [item async for item in client.unary_stream("Echo")(b"x")] == [b"x"]
         assert await client.stream_unary("Echo")([b"x", b"y"]) == b"x"
         assert await client.unary_unary("One")(b"x") == b"x"
-        assert (await error_of(client.unary_unary("Two")(b"x")))[0] == "UNKNOWN"
+        assert (await error_of(client.unary_unary("Two")(b"x")))[0] == "INTERNAL"
         assert (await error_of(client.unary_unary("None")(b"x")))[0] == "INTERNAL"
         assert (await error_of(client.stream_unary("Echo")([])))[0] == "UNIMPLEMENTED"
 

@@ -1,0 +1,136 @@
+"""The server's side of one call, for threads and for asyncio: what its handler has said, and the end it comes to.
+
+Nothing here waits. What is said to a caller that has left, or after the end, is dropped. How many messages go out is
+the caller's business (`ServerCall.shape`); a handler of another arity may send what the caller takes.
+
+    has_started  is_finished
+    False        False        nothing has left
+    True         False        initial metadata or a message has left: initial metadata is no longer allowed
+    either       True         the call has its status; nothing leaves any more
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+from lucky_transport.errors import Cancelled, LocalProtocolError, StatusError
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.server_call import ServerCall
+from lucky_transport_stubs.metadata import InvalidMetadata, checked
+from lucky_transport_stubs.options import sent_too_long
+from lucky_transport_stubs.status import Code, error_of, number_of
+
+__all__ = ["ServerCallState"]
+
+#: The bit in a call's shape that says that its caller takes any number of messages; a flag's `&` takes a microsecond.
+_TAKES_MANY = int(Shape.SERVER_STREAM)
+
+
+class ServerCallState:
+    """The state of `call`. max_send_bytes: of a message, None for any number.
+
+    code, details, trailing: as the handler set them, None until it does; number: of the code, 0 for OK and None.
+    is_aborted: the handler has called `abort`.
+    """
+
+    def __init__(self, call: ServerCall, max_send_bytes: int | None = None) -> None:
+        self.call = call
+        self.code: Any = None
+        self.number = 0
+        self.details: str | bytes | None = None
+        self.trailing: Iterable[tuple[str, str | bytes]] | None = None
+        self.is_aborted = False
+        self.has_started = False
+        self.is_finished = False
+        self._max_send_bytes = max_send_bytes
+        self._kept: bytes | None = None
+
+    def set_code(self, code: Any) -> None:
+        """Set the status that the call ends with; what is none of grpc's counts as UNKNOWN."""
+        self.code, self.number = code, number_of(code)
+
+    @property
+    def is_active(self) -> bool:
+        """True while a caller waits for an answer that has not come."""
+        return not self.call.is_over
+
+    def send_headers(self, metadata: Iterable[tuple[str, Any]]) -> None:
+        """Send the initial metadata; with some that may not be sent the call fails.
+
+        Raises TypeError, ValueError for what is no metadata.
+        """
+        self.has_started = True
+        try:
+            headers = checked(metadata)
+        except InvalidMetadata as error:
+            self._finish(error)
+        else:
+            with contextlib.suppress(LocalProtocolError):  # ended already
+                self.call.send_headers(headers)
+
+    def accepts(self, payload: bytes) -> bool:
+        """Return True when this message is to be sent now, False when it is kept for the end: its caller takes one.
+
+        Raises StatusError for one that is too long and for a second one that is to be kept; the call has then failed.
+        """
+        limit = self._max_send_bytes
+        if limit is not None and len(payload) > limit:
+            raise self._finish(sent_too_long("SERVER", len(payload), limit))
+        if self.call.shape & _TAKES_MANY:
+            self.has_started = True
+            return True
+        if self._kept is not None:
+            raise self._finish(error_of(Code.INTERNAL, "Too many messages for a caller who takes one."))
+        self._kept = payload
+        return False
+
+    def end(self) -> None:
+        """End the call with the status so far, which is OK unless the handler said otherwise."""
+        if self.number:
+            self.fail(self.code, "")
+        elif self._kept is None and not self.call.shape & _TAKES_MANY:
+            self.fail(Code.INTERNAL, "No message for a caller who takes one.")
+        else:
+            self._succeed(self._kept or b"")
+
+    def fail(self, code: Any, details: str) -> None:
+        """End the call with this status, or with what the handler has set."""
+        self.end_with(self.number or number_of(code), details if self.details is None else _text(self.details))
+
+    def end_with(self, number: int, details: str) -> None:
+        """End the call with the status of this number, whatever the handler has set, and the trailing metadata."""
+        try:
+            error = StatusError(number, details, checked(self.trailing) if self.trailing else ())
+        except (InvalidMetadata, TypeError, ValueError):
+            error = InvalidMetadata()
+        self._finish(error)
+
+    def cancel(self) -> None:
+        """End the call at once, from any thread, as cancelled by us."""
+        self.call.abort(error_of(Code.CANCELLED, "CANCELLED"))
+
+    def drop(self) -> None:
+        """End a call whose caller has left or waits no longer; nothing is told."""
+        self.call.lose(Cancelled(f"{self.call.path}: its caller waits no longer"))
+
+    def _succeed(self, payload: bytes) -> None:
+        try:
+            trailing = checked(self.trailing) if self.trailing else ()
+        except (InvalidMetadata, TypeError, ValueError):
+            self._finish(InvalidMetadata())
+            return
+        self.is_finished = True
+        with contextlib.suppress(LocalProtocolError):  # ended already
+            self.call.finish(payload, trailing=trailing)
+
+    def _finish(self, error: StatusError) -> StatusError:
+        self.is_finished = True
+        with contextlib.suppress(LocalProtocolError):  # ended already
+            self.call.fail(error)
+        return error
+
+
+def _text(details: str | bytes) -> str:
+    return details.decode(errors="replace") if isinstance(details, bytes) else details
