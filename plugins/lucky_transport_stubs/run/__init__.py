@@ -1,14 +1,16 @@
 """The launcher: an unmodified program, its gRPC channels over shared memory (`lucky-transport run -- python train.py`).
 
-    command      the command line        launch      start the program, pass signals on, keep its exit status
-    environment  what the program and its children inherit: PYTHONPATH, LUCKY_*
+    command      the command line
+    launch       the program as a child: started, signals passed on, its exit status kept
+    activation   what it and its children inherit (PYTHONPATH, LUCKY_*), and what that does in a process
     bootstrap/   the sitecustomize that every Python below finds; calls `activation` when grpc is imported
-    activation   settings -> switch      switch      target -> route, said once       targets   gRPC's names, the map
-    patches      grpc's four channel factories       counting  a channel whose calls are counted
-    call_counters  counts that survive their process   report    what was called, merged
-    unpatched_processes  Pythons that the switch cannot reach
-    luckyrobots_patch    the health check of luckyrobots 0.5.0
+    here         the same without a launcher (`import lucky_transport.auto`)
+    targets      gRPC's names of places, and the map from them to endpoints
+    switch       target -> route, reported once
+    patches      grpc's channel factories, luckyrobots 0.5.0
+    counting     a channel whose calls are counted     call_counters  counts that survive their process
+    report       what was called, of all processes     unpatched_processes  Pythons that the switch cannot reach
 
-What the launcher itself imports (command, launch, environment, targets, call_counters, report, unpatched_processes)
+What the launcher itself imports (command, launch, activation, targets, call_counters, report, unpatched_processes)
 imports neither grpc nor NumPy: starting a program costs what starting Python costs.
 """

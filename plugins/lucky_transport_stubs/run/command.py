@@ -15,7 +15,7 @@ import click
 from lucky_transport.config import Launch, Settings, environment, load_settings
 from lucky_transport.errors import UnknownName
 from lucky_transport_stubs.run import launch
-from lucky_transport_stubs.run.environment import variables
+from lucky_transport_stubs.run.activation import variables
 from lucky_transport_stubs.run.report import Report, new_folder
 from lucky_transport_stubs.run.switch import MODES, target_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector

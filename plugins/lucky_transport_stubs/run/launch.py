@@ -14,10 +14,11 @@ import resource
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from lucky_transport.errors import UnknownName
-from lucky_transport_stubs.run.group import GroupSignalProbe, is_in_our_group
 
 __all__ = ["end_like", "find_program", "replace_us", "run"]
 
@@ -33,6 +34,10 @@ _FORWARDED = (
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+
+_FOREVER_S = "2147483647"
+#: The kernel signals a group one process after the other; so long at most the probe may be behind.
+_LOOKS, _PAUSE_S = 10, 0.001
 
 
 def find_program(name: str, search_path: str) -> None:
@@ -69,20 +74,20 @@ def run(
     libc = ctypes.CDLL(None)
     if watch is not None:
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    witness = GroupSignalProbe(_prepare(libc, awaited))
+    probe = _GroupSignalProbe(_prepare(libc, awaited))
     try:
         program = subprocess.Popen(command, env=environ, preexec_fn=_prepare(libc, before))
         while program.poll() is None:
             if watch is None:
-                _pass_on(program, signal.sigwaitinfo(awaited), witness)
+                _pass_on(program, signal.sigwaitinfo(awaited), probe)
                 continue
             watch()
             news = signal.sigtimedwait(awaited, pause_s)
             if news is not None:
-                _pass_on(program, news, witness)
+                _pass_on(program, news, probe)
         return program.returncode
     finally:
-        witness.close()
+        probe.close()
 
 
 def _prepare(libc: ctypes.CDLL, mask: Iterable[int]) -> Callable[[], None]:
@@ -98,12 +103,12 @@ def _prepare(libc: ctypes.CDLL, mask: Iterable[int]) -> Callable[[], None]:
     return prepare
 
 
-def _pass_on(program: subprocess.Popen[bytes], news: signal.struct_siginfo, witness: GroupSignalProbe) -> None:
+def _pass_on(program: subprocess.Popen[bytes], news: signal.struct_siginfo, probe: _GroupSignalProbe) -> None:
     sent_by_a_process = news.si_code <= 0  # SI_USER, SI_QUEUE, SI_TKILL; the kernel's own are above
     if news.si_signo == signal.SIGCHLD or not sent_by_a_process:
         return
-    was_for_all = witness.saw(news.si_signo)
-    if not (was_for_all and is_in_our_group(program.pid)):
+    was_for_all = probe.saw(news.si_signo)
+    if not (was_for_all and _is_in_our_group(program.pid)):
         program.send_signal(news.si_signo)
 
 
@@ -117,3 +122,67 @@ def end_like(status: int) -> int:
         os.kill(os.getpid(), -status)
         return 128 - status
     return status
+
+
+class _GroupSignalProbe:
+    """Whether a signal was sent to the launcher alone, or to its whole process group.
+
+    A signal does not say which, and the program must get each once. So a process of the group blocks them all: those
+    for the group stay pending in it, for /proc to show. It inherits the mask of its maker; prepare: runs in it first.
+    """
+
+    def __init__(self, prepare: Callable[[], None]) -> None:
+        self._prepare = prepare
+        self._program = shutil.which("sleep")
+        self._process = self._start()
+
+    def saw(self, number: int) -> bool:
+        """Return True when the signal that just came was for the whole group; False too where there is no probe."""
+        if self._process is None:
+            return False
+        for _ in range(_LOOKS):
+            if number in _pending(self._process.pid):
+                self.close()
+                self._process = self._start()  # the next signal is another matter
+                return True
+            time.sleep(_PAUSE_S)
+        return False
+
+    def close(self) -> None:
+        """End the probe."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        if self._program is None:
+            return None
+        try:
+            return subprocess.Popen(
+                [self._program, _FOREVER_S],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                preexec_fn=self._prepare,
+            )
+        except OSError:
+            return None
+
+
+def _pending(pid: int) -> set[int]:
+    """Return the numbers of the signals that a process has been sent and not taken."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return set()
+    words = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    mask = int(words.get("ShdPnd", "0"), 16)
+    return {number for number in range(1, signal.NSIG) if mask & 1 << (number - 1)}
+
+
+def _is_in_our_group(pid: int) -> bool:
+    """Return True when a process gets what is sent to our group."""
+    try:
+        return os.getpgid(pid) == os.getpgid(0)
+    except ProcessLookupError:
+        return False

@@ -1,4 +1,4 @@
-"""grpc's four channel factories, made to ask the switch first.
+"""What a switched program finds changed: grpc's four channel factories ask the switch first, luckyrobots answers.
 
 A channel that stays on gRPC is made by the original factory with the caller's own arguments. A staged channel is made
 of the channels that the factory and ours would have made. Everything else of grpc that makes channels (stubs without a
@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
 from lucky_transport.routing import Count
-from lucky_transport_stubs.run import luckyrobots_patch
 from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
+from lucky_transport_stubs.run.notice import say
 from lucky_transport_stubs.run.switch import Route, Switch
 
-__all__ = ["patch"]
+__all__ = ["patch", "patch_luckyrobots"]
 
 Factory = Callable[..., Any]
 
 #: What a channel over shared memory takes of a factory's arguments: it has no credentials, its peer is this very user.
 _KEPT = ("options", "compression", "interceptors")
+
+#: Versions whose `health_check` uses the stub `_mujoco`, which is made when `client.mujoco` is first used:
+#: luckyrobots never does, so `wait_for_server` waits its whole time and `Session.connect` fails, over gRPC too.
+_AFFECTED = ("0.5.0",)
 
 #: Factories of ours, by which a second patch of the same module is recognised.
 _ours: set[Factory] = set()
@@ -75,7 +81,7 @@ def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) ->
     @functools.wraps(makers.original)
     def make_channel(*args: Any, **named: Any) -> Any:
         given = signature.bind(*args, **named).arguments
-        luckyrobots_patch.patch_luckyrobots()
+        patch_luckyrobots()
         route = switch.route(_text(given["target"]))
         if route.is_staged:
             return makers.staged(makers, route, given, counters)
@@ -136,3 +142,30 @@ def _counter(route: Route, counters: CallCounters, method: str) -> CallCounter:
 
 def _text(name: str | bytes) -> str:
     return name.decode() if isinstance(name, bytes) else name
+
+
+def patch_luckyrobots() -> None:
+    """Make health checks of luckyrobots clients succeed when the engine answers; asked whenever a channel is made.
+
+    A health check needs a channel, so luckyrobots is patched in time, imported before or after grpc.
+    """
+    client = getattr(sys.modules.get("luckyrobots.client"), "LuckyEngineClient", None)
+    if client is None or hasattr(client.health_check, "__wrapped__") or _version() not in _AFFECTED:
+        return
+    client.health_check = _cured(client.health_check)
+    say(f"luckyrobots {_version()}: its health check is cured (it used client.mujoco before it was made)")
+
+
+def _version() -> str:
+    try:
+        return version("luckyrobots")
+    except PackageNotFoundError:  # a checkout on PYTHONPATH: its version is unknown
+        return ""
+
+
+def _cured(health_check: Any) -> Any:
+    @functools.wraps(health_check)
+    def check(self: Any, timeout: float | None = None) -> bool:
+        return self.is_connected() and self.mujoco is not None and health_check(self, timeout)
+
+    return check

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lucky_transport_stubs.run.environment import BOOTSTRAP
+from lucky_transport_stubs.run.activation import BOOTSTRAP
 
 __all__ = ["UnpatchedProcess", "UnpatchedProcessDetector", "reason"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport_stubs.run.environment import BOOTSTRAP
+from lucky_transport_stubs.run.activation import BOOTSTRAP
 
 SOURCE = Path(BOOTSTRAP) / "sitecustomize.py"
 

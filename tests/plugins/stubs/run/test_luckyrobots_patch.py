@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_stubs.run.luckyrobots_patch import patch_luckyrobots
+from lucky_transport_stubs.run.patches import patch_luckyrobots
 
 Install = Callable[[str], Any]
 

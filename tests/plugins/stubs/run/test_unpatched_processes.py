@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport_stubs.run.environment import BOOTSTRAP
+from lucky_transport_stubs.run.activation import BOOTSTRAP
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector, reason
 
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
