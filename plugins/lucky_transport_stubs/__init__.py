@@ -4,8 +4,7 @@
     server = lucky_transport_stubs.server(ThreadPoolExecutor())     # where grpc.server(...) was
     server.add_insecure_port("shm://name")
 
-Nothing is imported before it is used, not grpc either. `channel` and `server` are the functions, also once the modules
-of these names have been imported.
+Importing this package imports neither its modules nor grpc.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _HOMES = {
 
 
 class _Package(ModuleType):
-    """The package itself. Importing a module sets it here; the function of its name takes its place."""
+    """The package itself. Importing a module sets it here; the function of the same name takes its place."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in _HOMES:

@@ -1,9 +1,6 @@
-"""How far a call has come: not begun, under way, ended, over; without the face that gRPC gives it.
+"""The state of one call on the client: not begun, under way, ended, over.
 
-A call is over when it has ended and every response before its end was taken; so says gRPC. A deadline, a cancel and a
-closed channel end it at once. A waiting thread reads the connection itself; another thread attends the call only when
-there are callbacks. One thread at a time takes responses. This does not hold the object that the caller has; when that
-is dropped, `drop` ends the call.
+A call is over when it has ended and its caller has taken every response before the end, as in gRPC.
 """
 
 from __future__ import annotations
@@ -33,9 +30,10 @@ _DROPPED = CallStatus(Code.CANCELLED, "Cancelled upon garbage collection!")
 
 
 class CallState:
-    """A call over `link` that ends at `deadline`. streams: responses are a stream, else there is one, the result.
+    """A call over `link`. streams: responses are a stream, else there is one, the result.
 
-    status: None until the call is over.
+    A deadline, a cancel and a closed channel end it at once. It does not hold the object that the caller has, so
+    that object's finalizer can call `drop`. status: None until the call is over.
     """
 
     def __init__(self, link: Link, messages: Messages, deadline: Deadline | None, streams: bool) -> None:
@@ -50,9 +48,9 @@ class CallState:
         self._beginning: threading.Event | None = None  # made for a call that waits for the engine
         self._ahead: bytes | None = None  # a response that was looked at to see whether it is the last
         self._callbacks = Callbacks()
-        self._is_attended = False
+        self._is_attended = False  # by another thread than the caller's: only for callbacks
         self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
-        self._taking = threading.Lock()
+        self._taking = threading.Lock()  # one thread at a time takes responses
 
     # -- begin and end ------------------------------------------------------------------------------------------------
 
@@ -61,7 +59,7 @@ class CallState:
         calls = self._link.current()
         if calls is None and wait_for_ready:
             self._beginning = threading.Event()
-            threading.Thread(target=self._begin_sometime, args=(opening,), name="grpc call", daemon=True).start()
+            threading.Thread(target=self._begin_when_ready, args=(opening,), name="grpc call", daemon=True).start()
         else:
             self._begin(calls or self._link.reach(self.deadline), opening)
 
@@ -90,7 +88,7 @@ class CallState:
         if not self._link.is_forked:
             self.fail(_DROPPED)
 
-    def _begin_sometime(self, opening: Opening) -> None:
+    def _begin_when_ready(self, opening: Opening) -> None:
         try:
             self._begin(
                 self._link.reach(self.deadline, wait_for_ready=True, is_wanted=lambda: self.status is None), opening
@@ -173,7 +171,7 @@ class CallState:
                 self._taking.release()
 
     def _conclude(self, call: ClientCall) -> None:
-        """The call has ended and everything was taken."""
+        """The call has ended and every response was taken."""
         trailing = within_limit(call.trailing)
         try:
             check_size(call.headers or (), call.trailing)
@@ -244,7 +242,7 @@ class CallState:
             self._calls.on_end(self._call, self._call_back)
 
     def _call_back(self) -> None:
-        """The call has ended: call back, or leave it to who takes the last response."""
+        """The call has ended: call back, or leave that to the thread that takes the last response."""
         self.look()
         with self._lock:
             self._is_attended = False

@@ -1,8 +1,4 @@
-"""What is to be called once, when a call is over.
-
-Foreign code may raise anything; it costs neither the call nor who finds its end. An exception costs no other callback;
-what is none (SystemExit) stops the others, as in gRPC.
-"""
+"""Callbacks that run once, when a call is over."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ _log = logging.getLogger("lucky_transport")
 
 
 class Callbacks:
-    """Callbacks in the order of their adding; `run` calls each once."""
+    """Callbacks in the order in which they were added; `run` calls each once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +23,7 @@ class Callbacks:
         return bool(self._callbacks)
 
     def add(self, callback: Callable[[], Any]) -> None:
-        """Have it called by `run`."""
+        """Have `run` call it."""
         with self._lock:
             self._callbacks.append(callback)
 
@@ -38,8 +34,9 @@ class Callbacks:
         for callback in callbacks:
             try:
                 callback()
-            except Exception:
+            except Exception:  # a program's callback; the next one still runs
                 _log.exception("Exception in callback %r", callback)
-            except BaseException:  # not to be raised here: this may be the caller's thread, or one for all calls
+            except BaseException:  # SystemExit and its like stop the others, as in gRPC
+                # It is not raised: this may be the caller's thread, or one that serves all calls.
                 _log.exception("Callback %r ended the callbacks of its call", callback)
                 return

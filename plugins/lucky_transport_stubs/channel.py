@@ -2,9 +2,7 @@
 
     channel = lucky_transport_stubs.channel("shm://name")       # where grpc.insecure_channel("host:port") was
 
-It connects at the first call, and again after the connection broke; making one costs nothing and never fails because
-no server is there. It lives as long as a stub or a call of it; `close` ends all calls under way. Everything of
-`grpc.Channel` is here, the parts that are not documented but used by generated code included.
+It connects at the first call, and again after the connection broke.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ Options = Iterable[tuple[str, Any]] | None
 def channel(endpoint: str | Endpoint | None = None, options: Options = None, compression: Any = None) -> grpc.Channel:
     """Return a channel to `endpoint` (default: `LUCKY_ENDPOINT`): shm://name, or a real one for grpc and grpc+unix.
 
-    options, compression: as for `grpc.insecure_channel`. Raises ConfigError for other endpoints; TypeError, ValueError
-    for what are no options.
+    No server needs to be there. options, compression: as for `grpc.insecure_channel`. Raises ConfigError for other
+    endpoints; TypeError, ValueError for what are no options.
     """
     found = endpoint_of(endpoint)
     if found.scheme == "shm":
@@ -57,7 +55,10 @@ def endpoint_of(endpoint: str | Endpoint | None) -> Endpoint:
 
 
 class Channel(ArityChannel):
-    """Made by `channel`."""
+    """Everything of `grpc.Channel`, including the undocumented parts that generated code uses.
+
+    Its connection lives as long as the channel, a stub or a call of it, or until `close`.
+    """
 
     def __init__(self, endpoint: Endpoint, options: Options = None) -> None:
         given = tuple(options or ())

@@ -1,8 +1,4 @@
-"""Connecting to an engine, without waiting for one that is not there.
-
-An engine that is not there is found out at once; one that is there and has much to do gets its time. A connection is
-watched from its first moment: when the engine leaves, it ends, used at that moment or not.
-"""
+"""Connects to an engine, without waiting for one that is not there."""
 
 from __future__ import annotations
 
@@ -22,9 +18,9 @@ from lucky_transport_stubs.options import received_too_long
 
 __all__ = ["connect"]
 
-#: An idle engine that listens answers within this time.
-_LOOK_S = 0.02
-#: Another thread that reads what the engine wrote last is given so long before it is looked at again.
+#: An idle engine that listens accepts within this time.
+_ACCEPT_S = 0.02
+#: Time for another thread to read what the engine wrote last, before the next check.
 _SLEEP_S = 0.0005
 
 
@@ -38,24 +34,25 @@ def connect(
     Raises NotReachable when no server listens, PeerTimeout at the deadline, Busy when the engine has too many clients,
     RemoteProtocolError when it is none of ours.
     """
-    pipe = _meet(endpoint, deadline)
+    pipe = _connect_pipe(endpoint, deadline)
     calls = ClientCalls(pipe, backend="shm", max_message_bytes=max_receive_bytes, refusal=received_too_long("CLIENT"))
     if watched:
         CONNECTION_MONITOR.watch(pipe, lambda: _read_to_the_end(calls))
     return calls
 
 
-def _meet(endpoint: Endpoint, deadline: Deadline | None) -> MemfdPipe:
+def _connect_pipe(endpoint: Endpoint, deadline: Deadline | None) -> MemfdPipe:
     settings = load_settings()
     left_s = float("inf") if deadline is None else deadline.remaining_s
     if not left_s:
-        raise PeerTimeout(f"no time was left to connect_pipe the engine at {endpoint}", backend="shm")
+        raise PeerTimeout(f"no time was left to connect to the engine at {endpoint}", backend="shm")
     try:
         return connect_pipe(
             endpoint.address,
-            Deadline(min(_LOOK_S, left_s)),
+            Deadline(min(_ACCEPT_S, left_s)),
             strategy=strategy_code(settings.wait),
             native=settings.native,
+            # An engine that accepted and is busy gets its time.
             answer_s=min(settings.connect_timeout_s, left_s),
         )
     except PeerTimeout as error:

@@ -1,8 +1,6 @@
-"""Who wants to know how the channel stands, and is told.
+"""The subscribers to a channel's connectivity state.
 
-Each subscriber hears the present state first, then each change, in order; never two calls at once. They are told on a
-thread that is there as long as there is something to tell; it holds no lock then. Foreign code may raise anything; it
-costs the other subscribers nothing.
+Each subscriber gets the present state first, then each change, in order and one call at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ Callback = Callable[[Any], Any]
 
 
 class _Subscriber:
-    """Who is told; state: the last that it hears of."""
+    """A callback; state: the last one that it was given or will be."""
 
     def __init__(self, callback: Callback) -> None:
         self.callback = callback
@@ -37,21 +35,21 @@ class Connectivity:
         self._link = link
         self._lock = threading.RLock()  # reentrant: a channel may be dropped in the middle of anything
         self._subscribers: list[_Subscriber] = []
-        self._news: deque[tuple[_Subscriber, Any]] = deque()
-        self._teller: threading.Thread | None = None
+        self._pending: deque[tuple[_Subscriber, Any]] = deque()
+        self._thread: threading.Thread | None = None
 
     def subscribe(self, callback: Callback, try_to_connect: bool) -> None:
-        """Tell `callback` from now on; `try_to_connect`: and connect, as soon as there is an engine."""
+        """Call `callback` from now on; with `try_to_connect`, also connect as soon as there is an engine."""
         with self._lock:
             if not self._subscribers:
                 self._link.listeners.append(self._changed)
             self._subscribers.append(_Subscriber(callback))
-            self._tell(self._subscribers[-1], self._link.state)
+            self._notify(self._subscribers[-1], self._link.state)
         if try_to_connect:
             self._link.connect_soon(self._is_wanted)
 
     def unsubscribe(self, callback: Callback) -> None:
-        """Tell it no more; no effect for one that is not subscribed."""
+        """Call it no more; no effect for one that is not subscribed."""
         with self._lock:
             found = [one for one in self._subscribers if one.callback == callback][:1]
             self._keep([one for one in self._subscribers if one not in found])
@@ -72,32 +70,33 @@ class Connectivity:
     def _changed(self, state: Any) -> None:
         with self._lock:
             for subscriber in self._subscribers:
-                self._tell(subscriber, state)
+                self._notify(subscriber, state)
 
-    def _tell(self, subscriber: _Subscriber, state: Any) -> None:
-        """Have it told what it does not know. The lock is held."""
+    def _notify(self, subscriber: _Subscriber, state: Any) -> None:
+        """Have it called with a state that it does not know. The lock is held."""
         if state is subscriber.state:
             return
         subscriber.state = state
-        self._news.append((subscriber, state))
-        if self._teller is None:
-            self._teller = threading.Thread(target=self._tell_all, name="grpc connectivity", daemon=True)
-            self._teller.start()
+        self._pending.append((subscriber, state))
+        if self._thread is None:
+            # It exists while there are notifications, and holds no lock while it calls.
+            self._thread = threading.Thread(target=self._notify_all, name="grpc connectivity", daemon=True)
+            self._thread.start()
 
-    def _tell_all(self) -> None:
-        while (news := self._next()) is not None:
-            callback, state = news
+    def _notify_all(self) -> None:
+        while (found := self._next()) is not None:
+            callback, state = found
             try:
                 callback(state)
-            except Exception:
+            except Exception:  # a program's callback; the others are still called
                 _log.exception("Exception calling channel subscription callback!")
 
     def _next(self) -> tuple[Callback, Any] | None:
-        """Return who is told what; None, and the thread ends, when there is nothing."""
+        """Return a callback and its next state; None, and the thread ends, when there is nothing."""
         with self._lock:
-            while self._news:
-                subscriber, state = self._news.popleft()
+            while self._pending:
+                subscriber, state = self._pending.popleft()
                 if subscriber in self._subscribers:
                     return subscriber.callback, state
-            self._teller = None
+            self._thread = None
             return None

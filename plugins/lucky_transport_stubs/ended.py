@@ -1,6 +1,6 @@
-"""Calls that have ended, as objects of gRPC's own classes: programs name them in `except` clauses and print them.
+"""Calls that have ended, as objects of gRPC's own classes: programs name these in `except` clauses and print them.
 
-An error that is raised is RpcError, Call and Future in one, as gRPC's are; so is what `with_call` returns.
+A raised error is an RpcError, a Call and a Future in one, as in gRPC; so is what `with_call` returns.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """An engine's gRPC services at its shared-memory name: what generated stubs and the luckyrobots package call.
 
-The protobuf services of `lucky_transport_grpc`, answered over our rings: so an engine that is served at shm://name has
-them all, reflection and health too, without a gRPC server.
-
-A client is a process, as over gRPC, where its channels share one connection; when the last of its channels ends, the
-agents it steps are free and its streams end.
+They are the protobuf services of `lucky_transport_grpc`, reflection and health included, without a gRPC server.
 """
 
 from __future__ import annotations
@@ -27,7 +23,11 @@ __all__ = ["EngineServices"]
 
 
 class EngineServices:
-    """The services of one host; a `lucky_transport.host.foreign.ForeignServices`."""
+    """The services of one host; a `lucky_transport.host.foreign.ForeignServices`.
+
+    A client is a process, because over gRPC the channels of a process share one connection. When the last of its
+    channels ends, the agents that it steps are free and its streams end.
+    """
 
     def __init__(self, host: AgentHost) -> None:
         self._host = host
@@ -39,14 +39,12 @@ class EngineServices:
         self._lock = threading.Lock()
 
     def handler(self, path: str) -> RawHandler | None:
-        """Return what answers the method; see `ForeignServices`."""
         known = self._known.get(path)
         if known is None and (found := self._handlers.find(path)) is not None:
             known = self._known[path] = lambda call: self._answer(found, call)
         return known
 
     def leave(self, caller: str) -> None:
-        """The client has gone; see `ForeignServices`."""
         process = _process_of(caller)
         with self._lock:
             channels = self._channels.get(process, set())
@@ -58,7 +56,6 @@ class EngineServices:
         self._host.leave(process)
 
     def close(self) -> None:
-        """The engine closes; see `ForeignServices`."""
         self._services.close()
 
     def _answer(self, handler: Any, call: ServerCall) -> None:

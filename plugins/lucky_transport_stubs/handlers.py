@@ -1,9 +1,4 @@
-"""Which handler answers a call: what was added to a server, seen through its interceptors.
-
-Generated code adds its handlers twice, as a generic handler and as registered methods; the second is an index of the
-first. Either alone is enough; as in gRPC a registered method goes before a generic handler. Interceptors are asked in
-their order, for every call, also for one without a handler.
-"""
+"""Finds the handler of a call among those added to a server, through the server's interceptors."""
 
 from __future__ import annotations
 
@@ -23,7 +18,7 @@ class HandlerCallDetails(
     namedtuple("HandlerCallDetails", ("method", "invocation_metadata")),  # as gRPC's is: interceptors call _replace
     grpc.HandlerCallDetails,
 ):
-    """What generic handlers and interceptors are told of a call: its path and its metadata."""
+    """What generic handlers and interceptors get of a call: its path and its metadata."""
 
     __slots__ = ()
 
@@ -40,6 +35,7 @@ class Handlers:
         interceptors: Sequence[grpc.ServerInterceptor] = (),
     ) -> None:
         self._generic: tuple[grpc.GenericRpcHandler, ...] = ()
+        # Generated code adds its handlers twice: these are an index of the generic ones. Either alone is enough.
         self._registered: dict[str, Any] = {}
         self._intercepted = bool(interceptors)
         self._find: Any = self._look_up
@@ -64,14 +60,15 @@ class Handlers:
     def find(self, path: str, metadata: Metadata = ()) -> Any:
         """Return the grpc.RpcMethodHandler for a call with that metadata, None where there is none.
 
-        Raises what interceptors and generic handlers raise.
+        Interceptors are asked in their order, for every call, also for one without a handler. Raises what they and the
+        generic handlers raise.
         """
         if not self._intercepted and (handler := self._registered.get(path)) is not None:
             return handler
         return self._find(HandlerCallDetails(path, invocation_metadata(metadata)))
 
     def _look_up(self, details: HandlerCallDetails) -> Any:
-        handler = self._registered.get(details.method)
+        handler = self._registered.get(details.method)  # before the generic ones, as in gRPC
         if handler is not None:
             return handler
         found = (generic.service(details) for generic in self._generic)

@@ -1,11 +1,8 @@
-"""One channel's way to its engine: connected when first needed, and again after the connection broke.
+"""A channel's connection to its engine: made when first needed, and again after it broke.
 
     calls = link.current() or link.reach(deadline)      # `lucky_transport.rpc.client.ClientCalls`
 
-A connection that has ended is not used again: calls find out before they are sent, so that they can be made over a new
-one. What an engine says when it goes is read then; one that dies is noticed by the `ConnectionMonitor`. One thread at a
-time meets the engine; a caller that waits for one asks again, a little later each time. A forked child's copy refuses
-everything and touches nothing that its parent uses. Dropping the last reference closes it.
+A forked child's copy refuses everything.
 """
 
 from __future__ import annotations
@@ -37,14 +34,15 @@ OF_THE_PARENT = CallStatus(
     Code.FAILED_PRECONDITION, "this channel belongs to the parent process; make a new one after fork()"
 )
 
-#: Who waits for an engine asks again after so long.
+#: A caller that waits for an engine tries again after this time, each time a little later.
 _FIRST_SLEEP_S, _LONGEST_SLEEP_S = 0.005, 0.05
 
 
 class Link:
-    """The way to the engine at `shm://name`. calls: the connection, if there is one. state: a `ChannelConnectivity`.
+    """The connection to `shm://name`. calls: the connection, if there is one. state: a `ChannelConnectivity`.
 
-    listeners: called with each new state, on the thread that brought it about; they must not block.
+    listeners: called with each new state, on the thread that brought it about; they must not block. Dropping
+    the last reference closes the connection.
     """
 
     def __init__(self, endpoint: Endpoint, options: Iterable[tuple[str, Any]] | None = None) -> None:
@@ -55,17 +53,20 @@ class Link:
         self.is_closed = False
         self.is_forked = False
         self.max_receive_bytes = max_receive_bytes(options)
-        self._connecting = threading.Lock()
+        self._connecting = threading.Lock()  # one thread at a time connects
         self._closing = threading.Event()
         self._connector: threading.Thread | None = None
         on_child(self.close_after_fork)
 
     def current(self) -> ClientCalls | None:
-        """Return the connection if it stands."""
+        """Return the connection if it stands.
+
+        A call asks before it is sent, so it can go over a new connection when this one has ended.
+        """
         calls = self.calls
         if calls is not None:
             if not calls.open_calls:  # else a thread reads already, or will
-                calls.pump()
+                calls.pump()  # reads what an engine that closed said; `ConnectionMonitor` notices one that died
             try:
                 calls.check()
             except TransportError:
@@ -93,7 +94,7 @@ class Link:
             return self._await(deadline, is_wanted)
 
     def _await(self, deadline: Deadline | None, is_wanted: Callable[[], bool]) -> ClientCalls:
-        """Return the connection as soon as there is an engine; raises as `reach`."""
+        """Return the connection as soon as there is an engine; raises what `reach` raises."""
         sleep_s = _FIRST_SLEEP_S
         while True:
             self._closing.wait(sleep_s if deadline is None else min(sleep_s, deadline.remaining_s))
@@ -105,7 +106,7 @@ class Link:
                     raise
 
     def attempt(self, deadline: Deadline | None = None) -> ClientCalls:
-        """As `reach`, without waiting for an engine that is not there."""
+        """Return the connection, made now if there is none; does not wait for an engine. Raises what `reach` raises."""
         if not self._connecting.acquire(timeout=-1 if deadline is None else deadline.remaining_s):
             raise self._late(deadline)
         try:
@@ -118,7 +119,7 @@ class Link:
         """Have a thread connect as soon as there is an engine, while it is wanted; raises nothing."""
         if self.calls is None and (self._connector is None or not self._connector.is_alive()):
             self._connector = threading.Thread(
-                target=_connect_sometime, args=(weakref.ref(self), is_wanted), name="grpc channel", daemon=True
+                target=_connect_when_ready, args=(weakref.ref(self), is_wanted), name="grpc channel", daemon=True
             )
             self._connector.start()
 
@@ -148,7 +149,7 @@ class Link:
         return status_of(error)
 
     def _check(self, deadline: Deadline | None) -> None:
-        """Raise why there is no connecting, if that is so."""
+        """Raise the error for a link that is the parent's or closed, or for a deadline that has passed."""
         if self.is_forked:
             raise error_of(OF_THE_PARENT.code, OF_THE_PARENT.details)
         if self.is_closed:
@@ -206,7 +207,7 @@ def _breaker(link: weakref.ref[Link], calls: weakref.ref[ClientCalls]) -> Callab
     return on_break
 
 
-def _connect_sometime(link: weakref.ref[Link], is_wanted: Callable[[], bool]) -> None:
+def _connect_when_ready(link: weakref.ref[Link], is_wanted: Callable[[], bool]) -> None:
     try:
         found = link()
         if found is not None:

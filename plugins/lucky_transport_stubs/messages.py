@@ -1,6 +1,6 @@
-"""Messages of one method on the caller's side: requests to bytes, bytes to responses, within the channel's limits.
+"""Messages of one method on the client: requests to bytes, bytes to responses, within the channel's limits.
 
-What foreign serializers raise goes to the log; the call fails with gRPC's status and text.
+What a serializer raises is logged; the call fails with gRPC's status and text.
 """
 
 from __future__ import annotations

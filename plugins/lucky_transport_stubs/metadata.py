@@ -1,9 +1,6 @@
 """Metadata as gRPC programs give and get them, and as they travel.
 
-What may not be in a header is refused before it is sent, with gRPC's status and text or the exception that grpc raises
-for what are no pairs of texts. More than a header holds is refused by the receiver. Programs get tuples with `key`
-and `value`, of the very class that grpc gives them. The user agent is not sent with every call; a server names the
-caller's kind itself where none was sent.
+Invalid metadata are refused before they are sent, with gRPC's status and text or the exception that grpc raises.
 """
 
 from __future__ import annotations
@@ -30,11 +27,12 @@ __all__ = [
     "within_limit",
 ]
 
-#: grpc has no public name for it.
+#: The class of the pairs with `key` and `value` that programs get; grpc has no public name for it.
 _Metadatum: Any = importlib.import_module("grpc._cython.cygrpc")._Metadatum
 _KEY = re.compile(r"[a-z0-9_.-]+")
 _VALUE = re.compile(rb"[\x20-\x7e]*")
-#: gRPC's hard limit for one side's metadata, and what it counts for an entry beside key and value.
+#: gRPC's hard limit for one side's metadata, which the receiver applies too, and what it counts for an entry beside
+#: key and value.
 _MOST_BYTES = 16384
 _ENTRY_BYTES = 32
 #: Keys of HTTP/2 and gRPC itself: dropped without a word, from both sides, and from callers.
@@ -93,7 +91,7 @@ def metadata_of(metadata: Metadata) -> tuple[Any, ...]:
 
 def invocation_metadata(metadata: Metadata) -> tuple[Any, ...]:
     """Return a caller's metadata as a server's programs get them: the first entry is the user agent."""
-    if not metadata or metadata[0][0] != "user-agent":
+    if not metadata or metadata[0][0] != "user-agent":  # clients send only one that their options make
         return (_Metadatum("user-agent", USER_AGENT), *metadata_of(metadata))
     return metadata_of(metadata)
 

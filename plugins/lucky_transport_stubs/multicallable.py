@@ -1,8 +1,6 @@
 """The methods of a stub, one class for each arity: requests in, responses or calls out.
 
-What can be refused without the engine is refused first: a request that is none, metadata that may not be. A unary call
-is made on the caller's thread and makes nothing that its caller does not get: no object for the call, no lock, no
-thread. There is no wire to save bytes on: compression may be asked for and changes nothing.
+What can be refused without the engine is refused first: an invalid request, invalid metadata.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from lucky_transport_stubs.status import CallStatus, Code, error_of, status_of
 
 __all__ = ["BY_ARITY", "StreamStream", "StreamUnary", "UnaryStream", "UnaryUnary"]
 
-#: As grpc says it of a channel that was closed before: once for calls that block, once for all others.
+#: gRPC's texts for a call on a closed channel: of calls that block, and of all others.
 _CLOSED_BLOCKING = "Cannot invoke RPC on closed channel!"
 _CLOSED = "Cannot invoke RPC: Channel closed!"
 
@@ -37,7 +35,10 @@ Given = Iterable[tuple[str, str | bytes]] | None
 
 
 class _Method:
-    """What the four arities share. path: the method's full name. user_agent: sent with each call unless empty."""
+    """What the four arities share. path: the method's full name. user_agent: sent with each call unless empty.
+
+    `compression` is accepted and changes nothing: there is no wire.
+    """
 
     def __init__(self, link: Link, path: str, messages: Messages, user_agent: str) -> None:
         self._link = link
@@ -98,7 +99,11 @@ class _Method:
 
 
 class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
-    """One request, one response."""
+    """One request, one response.
+
+    A blocking call runs on its caller's thread. For speed it makes no object for the call, takes no lock and starts no
+    thread.
+    """
 
     def __call__(
         self,
@@ -243,7 +248,7 @@ BY_ARITY = {
 
 
 def _until(timeout: float | None) -> Deadline | None:
-    """Return the deadline of a call; what is no time at all has passed already."""
+    """Return the deadline of a call; a timeout of zero or less has passed already."""
     return None if timeout is None else Deadline(timeout if timeout > 0 else 0.0)
 
 

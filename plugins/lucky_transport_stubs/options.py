@@ -1,7 +1,6 @@
 """Channel and server options: those of gRPC that mean something without a network.
 
-An option has gRPC's name, default and meaning; all others are accepted and change nothing. As in gRPC, options that are
-no pairs with a name are refused, and a value of the wrong type is ignored.
+An option has gRPC's name, default and meaning; all others are accepted and change nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def primary_user_agent(options: Options) -> str:
 
 
 def received_too_long(side: str) -> Callable[[int, int], StatusError]:
-    """Return what words the error of a message that `side` ("CLIENT", "SERVER") does not take: of (length, limit)."""
+    """Return the maker of the error for a message that is too long for `side` ("CLIENT", "SERVER"): (length, limit)."""
     return lambda length, limit: error_of(
         Code.RESOURCE_EXHAUSTED, f"{side}: Received message larger than max ({length} vs. {limit})"
     )
@@ -70,7 +69,10 @@ def sent_too_long(side: str, length: int, limit: int) -> StatusError:
 
 
 def _value(options: Options, name: str, kind: type, default: Any) -> Any:
-    """Return the last value of that type given for `name`."""
+    """Return the last value given for `name`; as in gRPC, one of another type is ignored.
+
+    Raises TypeError, ValueError for what are no pairs with a name, as gRPC does.
+    """
     found = default
     for key, value in options or ():
         if not isinstance(key, str | bytes):

@@ -1,7 +1,4 @@
-"""Where a server listens: one listener in shared memory and the loop that reads for all its clients.
-
-A name is never shared: one that is taken is an error.
-"""
+"""Where a server listens: one listener in shared memory and the loop that reads for all its clients."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ __all__ = ["CLOSE_MESSAGE", "PORT", "no_credentials", "open_port", "server_loop_
 
 #: What `add_insecure_port` returns: callers need the name, there are no port numbers in shared memory.
 PORT = 1
-#: What callers are told when the server ends, in gRPC's words.
+#: What callers get when the server ends: gRPC's text.
 CLOSE_MESSAGE = "Cancelling all calls"
 
 
@@ -44,7 +41,7 @@ def _listener_at(address: str) -> Listener:
 
 
 def server_loop_at(address: str, begin: Callable[[ServerCall], None], max_receive_bytes: int) -> ServerLoop:
-    """Listen at "shm://name" and return where the callers are received; `begin` starts to answer a call.
+    """Listen at "shm://name" and return the loop that reads for all clients; `begin` starts to answer a call.
 
     Raises RuntimeError for a name that is taken and for addresses of other kinds.
     """

@@ -1,7 +1,6 @@
-"""The requests of one call, as its handler gets them.
+"""The requests of one call, for its handler.
 
-A message that cannot be read fails the call, in the words of grpc.server, and ends the requests. A caller who leaves
-before the last request is an RpcError, each time the handler asks; so the handler can tell that from the end.
+A message that cannot be read fails the call with grpc.server's text, and ends the requests.
 """
 
 from __future__ import annotations
@@ -52,7 +51,10 @@ class Requests:
         return self
 
     def __next__(self) -> Any:
-        """Return the next request. Raises RpcError when the caller has left."""
+        """Return the next request.
+
+        Raises RpcError when the caller left before the last one, each time: a handler can tell that from the end.
+        """
         try:
             payload = self._receive()
         except TransportError:

@@ -1,8 +1,6 @@
-"""The requests of a call whose requests are a stream: pulled from the caller's iterator, on a thread of their own.
+"""Sends a stream of requests: pulled from the caller's iterator, on a thread of its own.
 
-The next request is pulled when the one before has left: an engine that takes no more holds the iterator back. Foreign
-code runs in the context (`contextvars`) of the caller, and may raise anything. The thread holds the call,
-not the object that the caller has: dropping that ends the call, and the thread.
+The next request is pulled when the engine has taken the one before, so a slow engine holds the iterator back.
 """
 
 from __future__ import annotations
@@ -30,7 +28,8 @@ def send_requests(requests: Any, messages: Messages, call: ClientCall, give_up: 
 
     give_up: ends the call, with this status, when a request cannot be had or sent.
     """
-    context = contextvars.copy_context()
+    context = contextvars.copy_context()  # the iterator runs in its caller's context
+    # The thread does not hold the object that the caller has: dropping that ends the call, and so the thread.
     thread = threading.Thread(
         target=context.run, args=(_send_all, requests, messages, call, give_up), name="grpc requests", daemon=True
     )
@@ -43,7 +42,7 @@ def _send_all(requests: Any, messages: Messages, call: ClientCall, give_up: Call
             request = next(requests)
         except StopIteration:
             break
-        except Exception:
+        except Exception:  # the program's iterator may raise anything
             _log.exception(_ITERATING.details)
             give_up(_ITERATING)
             return

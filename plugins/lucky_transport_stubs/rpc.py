@@ -1,6 +1,6 @@
 """A call as its caller has it: RpcError, Call, Future and, where responses are a stream, their iterator in one object.
 
-What gRPC's own object does, this does; how far the call is, is `CallState`'s business.
+It behaves as gRPC's own object; `CallState` knows how far the call is.
 """
 
 from __future__ import annotations
@@ -23,67 +23,67 @@ _CANCELLED = CallStatus(Code.CANCELLED, "Locally cancelled by application!")
 
 
 class Rpc(Rendezvous):
-    """The face of a call; dropping it cancels the call. progress: how far it is, which does not hold this object."""
+    """A call under way or over; dropping it cancels the call. state: does not hold this object."""
 
     def __init__(self, state: CallState) -> None:
         Exception.__init__(self)  # nothing else of gRPC's class is used
-        self.progress = state
+        self.state = state
 
     def __del__(self) -> None:
         if not sys.is_finalizing():  # then threads are gone, with locks they hold
-            self.progress.drop()
+            self.state.drop()
 
     # -- grpc.RpcContext ----------------------------------------------------------------------------------------------
 
     def is_active(self) -> bool:
         """True until the call is over: it has ended, and every response before its end was taken."""
-        return not self.progress.look()
+        return not self.state.look()
 
     def time_remaining(self) -> float | None:
         """Return the seconds until the deadline, None where there is none."""
-        deadline = self.progress.deadline
+        deadline = self.state.deadline
         return None if deadline is None else deadline.remaining_s
 
     def cancel(self) -> bool:
         """End the call as CANCELLED; False when it was over."""
-        return not self.progress.look() and self.progress.fail(_CANCELLED)
+        return not self.state.look() and self.state.fail(_CANCELLED)
 
     def add_callback(self, callback: Callable[[], Any]) -> bool:
         """Have `callback()` called when the call is over; False, and no call, when it is already."""
-        return self.progress.add_callback(callback)
+        return self.state.add_callback(callback)
 
     # -- grpc.Call ----------------------------------------------------------------------------------------------------
 
     def initial_metadata(self) -> Any:
         """Return the metadata that came first; waits for them, or the end."""
-        return metadata_of(self.progress.headers())
+        return metadata_of(self.state.headers())
 
     def trailing_metadata(self) -> Any:
-        """Return the metadata that came with the end; waits for it, as everything below."""
+        """Return the metadata that came with the end; waits for the end."""
         return metadata_of(self._final().trailing)
 
     def code(self) -> Any:
-        """Return the `grpc.StatusCode`."""
+        """Return the `grpc.StatusCode`; waits for the end."""
         return self._final().code
 
     def details(self) -> str:
-        """Return the text of the status."""
+        """Return the text of the status; waits for the end."""
         return self._final().details
 
     def debug_error_string(self) -> str:
-        """Return the status in one line, "" for a success."""
+        """Return the status in one line, "" for a success; waits for the end."""
         return self._final().debug_error_string
 
     def _final(self) -> CallStatus:
-        self.progress.wait()
-        assert self.progress.status is not None
-        return self.progress.status
+        self.state.wait()
+        assert self.state.status is not None
+        return self.state.status
 
     # -- grpc.Future --------------------------------------------------------------------------------------------------
 
     def cancelled(self) -> bool:
         """True when `cancel` ended the call."""
-        return self.progress.status is _CANCELLED
+        return self.state.status is _CANCELLED
 
     def running(self) -> bool:
         """True until the call is over."""
@@ -100,18 +100,21 @@ class Rpc(Rendezvous):
         """
         if self.exception(timeout) is not None:
             raise self
-        return self.progress.result
+        return self.state.result
 
     def exception(self, timeout: float | None = None) -> Any:
         """Return the call itself when it failed, else None. Raises FutureCancelledError, FutureTimeoutError."""
-        if not self.progress.wait(timeout):
+        if not self.state.wait(timeout):
             raise grpc.FutureTimeoutError()
         if self.cancelled():
             raise grpc.FutureCancelledError()
         return None if self.code() is Code.OK else self
 
     def traceback(self, timeout: float | None = None) -> TracebackType | None:
-        """Return the traceback of the call when it failed, else None. Raises the same errors."""
+        """Return the traceback of the call when it failed, else None.
+
+        Raises FutureCancelledError, FutureTimeoutError.
+        """
         if self.exception(timeout) is None:
             return None
         try:
@@ -126,7 +129,7 @@ class Rpc(Rendezvous):
 
     def as_error(self) -> Any:
         """Return what a call that blocked raises when it ended like this one."""
-        return failed(self._final(), self.progress.headers())
+        return failed(self._final(), self.state.headers())
 
     # -- the iterator -------------------------------------------------------------------------------------------------
 
@@ -134,7 +137,7 @@ class Rpc(Rendezvous):
         return self
 
     def __next__(self) -> Any:
-        response = self.progress.take()
+        response = self.state.take()
         if response is not None:
             return response
         if self.code() is Code.OK:
@@ -144,7 +147,7 @@ class Rpc(Rendezvous):
     next = __next__
 
     def __repr__(self) -> str:
-        name, status = Rendezvous.__name__, self.progress.status
+        name, status = Rendezvous.__name__, self.state.status
         if status is None:
             return f"<{name} object>"
         text = f'<{name} of RPC that terminated with:\n\tstatus = {status.code}\n\tdetails = "{status.details}"\n'

@@ -1,7 +1,6 @@
 """How a call ended, as gRPC says it: code, details, debug string, trailing metadata.
 
-The status of an error of ours stands in `lucky_transport.errors`. A status that a handler gave arrives as it was given;
-a number that grpc does not know becomes UNKNOWN.
+The status of each error of ours stands in `lucky_transport.errors`.
 """
 
 from __future__ import annotations
@@ -48,12 +47,15 @@ def code_of(number: int) -> Any:
 
 
 def number_of(code: Any) -> int:
-    """Return the number of a status that a handler gave; what is none of grpc's counts as UNKNOWN, as in gRPC."""
+    """Return the number of a status that a handler gave; anything but a grpc.StatusCode is UNKNOWN, as in gRPC."""
     return int((code if isinstance(code, Code) else Code.UNKNOWN).value[0])
 
 
 def status_of(error: TransportError) -> CallStatus:
-    """Return the status of a call that ended with this error."""
+    """Return the status of a call that ended with this error.
+
+    A status that a handler gave stays as it was given; a number that grpc does not know becomes UNKNOWN.
+    """
     if isinstance(error, StatusError):
         code = code_of(error.code)
         if code is None:

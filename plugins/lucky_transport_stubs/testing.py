@@ -1,12 +1,9 @@
-"""Cases for any `grpc.Channel`: does it do what a channel promises, in every arity and every way a call can end?
+"""Cases for any `grpc.Channel`: does it keep the contract of a channel in every arity and every way a call can end?
 
     server.add_generic_rpc_handlers((channel_service(),))              # what the cases call
     run_channel_cases(lambda: lucky_transport_stubs.channel("shm://name"))
 
 A pytest suite runs them one by one: parametrize over `CHANNEL_CASES` and call `CHANNEL_CASES[name](channel)`.
-
-A case needs the channel and the service of `channel_service()` behind it, nothing else. Every wait ends within
-`PATIENCE_S`; a case fails with an AssertionError that says what came instead.
 """
 
 from __future__ import annotations
@@ -20,12 +17,13 @@ from lucky_transport_grpc.runtime import grpc
 
 __all__ = ["CHANNEL_CASES", "PATIENCE_S", "channel_service", "run_channel_cases"]
 
+#: Every wait of a case ends within this time.
 PATIENCE_S = 10.0
 
 _SERVICE = "lucky_transport.ChannelCases"
 _METHODS = {"unary_unary": "Unary", "unary_stream": "Answers", "stream_unary": "Requests", "stream_stream": "Talk"}
 
-# What a request asks of the service: its metadata says it, so that payloads can be anything.
+# Metadata keys by which a request asks the service for an ending, so that payloads can be anything.
 _FAIL, _WAIT, _ECHO, _ECHO_BINARY = "case-fail", "case-wait", "case-echo", "case-echo-bin"
 
 _REQUESTS = (b"", b"request", bytes(range(256)) * 300)
@@ -190,6 +188,8 @@ def _of_each_arity(case: Callable[[Any, str], None]) -> dict[str, Case]:
     return {f"{name}[{arity}]": lambda channel, arity=arity: case(channel, arity) for arity in _METHODS}
 
 
+#: Name -> case, called with a channel to a server that has the `channel_service`. A case that fails raises an
+#: AssertionError that says what came instead.
 CHANNEL_CASES: dict[str, Case] = {
     **_of_each_arity(_succeeds),
     **_of_each_arity(_fails),

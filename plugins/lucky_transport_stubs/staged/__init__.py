@@ -1,4 +1,4 @@
-"""Staged channels: a `lucky_transport.routing.Router` says for each call whether real gRPC or shared memory answers.
+"""Staged channels: a `lucky_transport.routing.Router` decides for each call whether gRPC or shared memory answers.
 
-The caller gets that channel's own objects; the router is told of the bytes that were sent and received.
+The caller gets that channel's own objects; the router gets the bytes that were sent and received.
 """

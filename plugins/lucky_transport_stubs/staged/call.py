@@ -1,4 +1,4 @@
-"""One asyncio call of a staged channel: the primary's compiled call, whose messages the router is told of.
+"""One asyncio call of a staged channel: the primary's compiled call, whose messages are reported to the router.
 
 A read that shared memory cannot answer, because the engine is unreachable or dies before its first message, is made
 again over gRPC. Until then it is not done for its caller, and has no status.

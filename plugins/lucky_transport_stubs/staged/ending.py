@@ -1,6 +1,6 @@
 """How a call ended, read from the objects that grpc gives its callers.
 
-Metadata are what programs sent: what the two transports add by themselves is left out.
+Metadata are those that programs sent, without what the transports add.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ _OF_TRANSPORTS = frozenset(
     {"accept-encoding", "content-type", "grpc-accept-encoding", "grpc-encoding", "grpc-timeout", "te", "user-agent"}
     | {"grpc-internal-encoding-request"}
 )
-
-
-#: How gRPC and we say that the caller's own side ended a call.
+#: The texts of gRPC and of ours for a call that the caller's own side ended.
 _LEFT = frozenset({"Locally cancelled by application!", "Cancelled upon garbage collection!", "Channel closed!"})
 #: For metadata that come with the status, on another thread.
 _MOMENT_S = 1.0
@@ -56,9 +54,11 @@ def is_lost(found: Ending) -> bool:
 
 
 def later_ending(call: Any) -> Callable[[], Ending]:
-    """Return what reads how a call of `grpc` ended, once it has; it does not hold the call: who drops that ends it."""
+    """Return a function that reads how a call of `grpc` ended, once it has. It does not hold the call: dropping that
+    ends it.
+    """
     if isinstance(call, Rpc):
-        return partial(_ending_of_ours, call.progress)
+        return partial(_ending_of_ours, call.state)
     state = getattr(call, "_state", None)  # there is no public name for it
     if state is not None:
         return partial(_ending_of_grpc, state)
@@ -66,10 +66,10 @@ def later_ending(call: Any) -> Callable[[], Ending]:
     return lambda: LEFT if (kept := found()) is None else ending(kept)
 
 
-def _ending_of_ours(progress: CallState) -> Ending:
-    progress.wait()
-    assert progress.status is not None
-    return _ending(progress.status.code, progress.status.details, progress.headers(), progress.status.trailing)
+def _ending_of_ours(state: CallState) -> Ending:
+    state.wait()
+    assert state.status is not None
+    return _ending(state.status.code, state.status.details, state.headers(), state.status.trailing)
 
 
 def _ending_of_grpc(state: Any) -> Ending:

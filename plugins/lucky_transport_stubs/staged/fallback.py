@@ -1,7 +1,6 @@
-"""A read whose future is had at once: gRPC answers it where shared memory is unreachable or dies before the answer.
+"""A read that returns a future: gRPC answers it where shared memory is unreachable or dies before the answer.
 
-The caller holds one object, as of any future of grpc; behind it is the call over shared memory and, when that has come
-to nothing, the call over gRPC. Dropping the object ends whichever call there is.
+The caller holds one object for both calls; dropping it ends the call that there is.
 """
 
 from __future__ import annotations
@@ -83,19 +82,19 @@ class FallbackFuture(grpc.RpcError, grpc.Call, grpc.Future):
         return self._final().initial_metadata()
 
     def trailing_metadata(self) -> Any:
-        """Return the metadata that came with the end; waits for it, as everything below."""
+        """Return the metadata that came with the end; waits for the end."""
         return self._final().trailing_metadata()
 
     def code(self) -> Any:
-        """Return the `grpc.StatusCode`."""
+        """Return the `grpc.StatusCode`; waits for the end."""
         return self._final().code()
 
     def details(self) -> Any:
-        """Return the text of the status."""
+        """Return the text of the status; waits for the end."""
         return self._final().details()
 
     def debug_error_string(self) -> str:
-        """Return the status in one line, "" for a success."""
+        """Return the status in one line, "" for a success; waits for the end."""
         return self._final().debug_error_string()
 
     # -- grpc.Future --------------------------------------------------------------------------------------------------
@@ -121,7 +120,10 @@ class FallbackFuture(grpc.RpcError, grpc.Call, grpc.Future):
         return self._in_time(timeout, lambda call, left_s: call.exception(left_s))
 
     def traceback(self, timeout: float | None = None) -> TracebackType | None:
-        """Return the traceback of the failed call, None for a success; raises as `exception`."""
+        """Return the traceback of the failed call, None for a success.
+
+        Raises FutureCancelledError, FutureTimeoutError.
+        """
         return self._in_time(timeout, lambda call, left_s: call.traceback(left_s))
 
     def add_done_callback(self, fn: Callable[[Any], Any]) -> None:

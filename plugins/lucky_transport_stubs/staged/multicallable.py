@@ -1,8 +1,7 @@
 """The methods of a stub over a staged channel, one class for each arity.
 
-What the caller gets and sees raised is made by the primary's own channel, and nothing is wrapped: each call has a
-callable of its own, whose serializers tell the router what passes through them. A read that shared memory cannot answer
-is made again over gRPC: a unary one when the engine is unreachable or dies, a stream when it cannot be opened.
+The primary's own channel makes what the caller gets and sees raised; serializers report to the router what passes. A
+read that shared memory cannot answer is made again over gRPC.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class _Method:
         return invocation
 
     def callable_for(self, routed: RoutedCall) -> Any:
-        """Return the primary's callable for one call."""
+        """Return the primary's callable for one call, with serializers that report to the router."""
         make = getattr(self._sides[routed.decision.primary], self.arity)
         serialize, deserialize = self._serialize, self._deserialize
 
@@ -92,7 +91,9 @@ class _Invocation:
 
 
 class _OneResponse(_Method):
-    """A response is waited for, or a future is had at once."""
+    """The caller waits for the response, or gets a future at once. A unary read is made again when the engine is
+    unreachable or dies.
+    """
 
     def __call__(
         self, request: Any, timeout: float | None = None, metadata: Any = None, *rest: Any, **named: Any
@@ -135,7 +136,7 @@ class _OneResponse(_Method):
 
 
 class _ManyResponses(_Method):
-    """The call itself is the iterator over its responses."""
+    """The call itself is the iterator over its responses. A read is made again when it cannot be opened."""
 
     def __call__(
         self, request: Any, timeout: float | None = None, metadata: Any = None, *rest: Any, **named: Any
@@ -200,7 +201,7 @@ class _Requests:
 
 
 def _watched(call: Any, routed: RoutedCall, target: RoutedTarget) -> Any:
-    """Return the call; the routed will learn how it ended."""
+    """Return the call, whose end will be reported to `routed`."""
     if is_hidden(call):
         return _read_through(call, routed)
     over = partial(_end_later, routed, later_ending(call), target)
@@ -223,7 +224,7 @@ def _read_through(items: Iterable[Any], routed: RoutedCall) -> Iterator[Any]:
 
 
 def _end_later(routed: RoutedCall, read: Callable[[], Ending], target: RoutedTarget) -> None:
-    """Have the routed learn of the end; not here: this may be the thread that its metadata are to come from."""
+    """Report the end to `routed`, on another thread: this one may be that which brings the metadata."""
     routed.left()
     target.end_later(routed, read)
 

@@ -1,4 +1,4 @@
-"""Makes staged channels: each call goes over the transport that the router of this process says.
+"""Makes staged channels: the router of this process decides over which transport each call goes.
 
 Imports nothing heavy: the launcher asks whether there is a router before it runs a program.
 """

@@ -37,7 +37,7 @@ class Difference:
 
 DIFFERENCES = (
     Difference(
-        cases=("outcomes.finds_nobody", "aio_outcomes.finds_nobody", "aio_calls.waiting_for_nobody"),
+        cases=("outcomes.finds_no_server", "aio_outcomes.finds_no_server", "aio_calls.waiting_for_no_server"),
         fields=("details",),
         grpc="names the socket and the system's error",
         ours="names the engine and what to do",
@@ -69,7 +69,7 @@ DIFFERENCES = (
         fields=("all read",),
         grpc="reads ahead of the handler what its window holds",
         ours="reads the iterator once the handler reads",
-        reason="all calls share a ring: a request travels when somebody will take it out",
+        reason="all calls share a ring: a request travels when a handler will take it out",
     ),
     Difference(
         cases=("aio_statuses.metadata_is_invalid_on_the_client",),

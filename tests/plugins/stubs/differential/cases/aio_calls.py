@@ -246,7 +246,7 @@ async def waiting_for_the_connection(ends: AioEnds) -> Record:
 
 
 @each(way=[way for way in WAYS if way.arity.endswith("stream")])
-async def waiting_for_nobody(ends: AioEnds, way: Way) -> Record:
+async def waiting_for_no_server(ends: AioEnds, way: Way) -> Record:
     call = start(way, getattr(ends.connect(ends.address()), way.arity)(path()))
     return {"connected": await attempt(call.wait_for_connection()), "code": (await call.code()).name}
 

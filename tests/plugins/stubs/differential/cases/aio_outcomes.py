@@ -121,12 +121,12 @@ async def is_not_implemented(ends: AioEnds, way: Way) -> Record:
 
 
 @each(way=SAFE_WAYS)
-async def finds_nobody(ends: AioEnds, way: Way) -> Record:
+async def finds_no_server(ends: AioEnds, way: Way) -> Record:
     return await invoke(way, getattr(ends.connect(ends.address()), way.arity)(path()), timeout=PATIENCE_S)
 
 
 @each(way=SAFE_WAYS)
-async def finds_nobody_and_waits(ends: AioEnds, way: Way) -> Record:
+async def finds_no_server_and_waits(ends: AioEnds, way: Way) -> Record:
     method = getattr(ends.connect(ends.address()), way.arity)(path())
     return await invoke(way, method, timeout=0.2, wait_for_ready=True)
 

@@ -131,14 +131,14 @@ def is_not_implemented(ends: Ends, way: Way) -> Record:
 
 
 @each(way=WAYS)
-def finds_nobody(ends: Ends, way: Way) -> Record:
+def finds_no_server(ends: Ends, way: Way) -> Record:
     arity, style = way
     channel = ends.connect(ends.address())
     return invoke(style, getattr(channel, arity)(path()), argument(arity), timeout=PATIENCE_S)
 
 
 @each(way=WAYS)
-def finds_nobody_and_waits(ends: Ends, way: Way) -> Record:
+def finds_no_server_and_waits(ends: Ends, way: Way) -> Record:
     arity, style = way
     channel = ends.connect(ends.address())
     return invoke(style, getattr(channel, arity)(path()), argument(arity), timeout=0.2, wait_for_ready=True)
