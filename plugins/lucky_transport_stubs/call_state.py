@@ -46,7 +46,7 @@ class CallState:
         self._calls: ClientCalls | None = None
         self._call: ClientCall | None = None
         self._beginning: threading.Event | None = None  # made for a call that waits for the engine
-        self._ahead: bytes | None = None  # a response that was looked at to see whether it is the last
+        self._ahead: bytes | None = None  # a response that was taken early to see whether it is the last
         self._callbacks = Callbacks()
         self._is_attended = False  # by another thread than the caller's: only for callbacks
         self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
@@ -108,9 +108,9 @@ class CallState:
         if self._beginning is not None:
             self._beginning.set()
 
-    # -- looking and waiting ------------------------------------------------------------------------------------------
+    # -- polling and waiting ------------------------------------------------------------------------------------------
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Find out, without waiting, whether the call is over."""
         if self.status is None:
             if self._link.is_forked:
@@ -126,13 +126,13 @@ class CallState:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the call is over; False when that took longer than `timeout` seconds."""
-        if self.look():
+        if self.poll():
             return True
         deadline = None if timeout is None else Deadline(max(timeout, 0.0))
         call = self._begun(deadline)
         if call is not None:
             call.wait_end(deadline)
-        if self.look():
+        if self.poll():
             return True
         if deadline is not None and deadline.expired:
             return False
@@ -227,7 +227,7 @@ class CallState:
 
     def add_callback(self, callback: Callable[[], Any]) -> bool:
         """Have `callback()` called when the call is over; False, and no call, when it is already."""
-        self.look()
+        self.poll()
         with self._lock:
             if self.status is not None:
                 return False
@@ -243,7 +243,7 @@ class CallState:
 
     def _call_back(self) -> None:
         """The call has ended: call back, or leave that to the thread that takes the last response."""
-        self.look()
+        self.poll()
         with self._lock:
             self._is_attended = False
             is_over = self.status is not None

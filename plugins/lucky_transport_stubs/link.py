@@ -175,7 +175,7 @@ class Link:
         try:
             calls.check()
             self._check(deadline)
-        except TransportError:  # it broke, or we were closed, before a listener could be told
+        except TransportError:  # it broke, or we were closed, before a listener could be notified
             self._broke(calls)
             calls.close()
             raise

@@ -37,7 +37,7 @@ class Rpc(Rendezvous):
 
     def is_active(self) -> bool:
         """True until the call is over: it has ended, and every response before its end was taken."""
-        return not self.state.look()
+        return not self.state.poll()
 
     def time_remaining(self) -> float | None:
         """Return the seconds until the deadline, None where there is none."""
@@ -46,7 +46,7 @@ class Rpc(Rendezvous):
 
     def cancel(self) -> bool:
         """End the call as CANCELLED; False when it was over."""
-        return not self.state.look() and self.state.fail(_CANCELLED)
+        return not self.state.poll() and self.state.fail(_CANCELLED)
 
     def add_callback(self, callback: Callable[[], Any]) -> bool:
         """Have `callback()` called when the call is over; False, and no call, when it is already."""

@@ -36,7 +36,7 @@ OK = CallStatus(Code.OK)
 LATE = CallStatus(Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
 
 _BY_NUMBER = {code.value[0]: code for code in Code}
-#: Where gRPC has its own words, which programs look for; a NotReachable's come before ours.
+#: gRPC's own texts, which programs search for; that of a NotReachable precedes ours.
 _DETAILS: dict[type[TransportError], str] = {PeerTimeout: LATE.details}
 _NOT_REACHABLE = "failed to connect to all addresses; last error: "
 

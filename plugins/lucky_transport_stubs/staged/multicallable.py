@@ -1,7 +1,7 @@
 """The methods of a stub over a staged channel, one class for each arity.
 
-The primary's own channel makes what the caller gets and sees raised; serializers report to the router what passes. A
-read that shared memory cannot answer is made again over gRPC.
+The primary's own channel makes every object and error that the caller gets; serializers report the messages to the
+router. A read that shared memory cannot answer is made again over gRPC.
 """
 
 from __future__ import annotations
