@@ -15,8 +15,8 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import flat, unpack
 from lucky_transport.transport import Transport
-from lucky_transport_migration.difference import flatten
-from lucky_transport_migration.frames import frame_table
+from lucky_transport_migration.compare.arrays import flatten
+from lucky_transport_migration.compare.frames import frame_table
 from lucky_transport_migration.policy import RolloutStep
 
 __all__ = ["env_answer", "frame_answer", "make_move", "reward_gap"]

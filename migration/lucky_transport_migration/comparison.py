@@ -19,8 +19,9 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration import invalid_use
 from lucky_transport_migration.answers import env_answer, frame_answer, make_move, reward_gap
-from lucky_transport_migration.difference import Difference, first_difference
-from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.compare.arrays import first_difference
+from lucky_transport_migration.compare.difference import AtMove, Difference, Finding
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.policy import RolloutPlan, RolloutStep
 
 __all__ = ["Counts", "compare_contract", "compare_envs", "compare_frames", "compare_misuse", "first_unequal"]
@@ -62,7 +63,7 @@ def compare_envs(
     counts: Counts,
     advance: Callable[[], None] = lambda: None,
     rules: ComparisonRules | None = None,
-) -> Difference | None:
+) -> Finding | None:
     """Return the first difference between `envs` within `steps` steps, None when there is none.
 
     `mode` is the autoreset mode the envs were made with; with "disabled" ended envs are reset as the next move.
@@ -81,7 +82,7 @@ def compare_frames(
     counts: Counts,
     advance: Callable[[], None] = lambda: None,
     rules: ComparisonRules | None = None,
-) -> Difference | None:
+) -> Finding | None:
     """Return the first difference between the frames of `transports` within `steps` exchanges, None if there is none.
 
     No transport may have been stepped before: frames are numbered from the first one on.
@@ -112,7 +113,7 @@ def _compare(
     rules: ComparisonRules | None,
     *,
     resets_ended: bool,
-) -> Difference | None:
+) -> Finding | None:
     ended: NDArray[np.bool_] | None = None
     while counts.steps < steps:
         move = policy.next()
@@ -121,8 +122,9 @@ def _compare(
         if not spec.hold and move.kind in ("one", "some"):  # such an engine can only be reset as a whole
             move = replace(move, kind="all", mask=np.ones_like(move.mask))
         event = "step" if move.kind == "step" else "reset"
-        answers, error = _move(acts, move, mode, counts.steps, event)
-        difference = error or first_unequal(answers, spec, mode, counts.steps, event, rules)
+        place = AtMove(mode, counts.steps, event)
+        answers, error = _move(acts, move, place)
+        difference = error or first_unequal(answers, spec, place, rules)
         if difference is not None:
             return difference
         answer = next(iter(answers.values()))
@@ -136,9 +138,7 @@ def _compare(
     return None
 
 
-def _move(
-    acts: Mapping[str, Act], move: RolloutStep, mode: str, step: int, event: str
-) -> tuple[dict[str, Answer], Difference | None]:
+def _move(acts: Mapping[str, Act], move: RolloutStep, place: AtMove) -> tuple[dict[str, Answer], Finding | None]:
     """Return everybody's answer, and the difference when only some raised; raises what all raised alike."""
     answers: dict[str, Answer] = {}
     errors: dict[str, TransportError] = {}
@@ -150,34 +150,31 @@ def _move(
     if not errors:
         return answers, None
     values = {name: f"{type(errors[name]).__name__}: {errors[name]}" if name in errors else "no error" for name in acts}
-    if len(set(values.values())) == 1:
-        raise next(iter(errors.values()))
-    return answers, Difference(mode, step, event, "error", None, (), values)
+    (first, expected), *others = values.items()
+    for name, value in others:
+        if value != expected:
+            return answers, Finding(Difference("error", "error", expected, value), (first, name), place)
+    raise next(iter(errors.values()))
 
 
 def first_unequal(
-    answers: Mapping[str, Answer],
-    spec: BatchSpec,
-    mode: str,
-    step: int,
-    event: str,
-    rules: ComparisonRules | None = None,
-) -> Difference | None:
+    answers: Mapping[str, Answer], spec: BatchSpec, place: AtMove, rules: ComparisonRules | None = None
+) -> Finding | None:
     """Return where an answer differs from the first one, or where its rewards are not the sum of their terms."""
-    baseline, *others = answers.items()
-    for other in others:
-        difference = first_difference(baseline, other, mode=mode, step=step, event=event, rules=rules)
+    (name, answer), *others = answers.items()
+    for other_name, other in others:
+        difference = first_difference(answer, other, rules)
         if difference is not None:
-            return difference
-    name, answer = baseline  # all are equal to it, so its sums are those of all
+            return Finding(difference, (name, other_name), place)
+    # all are equal to the first, so its sums are those of all
     gap = reward_gap(spec, answer)
     if gap is None:
         return None
     env, reward, total = gap
-    return Difference(mode, step, event, "reward", env, (), {name: reward, "sum of its terms": total})
+    return Finding(Difference("item", "reward", reward, total, env), (name, "sum of its terms"), place)
 
 
-def compare_contract(envs: Mapping[str, VectorEnv], mode: str) -> tuple[Difference | None, str]:
+def compare_contract(envs: Mapping[str, VectorEnv], mode: str) -> tuple[Finding | None, str]:
     """Reset all envs with a randomisation contract; return where its reception differs, and how it was received.
 
     A contract stays in force, so the trajectories compared afterwards are randomised ones. "no error" means accepted.
@@ -186,8 +183,8 @@ def compare_contract(envs: Mapping[str, VectorEnv], mode: str) -> tuple[Differen
     (name, expected), *others = outcomes.items()
     for other, found in others:
         if found != expected:
-            values = {name: expected, other: found}
-            return Difference(mode, 0, "reset", "randomisation contract", None, (), values), expected
+            difference = Difference("item", "randomisation contract", expected, found)
+            return Finding(difference, (name, other), AtMove(mode, 0, "reset")), expected
     return None, expected
 
 
@@ -196,7 +193,7 @@ def compare_misuse(
     calls: Callable[[VectorEnv], list[tuple[str, invalid_use.Call]]],
     mode: str,
     counts: Counts,
-) -> Difference | None:
+) -> Finding | None:
     """Return where a wrong call is answered differently, None when class and text are the same on all `envs`."""
     outcomes = {
         name: [(what, invalid_use.outcome(env, call)) for what, call in calls(env)] for name, env in envs.items()
@@ -205,7 +202,7 @@ def compare_misuse(
     for other_name, other in others:
         for (what, expected), (_, found) in zip(baseline, other, strict=True):
             if expected != found:
-                values = {name: expected, other_name: found}
-                return Difference(mode, counts.steps, "misuse", what, None, (), values)
+                place = AtMove(mode, counts.steps, "misuse")
+                return Finding(Difference("item", what, expected, found), (name, other_name), place)
     counts.misuse += len(baseline)
     return None

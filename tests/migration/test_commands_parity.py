@@ -22,7 +22,8 @@ from lucky_transport_migration.commands_parity.inventory import Known
 from lucky_transport_migration.commands_parity.outcome import CommandsParity
 from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
 from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
-from lucky_transport_migration.evidence.equality import first_unequal
+from lucky_transport_migration.compare.difference import AtCall
+from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.paths import ConnectedEngine
 
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
@@ -197,7 +198,9 @@ def test_another_value_in_a_response_is_found_with_its_place(against: Callable[.
     first = outcome.first_difference
     assert not outcome.equal
     assert first is not None
-    assert (first.method, first.path) == ("/hazel.rpc.AgentService/GetAgentSchema", "schema.action_size")
+    assert isinstance(first.place, AtCall)
+    assert first.place.method == "/hazel.rpc.AgentService/GetAgentSchema"
+    assert first.difference.where == "schema.action_size"
     assert first.values == {"inproc": 2, twin: 99}
     assert outcome.sentence.startswith("DIFFERENT: schema.action_size of /hazel.rpc.AgentService/GetAgentSchema")
     assert "GetAgentSchemaRequest(" in outcome.sentence
@@ -207,7 +210,7 @@ def test_another_item_of_a_stream_is_found(against: Callable[..., CommandsParity
     outcome = against("TelemetryService/StreamTelemetry", changed("action_ctrl", [7.0]))
     first = outcome.first_difference
     assert first is not None
-    assert (first.aspect, first.path) == ("item", "items[0].len(action_ctrl)")
+    assert (first.difference.aspect, first.difference.where) == ("item", "items[0].len(action_ctrl)")
 
 
 def test_a_stream_that_ends_early_is_found(against: Callable[..., CommandsParity]) -> None:
@@ -216,7 +219,7 @@ def test_a_stream_that_ends_early_is_found(against: Callable[..., CommandsParity
 
     first = against("TelemetryService/StreamTelemetry", stop).first_difference
     assert first is not None
-    assert first.path == "outcome"
+    assert first.difference.where == "outcome"
     assert "the stream ended" in first.values["twin"]
 
 
@@ -240,7 +243,7 @@ def test_images_that_are_numbered_backwards_are_found(against: Callable[..., Com
 
     first = against("CameraService/StreamCamera", count_down, engine="mujoco:quadruped").first_difference
     assert first is not None
-    assert first.path == "frame_number of the items"
+    assert first.difference.where == "frame_number of the items"
 
 
 def test_a_lost_connection_ends_the_proof_and_is_no_success(against: Callable[..., CommandsParity], twin: str) -> None:

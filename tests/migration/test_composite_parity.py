@@ -14,9 +14,9 @@ from lucky_transport.process import unique_name
 from lucky_transport.spec.composite import arrays, views
 from lucky_transport.testing.fault_injection import FaultyTransport
 from lucky_transport.transport import Frame, Transport
+from lucky_transport_migration.compare.rule import Rule
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.comparison import Counts, compare_envs, compare_frames
-from lucky_transport_migration.evidence.rule import Rule
-from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.parity import MODES, prove
 from lucky_transport_migration.policy import RolloutPlan
 
@@ -60,7 +60,7 @@ def test_a_difference_between_envs_names_the_part_and_its_element(serve: Any) ->
     policy = RolloutPlan(envs["true"].batch_spec, 0, 40)
     found = compare_envs(envs, policy, 40, "next_step", Counts())
     assert found is not None
-    assert found.field == 'observation["camera"]["left"]'
+    assert found.difference.where == 'observation["camera"]["left"]'
     assert found.sentence().startswith('observation["camera"]["left"][3, 4, 2] of env 1 differs in')
 
 
@@ -68,7 +68,11 @@ def test_a_difference_between_frames_names_the_part_too(serve: Any) -> None:
     transports = {"true": serve(), "faulty": FlippedTransport(serve())}
     found = compare_frames(transports, RolloutPlan(transports["true"].spec, 0, 40), 40, Counts())
     assert found is not None
-    assert (found.field, found.env, found.index) == ('observation["camera"]["left"]', 1, (3, 4, 2))
+    assert (found.difference.where, found.difference.env, found.difference.index) == (
+        'observation["camera"]["left"]',
+        1,
+        (3, 4, 2),
+    )
 
 
 @pytest.mark.parametrize("key", ["observation", 'observation["camera"]["left"]'])

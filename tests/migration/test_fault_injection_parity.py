@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -17,7 +18,10 @@ from lucky_transport_migration.commands_parity import answers
 from lucky_transport_migration.commands_parity.answers import differing
 from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
 from lucky_transport_migration.commands_parity.proof import prove_commands
-from lucky_transport_migration.evidence.equality import first_unequal
+from lucky_transport_migration.compare.difference import AtCall, AtMove
+from lucky_transport_migration.compare.messages import first_unequal
+from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.evidence.parity_evidence import EvidenceWriter
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.parity import prove
 from lucky_transport_migration.paths import ConnectedEngine
@@ -110,7 +114,8 @@ def test_an_injected_difference_is_found_and_named(
     outcome = compared(method(fault.method))
     first = outcome.first_difference
     assert not outcome.equal
-    assert (first.method, first.aspect, first.path) == named
+    assert isinstance(first.place, AtCall)
+    assert (first.place.method, first.difference.aspect, first.difference.where) == named
     assert first.values == values
     assert all(str(value) in outcome.sentence for value in values.values())
 
@@ -118,7 +123,7 @@ def test_an_injected_difference_is_found_and_named(
 def test_another_text_of_an_error_is_found(inject: Inject) -> None:
     inject(FaultSpec(Fault.DETAIL, TELEMETRY.name), error=EngineFailed("the sensor is off"))
     first = compared(TELEMETRY).first_difference
-    assert (first.aspect, first.path) == ("details", "outcome")
+    assert (first.difference.aspect, first.difference.where) == ("details", "outcome")
     assert first.values["twin"] == f"{first.values['inproc']} (an injected detail)"
 
 
@@ -126,7 +131,8 @@ def test_a_candidate_that_is_slower_than_its_deadline_is_found(inject: Inject, m
     monkeypatch.setattr(answers, "PATIENCE_S", 2.0)
     inject(FaultSpec(Fault.SLOW, SCHEMA.name, delay_s=60.0))
     first = compared(SCHEMA).first_difference
-    assert (first.method, first.aspect) == (SCHEMA.name, "code")
+    assert isinstance(first.place, AtCall)
+    assert (first.place.method, first.difference.aspect) == (SCHEMA.name, "code")
     assert first.values["twin"].startswith("PeerTimeout: ")
 
 
@@ -152,17 +158,19 @@ def test_an_injected_difference_in_the_stepping_path_is_found_and_named(
     outcome = prove("toy", ("inproc", "twin"), num_envs=2, steps=20, seed=0)
     found = outcome.difference
     assert found is not None
-    assert (found.mode, found.field) == ("frames", field)
+    assert isinstance(found.place, AtMove)
+    assert (found.place.mode, found.difference.where) == ("frames", field)
     assert found.values["inproc"] != found.values["twin"]
     if value is None:
-        assert (found.env, found.index) == (1, (0,))
+        assert (found.difference.env, found.difference.index) == (1, (0,))
     else:
         assert found.values == {"inproc": "no error", "twin": value}
 
 
 def test_what_a_proof_saw_is_evidence_for_the_gate(inject: Inject, tmp_path: Any) -> None:
     inject(FaultSpec(Fault.BIT, SCHEMA.name, path="schema.action_size"))
-    outcome = compared(SCHEMA, evidence=tmp_path)
+    with closing(EvidenceWriter(tmp_path, ComparisonRules())) as writer:
+        outcome = compared(SCHEMA, note=writer.note)
     seen = list(read_folder(tmp_path))
     assert [one.verdict for one in seen if one.method == SCHEMA.name] == ["different"]
     (one,) = (one for one in seen if one.verdict == "different")

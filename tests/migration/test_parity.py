@@ -13,6 +13,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Frame, Transport
+from lucky_transport_migration.compare.difference import AtMove
 from lucky_transport_migration.comparison import Counts, compare_envs, compare_frames, compare_misuse
 from lucky_transport_migration.parity import MODES, prove, total_steps
 from lucky_transport_migration.paths import ConnectedEngine
@@ -110,7 +111,8 @@ def test_another_seed_is_found_in_the_first_reset(serve: Any) -> None:
     envs = {"a": VectorEnv(serve(seed=0)), "b": VectorEnv(serve(seed=1))}
     found = compare_envs(envs, policy(envs["a"].transport, 20), 20, "next_step", Counts())
     assert found is not None
-    assert (found.event, found.step, found.field, found.env) == ("reset", 0, "observation", 0)
+    assert found.place == AtMove("next_step", 0, "reset")
+    assert (found.difference.where, found.difference.env) == ("observation", 0)
     assert found.values["a"] != found.values["b"]
     for env in envs.values():
         env.close()
@@ -132,9 +134,8 @@ def test_an_injected_difference_is_reported_with_step_env_and_field(
     envs = {"true": VectorEnv(true), "liar": VectorEnv(liar)}
     found = compare_envs(envs, RolloutPlan(true.spec, 0, 1000), 30, "next_step", Counts())
     assert found is not None
-    assert (found.field, found.env, found.index) == named
-    assert (found.event, found.step) == ("step", 5)
-    assert found.mode == "next_step"
+    assert (found.difference.where, found.difference.env, found.difference.index) == named
+    assert found.place == AtMove("next_step", 5, "step")
     for env in envs.values():
         env.close()
 
@@ -143,14 +144,16 @@ def test_frames_are_compared_below_the_env(serve: Any) -> None:
     true, liar = serve(), Liar(serve(), "signals", 4, (3, 1))
     found = compare_frames({"true": true, "liar": liar}, policy(true, 50), 50, Counts())
     assert found is not None
-    assert (found.mode, found.field, found.env, found.index) == ("frames", "signals.time_out", 1, ())
+    assert isinstance(found.place, AtMove)
+    assert found.place.mode == "frames"
+    assert (found.difference.where, found.difference.env, found.difference.index) == ("signals.time_out", 1, ())
 
 
 def test_a_reward_that_is_not_the_sum_of_its_terms_is_found_even_when_all_agree(serve: Any) -> None:
     liars = {name: Liar(serve(), "rewards", 3, (2,)) for name in ("a", "b")}
     found = compare_frames(liars, policy(liars["a"], 50), 50, Counts())
     assert found is not None
-    assert (found.field, found.env) == ("reward", 2)
+    assert (found.difference.where, found.difference.env) == ("reward", 2)
     assert found.values["a"] == pytest.approx(found.values["sum of its terms"] + 0.5)
 
 
@@ -169,7 +172,7 @@ def test_a_doubled_exchange_is_found(serve: Any) -> None:
     true, doubler = serve(), Doubler(serve(), "", 5, ())
     found = compare_frames({"true": true, "doubler": doubler}, policy(true, 1000), 50, Counts())
     assert found is not None
-    assert (found.event, found.step) == ("step", 3)
+    assert found.place == AtMove("frames", 3, "step")
 
 
 def test_another_text_for_the_same_misuse_is_a_difference(serve: Any) -> None:
@@ -181,7 +184,7 @@ def test_another_text_for_the_same_misuse_is_a_difference(serve: Any) -> None:
     counts = Counts()
     found = compare_misuse(envs, lambda env: [("a wrong call", fail)], "next_step", counts)
     assert found is not None
-    assert found.field == "a wrong call"
+    assert found.difference.where == "a wrong call"
     assert found.values == {"a": "ValueError: left", "b": "ValueError: right"}
     assert counts.misuse == 0
     for env in envs.values():

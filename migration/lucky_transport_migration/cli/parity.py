@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def _refuse(suite: str, wrong: list[str]) -> None:
 def _prove(suite: str, methods: str, *, silent: bool, **given: Any) -> tuple[Any, Callable[[Any], None]]:
     """Return the outcome of a suite, and what shows it to a person."""
     from lucky_transport_migration.commands_parity.tables import show_commands_parity
-    from lucky_transport_migration.evidence.rules import ComparisonRules
+    from lucky_transport_migration.compare.rules import ComparisonRules
     from lucky_transport_migration.whole_parity import prove_whole, show_parity, show_whole_parity
 
     common = {name: given.pop(name) for name in ("engine", "seed", "options", "num_envs", "between")}
@@ -120,13 +121,15 @@ def _prove_steps(autoreset: str | None, steps: int | None, silent: bool, common:
 def _prove_calls(pattern: str, count: int | None, evidence: Path | None, silent: bool, common: dict[str, Any]) -> Any:
     from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
     from lucky_transport_migration.console import watched
+    from lucky_transport_migration.evidence.parity_evidence import EvidenceWriter
 
     methods = chosen_methods(pattern)
     engine, between, rest = _split(common, num_envs=2)
-    with watched("comparing calls", count or 12, silent=silent) as advance:
-        return prove_commands(
-            engine, between, methods=methods, count=count or 12, evidence=evidence, advance=advance, **rest
-        )
+    with ExitStack() as stack:
+        if evidence is not None:
+            rest["note"] = stack.enter_context(closing(EvidenceWriter(evidence, rest["rules"]))).note
+        advance = stack.enter_context(watched("comparing calls", count or 12, silent=silent))
+        return prove_commands(engine, between, methods=methods, count=count or 12, advance=advance, **rest)
 
 
 def _split(common: dict[str, Any], num_envs: int) -> tuple[str, tuple[str, ...], dict[str, Any]]:

@@ -41,8 +41,8 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
     `lucky-transport parity` compares the same methods on two engines side by side, with requests of its own.
     """
     from lucky_transport.api import open_transport
+    from lucky_transport_migration.compare.rules import ComparisonRules
     from lucky_transport_migration.evidence.lines import Lines
-    from lucky_transport_migration.evidence.rules import ComparisonRules
     from lucky_transport_migration.recording.reading import Recording
     from lucky_transport_migration.recording.replay import replay as play
     from lucky_transport_migration.recording.result import ReplayResult

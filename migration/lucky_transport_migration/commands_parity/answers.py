@@ -16,9 +16,9 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.transport import Transport
-from lucky_transport_migration.evidence.equality import ItemDifference
-from lucky_transport_migration.evidence.items import ItemPairs
-from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.items import ItemPairs
+from lucky_transport_migration.compare.rules import ComparisonRules
 
 __all__ = ["MOST_ITEMS", "PATIENCE_S", "WRONG_CALLS", "Ask", "CallResult", "ask", "ask_for_views", "differing"]
 
@@ -162,13 +162,13 @@ WRONG_CALLS: dict[str, Ask] = {
 
 def differing(
     method: Method, left: CallResult, right: CallResult, rules: ComparisonRules | None = None
-) -> ItemDifference | None:
+) -> Difference | None:
     """Return where two answers to one request first differ, by the project's rules or those given; None if nowhere."""
     items = ItemPairs(method, left.items, right.items, rules or ComparisonRules(), ended_early=True)  # how many: below
     return items.differing() or _ending(left, right) or _numbering(left, right)
 
 
-def _ending(left: CallResult, right: CallResult) -> ItemDifference | None:
+def _ending(left: CallResult, right: CallResult) -> Difference | None:
     """Return how two answers end differently: with another error, another text of it, or after more or fewer items."""
     if left.error == right.error and len(left.items) == len(right.items):
         return None
@@ -176,15 +176,15 @@ def _ending(left: CallResult, right: CallResult) -> ItemDifference | None:
         aspect = "code"
     else:
         aspect = "details" if left.error != right.error else "count"
-    return ItemDifference(aspect, "outcome", _outcome(left), _outcome(right))
+    return Difference(aspect, "outcome", _outcome(left), _outcome(right))
 
 
-def _numbering(left: CallResult, right: CallResult) -> ItemDifference | None:
+def _numbering(left: CallResult, right: CallResult) -> Difference | None:
     """Return where the images of a stream are not numbered upwards: their numbers are not compared."""
     numbers = [[item.frame_number for item in answer.items if isinstance(item, ImageFrame)] for answer in (left, right)]
     if all(row == sorted(set(row)) for row in numbers):
         return None
-    return ItemDifference("order", "frame_number of the items", numbers[0], numbers[1])
+    return Difference("order", "frame_number of the items", numbers[0], numbers[1])
 
 
 def _outcome(answer: CallResult) -> str:

@@ -14,8 +14,8 @@ from lucky_transport.messages import ImageFrame, StepRequest
 from lucky_transport.messages.methods import METHODS, Flow, Method, method
 from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration.commands_parity.answers import MOST_ITEMS, PATIENCE_S, Ask, CallResult
-from lucky_transport_migration.evidence.equality import first_unequal
-from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.compare.messages import first_unequal
+from lucky_transport_migration.compare.rules import ComparisonRules
 
 __all__ = ["OF_STATES", "watched"]
 

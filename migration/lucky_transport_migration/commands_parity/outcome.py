@@ -6,48 +6,16 @@ listed with the reason.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport.messages.methods import Method, method
+from lucky_transport.messages.methods import method
 from lucky_transport_migration.commands_parity.answers import MOST_ITEMS
-from lucky_transport_migration.evidence.equality import ItemDifference
-from lucky_transport_migration.evidence.rules import ComparisonRules
-from lucky_transport_migration.evidence.shown import short, shown
+from lucky_transport_migration.compare.difference import AtCall, Finding
+from lucky_transport_migration.compare.rules import ComparisonRules
 
-__all__ = ["CallDifference", "CommandsParity", "ParityCounts"]
-
-
-@dataclass(frozen=True, slots=True)
-class CallDifference:
-    """The first request of a method that was answered differently. `call` numbers all requests of the proof from 0.
-
-    aspect: what differs: "code", "details", "item", "order" or "count". path: where in the answer. values: what each
-    side has there. request: as text.
-    """
-
-    method: str
-    call: int
-    what: str
-    aspect: str
-    path: str
-    values: dict[str, Any]
-    request: str
-
-    @classmethod
-    def of(
-        cls, method: Method, call: int, what: str, names: tuple[str, str], found: ItemDifference, request: Any
-    ) -> CallDifference:
-        """Return the difference with every value as JSON can carry it."""
-        values = dict(zip(names, shown(found.left, found.right), strict=True))
-        return cls(method.name, call, what, found.aspect, found.where, values, short(repr(request)))
-
-    def sentence(self) -> str:
-        """Return it as one sentence."""
-        values = ", ".join(f"{name} {value!r}" for name, value in self.values.items())
-        where = f"{self.path} of {self.method} differs ({self.aspect}) in call {self.call} ({self.what})"
-        return f"{where}: {values}; {self.request}"
+__all__ = ["CommandsParity", "ParityCounts"]
 
 
 #: The service that the host answers for every engine.
@@ -66,7 +34,7 @@ class ParityCounts:
     refused: int = 0
     raised: int = 0
     unimplemented: int = 0
-    first_difference: CallDifference | None = None
+    first_difference: Finding | None = None
 
     @property
     def mismatches(self) -> int:
@@ -121,10 +89,10 @@ class CommandsParity:
         return f"engine {self.engine!r} offers {offered}; {rest}"
 
     @property
-    def first_difference(self) -> CallDifference | None:
+    def first_difference(self) -> Finding | None:
         """The earliest difference of all; what follows it may follow from it."""
         found = [row.first_difference for row in self.methods.values() if row.first_difference is not None]
-        return min(found, key=lambda one: one.call, default=None)
+        return min(found, key=_number, default=None)
 
     @property
     def not_compared(self) -> dict[str, str]:
@@ -166,11 +134,18 @@ class CommandsParity:
             "never_accepted": self.never_accepted,
             "not_offered": self.not_offered,
             "not_compared": _gaps(self.not_compared),
-            "first_difference": None if first is None else asdict(first),
+            "first_difference": None if first is None else first.plain(),
         }
 
     def _plain(self, name: str, row: ParityCounts) -> dict[str, Any]:
-        return asdict(row) | {"mismatches": row.mismatches, "not_compared": _gaps(self.not_compared_in(name))}
+        first = None if row.first_difference is None else row.first_difference.plain()
+        counts = {one.name: getattr(row, one.name) for one in fields(row)} | {"first_difference": first}
+        return counts | {"mismatches": row.mismatches, "not_compared": _gaps(self.not_compared_in(name))}
+
+
+def _number(found: Finding) -> int:
+    assert isinstance(found.place, AtCall)
+    return found.place.call
 
 
 def _gaps(left_out: dict[str, str]) -> list[dict[str, str]]:

@@ -13,9 +13,8 @@ stepped. What no wire can carry is asked over transports with a wire only, and h
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -41,14 +40,14 @@ from lucky_transport_migration.commands_parity.answers import (
     ask_for_views,
     differing,
 )
-from lucky_transport_migration.commands_parity.evidence_writer import EvidenceWriter
 from lucky_transport_migration.commands_parity.invalid_requests import corrupt, unsendable
 from lucky_transport_migration.commands_parity.inventory import take_inventory
 from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
-from lucky_transport_migration.commands_parity.outcome import CallDifference, CommandsParity, ParityCounts
+from lucky_transport_migration.commands_parity.outcome import CommandsParity, ParityCounts
 from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
-from lucky_transport_migration.evidence.equality import ItemDifference
-from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.compare.difference import AtCall, Difference, Finding
+from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.paths import ConnectedEngine, Path, find_path, open_links
 
 __all__ = ["chosen_methods", "prove_commands"]
@@ -59,6 +58,9 @@ _PLAY = method("SceneService/EnterPlayMode")
 _LIDAR = method("LidarService/SetLidarLive")
 _POLICY = method("AgentService/SetPolicyDescriptor")
 _ACTIVE = method("AgentService/SetPolicyActive")
+
+#: Told of a compared request: its method and message, what two transports by name answered, where that differs.
+Note = Callable[[Method, Any, tuple[tuple[str, CallResult], tuple[str, CallResult]], Difference | None], None]
 
 #: One in so many requests is followed by a step, one in so many corrupted ones is such that no wire can carry it.
 _CALLS_PER_STEP = 6
@@ -90,14 +92,14 @@ def prove_commands(
     options: Mapping[str, Any] | None = None,
     advance: Callable[[], None] = lambda: None,
     rules: ComparisonRules | None = None,
-    evidence: pathlib.Path | None = None,
+    note: Note | None = None,
 ) -> CommandsParity:
     """Return the outcome of comparing the paths `names` (see paths.py) by `count` requests to each method.
 
-    `advance` is called once per round. rules: how exactly which field is compared. evidence: a folder that gets a line
-    per compared request. Goes on after a difference, but not after a lost connection. Raises ConfigError for fewer than
-    two different names, Unimplemented where a transport carries no typed calls, and what finding, starting and reaching
-    the engines raises.
+    `advance` is called once per round. rules: how exactly which field is compared. note: called with each compared
+    request that a client would send. Goes on after a difference, but not after a lost connection. Raises ConfigError
+    for fewer than two different names, Unimplemented where a transport carries no typed calls, and what finding,
+    starting and reaching the engines raises.
     """
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
@@ -108,8 +110,7 @@ def prove_commands(
         for link in links:
             if not link.transport.capabilities.commands:
                 raise Unimplemented(f"{link.path.name} carries no typed calls", hint="compare steps, --suite step")
-        witness = stack.enter_context(closing(EvidenceWriter(evidence, rules or ComparisonRules())))
-        run = _Run(links, methods, Random(seed), rules or ComparisonRules(), witness)
+        run = _Run(links, methods, Random(seed), rules or ComparisonRules(), note)
         for number in range(count):
             run.round(number)
             advance()
@@ -143,15 +144,15 @@ class _Run:
         methods: Sequence[Method],
         random: Random,
         rules: ComparisonRules,
-        witness: EvidenceWriter,
+        note: Note | None,
     ) -> None:
         names = [link.path.name for link in links]
         self.parity = CommandsParity(names, links[0].transport.spec.engine, rules=rules)
-        self._witness = witness
+        self._told = note
         self._links = links
         self._methods = list(methods)
         self._random = random
-        self._plausible = RequestGenerator(take_inventory(links[0].transport), random)
+        self._generator = RequestGenerator(take_inventory(links[0].transport), random)
         self.parity.methods = {row.name: ParityCounts() for row in methods}
 
     def round(self, number: int) -> None:
@@ -171,11 +172,11 @@ class _Run:
             for request in requests:
                 self._make(request)
             if self._random.randrange(_CALLS_PER_STEP) == 0:
-                self._make(_Request(_STEP, self._plausible.make(StepRequest)))
+                self._make(_Request(_STEP, self._generator.make(StepRequest)))
 
     def _beginning(self) -> Iterator[_Request]:
         """Yield the calls with which a round begins."""
-        known = self._plausible.known
+        known = self._generator.known
         yield _Request(_PLAY, _PLAY.request())
         yield _Request(_RESET, _RESET.request())
         if known.lidar.found:
@@ -187,7 +188,7 @@ class _Run:
             yield _Request(_STEP, StepRequest())
 
     def _request(self, row: Method, *, corrupted: bool) -> _Request:
-        message = self._plausible.make(row.request)
+        message = self._generator.make(row.request)
         if not corrupted:
             if row.response is ImageFrame and row.stream is not None and self._random.random() < 0.5:
                 return _Request(row, message, "valid, images not copied", ask_for_views)
@@ -198,7 +199,7 @@ class _Run:
 
     def _moving_step(self) -> StepRequest:
         """A step of the first agent, the one whose world streams show by default."""
-        return StepRequest(actions=[0.1] * self._plausible.known.action_size)
+        return StepRequest(actions=[0.1] * self._generator.known.action_size)
 
     def _make(self, request: _Request) -> None:
         """Make one request everywhere and count how it was answered."""
@@ -216,10 +217,10 @@ class _Run:
         for link, answer in zip(links[1:], answers[1:], strict=True):
             found = differing(request.method, answers[0], answer, self.parity.rules)
             if found is None and request.needs_wire and answer.items:
-                found = ItemDifference("code", "outcome", "answered", "answered, though no wire can carry the request")
-            if request.ask in (ask, ask_for_views) and not request.needs_wire:
+                found = Difference("code", "outcome", "answered", "answered, though no wire can carry the request")
+            if self._told is not None and request.ask in (ask, ask_for_views) and not request.needs_wire:
                 sides = ((links[0].path.transport, answers[0]), (link.path.transport, answer))
-                self._witness.note(request.method, request.message, sides, found)
+                self._told(request.method, request.message, sides, found)
             if found is not None:
                 self._note(call, request, (links[0].path.name, link.path.name), found, counts)
                 break
@@ -230,11 +231,10 @@ class _Run:
                 self.parity.lost = f"{link.path.name} was lost in call {call}, {request.method.name}: {answer.error}"
 
     @staticmethod
-    def _note(call: int, request: _Request, names: tuple[str, str], found: Any, counts: ParityCounts) -> None:
+    def _note(call: int, request: _Request, names: tuple[str, str], found: Difference, counts: ParityCounts) -> None:
         if counts.first_difference is None:
-            counts.first_difference = CallDifference.of(
-                request.method, call, request.what, names, found, request.message
-            )
+            place = AtCall(request.method.name, call, request.what, short(repr(request.message)))
+            counts.first_difference = Finding(found, names, place)
 
 
 def _ask_all(links: Sequence[ConnectedEngine], request: _Request, *, reverse: bool) -> list[CallResult]:

@@ -14,8 +14,11 @@ from dataclasses import replace
 
 from lucky_transport.messages.methods import BY_NAME, Effect, Flow
 from lucky_transport.rpc.error_envelope import Metadata
-from lucky_transport_migration.evidence.equality import ItemDifference
-from lucky_transport_migration.evidence.items import ItemPairs
+from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.items import ItemPairs
+from lucky_transport_migration.compare.rule_keys import METADATA
+from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.shown import shown
 from lucky_transport_migration.evidence.record import (
     CONTROL,
     DIFFERENT,
@@ -26,9 +29,6 @@ from lucky_transport_migration.evidence.record import (
     SideResult,
 )
 from lucky_transport_migration.evidence.request_hash import request_hash
-from lucky_transport_migration.evidence.rule_keys import METADATA
-from lucky_transport_migration.evidence.rules import ComparisonRules
-from lucky_transport_migration.evidence.shown import shown
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
 __all__ = ["compare"]
@@ -55,7 +55,7 @@ def compare(comparison: Comparison, rules: ComparisonRules, *, kind: str = "live
         control, candidate = shadow, primary
     if candidate.code in _FAILURES and control.code not in _NO_ANSWER | {candidate.code}:
         aspect = "late" if candidate.code == _LATE else "code"
-        found = ItemDifference(aspect, "code", _status(primary), _status(shadow))
+        found = Difference(aspect, "code", _status(primary), _status(shadow))
         return replace(evidence, verdict=FAILED, **_named(found, primary, shadow))
     if why := _incomparable(comparison, control, candidate):
         return replace(evidence, verdict=NOT_COMPARED, why=why)
@@ -112,26 +112,25 @@ def _compared(
     return evidence if found is None else replace(evidence, verdict=DIFFERENT, **_named(found, primary, shadow))
 
 
-def _status_differs(primary: CallOutcome, shadow: CallOutcome) -> ItemDifference | None:
+def _status_differs(primary: CallOutcome, shadow: CallOutcome) -> Difference | None:
     if primary.code != shadow.code:
-        return ItemDifference("code", "code", _status(primary), _status(shadow))
+        return Difference("code", "code", _status(primary), _status(shadow))
     if primary.details != shadow.details:
-        return ItemDifference("details", "details", primary.details, shadow.details)
+        return Difference("details", "details", primary.details, shadow.details)
     if primary.dropped != shadow.dropped:
-        return ItemDifference("count", "dropped", primary.dropped, shadow.dropped)
+        return Difference("count", "dropped", primary.dropped, shadow.dropped)
     return None
 
 
-def _metadata_differ(aspect: str, left: Metadata, right: Metadata, rules: ComparisonRules) -> ItemDifference | None:
+def _metadata_differ(aspect: str, left: Metadata, right: Metadata, rules: ComparisonRules) -> Difference | None:
     """Return the first key that differs; the order of different keys says nothing, that of one key's values does."""
     for key in dict.fromkeys(key for key, _ in (*left, *right)):
         if rules.rule(f"{METADATA}{key}").skip:
             continue
         x, y = ([value for name, value in pairs if name == key] for pairs in (left, right))
         if x != y:
-            return ItemDifference(
-                aspect, key, *(" ".join(map(str, values)) if values else "absent" for values in (x, y))
-            )
+            mine, other = (" ".join(map(str, values)) if values else "absent" for values in (x, y))
+            return Difference(aspect, key, mine, other)
     return None
 
 
@@ -139,7 +138,7 @@ def _status(outcome: CallOutcome) -> str:
     return f"{outcome.code}: {outcome.details}" if outcome.details else outcome.code
 
 
-def _named(found: ItemDifference, primary: CallOutcome, shadow: CallOutcome) -> dict[str, object]:
+def _named(found: Difference, primary: CallOutcome, shadow: CallOutcome) -> dict[str, object]:
     """Return a difference as fields of evidence, with values that JSON can carry."""
     other = shadow.transport if shadow.transport != primary.transport else f"{shadow.transport} again"
     values = dict(zip((primary.transport, other), shown(found.left, found.right), strict=True))

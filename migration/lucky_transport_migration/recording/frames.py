@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from lucky_transport.errors import ConfigError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
-from lucky_transport_migration.difference import first_difference
-from lucky_transport_migration.evidence.rules import ComparisonRules
-from lucky_transport_migration.frames import frame_table
+from lucky_transport_migration.compare.arrays import first_difference
+from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.frames import frame_table
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.recording.entries import Step
 from lucky_transport_migration.routing_policy import CallOutcome
 
@@ -47,21 +48,14 @@ def moves_of(step: Step, spec: BatchSpec) -> tuple[NDArray[Any], NDArray[np.uint
     return actions, _array("control", step.control, np.dtype(np.uint8), (spec.num_envs,))
 
 
-def first_unequal_array(
-    step: Step, frame: Frame, spec: BatchSpec, rules: ComparisonRules
-) -> tuple[str, Any, Any] | None:
-    """Return the place where a frame first differs from the recorded one, and what each has there; None if nowhere.
+def first_unequal_array(step: Step, frame: Frame, spec: BatchSpec, rules: ComparisonRules) -> Difference | None:
+    """Return where a frame first differs from the recorded one; None if nowhere.
 
     Raises ConfigError where the recorded arrays do not fit the frame's.
     """
     arrays = {name: _array(name, getattr(step, name), new.dtype, new.shape) for name, new in _arrays(frame)}
     recorded = Frame(**arrays, seq=frame.seq)  # pyright: ignore[reportArgumentType] - the five arrays of a frame
-    before, after = frame_table(recorded, spec), frame_table(frame, spec)
-    found = first_difference(("", before), (" ", after), mode="replay", step=step.step, event="step", rules=rules)
-    if found is None:
-        return None
-    env = "" if found.env is None else f"[env {found.env}]"
-    return f"{found.field}{env}{''.join(f'[{index}]' for index in found.index)}", *found.values.values()
+    return first_difference(frame_table(recorded, spec), frame_table(frame, spec), rules)
 
 
 def _arrays(frame: Frame) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -28,10 +28,10 @@ from lucky_transport.messages.methods import BY_NAME, Method
 from lucky_transport.routing import Decision, Ending
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
+from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.shown import shown
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence, SideResult
-from lucky_transport_migration.evidence.rules import ComparisonRules
-from lucky_transport_migration.evidence.shown import shown
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.outcomes import call_outcome, ending_of
 from lucky_transport_migration.recording.calls import outcome_of, request_of
@@ -89,9 +89,10 @@ class _Player:
         found = first_unequal_array(step, frames[0], self._transport.spec, self._rules)
         if found is None:
             return evidence
-        where, before, after = found
+        env = "" if found.env is None else f"[env {found.env}]"
+        where = f"{found.where}{env}{''.join(f'[{index}]' for index in found.index)}"
         again = now.transport if now.transport != was.transport else f"{now.transport} again"
-        values = dict(zip((was.transport, again), shown(before, after), strict=True))
+        values = dict(zip((was.transport, again), shown(found.left, found.right), strict=True))
         return replace(evidence, verdict=DIFFERENT, aspect="item", where=f"step {step.step}: {where}", values=values)
 
     def call(self, call: RecordedCall) -> Evidence:

@@ -20,11 +20,11 @@ from lucky_transport.errors import ConfigError, MissingExtra
 from lucky_transport.fork import on_child
 from lucky_transport.registry import load
 from lucky_transport.routing import Decision
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.record import CONTROL, Evidence
-from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.summary import RunSummary, say
 from lucky_transport_migration.gate.demotion import demotion
 from lucky_transport_migration.gate.limits import Limits

@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 from lucky_transport.engine import RESET
 from lucky_transport.messages.methods import Method
 from lucky_transport_migration.commands_parity.answers import CallResult, differing
-from lucky_transport_migration.commands_parity.outcome import CallDifference
-from lucky_transport_migration.difference import Difference, array_rule, first_difference
-from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.compare.arrays import array_rule, first_difference
+from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference, Finding
+from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.shown import short
 
-__all__ = ["Asked", "Attempt", "Event", "Found", "RecordedExchange", "attempt", "difference", "left_out"]
-
-#: What a comparison finds.
-Found = Difference | CallDifference
+__all__ = ["Asked", "Attempt", "Event", "RecordedExchange", "attempt", "difference", "left_out"]
 
 
 @dataclass(slots=True)
@@ -119,20 +117,21 @@ class Asked:
 Event = RecordedExchange | Asked
 
 
-def difference(left: tuple[str, Event], right: tuple[str, Event], rules: ComparisonRules) -> Found | None:
+def difference(left: tuple[str, Event], right: tuple[str, Event], rules: ComparisonRules) -> Finding | None:
     """Return where the answers to the same thing, done over two named transports, first differ; None if nowhere."""
     (name, mine), (other_name, other) = left, right
     if isinstance(mine, Asked) and isinstance(other, Asked):
         found = differing(mine.method, mine.answer, other.answer, rules)
-        names = (name, other_name)
-        return found and CallDifference.of(mine.method, mine.number, "a call", names, found, mine.request)
-    assert isinstance(mine, RecordedExchange)
-    assert isinstance(other, RecordedExchange)
-    where = {"mode": "side by side", "step": mine.number, "event": mine.name}
-    if mine.error != other.error:
-        values = {name: mine.error or "no error", other_name: other.error or "no error"}
-        return Difference(**where, field="error", env=None, index=(), values=values)
-    return first_difference((name, mine.table), (other_name, other.table), **where, rules=rules)
+        place = AtCall(mine.name, mine.number, "a call", short(repr(mine.request)))
+    else:
+        assert isinstance(mine, RecordedExchange)
+        assert isinstance(other, RecordedExchange)
+        place = AtMove("side by side", mine.number, mine.name)
+        if mine.error != other.error:
+            found = Difference("error", "error", mine.error or "no error", other.error or "no error")
+        else:
+            found = first_difference(mine.table, other.table, rules)
+    return None if found is None else Finding(found, (name, other_name), place)
 
 
 def left_out(event: Event, rules: ComparisonRules) -> Iterator[tuple[str, str]]:

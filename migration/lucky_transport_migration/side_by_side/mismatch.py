@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lucky_transport_migration.commands_parity.outcome import CallDifference
+from lucky_transport_migration.compare.difference import AtCall, Finding
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
-from lucky_transport_migration.side_by_side.event import Found
 
 __all__ = ["Mismatch"]
 
@@ -17,21 +16,21 @@ __all__ = ["Mismatch"]
 class Mismatch(AssertionError):
     """The first difference between two transports; `found` is where."""
 
-    def __init__(self, found: Found, names: tuple[str, str], counts: ComparisonCounts) -> None:
-        super().__init__("\n".join(_lines(found, names, counts)))
+    def __init__(self, found: Finding, counts: ComparisonCounts) -> None:
+        super().__init__("\n".join(_lines(found, counts)))
         self.found = found
 
 
-def _lines(found: Found, names: tuple[str, str], counts: ComparisonCounts) -> Iterator[str]:
-    left, right = names
-    if isinstance(found, CallDifference):
-        yield f"{left} and {right} answer {found.method} differently"
-        rows = {"call": str(found.call), "field": found.path, "request": found.request}
+def _lines(found: Finding, counts: ComparisonCounts) -> Iterator[str]:
+    (left, right), difference, place = found.names, found.difference, found.place
+    if isinstance(place, AtCall):
+        yield f"{left} and {right} answer {place.method} differently"
+        rows = {"call": str(place.call), "field": difference.where, "request": place.request}
     else:
-        yield f"{left} and {right} differ in {found.event} {found.step}"
-        rows = {"step": str(found.step), "field": found.field}
-        rows |= {} if found.env is None else {"env": str(found.env)}
-        rows |= {"index": str(list(found.index))} if found.index else {}
+        yield f"{left} and {right} differ in {place.event} {place.step}"
+        rows = {"step": str(place.step), "field": difference.where}
+        rows |= {} if difference.env is None else {"env": str(difference.env)}
+        rows |= {"index": str(list(difference.index))} if difference.index else {}
     rows |= {name: repr(value) for name, value in found.values.items()}
     width = max(map(len, rows))
     yield from (f"  {name.ljust(width)}  {text}" for name, text in rows.items())

@@ -18,15 +18,14 @@ from lucky_transport.errors import plural
 from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Frame, Stream, Transport
 from lucky_transport_migration.commands_parity.answers import CallResult
-from lucky_transport_migration.difference import Difference
-from lucky_transport_migration.evidence.rules import ComparisonRules
-from lucky_transport_migration.frames import frame_table
+from lucky_transport_migration.compare.difference import AtMove, Difference, Finding
+from lucky_transport_migration.compare.frames import frame_table
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.event import (
     Asked,
     Attempt,
     Event,
-    Found,
     RecordedExchange,
     attempt,
     difference,
@@ -109,7 +108,7 @@ class RecordedTransport(Transport):
 
 def first_between(
     left: Transcript, right: Transcript, rules: ComparisonRules, counts: ComparisonCounts
-) -> Found | None:
+) -> Finding | None:
     """Return where two runs of one test first differ, None if nowhere; what was equal is counted in `counts`.
 
     A difference in what the test did itself is one too: with the same answers it should have done the same.
@@ -134,5 +133,6 @@ def first_between(
     return None
 
 
-def _own(number: int, what: str, values: dict[str, Any]) -> Difference:
-    return Difference("side by side", number, "move", what, None, (), values)
+def _own(number: int, what: str, values: dict[str, Any]) -> Finding:
+    (left, mine), (right, other) = values.items()
+    return Finding(Difference("item", what, mine, other), (left, right), AtMove("side by side", number, "move"))

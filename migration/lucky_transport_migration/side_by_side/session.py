@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.engines import Engines
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
@@ -75,4 +75,4 @@ class SideBySideRun:
         if found is None:
             return None
         counts.differ(found)
-        return Mismatch(found, (baseline, name), counts)
+        return Mismatch(found, counts)

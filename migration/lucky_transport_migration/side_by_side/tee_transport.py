@@ -23,9 +23,9 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.commands_parity.answers import CallResult
-from lucky_transport_migration.difference import Difference
-from lucky_transport_migration.evidence.rules import ComparisonRules
-from lucky_transport_migration.frames import frame_table
+from lucky_transport_migration.compare.difference import AtMove, Difference, Finding
+from lucky_transport_migration.compare.frames import frame_table
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.event import (
     Asked,
@@ -116,7 +116,7 @@ class SideBySideTransport(Transport):
             found = difference(baseline, other, self._rules)
             if found is not None:
                 self._counts.differ(found)
-                self.mismatch = Mismatch(found, (baseline[0], other[0]), self._counts)
+                self.mismatch = Mismatch(found, self._counts)
                 raise self.mismatch
         self._counts.add(baseline[1])
         for what, why in left_out(baseline[1], self._rules):
@@ -132,19 +132,18 @@ class SideBySideTransport(Transport):
         for other, shape in others:
             for part, value in shape.items():
                 if value != expected[part]:
-                    values = {name: expected[part], other: value}
-                    found = Difference("side by side", 0, "batch", part, None, (), values)
-                    raise Mismatch(found, (name, other), self._counts)
+                    found = Difference("item", part, expected[part], value)
+                    raise Mismatch(Finding(found, (name, other), AtMove("side by side", 0, "batch")), self._counts)
 
 
 def _shape(spec: BatchSpec) -> dict[str, Any]:
     """Return what two batches have to share, by what a report calls it."""
     return {
         "num_envs": spec.num_envs,
-        "shape of observations": (spec.observation.dtype, spec.observation.shape),
-        "shape of actions": (spec.action.dtype, spec.action.shape),
-        "reward terms": spec.reward_terms,
-        "termination terms": spec.termination_terms,
+        "shape of observations": f"{spec.observation.dtype} {spec.observation.shape}",
+        "shape of actions": f"{spec.action.dtype} {spec.action.shape}",
+        "reward terms": ", ".join(spec.reward_terms),
+        "termination terms": ", ".join(spec.termination_terms),
     }
 
 

@@ -25,10 +25,10 @@ from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.registry import load
 from lucky_transport.routing import Decision
 from lucky_transport.testing.bit_flip import flip_message
+from lucky_transport_migration.compare.rule import Rule
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
-from lucky_transport_migration.evidence.rule import Rule
-from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from tests.support.message_strategies import messages
 

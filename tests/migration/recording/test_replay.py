@@ -13,9 +13,9 @@ import lucky_transport
 from lucky_transport.api import open_transport
 from lucky_transport.errors import ConfigError, SpecError
 from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
+from lucky_transport_migration.compare.rule import Rule
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.record import Evidence
-from lucky_transport_migration.evidence.rule import Rule
-from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording

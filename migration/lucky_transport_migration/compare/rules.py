@@ -20,8 +20,8 @@ from pathlib import Path
 
 from lucky_transport.config import load_table
 from lucky_transport.messages.fields import Field, fields_of
-from lucky_transport_migration.evidence.rule import EXACT, Rule, read_rule
-from lucky_transport_migration.evidence.rule_keys import check_key, is_pattern
+from lucky_transport_migration.compare.rule import EXACT, Rule, read_rule
+from lucky_transport_migration.compare.rule_keys import check_key, is_pattern
 
 __all__ = ["BUILT_IN", "ComparisonRules"]
 

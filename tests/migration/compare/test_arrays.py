@@ -11,13 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lucky_transport_migration.difference import Difference, array_rule, first_difference, flatten
-from lucky_transport_migration.evidence.rule import EXACT, Rule
-from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.compare.arrays import array_rule, first_difference, flatten
+from lucky_transport_migration.compare.difference import AtMove, Finding
+from lucky_transport_migration.compare.rule import EXACT, Rule
+from lucky_transport_migration.compare.rules import ComparisonRules
 
 
-def compare(a: dict[str, NDArray[Any]], b: dict[str, NDArray[Any]]) -> Difference | None:
-    return first_difference(("shm", a), ("grpc", b), mode="next_step", step=7, event="step")
+def compare(a: dict[str, NDArray[Any]], b: dict[str, NDArray[Any]]) -> Finding | None:
+    found = first_difference(a, b)
+    return None if found is None else Finding(found, ("shm", "grpc"), AtMove("next_step", 7, "step"))
 
 
 def test_equal_answers_have_no_difference() -> None:
@@ -32,7 +34,7 @@ def test_a_difference_names_env_index_and_both_values(env: int, column: int) -> 
     b[env, column] = 0.25
     found = compare({"observation": a}, {"observation": b})
     assert found is not None
-    assert (found.field, found.env, found.index, found.step) == ("observation", env, (column,), 7)
+    assert (found.difference.where, found.difference.env, found.difference.index) == ("observation", env, (column,))
     assert found.values == {"shm": 0.0, "grpc": 0.25}
     assert f"observation of env {env} at [{column}]" in found.sentence()
 
@@ -53,7 +55,7 @@ def test_dtype_and_shape_are_compared() -> None:
     for b in (a.astype(np.float64), a[:2]):
         found = compare({"reward": a}, {"reward": b})
         assert found is not None
-        assert found.env is None
+        assert found.difference.env is None
         assert "float" in found.values["grpc"]
 
 

@@ -6,35 +6,25 @@ A list's order counts, a map's does not. Absent and empty are told apart where t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages.fields import Field
-from lucky_transport_migration.evidence.numbers import first_unequal_number
-from lucky_transport_migration.evidence.rule import Rule
-from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.numbers import first_unequal_number
+from lucky_transport_migration.compare.rule import Rule
+from lucky_transport_migration.compare.rules import ComparisonRules
 
-__all__ = ["ItemDifference", "first_unequal", "first_unequal_byte"]
+__all__ = ["first_unequal", "first_unequal_byte"]
 
 _DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int64, "u32": np.int64, "u64": np.uint64}
 
 
-@dataclass(frozen=True, slots=True)
-class ItemDifference:
-    """A difference: `aspect` and `where` as in `Evidence`, and what each side has there; "" is the message itself."""
-
-    aspect: str
-    where: str
-    left: Any
-    right: Any
-
-
 def first_unequal(
     message: type[Any], left: Any, right: Any, rules: ComparisonRules | None = None, *, streamed: bool = False
-) -> ItemDifference | None:
+) -> Difference | None:
     """Return where two messages of that class first differ, in the order of their fields; None if nowhere.
 
     Without rules those count that the project has by itself. streamed: they are items of a stream.
@@ -43,14 +33,14 @@ def first_unequal(
     return next(walk.messages(message, left, right, "", message.__name__), None)
 
 
-def first_unequal_byte(left: Any, right: Any, rule: Rule, path: str = "") -> ItemDifference | None:
+def first_unequal_byte(left: Any, right: Any, rule: Rule, path: str = "") -> Difference | None:
     """Return where two byte strings first differ, None if nowhere; each byte is a number to the rule."""
     if len(left) != len(right):
-        return ItemDifference("item", f"len({path})", len(left), len(right))
+        return Difference("item", f"len({path})", len(left), len(right))
     if left == right:
         return None
     at = first_unequal_number(np.frombuffer(left, np.uint8), np.frombuffer(right, np.uint8), rule)
-    return None if at is None else ItemDifference("item", f"{path}[{at[0]}]", left[at[0]], right[at[0]])
+    return None if at is None else Difference("item", f"{path}[{at[0]}]", left[at[0]], right[at[0]])
 
 
 class _Walk:
@@ -60,10 +50,10 @@ class _Walk:
         self._rules = rules
         self._streamed = streamed
 
-    def messages(self, message: type[Any], left: Any, right: Any, path: str, place: str) -> Iterator[ItemDifference]:
+    def messages(self, message: type[Any], left: Any, right: Any, path: str, place: str) -> Iterator[Difference]:
         if type(left) is not message or type(right) is not message:
             if left is not right:
-                yield ItemDifference("item", path, left, right)
+                yield Difference("item", path, left, right)
             return
         for field, inner, rule in self._rules.fields(message, place):
             where = f"{path}.{field.name}" if path else field.name
@@ -71,51 +61,47 @@ class _Walk:
             if not rule.skips(self._streamed):
                 yield from self._field(field, x, y, where, inner, rule)
             elif rule.presence and bool(x) != bool(y):
-                yield ItemDifference("item", where, x, y)
+                yield Difference("item", where, x, y)
 
-    def _field(
-        self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule
-    ) -> Iterator[ItemDifference]:
+    def _field(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Difference]:
         if field.shape == "list":
             yield from self._lists(field, left, right, path, place, rule)
         elif field.shape == "map":
             for key in sorted({*left, *right}):
                 where = f"{path}[{key!r}]"
                 if key not in left or key not in right:
-                    yield ItemDifference("item", where, left.get(key, "absent"), right.get(key, "absent"))
+                    yield Difference("item", where, left.get(key, "absent"), right.get(key, "absent"))
                 else:
                     yield from self._one(field, left[key], right[key], where, place, rule)
         else:
             yield from self._one(field, left, right, path, place, rule)
 
-    def _lists(
-        self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule
-    ) -> Iterator[ItemDifference]:
+    def _lists(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Difference]:
         if len(left) != len(right):
-            yield ItemDifference("item", f"len({path})", len(left), len(right))
+            yield Difference("item", f"len({path})", len(left), len(right))
         elif field.kind in ("f32", "f64") or rule.tolerant:
             at = first_unequal_number(_array(field, left), _array(field, right), rule)
             if at is not None:
-                yield ItemDifference("item", f"{path}[{at[0]}]", left[at[0]], right[at[0]])
+                yield Difference("item", f"{path}[{at[0]}]", left[at[0]], right[at[0]])
         else:
             for index, (x, y) in enumerate(zip(left, right, strict=True)):
                 yield from self._one(field, x, y, f"{path}[{index}]", place, rule)
 
-    def _one(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[ItemDifference]:
+    def _one(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Difference]:
         if field.message is not None:
             yield from self.messages(field.message, left, right, path, place)
         elif left is None or right is None:
             if left is not right:
-                yield ItemDifference("item", path, left, right)
+                yield Difference("item", path, left, right)
         elif field.kind == "bytes":
             found = first_unequal_byte(bytes(left), bytes(right), rule, path)
             if found is not None:
                 yield found
         elif field.kind in ("f32", "f64") or rule.tolerant:
             if first_unequal_number(_array(field, [left]), _array(field, [right]), rule) is not None:
-                yield ItemDifference("item", path, left, right)
+                yield Difference("item", path, left, right)
         elif type(left) is not type(right) or left != right:
-            yield ItemDifference("item", path, left, right)
+            yield Difference("item", path, left, right)
 
 
 def _array(field: Field, values: Any) -> NDArray[Any]:

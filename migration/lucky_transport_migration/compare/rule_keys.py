@@ -9,7 +9,7 @@ from functools import cache
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import METHODS
-from lucky_transport_migration.evidence.rule import Rule
+from lucky_transport_migration.compare.rule import Rule
 
 __all__ = ["ARRAYS", "METADATA", "check_key", "is_pattern"]
 

@@ -15,12 +15,12 @@ from typing import Any
 from lucky_transport.messages.methods import Method
 from lucky_transport.routing import Decision
 from lucky_transport_migration.commands_parity.answers import CallResult
+from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.shown import shown
 from lucky_transport_migration.evidence.compare import compare
-from lucky_transport_migration.evidence.equality import ItemDifference
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL
-from lucky_transport_migration.evidence.rules import ComparisonRules
-from lucky_transport_migration.evidence.shown import shown
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.outcomes import call_outcome, ending_of
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
@@ -31,9 +31,9 @@ _log = logging.getLogger("lucky_transport")
 
 
 class EvidenceWriter:
-    """Writes a line of evidence per compared request into `folder`; nothing when that is None."""
+    """Writes a line of evidence per compared request into `folder`."""
 
-    def __init__(self, folder: Path | None, rules: ComparisonRules) -> None:
+    def __init__(self, folder: Path, rules: ComparisonRules) -> None:
         self._folder = folder
         self._rules = rules
         self._lines = Lines(_log.warning)
@@ -43,11 +43,9 @@ class EvidenceWriter:
         method: Method,
         request: Any,
         sides: tuple[tuple[str, CallResult], tuple[str, CallResult]],
-        found: ItemDifference | None,
+        found: Difference | None,
     ) -> None:
         """Write what two transports, by name, answered, and where that differs; what cannot be written is logged."""
-        if self._folder is None:
-            return
         (left, mine), (right, other) = sides
         outcomes = (_outcome(left, method, mine), _outcome(right, method, other))
         decision = Decision(left, right, "parity")

@@ -27,10 +27,10 @@ from lucky_transport.messages import (
     TelemetryFrame,
     ValidateTaskContractResponse,
 )
-from lucky_transport_migration.evidence.equality import first_unequal
-from lucky_transport_migration.evidence.numbers import first_unequal_number
-from lucky_transport_migration.evidence.rule import Rule
-from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.compare.messages import first_unequal
+from lucky_transport_migration.compare.numbers import first_unequal_number
+from lucky_transport_migration.compare.rule import Rule
+from lucky_transport_migration.compare.rules import ComparisonRules
 from tests.support.message_strategies import messages
 
 #: Message classes without anything that a clock puts into them.

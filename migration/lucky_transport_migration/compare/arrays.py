@@ -1,4 +1,4 @@
-"""Where two answers first differ, bit for bit unless a rule of the project says otherwise.
+"""Where two tables of named arrays first differ, bit for bit unless a rule of the project says otherwise.
 
 Bits are compared, not numbers: 0.0 and -0.0 differ, a NaN equals the same NaN, dtype and shape count. A row of
 [parity.fields] for an array, "observation" or "info.*", makes it tolerant or leaves it out. An answer is a flat table
@@ -7,86 +7,42 @@ of named arrays; the names are what a report says ("observation", "info.final_ob
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.spec.composite import flat
-from lucky_transport_migration.evidence.numbers import first_unequal_number
-from lucky_transport_migration.evidence.rule import EXACT, Rule
-from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.numbers import first_unequal_number
+from lucky_transport_migration.compare.rule import EXACT, Rule
+from lucky_transport_migration.compare.rules import ComparisonRules
 
-__all__ = ["Difference", "array_rule", "first_difference", "flatten"]
+__all__ = ["array_rule", "first_difference", "flatten"]
 
 #: A named set of arrays, each with one row per env.
 Answer = Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first place where two answers differ.
-
-    `index` is the position inside `env`'s row (empty for one number per env), `values` what each side holds there.
-    `env` is None when the difference is no single element's (another dtype or shape, a field only one side has).
-    """
-
-    mode: str
-    step: int
-    event: str
-    field: str
-    env: int | None
-    index: tuple[int, ...]
-    values: dict[str, Any]
-
-    def plain(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return asdict(self) | {"index": list(self.index)}
-
-    def sentence(self) -> str:
-        """Return it as one sentence."""
-        index = list(self.index) if self.index else ""
-        is_part = self.field.endswith("]")  # spelled as its element would be reached
-        name = f"{self.field}{index}" if is_part else self.field
-        place = "" if self.env is None else f" of env {self.env}"
-        place += f" at {index}" if index and not is_part else ""
-        values = ", ".join(f"{name} {value!r}" for name, value in self.values.items())
-        return f"{name}{place} differs in {self.event} {self.step} ({self.mode}): {values}"
-
-
-def first_difference(
-    a: tuple[str, Answer],
-    b: tuple[str, Answer],
-    *,
-    mode: str,
-    step: int,
-    event: str,
-    rules: ComparisonRules | None = None,
-) -> Difference | None:
-    """Return where the named answers `a` and `b` first differ, field by field in the order of `a`; None if nowhere.
+def first_difference(a: Answer, b: Answer, rules: ComparisonRules | None = None) -> Difference | None:
+    """Return where two answers first differ, array by array in the order of `a`; None if nowhere.
 
     A rule for "observation" counts for its parts too, one for "signals" for each of them.
     """
-    (name_a, answer_a), (name_b, answer_b) = a, b
-
-    def found(field: str, env: int | None, index: Sequence[int], value_a: Any, value_b: Any) -> Difference:
-        return Difference(mode, step, event, field, env, tuple(index), {name_a: value_a, name_b: value_b})
-
-    for field in [*answer_a, *(key for key in answer_b if key not in answer_a)]:
-        rule = EXACT if rules is None else array_rule(rules, field)
-        x, y = answer_a.get(field), answer_b.get(field)
+    for name in [*a, *(key for key in b if key not in a)]:
+        rule = EXACT if rules is None else array_rule(rules, name)
+        x, y = a.get(name), b.get(name)
         if rule.skip:
             continue
         if x is None or y is None:
-            return found(field, None, (), *("absent" if one is None else "present" for one in (x, y)))
+            mine, other = ("absent" if one is None else "present" for one in (x, y))
+            return Difference("item", name, mine, other)
         if x.dtype != y.dtype or x.shape != y.shape:
-            return found(field, None, (), f"{x.dtype} {x.shape}", f"{y.dtype} {y.shape}")
+            return Difference("item", name, f"{x.dtype} {x.shape}", f"{y.dtype} {y.shape}")
         at = _first_unequal(x, y, rule)
         if at is not None:
-            return found(field, at[0], at[1:], _plain(x[at]), _plain(y[at]))
+            return Difference("item", name, x[at].item(), y[at].item(), at[0], at[1:])
     return None
 
 
@@ -110,12 +66,6 @@ def _first_unequal(x: NDArray[Any], y: NDArray[Any], rule: Rule) -> tuple[int, .
         return None
     flat = int(np.argmax(unequal)) // x.dtype.itemsize
     return tuple(int(i) for i in np.unravel_index(flat, x.shape))
-
-
-def _plain(value: Any) -> Any:
-    """Return a NumPy scalar as a JSON value; JSON has no NaN and no infinity, so those become text."""
-    number = value.item()
-    return number if not isinstance(number, float) or math.isfinite(number) else str(number)
 
 
 def flatten(info: Mapping[str, Any], prefix: str = "info") -> dict[str, NDArray[Any]]:

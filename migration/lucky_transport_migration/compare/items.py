@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from lucky_transport.messages.methods import Flow, Method
-from lucky_transport_migration.evidence.equality import ItemDifference, first_unequal, first_unequal_byte
-from lucky_transport_migration.evidence.payloads import as_message
-from lucky_transport_migration.evidence.rule import EXACT
-from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.messages import first_unequal, first_unequal_byte
+from lucky_transport_migration.compare.payloads import as_message
+from lucky_transport_migration.compare.rule import EXACT
+from lucky_transport_migration.compare.rules import ComparisonRules
 
 __all__ = ["ItemPairs"]
 
@@ -50,7 +51,7 @@ class ItemPairs:
         """False when one side was left before its first item: that says nothing of the other's."""
         return not self._is_open or bool(self._left and self._right) or not (self._left or self._right)
 
-    def differing(self) -> ItemDifference | None:
+    def differing(self) -> Difference | None:
         """Return the first difference; None when there is none."""
         for index, (x, y) in enumerate(zip(self._left, self._right, strict=False)):
             unequal = self._unequal(x, y)
@@ -61,7 +62,7 @@ class ItemPairs:
             return None
         return self._missing(min(lengths), max(lengths), lacking=lengths.index(min(lengths)))
 
-    def _unequal(self, left: Any, right: Any) -> ItemDifference | None:
+    def _unequal(self, left: Any, right: Any) -> Difference | None:
         if isinstance(left, bytes) and left == right and not self._rules.doubts_nan:
             return None
         x, y = as_message(self._method, left), as_message(self._method, right)
@@ -70,15 +71,15 @@ class ItemPairs:
             return first_unequal(self._method.response, x, y, self._rules, streamed=self._streamed)
         if isinstance(left, bytes) and isinstance(right, bytes):
             return first_unequal_byte(left, right, EXACT, "bytes")
-        return None if left == right else ItemDifference("item", "", left, right)
+        return None if left == right else Difference("item", "", left, right)
 
-    def _named(self, index: int, unequal: ItemDifference) -> ItemDifference:
+    def _named(self, index: int, unequal: Difference) -> Difference:
         """Return what is wrong from the first place on where items differ."""
         in_left = self._place(self._left, self._right[index], index + 1)
         in_right = self._place(self._right, self._left[index], index + 1)
         longer = len(self._left) - len(self._right)
         if in_left and in_right:
-            return ItemDifference("order", f"items[{index}]", f"item {index}", f"item {in_right}")
+            return Difference("order", f"items[{index}]", f"item {index}", f"item {in_right}")
         if in_left and (longer > 0 or self._is_open):
             return self._missing(index, in_left, lacking=1)
         if in_right and (longer < 0 or self._is_open):
@@ -92,9 +93,9 @@ class ItemPairs:
         ahead = range(start, min(len(items), start + _AHEAD))
         return next((at for at in ahead if self._unequal(items[at], item) is None), 0)
 
-    def _missing(self, start: int, end: int, *, lacking: int) -> ItemDifference:
+    def _missing(self, start: int, end: int, *, lacking: int) -> Difference:
         """Return that one side (0: left, 1: right) lacks the other's items from `start` to before `end`."""
         texts = [f"{len(self._left)} items", f"{len(self._right)} items"]
         gap = f"item {start}" if end == start + 1 else f"items {start} to {end - 1}"
         texts[lacking] += f", without {gap} of the other"
-        return ItemDifference("count", f"items[{start}]", *texts)
+        return Difference("count", f"items[{start}]", texts[0], texts[1])

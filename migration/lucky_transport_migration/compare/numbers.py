@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport_migration.evidence.rule import EXACT, Rule
+from lucky_transport_migration.compare.rule import EXACT, Rule
 
 __all__ = ["first_unequal_number"]
 

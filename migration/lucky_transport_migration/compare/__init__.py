@@ -1,0 +1,1 @@
+"""Where two answers differ: the rules, and one `Difference` for arrays, messages, items and outcomes."""
