@@ -16,8 +16,9 @@ from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, Unimplemented
 from lucky_transport_migration.recording.entries import Header
+from lucky_transport_migration.recording.file_sink import FileSink
 from lucky_transport_migration.recording.recorder import recorder_of
-from lucky_transport_migration.recording.transport import RecordingTransport
+from lucky_transport_migration.recording.transport import RecordedTransport
 
 __all__ = ["no_server", "open_recorded", "recorded_endpoint"]
 
@@ -28,7 +29,7 @@ def recorded_endpoint(to: str, file: Path, seed: int | None = None) -> Endpoint:
     return Endpoint("recorded", "", options)
 
 
-def open_recorded(endpoint: Endpoint, settings: Settings) -> RecordingTransport:
+def open_recorded(endpoint: Endpoint, settings: Settings) -> RecordedTransport:
     """Return a transport to the endpoint's `to` that records in its `file`.
 
     Raises ConfigError for an endpoint without them and for a file that cannot be made, and what connecting raises.
@@ -43,7 +44,7 @@ def open_recorded(endpoint: Endpoint, settings: Settings) -> RecordingTransport:
     try:
         spec = json.loads(inner.spec.to_json())
         header = Header(inner.name, to, inner.spec.engine, int(seed) if seed else None, spec)
-        return RecordingTransport(inner, recorder_of(Path(file), header))
+        return RecordedTransport(inner, FileSink(inner.name, inner.spec, recorder_of(Path(file), header)))
     except BaseException:
         inner.close()
         raise

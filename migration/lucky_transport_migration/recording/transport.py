@@ -1,42 +1,82 @@
-"""A transport that writes down what goes through it; what its user sees is the other transport's.
+"""A transport whose exchanges, calls and streams go to a `Sink` when they are over; its user sees the other transport.
 
-An exchange or call is written when it is over, with what came of it; what is refused before anything was sent (wrong
-arguments) is not written. A stream is one entry, written when it is over; of a long one the first items are kept.
+What is kept, and in what form, is the sink's decision: a file, for replays, or memory, for the same test over another
+transport.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import PeerTimeout, TransportError
-from lucky_transport.messages.methods import Effect, Method
+from lucky_transport.errors import PeerTimeout
+from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Frame, Stream, Transport
-from lucky_transport_migration.outcomes import call_outcome, ending_of
-from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry, encoded
-from lucky_transport_migration.recording.entries import FLATBUFFERS
-from lucky_transport_migration.recording.frames import step_entry
-from lucky_transport_migration.recording.recorder import Recorder
 
-__all__ = ["RecordingTransport"]
+__all__ = ["CallSink", "RecordedTransport", "Sent", "Sink"]
 
 
-class RecordingTransport(Transport):
-    """`inner`, recorded. Closing it closes that and completes the file."""
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What an exchange was begun with, copied before it was sent."""
 
-    def __init__(self, inner: Transport, recorder: Recorder) -> None:
+    actions: NDArray[Any]
+    control: NDArray[np.uint8] | None
+    began_ns: int
+
+
+class CallSink(Protocol):
+    """Takes what one call or stream comes to."""
+
+    def add(self, item: Any) -> None:
+        """Take a response or an item, before its user has it."""
+        ...
+
+    def end(self, error: Exception | None = None, *, left: bool = False, dropped: int = 0) -> None:
+        """Take the end: an error, or None. left: the user left the stream; dropped: items it skipped. Called again,
+        it has no effect.
+        """
+        ...
+
+
+class Sink(Protocol):
+    """Takes what goes through a transport, from any thread."""
+
+    def refused(self, sent: Sent, error: Exception) -> None:
+        """Take an exchange whose `send` raised."""
+        ...
+
+    def exchanged(self, sent: Sent | None, frame: Frame | None, error: Exception | None) -> None:
+        """Take what `recv` returned or raised. sent: None when nothing was outstanding. After PeerTimeout the
+        exchange stays open and comes again.
+        """
+        ...
+
+    def begin(self, method: Method, request: Any) -> CallSink:
+        """Return what takes a call or stream that is about to be made; a request that is kept must be copied."""
+        ...
+
+    def flush(self) -> None:
+        """Complete what is kept: the transport is closed."""
+        ...
+
+
+class RecordedTransport(Transport):
+    """`inner`, recorded in `sink`. Closing it closes that and flushes the sink."""
+
+    def __init__(self, inner: Transport, sink: Sink) -> None:
         self.name = inner.name
         self.spec = inner.spec
         self.capabilities = inner.capabilities
         self.actions = inner.actions
         self._inner = inner
-        self._recorder = recorder
-        self._sent: tuple[bytes, bytes | None, int] | None = None
+        self._sink = sink
+        self._sent: Sent | None = None
 
     @property
     def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -44,27 +84,31 @@ class RecordingTransport(Transport):
         return self._inner.out_of_bounds
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        began_ns = time.perf_counter_ns()
-        self._inner.send(actions, control)
-        sent = np.ascontiguousarray(actions, self.spec.action.dtype).tobytes()
-        self._sent = sent, None if control is None else np.asarray(control, np.uint8).tobytes(), began_ns
+        sent = Sent(np.array(actions), None if control is None else np.array(control), time.perf_counter_ns())
+        try:
+            self._inner.send(actions, control)
+        except Exception as error:
+            self._sink.refused(sent, error)
+            raise
+        self._sent = sent
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         try:
             frame = self._inner.recv(deadline)
-        except PeerTimeout:  # the exchange stays open
+        except Exception as error:
+            self._sink.exchanged(self._sent, None, error)
+            if not isinstance(error, PeerTimeout):
+                self._sent = None
             raise
-        except TransportError as error:
-            self._write_step(None, error)
-            raise
-        self._write_step(frame)
+        self._sink.exchanged(self._sent, frame, None)
+        self._sent = None
         return frame
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        call = _Pending(self.name, self._recorder, method, request)
+        call = self._sink.begin(method, request)
         try:
             response = self._inner.call(method, request, deadline)
-        except TransportError as error:
+        except Exception as error:
             call.end(error)
             raise
         call.add(response)
@@ -72,7 +116,7 @@ class RecordingTransport(Transport):
         return response
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
-        call = _Pending(self.name, self._recorder, method, request)
+        call = self._sink.begin(method, request)
         return _RecordedStream(self._inner.stream(method, request, deadline, copy=copy), call)
 
     def implements(self, method: Method) -> bool | None:
@@ -80,61 +124,13 @@ class RecordingTransport(Transport):
 
     def close(self) -> None:
         self._inner.close()
-        self._recorder.flush()
-
-    def _write_step(self, frame: Frame | None, error: TransportError | None = None) -> None:
-        if self._sent is None:  # `recv` without `send` was refused, or the exchange was written already
-            return
-        (actions, control, began_ns), self._sent = self._sent, None
-        outcome = call_outcome(self.name, [], ending_of(error), time.perf_counter_ns() - began_ns)
-        self._recorder.write(step_entry(actions, control, frame, outcome), moves=True)
-
-
-class _Pending:
-    """A call that is being made over the transport called `name`."""
-
-    def __init__(self, name: str, recorder: Recorder, method: Method, request: Any) -> None:
-        self._name = name
-        self._recorder = recorder
-        self._method = method
-        self._items: list[bytes] = []
-        self._kept_bytes = self._more = 0
-        self._moves = recorder.moves
-        self._lock = threading.Lock()
-        try:  # before it is sent: an engine in this process may keep and change it
-            self._request: bytes | None = encoded(request)
-        except (TypeError, ValueError):  # the transport refuses it too
-            self._request = None
-        self._began_ns = time.perf_counter_ns()
-
-    def add(self, item: Any) -> None:
-        """Keep a response or an item, as long as there is room."""
-        if self._more or len(self._items) == KEPT_ITEMS or self._kept_bytes >= KEPT_BYTES:
-            self._more += 1
-            return
-        try:
-            self._items.append(encoded(item))
-            self._kept_bytes += len(self._items[-1])
-        except (TypeError, ValueError):  # an engine in this very process answered what no wire could carry
-            self._more += 1
-
-    def end(self, error: TransportError | None = None, *, left: bool = False, dropped: int = 0) -> None:
-        """Write the call, once, with how it ended."""
-        with self._lock:
-            request, self._request = self._request, None
-        if request is None:
-            return
-        took_ns = time.perf_counter_ns() - self._began_ns
-        outcome = call_outcome(self._name, self._items, ending_of(error), took_ns, dropped=dropped)
-        moved = self._method.stream is not None and self._recorder.moves != self._moves
-        entry = call_entry(self._method.name, [request], outcome, FLATBUFFERS, left=left, more=self._more, moved=moved)
-        self._recorder.write(entry, moves=self._method.effect is not Effect.READ)
+        self._sink.flush()
 
 
 class _RecordedStream(Stream):
-    """A stream of another transport; its end, by either side, is written once."""
+    """A stream of another transport; its end, by either side, is recorded."""
 
-    def __init__(self, inner: Stream, call: _Pending) -> None:
+    def __init__(self, inner: Stream, call: CallSink) -> None:
         self._inner = inner
         self._call = call
 
@@ -149,7 +145,7 @@ class _RecordedStream(Stream):
         except StopIteration:
             self._call.end(dropped=self.dropped)
             raise
-        except TransportError as error:
+        except Exception as error:
             self._call.end(error, dropped=self.dropped)
             raise
         self._call.add(item)

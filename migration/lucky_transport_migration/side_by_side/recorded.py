@@ -1,109 +1,109 @@
-"""What one test did over one transport, kept for the same test over the next one.
+"""A recorded transport's sink in memory: what one test did, for the same test over the next transport.
 
-Recording changes nothing: the test gets the transport's own answers and errors. A recording has a limit of memory; what
-is beyond it is not compared, and said.
+It has a limit of memory; what is beyond it is not compared, and the report says so.
 """
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lucky_transport.deadline import Deadline
 from lucky_transport.errors import plural
 from lucky_transport.messages.methods import Method
-from lucky_transport.transport import Frame, Stream, Transport
+from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.compare.difference import AtMove, Difference, Finding
 from lucky_transport_migration.compare.frames import frame_table
 from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.recording.transport import RecordedTransport, Sent
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.event import (
     Asked,
     Attempt,
     Event,
     RecordedExchange,
-    attempt,
     difference,
     left_out,
 )
 
-__all__ = ["RecordedTransport", "Transcript", "first_between"]
+__all__ = ["Transcript", "first_between"]
 
 _MOST_BYTES = 256 << 20
 
 
-@dataclass(slots=True)
 class Transcript:
-    """The events of one run over the transport `name`, in their order. `dropped`: those beyond the limit."""
+    """The events of one run over the transport `name`, in their order; a `Sink`. Streams are not compared.
 
-    name: str
-    events: list[Event] = field(default_factory=list[Event])
-    nbytes: int = 0
-    dropped: int = 0
+    events: what happened. dropped: how many events are beyond the limit of memory.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.events: list[Event] = []
+        self.dropped = 0
+        self._nbytes = 0
+        self._exchanges = 0
+        self._first_seq: int | None = None
+        self._spec: BatchSpec | None = None
+
+    def over(self, inner: Transport) -> RecordedTransport:
+        """Return `inner`, recorded here."""
+        self._spec = inner.spec
+        return RecordedTransport(inner, self)
 
     def add(self, event: Event) -> None:
         """Keep an event while there is room."""
-        if self.nbytes > _MOST_BYTES:
+        if self._nbytes > _MOST_BYTES:
             self.dropped += 1
             return
-        self.nbytes += event.nbytes
+        self._nbytes += event.nbytes
         self.events.append(event)
 
+    def refused(self, sent: Sent, error: Exception) -> None:
+        """Keep an exchange whose `send` raised."""
+        self.exchanged(sent, None, error)
 
-class RecordedTransport(Transport):
-    """`inner`, with everything that goes through it kept in `recording`; closing it closes `inner`."""
-
-    def __init__(self, inner: Transport, recording: Transcript) -> None:
-        self.name, self.spec, self.capabilities = inner.name, inner.spec, inner.capabilities
-        self.actions = inner.actions
-        self._inner = inner
-        self._recording = recording
-        self._sent: tuple[NDArray[Any], NDArray[np.uint8] | None] = (self.actions, None)
-        self._first_seq: int | None = None
-        self._exchanges = 0
-
-    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        self._sent = (np.array(actions), None if control is None else control.copy())
-        made = attempt(self._inner.send, actions, control)
-        if made.error is not None:
-            self._keep(made)
-        made.outcome()
-        self.out_of_bounds = self._inner.out_of_bounds
-
-    def recv(self, deadline: Deadline | None = None) -> Frame:
-        made = attempt(self._inner.recv, deadline)
-        self._keep(made)
-        return made.outcome()
-
-    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        asked = copy.deepcopy(request)
-        made = attempt(self._inner.call, method, request, deadline)
-        answer = CallResult([made.value], made.text) if made.error is None else CallResult(error=made.text)
-        self._recording.add(Asked(len(self._recording.events), method, asked, copy.deepcopy(answer)))
-        return made.outcome()
-
-    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
-        return self._inner.stream(method, request, deadline, copy=copy)
-
-    def implements(self, method: Method) -> bool | None:
-        return self._inner.implements(method)
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def _keep(self, made: Attempt) -> None:
-        exchange = RecordedExchange(self._exchanges, *self._sent, error=made.text)
+    def exchanged(self, sent: Sent | None, frame: Frame | None, error: Exception | None) -> None:
+        """Keep what `recv` returned or raised, a timeout too."""
+        actions, control = (np.empty(0), None) if sent is None else (sent.actions, sent.control)
+        exchange = RecordedExchange(self._exchanges, actions, control, error=Attempt(error=error).text)
         self._exchanges += 1
-        if made.value is not None:
+        if frame is not None:
+            assert self._spec is not None
             if self._first_seq is None:
-                self._first_seq = made.value.seq
-            exchange.table = frame_table(made.value, self.spec, self._first_seq or 0)
-        self._recording.add(exchange)
+                self._first_seq = frame.seq
+            exchange.table = frame_table(frame, self._spec, self._first_seq)
+        self.add(exchange)
+
+    def begin(self, method: Method, request: Any) -> _Call:
+        """Return what keeps the call, with a copy of its request."""
+        return _Call(self, method, copy.deepcopy(request))
+
+    def flush(self) -> None:
+        """Everything is kept already."""
+
+
+class _Call:
+    """A call that is being made."""
+
+    def __init__(self, transcript: Transcript, method: Method, request: Any) -> None:
+        self._transcript = transcript
+        self._method = method
+        self._request = request
+        self._answer = CallResult()
+
+    def add(self, item: Any) -> None:
+        """Keep a copy of the response."""
+        if self._method.stream is None:
+            self._answer.items.append(copy.deepcopy(item))
+
+    def end(self, error: Exception | None = None, *, left: bool = False, dropped: int = 0) -> None:
+        """Keep the call; a stream is not compared."""
+        if self._method.stream is None:
+            answer = CallResult(self._answer.items, Attempt(error=error).text)
+            self._transcript.add(Asked(len(self._transcript.events), self._method, self._request, answer))
 
 
 def first_between(

@@ -15,7 +15,7 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.engines import Engines
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
-from lucky_transport_migration.side_by_side.recorded import RecordedTransport, Transcript, first_between
+from lucky_transport_migration.side_by_side.recorded import Transcript, first_between
 from lucky_transport_migration.side_by_side.tee_transport import SideBySideTransport
 
 __all__ = ["SideBySideRun"]
@@ -53,7 +53,7 @@ class SideBySideRun:
         """Yield the env of one run of a test, over the path `name`; what it does is kept for `check`."""
         with ExitStack() as stack:
             recording = self._recordings.setdefault(key, {})[name] = Transcript(name)
-            transport = RecordedTransport(engines.open(name, stack), recording)
+            transport = recording.over(engines.open(name, stack))
             yield stack.enter_context(VectorEnv(transport, **env))
 
     def forget(self, key: Key, name: str) -> None:

@@ -17,7 +17,7 @@ from lucky_transport.transport import Frame
 from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.entries import RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
-from lucky_transport_migration.recording.transport import RecordingTransport
+from lucky_transport_migration.recording.transport import RecordedTransport
 
 Serve = Callable[..., str]
 
@@ -26,9 +26,9 @@ SLOTS = method("AgentService/StreamPolicySlotState")
 
 
 @pytest.fixture
-def opened(serve_toy: Serve, tmp_path: Path) -> RecordingTransport:
+def opened(serve_toy: Serve, tmp_path: Path) -> RecordedTransport:
     transport = lucky_transport.api.open_transport(recorded_endpoint(serve_toy(), tmp_path / "run.jsonl"))
-    assert isinstance(transport, RecordingTransport)
+    assert isinstance(transport, RecordedTransport)
     return transport
 
 
@@ -51,7 +51,7 @@ def test_a_recorded_env_goes_the_same_way_bit_for_bit(serve_toy: Serve, tmp_path
             np.testing.assert_array_equal(x, y, strict=True)
 
 
-def test_a_step_is_written_with_what_was_sent_and_what_came(opened: RecordingTransport, tmp_path: Path) -> None:
+def test_a_step_is_written_with_what_was_sent_and_what_came(opened: RecordedTransport, tmp_path: Path) -> None:
     actions = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)
     frame = opened.step(actions, np.array([1, 0, 2], np.uint8))
     opened.close()
@@ -64,7 +64,7 @@ def test_a_step_is_written_with_what_was_sent_and_what_came(opened: RecordingTra
     assert step.us > 0
 
 
-def test_actions_written_in_place_are_recorded_as_they_were_sent(opened: RecordingTransport, tmp_path: Path) -> None:
+def test_actions_written_in_place_are_recorded_as_they_were_sent(opened: RecordedTransport, tmp_path: Path) -> None:
     opened.actions[:] = 0.25
     opened.send(opened.actions)
     opened.actions[:] = 0.75
@@ -75,7 +75,7 @@ def test_actions_written_in_place_are_recorded_as_they_were_sent(opened: Recordi
     assert set(np.frombuffer(step.actions, np.float32)) == {np.float32(0.25)}
 
 
-def test_what_is_refused_before_it_is_sent_is_not_written(opened: RecordingTransport, tmp_path: Path) -> None:
+def test_what_is_refused_before_it_is_sent_is_not_written(opened: RecordedTransport, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="shape"):
         opened.step(np.zeros((1, 1)))
     with pytest.raises(LocalProtocolError):
@@ -86,7 +86,7 @@ def test_what_is_refused_before_it_is_sent_is_not_written(opened: RecordingTrans
     assert entries(tmp_path) == []
 
 
-def test_a_failed_call_is_written_with_its_status_and_raised(opened: RecordingTransport, tmp_path: Path) -> None:
+def test_a_failed_call_is_written_with_its_status_and_raised(opened: RecordedTransport, tmp_path: Path) -> None:
     unknown = method("SceneService/GetEntity")
     with pytest.raises(Unimplemented) as caught:
         opened.call(unknown, unknown.request(name="nobody"), Deadline(5))
@@ -96,7 +96,7 @@ def test_a_failed_call_is_written_with_its_status_and_raised(opened: RecordingTr
     assert (call.call, call.code, call.details) == (unknown.name, "UNIMPLEMENTED", str(caught.value))
 
 
-def test_a_stream_is_one_entry_and_says_that_it_was_left(opened: RecordingTransport, tmp_path: Path) -> None:
+def test_a_stream_is_one_entry_and_says_that_it_was_left(opened: RecordedTransport, tmp_path: Path) -> None:
     with opened.stream(SLOTS, SLOTS.request(), Deadline(20)) as stream:
         items = [next(stream) for _ in range(3)]
     stream.cancel()
@@ -107,7 +107,7 @@ def test_a_stream_is_one_entry_and_says_that_it_was_left(opened: RecordingTransp
     assert (call.left, call.moved, call.more) == (True, False, 0)
 
 
-def test_a_stream_beside_which_the_world_moved_says_so(opened: RecordingTransport, tmp_path: Path) -> None:
+def test_a_stream_beside_which_the_world_moved_says_so(opened: RecordedTransport, tmp_path: Path) -> None:
     with opened.stream(SLOTS, SLOTS.request(), Deadline(20)) as stream:
         next(stream)
         opened.step(np.zeros((3, 2), np.float32))
@@ -117,7 +117,7 @@ def test_a_stream_beside_which_the_world_moved_says_so(opened: RecordingTranspor
     assert call.moved
 
 
-def test_of_a_long_stream_the_first_items_are_kept(opened: RecordingTransport, tmp_path: Path) -> None:
+def test_of_a_long_stream_the_first_items_are_kept(opened: RecordedTransport, tmp_path: Path) -> None:
     with opened.stream(SLOTS, SLOTS.request(), Deadline(30)) as stream:
         assert len(list(stream)) == 300
     opened.close()
