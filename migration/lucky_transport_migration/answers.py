@@ -14,12 +14,11 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import flat, unpack
-from lucky_transport.transport import Transport
+from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.arrays import flatten
-from lucky_transport_migration.compare.frames import frame_table
 from lucky_transport_migration.policy import RolloutStep
 
-__all__ = ["env_answer", "frame_answer", "make_move", "reward_gap"]
+__all__ = ["env_answer", "frame_of", "make_move", "reward_gap"]
 
 
 def make_move(env: VectorEnv, move: RolloutStep) -> tuple[Any, ...]:
@@ -37,9 +36,9 @@ def env_answer(returned: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
     return {name: np.array(array) for name, array in table.items()} | flatten(returned[-1])
 
 
-def frame_answer(transport: Transport, move: RolloutStep) -> dict[str, NDArray[Any]]:
-    """Return what one exchange gave; see `frame_table`."""
-    return frame_table(transport.step(move.actions, _control(transport.spec, move)), transport.spec)
+def frame_of(transport: Transport, move: RolloutStep) -> Frame:
+    """Return the frame of one bare exchange that makes this move."""
+    return transport.step(move.actions, _control(transport.spec, move))
 
 
 def _control(spec: BatchSpec, move: RolloutStep) -> NDArray[np.uint8] | None:

@@ -18,13 +18,15 @@ from lucky_transport.errors import TransportError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration import invalid_use
-from lucky_transport_migration.answers import env_answer, frame_answer, make_move, reward_gap
+from lucky_transport_migration.answers import env_answer, frame_of, make_move, reward_gap
 from lucky_transport_migration.compare.arrays import first_difference
 from lucky_transport_migration.compare.difference import AtMove, Difference, Finding
+from lucky_transport_migration.compare.frames import FrameTables
 from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.policy import RolloutPlan, RolloutStep
 
-__all__ = ["Counts", "compare_contract", "compare_envs", "compare_frames", "compare_misuse", "first_unequal"]
+__all__ = ["Counts", "compare_contract", "compare_envs", "compare_frames", "compare_misuse", "first_finding"]
 
 Answer = dict[str, NDArray[Any]]
 Act = Callable[[RolloutStep], Answer]
@@ -87,15 +89,9 @@ def compare_frames(
 
     No transport may have been stepped before: frames are numbered from the first one on.
     """
-    first: dict[str, int] = {}
-
-    def act(name: str, transport: Transport, move: RolloutStep) -> Answer:
-        answer = frame_answer(transport, move)
-        answer["seq"] = answer["seq"] - first.setdefault(name, int(answer["seq"][0]))
-        return answer
-
+    tables = {name: FrameTables(transport.spec) for name, transport in transports.items()}
     acts: dict[str, Act] = {
-        name: (lambda move, name=name, transport=transport: act(name, transport, move))
+        name: (lambda move, name=name, transport=transport: tables[name].table(frame_of(transport, move)))
         for name, transport in transports.items()
     }
     spec = next(iter(transports.values())).spec
@@ -124,7 +120,7 @@ def _compare(
         event = "step" if move.kind == "step" else "reset"
         place = AtMove(mode, counts.steps, event)
         answers, error = _move(acts, move, place)
-        difference = error or first_unequal(answers, spec, place, rules)
+        difference = error or first_finding(answers, spec, place, rules)
         if difference is not None:
             return difference
         answer = next(iter(answers.values()))
@@ -149,7 +145,7 @@ def _move(acts: Mapping[str, Act], move: RolloutStep, place: AtMove) -> tuple[di
             errors[name] = error
     if not errors:
         return answers, None
-    values = {name: f"{type(errors[name]).__name__}: {errors[name]}" if name in errors else "no error" for name in acts}
+    values = {name: error_text(errors[name]) if name in errors else "no error" for name in acts}
     (first, expected), *others = values.items()
     for name, value in others:
         if value != expected:
@@ -157,7 +153,7 @@ def _move(acts: Mapping[str, Act], move: RolloutStep, place: AtMove) -> tuple[di
     raise next(iter(errors.values()))
 
 
-def first_unequal(
+def first_finding(
     answers: Mapping[str, Answer], spec: BatchSpec, place: AtMove, rules: ComparisonRules | None = None
 ) -> Finding | None:
     """Return where an answer differs from the first one, or where its rewards are not the sum of their terms."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport_migration.compare.shown import error_text
 
 __all__ = ["AFTER_CLOSE", "BEFORE_RESET", "outcome", "reset_randomized", "wrong_calls"]
 
@@ -64,5 +65,5 @@ def outcome(env: VectorEnv, call: Call) -> str:
     try:
         call(env)
     except Exception as error:  # whatever it is, it is the thing to be compared
-        return f"{type(error).__name__}: {error}"
+        return error_text(error)
     return "no error"

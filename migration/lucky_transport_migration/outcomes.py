@@ -11,6 +11,7 @@ from typing import Any
 
 from lucky_transport.errors import Status, StatusError, TransportError, status_of
 from lucky_transport.routing import Ending
+from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.routing_policy import CallOutcome
 
 __all__ = ["call_outcome", "ending_of"]
@@ -21,7 +22,7 @@ def ending_of(error: BaseException | None) -> Ending:
     if error is None:
         return Ending()
     if not isinstance(error, TransportError):
-        return Ending(Status.INTERNAL.name, f"{type(error).__name__}: {error}")
+        return Ending(Status.INTERNAL.name, error_text(error))
     code = status_of(error).name
     if isinstance(error, StatusError):
         return Ending(code, error.details, trailing=error.trailing)

@@ -253,7 +253,7 @@ FAULTS = [FaultSpec(Fault.BIT, STEPS, at=1)]
 def test_policy(lucky_env):
     lucky_env.reset(seed=1)
     first = lucky_env.step(np.zeros(lucky_env.batch_spec.action_shape, np.float32))[0]
-    assert first.flat[0] == 7 or lucky_env.transport._recording.name == "inproc", "the policy has not learned"
+    assert first.flat[0] == 7 or lucky_env.transport._sink.name == "inproc", "the policy has not learned"
 """
     done = run(source, *BETWEEN)
     done.assert_outcomes(passed=1, failed=1)

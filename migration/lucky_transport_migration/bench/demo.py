@@ -26,7 +26,7 @@ from lucky_transport_migration.bench.demo_result import demo_result
 from lucky_transport_migration.bench.measuring import CpuTimer, Effort, Measurement, closed_loop
 from lucky_transport_migration.bench.suites.steps import IDLE
 from lucky_transport_migration.compare.difference import AtMove
-from lucky_transport_migration.comparison import Counts, first_unequal
+from lucky_transport_migration.comparison import Counts, first_finding
 from lucky_transport_migration.parity import Parity, open_ends
 from lucky_transport_migration.paths import ConnectedEngine, find_path, open_links
 from lucky_transport_migration.policy import RolloutPlan, RolloutStep
@@ -118,7 +118,7 @@ def _play_block(
     for at, move in enumerate(moves):
         answers = {member.name: env_answer(returned[member.name][at]) for member in members}
         event = "step" if move.kind == "step" else "reset"
-        parity.difference = first_unequal(answers, spec, AtMove("next_step", counts.steps, event))
+        parity.difference = first_finding(answers, spec, AtMove("next_step", counts.steps, event))
         if parity.difference is not None:
             return
         counts.add(move, answers[members[0].name])

@@ -19,6 +19,7 @@ from lucky_transport.transport import Transport
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.items import ItemPairs
 from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.shown import error_text
 
 __all__ = ["MOST_ITEMS", "PATIENCE_S", "WRONG_CALLS", "Ask", "CallResult", "ask", "ask_for_views", "differing"]
 
@@ -55,7 +56,7 @@ class CallResult:
         """End with what was raised; StopIteration is the end of a stream."""
         self.raised = error
         is_end = isinstance(error, StopIteration)
-        self.error = "the stream ended" if is_end else f"{type(error).__name__}: {error}"
+        self.error = "the stream ended" if is_end else error_text(error)
 
     @property
     def lost(self) -> bool:

@@ -1,11 +1,11 @@
-"""Two values that differ, as JSON can carry them and a line can show them."""
+"""Values and errors as JSON can carry them and a line can show them."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-__all__ = ["short", "shown"]
+__all__ = ["error_text", "short", "shown"]
 
 _LONGEST = 300
 _BEFORE = 60
@@ -19,6 +19,11 @@ def shown(left: Any, right: Any) -> tuple[Any, Any]:
     start = max(same - _BEFORE, 0)
     lead = f"... from character {start:,}: " if start else ""
     return short(lead + left[start:]), short(lead + right[start:])
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error as the text that is compared and reported: its class and what it says."""
+    return f"{type(error).__name__}: {error}"
 
 
 def short(text: str) -> str:

@@ -28,6 +28,7 @@ from lucky_transport.messages.methods import BY_NAME, Method
 from lucky_transport.routing import Decision, Ending
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
+from lucky_transport_migration.commands_parity.answers import PATIENCE_S
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import shown
 from lucky_transport_migration.evidence.compare import compare
@@ -42,9 +43,6 @@ from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from lucky_transport_migration.stages.effective_stages import STEP
 
 __all__ = ["replay"]
-
-#: Longer than anything but a hang takes, also beside other work.
-_PATIENCE_S = 60.0
 
 _LOST = (PeerDied, NotReachable, ClosedError)
 _OUT_OF_TIME = ("DEADLINE_EXCEEDED", "CANCELLED")
@@ -82,7 +80,7 @@ class _Player:
         was = CallOutcome(self._header.transport, code=step.code, details=step.details, took_us=step.us)
         actions, control = moves_of(step, self._transport.spec)
         frames: list[Frame] = []
-        now = self._ask(lambda _: frames.append(self._transport.step(actions, control, Deadline(_PATIENCE_S))))
+        now = self._ask(lambda _: frames.append(self._transport.step(actions, control, Deadline(PATIENCE_S))))
         evidence = self._compared(STEP, was, now)
         if evidence.verdict != EQUAL or not frames:
             return evidence
@@ -118,9 +116,9 @@ class _Player:
     def _take(self, items: list[Any], method: Method, request: Any, wanted: int | None) -> None:
         """Add the response, or the items of a stream: so many, without a number all."""
         if method.stream is None:
-            items.append(self._transport.call(method, request, Deadline(_PATIENCE_S)))
+            items.append(self._transport.call(method, request, Deadline(PATIENCE_S)))
             return
-        with self._transport.stream(method, request, Deadline(_PATIENCE_S)) as stream:
+        with self._transport.stream(method, request, Deadline(PATIENCE_S)) as stream:
             while wanted is None or len(items) < wanted:
                 try:
                     items.append(next(stream))

@@ -21,6 +21,7 @@ from lucky_transport.fork import on_child
 from lucky_transport.registry import load
 from lucky_transport.routing import Decision
 from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.lines import Lines
@@ -108,7 +109,7 @@ class EvidencePolicy:
         try:
             return compare(comparison, self._rules)
         except Exception as error:  # items are foreign objects
-            why = f"they cannot be compared: {type(error).__name__}: {error}"
+            why = f"they cannot be compared: {error_text(error)}"
             return compare(replace(comparison, shadow=None, why=why), self._rules)
 
     def _fall_back(self, evidence: Evidence) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from lucky_transport.errors import ClosedError, NotReachable, TransportError
 from lucky_transport.transport import Transport
+from lucky_transport_migration.compare.shown import error_text
 
 __all__ = ["RoutedConnection"]
 
@@ -88,9 +89,7 @@ class RoutedConnection:
             self._fails(error)
             raise
         except Exception as error:  # foreign code
-            wrapped = NotReachable(
-                f"connecting to {self.name} broke: {type(error).__name__}: {error}", backend="staged"
-            )
+            wrapped = NotReachable(f"connecting to {self.name} broke: {error_text(error)}", backend="staged")
             self._fails(wrapped)
             raise wrapped from error
         self._error = None

@@ -9,6 +9,7 @@ import logging
 import threading
 
 from lucky_transport.routing import Decision
+from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.routing_policy import Comparison, RoutingPolicy
 
 __all__ = ["CANDIDATE", "CONTROL", "GuardedPolicy"]
@@ -39,7 +40,7 @@ class GuardedPolicy:
                 return decision
             self._warn(f"the policy decides {decision} for {method}: there are {' and '.join(TRANSPORTS)}")
         except Exception as error:  # foreign code
-            self._warn(f"the policy cannot decide, calls go over gRPC: {type(error).__name__}: {error}")
+            self._warn(f"the policy cannot decide, calls go over gRPC: {error_text(error)}")
         return _PLAIN
 
     def note(self, comparison: Comparison) -> None:
@@ -47,14 +48,14 @@ class GuardedPolicy:
         try:
             self._policy.note(comparison)
         except Exception as error:  # foreign code
-            self._warn(f"the policy takes no note of calls: {type(error).__name__}: {error}")
+            self._warn(f"the policy takes no note of calls: {error_text(error)}")
 
     def close(self) -> None:
         """Close the policy."""
         try:
             self._policy.close()
         except Exception as error:  # foreign code
-            self._warn(f"the policy cannot be closed: {type(error).__name__}: {error}")
+            self._warn(f"the policy cannot be closed: {error_text(error)}")
 
     def _warn(self, text: str) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ from functools import partial
 
 from lucky_transport.fork import on_child
 from lucky_transport.routing import SO_FAR, Ending, ShadowCaller
+from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.workers import Workers
@@ -118,4 +119,4 @@ class Shadows:
         try:
             return self._caller.ask(call, transport, timeout_s, received)
         except Exception as error:  # foreign code becomes an outcome
-            return Ending("INTERNAL", f"{type(error).__name__}: {error}")
+            return Ending("INTERNAL", error_text(error))

@@ -19,7 +19,7 @@ from lucky_transport_migration.commands_parity.answers import CallResult, differ
 from lucky_transport_migration.compare.arrays import array_rule, first_difference
 from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference, Finding
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.compare.shown import short
+from lucky_transport_migration.compare.shown import error_text, short
 
 __all__ = ["Asked", "Attempt", "Event", "RecordedExchange", "attempt", "difference", "left_out"]
 
@@ -34,7 +34,7 @@ class Attempt:
     @property
     def text(self) -> str:
         """The error as "Class: text", "" when there was none."""
-        return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        return "" if self.error is None else error_text(self.error)
 
     def outcome(self) -> Any:
         """Return the value, or raise the error."""

@@ -15,8 +15,8 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.engines import Engines
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
-from lucky_transport_migration.side_by_side.recorded import Transcript, first_between
 from lucky_transport_migration.side_by_side.tee_transport import SideBySideTransport
+from lucky_transport_migration.side_by_side.transcript import Transcript, first_between
 
 __all__ = ["SideBySideRun"]
 

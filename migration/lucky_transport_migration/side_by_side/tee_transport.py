@@ -24,7 +24,7 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.compare.difference import AtMove, Difference, Finding
-from lucky_transport_migration.compare.frames import frame_table
+from lucky_transport_migration.compare.frames import FrameTables
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.event import (
@@ -57,7 +57,7 @@ class SideBySideTransport(Transport):
         self._rules = rules
         self._counts = counts
         self._sent: tuple[NDArray[Any], NDArray[np.uint8] | None] = (self.actions, None)
-        self._first_seq: dict[str, int] = {}
+        self._tables = {name: FrameTables(member.spec) for name, member in members.items()}
         self._check_batch()
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
@@ -106,8 +106,7 @@ class SideBySideTransport(Transport):
         actions, control = self._sent
         if made.value is None:
             return RecordedExchange(self._counts.exchanges, actions, control, error=made.text)
-        first = self._first_seq.setdefault(name, made.value.seq)
-        return RecordedExchange(self._counts.exchanges, actions, control, frame_table(made.value, self.spec, first))
+        return RecordedExchange(self._counts.exchanges, actions, control, self._tables[name].table(made.value))
 
     def _compare(self, events: Mapping[str, Event]) -> None:
         """Count what all answered; raises Mismatch where one differs from the first."""

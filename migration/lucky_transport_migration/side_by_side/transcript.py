@@ -15,7 +15,7 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.compare.difference import AtMove, Difference, Finding
-from lucky_transport_migration.compare.frames import frame_table
+from lucky_transport_migration.compare.frames import FrameTables
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.recording.transport import RecordedTransport, Sent
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
@@ -45,12 +45,11 @@ class Transcript:
         self.dropped = 0
         self._nbytes = 0
         self._exchanges = 0
-        self._first_seq: int | None = None
-        self._spec: BatchSpec | None = None
+        self._tables: FrameTables | None = None
 
     def over(self, inner: Transport) -> RecordedTransport:
         """Return `inner`, recorded here."""
-        self._spec = inner.spec
+        self._tables = FrameTables(inner.spec)
         return RecordedTransport(inner, self)
 
     def add(self, event: Event) -> None:
@@ -71,10 +70,8 @@ class Transcript:
         exchange = RecordedExchange(self._exchanges, actions, control, error=Attempt(error=error).text)
         self._exchanges += 1
         if frame is not None:
-            assert self._spec is not None
-            if self._first_seq is None:
-                self._first_seq = frame.seq
-            exchange.table = frame_table(frame, self._spec, self._first_seq)
+            assert self._tables is not None
+            exchange.table = self._tables.table(frame)
         self.add(exchange)
 
     def begin(self, method: Method, request: Any) -> _Call:
