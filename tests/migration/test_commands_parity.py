@@ -6,22 +6,23 @@ import copy
 import json
 import math
 from collections.abc import Callable
-from random import Random
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lucky_transport.codec import flatbuffers
 from lucky_transport.errors import ConfigError, EngineFailed, PeerDied
-from lucky_transport.messages import GetCameraConfigRequest, MdpParamDescriptor, StepRequest
+from lucky_transport.messages import MdpParamDescriptor
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
 from lucky_transport.transport import Stream, Transport
-from lucky_transport_migration.commands_parity.invalid_requests import corrupt, unsendable
 from lucky_transport_migration.commands_parity.inventory import Known
 from lucky_transport_migration.commands_parity.outcome import CommandsParity
 from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
-from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
+from lucky_transport_migration.commands_parity.requests import Requests, corrupted_requests, valid_requests
 from lucky_transport_migration.compare.difference import AtCall
 from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.paths import ConnectedEngine
@@ -272,16 +273,17 @@ def test_nothing_compared_is_no_success() -> None:
 
 
 @pytest.mark.parametrize("known", [KNOWN, Known(agents=["agent_0"])], ids=["much", "nothing"])
-def test_requests_can_be_sent_unless_they_are_meant_not_to(known: Known) -> None:
+@given(data=st.data())
+@settings(max_examples=20)
+def test_requests_can_be_sent_unless_they_are_meant_not_to(known: Known, data: st.DataObject) -> None:
     for row in METHODS:
-        random = Random(row.id)
-        make = RequestGenerator(known, random)
-        for _ in range(20):
-            _check_is_sent_whole(row, make.make(row.request))
-            _check_is_sent_whole(row, corrupt(make.make(row.request), random))
-            if fields_of(row.request):
-                with pytest.raises((TypeError, ValueError), match=rf"^{row.request.__name__}\."):
-                    flatbuffers.encode(unsendable(make.make(row.request), random))
+        _check_is_sent_whole(row, data.draw(valid_requests(known, row)).message)
+        made = data.draw(corrupted_requests(known, row))
+        if not made.is_unsendable:
+            _check_is_sent_whole(row, made.message)
+        elif fields_of(row.request):
+            with pytest.raises((TypeError, ValueError), match=rf"^{row.request.__name__}\."):
+                flatbuffers.encode(made.message)
 
 
 def _check_is_sent_whole(row: Method, request: Any) -> None:
@@ -290,10 +292,21 @@ def _check_is_sent_whole(row: Method, request: Any) -> None:
 
 
 def test_requests_name_what_there_is() -> None:
-    make = RequestGenerator(KNOWN, Random(0))
-    stepped = {make.make(StepRequest).agent_name for _ in range(50)}
-    assert stepped == {"", "agent_0", "agent_1"}
-    filmed = [make.make(GetCameraConfigRequest) for _ in range(50)]
+    requests = Requests(KNOWN, 50, seed=0)
+    step, config = method("AgentService/Step"), method("CameraService/GetCameraConfig")
+    assert {requests.valid(step).message.agent_name for _ in range(50)} == {"", "agent_0", "agent_1"}
+    filmed = [requests.valid(config).message for _ in range(50)]
     assert {request.name for request in filmed} == {"", "front"}
     assert {request.id.id for request in filmed if request.id} == {1000}
     assert all((request.id is None) != (request.name == "") for request in filmed)
+
+
+def test_requests_that_are_few_come_again() -> None:
+    requests, row = Requests(KNOWN, 5, seed=0), method("SceneService/EnterPlayMode")
+    assert [requests.valid(row).message for _ in range(5)] == [row.request()] * 5
+
+
+def test_requests_leave_no_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Requests(KNOWN, 5, seed=0).corrupted(method("AgentService/Step"))
+    assert list(tmp_path.iterdir()) == []

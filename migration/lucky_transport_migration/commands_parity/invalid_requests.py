@@ -8,17 +8,16 @@ its type's range, a value of another type, text that is none. A client has to re
 from __future__ import annotations
 
 import math
-from random import Random
 from typing import Any
+
+from hypothesis import strategies as st
 
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.scalars import is_struct
-from lucky_transport_migration.commands_parity.float32 import f32
+from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
 
 __all__ = ["corrupt", "unsendable"]
 
-_LARGEST = 3.4028234663852886e38
-_FLOATS = tuple(map(f32, (0.0, -0.0, -1.0, 1e-45, 1e9, -1e30, _LARGEST, -_LARGEST, math.inf, -math.inf, math.nan)))
 _TEXTS = (
     "",
     " ",
@@ -36,10 +35,19 @@ _TEXTS = (
     "x" * 700,
     "ü" * 5000,
 )
-_INTEGERS = {
-    "i32": (0, 1, 3, -1, 99, 65536, 2**31 - 1, -(2**31)),
-    "u32": (0, 1, 3, 99, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1),
-    "u64": (0, 1, 3, 99, 2**31, 2**32, 2**63, 2**64 - 1),
+_NUMBERS: dict[str, st.SearchStrategy[Any]] = {
+    "i32": st.integers(0, 3) | st.integers(-(2**31), 2**31 - 1),
+    "u32": st.integers(0, 3) | st.integers(0, 2**32 - 1),
+    "u64": st.integers(0, 3) | st.integers(0, 2**64 - 1),
+}
+#: NaNs have one bit pattern: no wire promises to keep others.
+_ONE_NAN = lambda value: math.nan if math.isnan(value) else value  # noqa: E731
+_VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "bool": st.booleans(),
+    "str": st.sampled_from(_TEXTS) | st.text(max_size=40),
+    "bytes": st.binary(max_size=40) | st.just(bytes(3000)),
+    "f32": st.floats(width=32).map(_ONE_NAN),
+    "f64": st.floats().map(_ONE_NAN),
 }
 _UNSENDABLE: dict[str, tuple[Any, ...]] = {
     "i32": (2**31, -(2**31) - 1, 1.5, "7", None),
@@ -59,92 +67,82 @@ _LONG = 300
 _FEW = 20
 
 
-def corrupt(request: Any, random: Random) -> Any:
+def corrupt(request: Any, make: RequestGenerator) -> Any:
     """Return `request`, changed in one to three places; one without fields stays as it is."""
-    if random.random() < 0.1:
+    if make.chance(10):
         return type(request)()
-    for _ in range(random.randint(1, 3)):
-        _spoil(request, random)
+    for _ in range(make.integer(1, 3)):
+        _corrupt_field(request, make)
     return request
 
 
-def unsendable(request: Any, random: Random) -> Any:
+def unsendable(request: Any, make: RequestGenerator) -> Any:
     """Return `request` with one value that no wire can carry; one without fields stays as it is."""
     rows = fields_of(type(request))
     if not rows:
         return request
-    field = random.choice(rows)
+    field = make.choice(rows)
     inner = getattr(request, field.name)
-    if field.shape == "one" and field.message is not None and type(inner) is field.message and random.random() < 0.6:
-        unsendable(inner, random)
+    if field.shape == "one" and field.message is not None and type(inner) is field.message and make.chance(60):
+        unsendable(inner, make)
         return request
-    wrong = random.choice(_UNSENDABLE[field.kind])
+    wrong = make.choice(_UNSENDABLE[field.kind])
     if wrong is None and (field.optional or field.message is not None):
         wrong = "text"  # nothing is a value here
     if field.shape == "list":
-        wrong = random.choice(([wrong], None, 5)) if wrong is not None else None
+        wrong = make.choice(([wrong], None, 5)) if wrong is not None else None
     elif field.shape == "map":
-        wrong = random.choice(({"key": wrong}, {7: 0.0}, None))
+        wrong = make.choice(({"key": wrong}, {7: 0.0}, None))
     setattr(request, field.name, wrong)
     return request
 
 
-def _spoil(message: Any, random: Random) -> None:
+def _corrupt_field(message: Any, make: RequestGenerator) -> None:
     rows = fields_of(type(message))
     if rows:
-        field = random.choice(rows)
-        setattr(message, field.name, _wrong(field, getattr(message, field.name), random))
+        field = make.choice(rows)
+        setattr(message, field.name, _wrong(field, getattr(message, field.name), make))
 
 
-def _wrong(field: Field, value: Any, random: Random) -> Any:
+def _wrong(field: Field, value: Any, make: RequestGenerator) -> Any:
     if field.shape == "list":
-        return _list(field, value, random)
+        return _list(field, value, make)
     if field.shape == "map":
-        return {**value, random.choice(_TEXTS): _one(field, random), "further": _one(field, random)}
-    if field.message is not None and value is not None and random.random() < 0.7:
-        _spoil(value, random)
+        return {**value, make.choice(_TEXTS): _one(field, make), "further": _one(field, make)}
+    if field.message is not None and value is not None and make.chance(70):
+        _corrupt_field(value, make)
         return value
-    if (field.optional or field.message is not None) and random.random() < 0.3:
+    if (field.optional or field.message is not None) and make.chance(30):
         return None
-    if field.kind == "str" and value and random.random() < 0.5:
-        return random.choice((value[:-1], value.upper(), value + "x", value + "\0", value * 2))
-    return _one(field, random)
+    if field.kind == "str" and value and make.chance(50):
+        return make.choice((value[:-1], value.upper(), value + "x", value + "\0", value * 2))
+    return _one(field, make)
 
 
-def _list(field: Field, values: list[Any], random: Random) -> list[Any]:
-    match random.randrange(6):
+def _list(field: Field, values: list[Any], make: RequestGenerator) -> list[Any]:
+    match make.integer(0, 5):
         case 0:
             return []
         case 1:
             return values[:-1]
         case 2:
-            return [*values, _one(field, random)]
+            return [*values, _one(field, make)]
         case 3:
-            return [_one(field, random)] * (_LONG if field.kind not in ("str", "bytes", "message") else _FEW)
+            return [_one(field, make)] * (_LONG if field.kind not in ("str", "bytes", "message") else _FEW)
         case 4 if values:
-            at = random.randrange(len(values))
-            return [*values[:at], _one(field, random), *values[at + 1 :]]
+            at = make.integer(0, len(values) - 1)
+            return [*values[:at], _one(field, make), *values[at + 1 :]]
         case _:
             return [*values, *values]
 
 
-def _one(field: Field, random: Random) -> Any:
+def _one(field: Field, make: RequestGenerator) -> Any:
     if field.message is not None:
         made = field.message()
-        if is_struct(field.message) or random.random() < 0.6:
-            _spoil(made, random)
+        if is_struct(field.message) or make.chance(60):
+            _corrupt_field(made, make)
         return made
-    match field.kind:
-        case "bool":
-            return random.random() < 0.5
-        case "str":
-            return random.choice(_TEXTS)
-        case "bytes":
-            return random.randbytes(random.choice((0, 1, 5, 3000)))
-        case "f32":
-            return random.choice((*_FLOATS, f32(random.uniform(-10, 10))))
-        case "f64":
-            return random.choice((*_FLOATS, random.uniform(-10, 10), 1e308))
-        case _:
-            value = random.choice(_INTEGERS[field.kind])
-            return value if field.enum is None else member(field.enum, value)
+    if field.kind in _VALUES:
+        return make.draw(_VALUES[field.kind])
+    value = make.draw(_NUMBERS[field.kind])
+    return value if field.enum is None else member(field.enum, value)

@@ -30,7 +30,6 @@ from lucky_transport.messages import (
     SetPolicyDescriptorRequest,
     StepRequest,
 )
-from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
 from lucky_transport_migration.commands_parity.answers import (
     WRONG_CALLS,
@@ -40,11 +39,10 @@ from lucky_transport_migration.commands_parity.answers import (
     ask_for_views,
     differing,
 )
-from lucky_transport_migration.commands_parity.invalid_requests import corrupt, unsendable
 from lucky_transport_migration.commands_parity.inventory import take_inventory
 from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
 from lucky_transport_migration.commands_parity.outcome import CommandsParity, ParityCounts
-from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
+from lucky_transport_migration.commands_parity.requests import Requests
 from lucky_transport_migration.compare.difference import AtCall, Difference, Finding
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import short
@@ -62,9 +60,8 @@ _ACTIVE = method("AgentService/SetPolicyActive")
 #: Told of a compared request: its method and message, what two transports by name answered, where that differs.
 Note = Callable[[Method, Any, tuple[tuple[str, CallResult], tuple[str, CallResult]], Difference | None], None]
 
-#: One in so many requests is followed by a step, one in so many corrupted ones is such that no wire can carry it.
+#: One in so many requests is followed by a step.
 _CALLS_PER_STEP = 6
-_SPOILT_PER_UNSENDABLE = 5
 _ROUNDS_PER_WATCH = 4
 
 
@@ -110,7 +107,7 @@ def prove_commands(
         for link in links:
             if not link.transport.capabilities.commands:
                 raise Unimplemented(f"{link.path.name} carries no typed calls", hint="compare steps, --suite step")
-        run = _Run(links, methods, Random(seed), rules or ComparisonRules(), note)
+        run = _Run(links, methods, count, seed, rules or ComparisonRules(), note)
         for number in range(count):
             run.round(number)
             advance()
@@ -142,7 +139,8 @@ class _Run:
         self,
         links: Sequence[ConnectedEngine],
         methods: Sequence[Method],
-        random: Random,
+        count: int,
+        seed: int,
         rules: ComparisonRules,
         note: Note | None,
     ) -> None:
@@ -151,8 +149,9 @@ class _Run:
         self._told = note
         self._links = links
         self._methods = list(methods)
-        self._random = random
-        self._generator = RequestGenerator(take_inventory(links[0].transport), random)
+        self._random = Random(seed)
+        self._known = take_inventory(links[0].transport)
+        self._requests = Requests(self._known, (count + 1) // 2, seed)
         self.parity.methods = {row.name: ParityCounts() for row in methods}
 
     def round(self, number: int) -> None:
@@ -172,11 +171,11 @@ class _Run:
             for request in requests:
                 self._make(request)
             if self._random.randrange(_CALLS_PER_STEP) == 0:
-                self._make(_Request(_STEP, self._generator.make(StepRequest)))
+                self._make(_Request(_STEP, self._requests.valid(_STEP).message))
 
     def _beginning(self) -> Iterator[_Request]:
         """Yield the calls with which a round begins."""
-        known = self._generator.known
+        known = self._known
         yield _Request(_PLAY, _PLAY.request())
         yield _Request(_RESET, _RESET.request())
         if known.lidar.found:
@@ -188,18 +187,18 @@ class _Run:
             yield _Request(_STEP, StepRequest())
 
     def _request(self, row: Method, *, corrupted: bool) -> _Request:
-        message = self._generator.make(row.request)
-        if not corrupted:
-            if row.response is ImageFrame and row.stream is not None and self._random.random() < 0.5:
-                return _Request(row, message, "valid, images not copied", ask_for_views)
-            return _Request(row, message)
-        if fields_of(row.request) and self._random.randrange(_SPOILT_PER_UNSENDABLE) == 0:
-            return _Request(row, unsendable(message, self._random), "unsendable", needs_wire=True)
-        return _Request(row, corrupt(message, self._random), "corrupted")
+        if corrupted:
+            made = self._requests.corrupted(row)
+            what = "unsendable" if made.is_unsendable else "corrupted"
+            return _Request(row, made.message, what, needs_wire=made.is_unsendable)
+        message = self._requests.valid(row).message
+        if row.response is ImageFrame and row.stream is not None and self._random.random() < 0.5:
+            return _Request(row, message, "valid, images not copied", ask_for_views)
+        return _Request(row, message)
 
     def _moving_step(self) -> StepRequest:
         """A step of the first agent, the one whose world streams show by default."""
-        return StepRequest(actions=[0.1] * self._generator.known.action_size)
+        return StepRequest(actions=[0.1] * self._known.action_size)
 
     def _make(self, request: _Request) -> None:
         """Make one request everywhere and count how it was answered."""

@@ -55,12 +55,12 @@ __all__ = ["RECIPES"]
 
 def _step(make: RequestGenerator) -> StepRequest:
     request = make.plain(StepRequest)
-    drives = make.random.random() < 0.6
+    drives = make.chance(60)
     request.actions = [make.number(-0.5, 0.5) for _ in range(make.known.action_size)] if drives else []
     request.timeout_s = 0.0
-    if not make.known.cameras or make.random.random() < 0.7:
+    if not make.known.cameras or make.chance(70):
         request.camera_requests = []
-    if not make.known.groups or make.random.random() < 0.7:
+    if not make.known.groups or make.chance(70):
         request.action_groups = []
     return request
 
@@ -86,7 +86,7 @@ def _contract(make: RequestGenerator) -> SimulationContract:
 def _task(make: RequestGenerator) -> TaskContract:
     known = make.known
     rewards = [RewardTermRequest(name, make.number()) for name in make.some(known.rewards)]
-    ends = [TerminationTermRequest(name, make.random.random() < 0.3) for name in make.some(known.terminations)]
+    ends = [TerminationTermRequest(name, make.chance(30)) for name in make.some(known.terminations)]
     seen = [ObservationTermRequest(name) for name in make.some(known.observations)]
     return TaskContract(
         task_id="walk",
@@ -104,13 +104,13 @@ def _transform(make: RequestGenerator) -> Transform:
 
 def _placed(make: RequestGenerator) -> SetEntityTransformRequest:
     ids = make.known.robots or make.known.entities or [0]
-    return SetEntityTransformRequest(EntityId(make.random.choice(ids)), _transform(make))
+    return SetEntityTransformRequest(EntityId(make.choice(ids)), _transform(make))
 
 
 def _camera_config(make: RequestGenerator) -> CameraConfig:
     config = CameraConfig(*(getattr(make.known.camera, field.name) for field in fields_of(CameraConfig)))
-    config.width, config.height = make.random.choice((16, 32)), make.random.choice((16, 24))
-    config.enabled = make.random.random() < 0.8
+    config.width, config.height = make.choice((16, 32)), make.choice((16, 24))
+    config.enabled = make.chance(80)
     return config
 
 
@@ -118,8 +118,8 @@ def _lidar_config(make: RequestGenerator) -> SetLidarConfigRequest:
     now = make.known.lidar
     shared = [field.name for field in fields_of(SetLidarConfigRequest) if hasattr(now, field.name)]
     request = SetLidarConfigRequest(**{name: getattr(now, name) for name in shared})
-    request.sensor = make.random.randrange(len(make.known.agents))
-    request.channels, request.azimuth_bins = make.random.randint(1, 4), make.random.randint(1, 16)
+    request.sensor = make.integer(0, len(make.known.agents) - 1)
+    request.channels, request.azimuth_bins = make.integer(1, 4), make.integer(1, 16)
     return request
 
 
@@ -128,7 +128,7 @@ def _lidar_returns(make: RequestGenerator) -> SetLidarReturnParamsRequest:
     request = SetLidarReturnParamsRequest(**{field.name: getattr(now, field.name) for field in fields_of(type(now))})
     request.noise_sigma0 = make.number(0.0, 0.1)
     for field in fields_of(SetLidarReturnParamsRequest):
-        if field.optional and make.random.random() < 0.5:
+        if field.optional and make.chance(50):
             setattr(request, field.name, None)
     return request
 
@@ -136,15 +136,15 @@ def _lidar_returns(make: RequestGenerator) -> SetLidarReturnParamsRequest:
 def _qpos(make: RequestGenerator) -> SetQposRequest:
     request = make.plain(SetQposRequest)
     request.bulk = []
-    if make.known.nq > 7 and make.random.random() < 0.5:
+    if make.known.nq > 7 and make.chance(50):
         request.bulk = [0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0, *(make.number() for _ in range(make.known.nq - 7))]
-    request.force = make.random.random() < 0.8
+    request.force = make.chance(80)
     return request
 
 
 def _control(make: RequestGenerator) -> SetControlRequest:
     request = make.plain(SetControlRequest)
-    request.bulk = [make.number() for _ in range(make.known.nu)] if make.random.random() < 0.5 else []
+    request.bulk = [make.number() for _ in range(make.known.nu)] if make.chance(50) else []
     return request
 
 
@@ -153,7 +153,7 @@ def _command(request: type[Any], is_number: bool) -> Callable[[RequestGenerator]
         made = make.plain(request)
         fitting = [row for row in make.known.commands if row[2] == is_number]
         if fitting:
-            made.slot_id, made.command_id, _ = make.random.choice(fitting)
+            made.slot_id, made.command_id, _ = make.choice(fitting)
         return made
 
     return recipe
@@ -164,8 +164,8 @@ def _graph_input(make: RequestGenerator) -> SetMotionGraphInputRequest:
     request = make.plain(SetMotionGraphInputRequest)
     request.value = {
         1: MotionGraphInputValue(float_val=make.number(0.0, 1.0)),
-        2: MotionGraphInputValue(bool_val=make.random.random() < 0.5),
-        3: MotionGraphInputValue(int_val=make.random.randint(0, 3)),
+        2: MotionGraphInputValue(bool_val=make.chance(50)),
+        3: MotionGraphInputValue(int_val=make.integer(0, 3)),
         4: MotionGraphInputValue(vec3_val=Vec3(make.number(-0.05, 0.05), 0.0, 0.0)),
         5: MotionGraphInputValue(trigger=True),
     }[request.input_id]
@@ -174,16 +174,16 @@ def _graph_input(make: RequestGenerator) -> SetMotionGraphInputRequest:
 
 def _drawing(make: RequestGenerator) -> DebugDrawRequest:
     request = make.plain(DebugDrawRequest)
-    request.clear_previous = make.random.random() < 0.5
+    request.clear_previous = make.chance(50)
     return request
 
 
 def _seeds(make: RequestGenerator) -> SetSeedsRequest:
-    return SetSeedsRequest([make.random.randrange(2**64) for _ in make.known.agents])
+    return SetSeedsRequest([make.integer(0, 2**64 - 1) for _ in make.known.agents])
 
 
 def _options(make: RequestGenerator) -> SetResetOptionsRequest:
-    return SetResetOptionsRequest(_contract(make), make.random.choice(("", "{}")))
+    return SetResetOptionsRequest(_contract(make), make.choice(("", "{}")))
 
 
 def _running(request: type[Any]) -> Callable[[RequestGenerator], Any]:
@@ -191,7 +191,7 @@ def _running(request: type[Any]) -> Callable[[RequestGenerator], Any]:
 
     def recipe(make: RequestGenerator) -> Any:
         made = make.plain(request)
-        if make.known.robots and make.known.slots and make.random.random() < 0.7:
+        if make.known.robots and make.known.slots and make.chance(70):
             made.entity, made.slot_id = EntityId(make.known.robots[0]), make.known.slots[0]
         return made
 
@@ -201,7 +201,7 @@ def _running(request: type[Any]) -> Callable[[RequestGenerator], Any]:
 def _trigger(make: RequestGenerator) -> FireMotionGraphTriggerRequest:
     """The reference engine's one trigger, mostly."""
     request = make.plain(FireMotionGraphTriggerRequest)
-    request.input_id = 5 if make.random.random() < 0.7 else request.input_id
+    request.input_id = 5 if make.chance(70) else request.input_id
     return request
 
 

@@ -1,15 +1,16 @@
 """Requests that an engine can be expected to answer, made from what it says exists.
 
 A field's value comes from the first that knows it: a recipe for its message, a pool for its name, its kind. Numbers are
-what their wire type holds exactly, so a request means the same with and without a wire. The same seed makes the same
-requests.
+what their wire type holds exactly, so a request means the same with and without a wire.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
-from typing import Any
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from lucky_transport.messages import EntityId
 from lucky_transport.messages.fields import Field, fields_of, member
@@ -19,6 +20,8 @@ from lucky_transport_migration.commands_parity.inventory import Known
 from lucky_transport_migration.commands_parity.recipes import RECIPES
 
 __all__ = ["RequestGenerator"]
+
+T = TypeVar("T")
 
 #: By the name of a field: the values it may have.
 _POOLS: Mapping[str, Callable[[Known], Sequence[Any]]] = {
@@ -50,11 +53,31 @@ _CAMERA_REQUESTS = {"StreamCameraRequest", "GetCameraConfigRequest", "SetCameraC
 
 
 class RequestGenerator:
-    """Makes messages from what is `known`; `random` is shared with `corrupt`."""
+    """Makes messages from what is `known`; `draw` is that of a composite strategy of hypothesis."""
 
-    def __init__(self, known: Known, random: Random) -> None:
+    def __init__(self, known: Known, draw: DrawFn) -> None:
         self.known = known
-        self.random = random
+        self.draw = draw
+
+    def choice(self, pool: Sequence[T]) -> T:
+        """Return one of the values."""
+        return self.draw(st.sampled_from(pool))
+
+    def chance(self, percent: int) -> bool:
+        """Return True in about so many cases of a hundred."""
+        return self.draw(st.integers(1, 100)) > 100 - percent
+
+    def some(self, pool: Sequence[T], most: int = 3) -> list[T]:
+        """Return up to `most` different values of `pool`."""
+        return self.draw(st.lists(st.sampled_from(pool), max_size=most, unique=True)) if pool else []
+
+    def integer(self, low: int, high: int) -> int:
+        """Return a whole number, from `low` to `high`."""
+        return self.draw(st.integers(low, high))
+
+    def number(self, low: float = -1.0, high: float = 1.0) -> float:
+        """Return a number between the two that float32 holds."""
+        return self.draw(st.floats(f32(low), f32(high), width=32))
 
     def make(self, message: type[Any]) -> Any:
         """Return a message of that class."""
@@ -63,7 +86,7 @@ class RequestGenerator:
             return recipe(self)
         made = self.plain(message)
         rivals = one_of_fields(message)
-        for rival in rivals[1:] if rivals and self.random.random() < 0.5 else rivals[:-1]:
+        for rival in rivals[1:] if rivals and self.chance(50) else rivals[:-1]:
             setattr(made, rival, getattr(message(), rival))
         return made
 
@@ -71,14 +94,6 @@ class RequestGenerator:
         """Return a message of that class, field by field, without a recipe of its own."""
         camera = message.__name__ in _CAMERA_REQUESTS
         return message(**{field.name: self._value(field, camera) for field in fields_of(message)})
-
-    def some(self, pool: Sequence[Any], most: int = 3) -> list[Any]:
-        """Return up to `most` different values of `pool`."""
-        return self.random.sample(pool, min(len(pool), self.random.randint(0, most)))
-
-    def number(self, low: float = -1.0, high: float = 1.0) -> float:
-        """Return a number between the two."""
-        return f32(self.random.uniform(low, high))
 
     def _value(self, field: Field, camera: bool) -> Any:
         known = self.known
@@ -91,8 +106,8 @@ class RequestGenerator:
         if field.shape == "map":
             return {}
         if field.shape == "list":
-            return self.some(pool) if pool else [self._one(field) for _ in range(self.random.randint(0, 2))]
-        value = self.random.choice(pool) if pool else self._one(field)
+            return self.some(pool) if pool else [self._one(field) for _ in range(self.integer(0, 2))]
+        value = self.choice(pool) if pool else self._one(field)
         return value if field.enum is None else member(field.enum, value)
 
     def _one(self, field: Field) -> Any:
@@ -100,7 +115,7 @@ class RequestGenerator:
             return self.make(field.message)
         match field.kind:
             case "bool":
-                return self.random.random() < 0.5
+                return self.chance(50)
             case "str":
                 return ""
             case "bytes":
@@ -108,7 +123,7 @@ class RequestGenerator:
             case "f32" | "f64":
                 return self.number(0.0, 1.0)
             case _:
-                return self.random.randint(0, 2)
+                return self.integer(0, 2)
 
     def _one_of(self, pool: Sequence[Any], otherwise: Any) -> Any:
-        return self.random.choice(pool) if pool else otherwise
+        return self.choice(pool) if pool else otherwise
