@@ -20,7 +20,7 @@ from lucky_transport.transport import Transport
 from lucky_transport_migration import invalid_use
 from lucky_transport_migration.answers import env_answer, frame_of, make_move, reward_gap
 from lucky_transport_migration.compare.arrays import first_difference
-from lucky_transport_migration.compare.difference import AtMove, Difference, Finding
+from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
 from lucky_transport_migration.compare.frames import FrameTables
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
@@ -65,7 +65,7 @@ def compare_envs(
     counts: Counts,
     advance: Callable[[], None] = lambda: None,
     rules: ComparisonRules | None = None,
-) -> Finding | None:
+) -> LocatedDifference | None:
     """Return the first difference between `envs` within `steps` steps, None when there is none.
 
     `mode` is the autoreset mode the envs were made with; with "disabled" ended envs are reset as the next move.
@@ -84,7 +84,7 @@ def compare_frames(
     counts: Counts,
     advance: Callable[[], None] = lambda: None,
     rules: ComparisonRules | None = None,
-) -> Finding | None:
+) -> LocatedDifference | None:
     """Return the first difference between the frames of `transports` within `steps` exchanges, None if there is none.
 
     No transport may have been stepped before: frames are numbered from the first one on.
@@ -109,7 +109,7 @@ def _compare(
     rules: ComparisonRules | None,
     *,
     resets_ended: bool,
-) -> Finding | None:
+) -> LocatedDifference | None:
     ended: NDArray[np.bool_] | None = None
     while counts.steps < steps:
         move = policy.next()
@@ -134,7 +134,9 @@ def _compare(
     return None
 
 
-def _move(acts: Mapping[str, Act], move: RolloutStep, place: AtMove) -> tuple[dict[str, Answer], Finding | None]:
+def _move(
+    acts: Mapping[str, Act], move: RolloutStep, place: AtMove
+) -> tuple[dict[str, Answer], LocatedDifference | None]:
     """Return everybody's answer, and the difference when only some raised; raises what all raised alike."""
     answers: dict[str, Answer] = {}
     errors: dict[str, TransportError] = {}
@@ -149,28 +151,28 @@ def _move(acts: Mapping[str, Act], move: RolloutStep, place: AtMove) -> tuple[di
     (first, expected), *others = values.items()
     for name, value in others:
         if value != expected:
-            return answers, Finding(Difference("error", "error", expected, value), (first, name), place)
+            return answers, LocatedDifference(Difference("error", "error", expected, value), (first, name), place)
     raise next(iter(errors.values()))
 
 
 def first_finding(
     answers: Mapping[str, Answer], spec: BatchSpec, place: AtMove, rules: ComparisonRules | None = None
-) -> Finding | None:
+) -> LocatedDifference | None:
     """Return where an answer differs from the first one, or where its rewards are not the sum of their terms."""
     (name, answer), *others = answers.items()
     for other_name, other in others:
         difference = first_difference(answer, other, rules)
         if difference is not None:
-            return Finding(difference, (name, other_name), place)
+            return LocatedDifference(difference, (name, other_name), place)
     # all are equal to the first, so its sums are those of all
     gap = reward_gap(spec, answer)
     if gap is None:
         return None
     env, reward, total = gap
-    return Finding(Difference("item", "reward", reward, total, env), (name, "sum of its terms"), place)
+    return LocatedDifference(Difference("item", "reward", reward, total, env), (name, "sum of its terms"), place)
 
 
-def compare_contract(envs: Mapping[str, VectorEnv], mode: str) -> tuple[Finding | None, str]:
+def compare_contract(envs: Mapping[str, VectorEnv], mode: str) -> tuple[LocatedDifference | None, str]:
     """Reset all envs with a randomisation contract; return where its reception differs, and how it was received.
 
     A contract stays in force, so the trajectories compared afterwards are randomised ones. "no error" means accepted.
@@ -180,7 +182,7 @@ def compare_contract(envs: Mapping[str, VectorEnv], mode: str) -> tuple[Finding 
     for other, found in others:
         if found != expected:
             difference = Difference("item", "randomisation contract", expected, found)
-            return Finding(difference, (name, other), AtMove(mode, 0, "reset")), expected
+            return LocatedDifference(difference, (name, other), AtMove(mode, 0, "reset")), expected
     return None, expected
 
 
@@ -189,7 +191,7 @@ def compare_misuse(
     calls: Callable[[VectorEnv], list[tuple[str, invalid_use.Call]]],
     mode: str,
     counts: Counts,
-) -> Finding | None:
+) -> LocatedDifference | None:
     """Return where a wrong call is answered differently, None when class and text are the same on all `envs`."""
     outcomes = {
         name: [(what, invalid_use.outcome(env, call)) for what, call in calls(env)] for name, env in envs.items()
@@ -199,6 +201,6 @@ def compare_misuse(
         for (what, expected), (_, found) in zip(baseline, other, strict=True):
             if expected != found:
                 place = AtMove(mode, counts.steps, "misuse")
-                return Finding(Difference("item", what, expected, found), (name, other_name), place)
+                return LocatedDifference(Difference("item", what, expected, found), (name, other_name), place)
     counts.misuse += len(baseline)
     return None

@@ -21,7 +21,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, plural
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_migration import invalid_use
-from lucky_transport_migration.compare.difference import Finding
+from lucky_transport_migration.compare.difference import LocatedDifference
 from lucky_transport_migration.compare.rule_keys import ARRAYS
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.comparison import Counts, compare_contract, compare_envs, compare_frames, compare_misuse
@@ -44,7 +44,7 @@ class Parity:
     rules: ComparisonRules = field(default_factory=ComparisonRules)
     modes: dict[str, Counts] = field(default_factory=dict[str, Counts])
     not_compared: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
-    difference: Finding | None = None
+    difference: LocatedDifference | None = None
 
     @property
     def equal(self) -> bool:
@@ -138,7 +138,7 @@ def _prove_mode(
     seed: int,
     advance: Callable[[], None],
     parity: Parity,
-) -> Finding | None:
+) -> LocatedDifference | None:
     spec = links[0].transport.spec
     counts = parity.modes.setdefault(mode, Counts())
     if mode == "frames":
@@ -170,7 +170,7 @@ def _prove_env(
     counts: Counts,
     advance: Callable[[], None],
     rules: ComparisonRules,
-) -> Finding | None:
+) -> LocatedDifference | None:
     """Compare the trajectory, then wrong calls on the living and on the closed env."""
     difference = compare_envs(envs, policy, steps, mode, counts, advance, rules)
     difference = difference or compare_misuse(envs, lambda env: list(invalid_use.wrong_calls(env)), mode, counts)

@@ -22,7 +22,7 @@ from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration.commands_parity.inventory import Known
 from lucky_transport_migration.commands_parity.outcome import CommandsParity
 from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
-from lucky_transport_migration.commands_parity.requests import Requests, corrupted_requests, valid_requests
+from lucky_transport_migration.commands_parity.requests import DrawnRequests, corrupted_requests, valid_requests
 from lucky_transport_migration.compare.difference import AtCall
 from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.paths import ConnectedEngine
@@ -292,7 +292,7 @@ def _check_is_sent_whole(row: Method, request: Any) -> None:
 
 
 def test_requests_name_what_there_is() -> None:
-    requests = Requests(KNOWN, 50, seed=0)
+    requests = DrawnRequests(KNOWN, 50, seed=0)
     step, config = method("AgentService/Step"), method("CameraService/GetCameraConfig")
     assert {requests.valid(step).message.agent_name for _ in range(50)} == {"", "agent_0", "agent_1"}
     filmed = [requests.valid(config).message for _ in range(50)]
@@ -302,11 +302,11 @@ def test_requests_name_what_there_is() -> None:
 
 
 def test_requests_that_are_few_come_again() -> None:
-    requests, row = Requests(KNOWN, 5, seed=0), method("SceneService/EnterPlayMode")
+    requests, row = DrawnRequests(KNOWN, 5, seed=0), method("SceneService/EnterPlayMode")
     assert [requests.valid(row).message for _ in range(5)] == [row.request()] * 5
 
 
 def test_requests_leave_no_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Requests(KNOWN, 5, seed=0).corrupted(method("AgentService/Step"))
+    DrawnRequests(KNOWN, 5, seed=0).corrupted(method("AgentService/Step"))
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from typing import Any
 from lucky_transport.errors import plural
 from lucky_transport.messages.methods import method
 from lucky_transport_migration.commands_parity.answers import MOST_ITEMS
-from lucky_transport_migration.compare.difference import AtCall, Finding
+from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
 
 __all__ = ["CommandsParity", "ParityCounts"]
@@ -34,7 +34,7 @@ class ParityCounts:
     refused: int = 0
     raised: int = 0
     unimplemented: int = 0
-    first_difference: Finding | None = None
+    first_difference: LocatedDifference | None = None
 
     @property
     def mismatches(self) -> int:
@@ -89,7 +89,7 @@ class CommandsParity:
         return f"engine {self.engine!r} offers {offered}; {rest}"
 
     @property
-    def first_difference(self) -> Finding | None:
+    def first_difference(self) -> LocatedDifference | None:
         """The earliest difference of all; what follows it may follow from it."""
         found = [row.first_difference for row in self.methods.values() if row.first_difference is not None]
         return min(found, key=_number, default=None)
@@ -143,7 +143,7 @@ class CommandsParity:
         return counts | {"mismatches": row.mismatches, "not_compared": _gaps(self.not_compared_in(name))}
 
 
-def _number(found: Finding) -> int:
+def _number(found: LocatedDifference) -> int:
     assert isinstance(found.place, AtCall)
     return found.place.call
 

@@ -4,7 +4,7 @@
     proof.equal, proof.sentence, proof.plain()
 
 Every engine gets every request once, with the same seed and from the same start, so that what changes the world changes
-all worlds alike; a difference in what is simulated shows in the calls that follow. Requests are made from what the
+all worlds alike; a difference in what is simulated shows in the calls that follow. DrawnRequests are made from what the
 first engine says exists; every second one is corrupted. All methods are called in one shuffled sequence, round after
 round, with steps between them. A round begins with what makes most of them answerable: play mode, a fresh episode, the
 lidar on, a policy that drives. Streams are compared while the world stands still, and those of states also while it is
@@ -42,8 +42,8 @@ from lucky_transport_migration.commands_parity.answers import (
 from lucky_transport_migration.commands_parity.inventory import take_inventory
 from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
 from lucky_transport_migration.commands_parity.outcome import CommandsParity, ParityCounts
-from lucky_transport_migration.commands_parity.requests import Requests
-from lucky_transport_migration.compare.difference import AtCall, Difference, Finding
+from lucky_transport_migration.commands_parity.requests import DrawnRequests
+from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.paths import ConnectedEngine, Path, find_path, open_links
@@ -151,7 +151,7 @@ class _Run:
         self._methods = list(methods)
         self._random = Random(seed)
         self._known = take_inventory(links[0].transport)
-        self._requests = Requests(self._known, (count + 1) // 2, seed)
+        self._requests = DrawnRequests(self._known, (count + 1) // 2, seed)
         self.parity.methods = {row.name: ParityCounts() for row in methods}
 
     def round(self, number: int) -> None:
@@ -233,7 +233,7 @@ class _Run:
     def _note(call: int, request: _Request, names: tuple[str, str], found: Difference, counts: ParityCounts) -> None:
         if counts.first_difference is None:
             place = AtCall(request.method.name, call, request.what, short(repr(request.message)))
-            counts.first_difference = Finding(found, names, place)
+            counts.first_difference = LocatedDifference(found, names, place)
 
 
 def _ask_all(links: Sequence[ConnectedEngine], request: _Request, *, reverse: bool) -> list[CallResult]:

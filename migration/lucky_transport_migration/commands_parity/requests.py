@@ -22,7 +22,7 @@ from lucky_transport_migration.commands_parity.invalid_requests import corrupt, 
 from lucky_transport_migration.commands_parity.inventory import Known
 from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
 
-__all__ = ["Made", "Requests", "corrupted_requests", "valid_requests"]
+__all__ = ["DrawnRequests", "Made", "corrupted_requests", "valid_requests"]
 
 #: One in so many corrupted requests is such that no wire can carry it.
 _CORRUPTED_PER_UNSENDABLE = 5
@@ -36,7 +36,7 @@ class Made:
     is_unsendable: bool = False
 
 
-class Requests:
+class DrawnRequests:
     """Requests made from what is `known`, `count` of a kind; callers must not change them."""
 
     def __init__(self, known: Known, count: int, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""What every comparison finds: a `Difference`, and as a `Finding` whose answers differ and at what move of a run."""
+"""What every comparison finds: a `Difference`, and as a `LocatedDifference` whose it is and where in a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from lucky_transport_migration.compare.shown import shown
 
-__all__ = ["AtCall", "AtMove", "Difference", "Finding"]
+__all__ = ["AtCall", "AtMove", "Difference", "LocatedDifference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class AtCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LocatedDifference:
     """A difference between what the two sides `names` answered at one place of a run."""
 
     difference: Difference

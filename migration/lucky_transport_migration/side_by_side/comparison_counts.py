@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lucky_transport_migration.compare.difference import Finding
+    from lucky_transport_migration.compare.difference import LocatedDifference
     from lucky_transport_migration.side_by_side.event import Event
 
 __all__ = ["ComparisonCounts"]
@@ -47,7 +47,7 @@ class ComparisonCounts:
             self.exchanges += 1
         self.values += event.values
 
-    def differ(self, found: Finding) -> None:
+    def differ(self, found: LocatedDifference) -> None:
         """Keep a difference."""
         self.differences.append(found.sentence())
 

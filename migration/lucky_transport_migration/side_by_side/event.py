@@ -17,7 +17,7 @@ from lucky_transport.engine import RESET
 from lucky_transport.messages.methods import Method
 from lucky_transport_migration.commands_parity.answers import CallResult, differing
 from lucky_transport_migration.compare.arrays import array_rule, first_difference
-from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference, Finding
+from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text, short
 
@@ -117,7 +117,7 @@ class Asked:
 Event = RecordedExchange | Asked
 
 
-def difference(left: tuple[str, Event], right: tuple[str, Event], rules: ComparisonRules) -> Finding | None:
+def difference(left: tuple[str, Event], right: tuple[str, Event], rules: ComparisonRules) -> LocatedDifference | None:
     """Return where the answers to the same thing, done over two named transports, first differ; None if nowhere."""
     (name, mine), (other_name, other) = left, right
     if isinstance(mine, Asked) and isinstance(other, Asked):
@@ -131,7 +131,7 @@ def difference(left: tuple[str, Event], right: tuple[str, Event], rules: Compari
             found = Difference("error", "error", mine.error or "no error", other.error or "no error")
         else:
             found = first_difference(mine.table, other.table, rules)
-    return None if found is None else Finding(found, (name, other_name), place)
+    return None if found is None else LocatedDifference(found, (name, other_name), place)
 
 
 def left_out(event: Event, rules: ComparisonRules) -> Iterator[tuple[str, str]]:

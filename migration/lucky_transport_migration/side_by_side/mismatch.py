@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lucky_transport_migration.compare.difference import AtCall, Finding
+from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 
 __all__ = ["Mismatch"]
@@ -16,12 +16,12 @@ __all__ = ["Mismatch"]
 class Mismatch(AssertionError):
     """The first difference between two transports; `found` is where."""
 
-    def __init__(self, found: Finding, counts: ComparisonCounts) -> None:
+    def __init__(self, found: LocatedDifference, counts: ComparisonCounts) -> None:
         super().__init__("\n".join(_lines(found, counts)))
         self.found = found
 
 
-def _lines(found: Finding, counts: ComparisonCounts) -> Iterator[str]:
+def _lines(found: LocatedDifference, counts: ComparisonCounts) -> Iterator[str]:
     (left, right), difference, place = found.names, found.difference, found.place
     if isinstance(place, AtCall):
         yield f"{left} and {right} answer {place.method} differently"

@@ -23,7 +23,7 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.commands_parity.answers import CallResult
-from lucky_transport_migration.compare.difference import AtMove, Difference, Finding
+from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
 from lucky_transport_migration.compare.frames import FrameTables
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
@@ -132,7 +132,9 @@ class SideBySideTransport(Transport):
             for part, value in shape.items():
                 if value != expected[part]:
                     found = Difference("item", part, expected[part], value)
-                    raise Mismatch(Finding(found, (name, other), AtMove("side by side", 0, "batch")), self._counts)
+                    raise Mismatch(
+                        LocatedDifference(found, (name, other), AtMove("side by side", 0, "batch")), self._counts
+                    )
 
 
 def _shape(spec: BatchSpec) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from lucky_transport.errors import plural
 from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.commands_parity.answers import CallResult
-from lucky_transport_migration.compare.difference import AtMove, Difference, Finding
+from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
 from lucky_transport_migration.compare.frames import FrameTables
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.recording.transport import RecordedTransport, Sent
@@ -105,7 +105,7 @@ class _Call:
 
 def first_between(
     left: Transcript, right: Transcript, rules: ComparisonRules, counts: ComparisonCounts
-) -> Finding | None:
+) -> LocatedDifference | None:
     """Return where two runs of one test first differ, None if nowhere; what was equal is counted in `counts`.
 
     A difference in what the test did itself is one too: with the same answers it should have done the same.
@@ -130,6 +130,8 @@ def first_between(
     return None
 
 
-def _own(number: int, what: str, values: dict[str, Any]) -> Finding:
+def _own(number: int, what: str, values: dict[str, Any]) -> LocatedDifference:
     (left, mine), (right, other) = values.items()
-    return Finding(Difference("item", what, mine, other), (left, right), AtMove("side by side", number, "move"))
+    return LocatedDifference(
+        Difference("item", what, mine, other), (left, right), AtMove("side by side", number, "move")
+    )

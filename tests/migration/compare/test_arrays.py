@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lucky_transport_migration.compare.arrays import array_rule, first_difference, flatten
-from lucky_transport_migration.compare.difference import AtMove, Finding
+from lucky_transport_migration.compare.difference import AtMove, LocatedDifference
 from lucky_transport_migration.compare.rule import EXACT, Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 
 
-def compare(a: dict[str, NDArray[Any]], b: dict[str, NDArray[Any]]) -> Finding | None:
+def compare(a: dict[str, NDArray[Any]], b: dict[str, NDArray[Any]]) -> LocatedDifference | None:
     found = first_difference(a, b)
-    return None if found is None else Finding(found, ("shm", "grpc"), AtMove("next_step", 7, "step"))
+    return None if found is None else LocatedDifference(found, ("shm", "grpc"), AtMove("next_step", 7, "step"))
 
 
 def test_equal_answers_have_no_difference() -> None:
