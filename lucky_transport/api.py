@@ -187,6 +187,8 @@ def make(
         native              False: do without the native module
         max_message_bytes   the longest message this side takes (4194304)
         grpc_map            for `lucky-transport run`, without effect here
+        grpc_serve          for `lucky-transport run`, without effect here
+        grpc_serve_only     for `lucky-transport run`, without effect here
         record              file to which everything is recorded that goes to the engine
 
     Raises ConfigError for a wrong argument, UnknownName, MissingExtra, NotReachable, Busy, SpecError.

@@ -41,8 +41,9 @@ class Settings:
     transport: a transport's name or "auto". endpoint: a URL, "" = start an engine process. shm_name: segment name, "" =
     `lucky_<pid>`. wait: "spin", "adaptive" or "block". Timeouts in seconds. max_message_bytes: the longest message
     that this side takes. grpc_map: which gRPC targets a switched program finds at which endpoints, pairs
-    `HOST:PORT=ENDPOINT` apart by blanks, "" = the default target at `endpoint`. record: a file to which everything is
-    recorded that goes to engines, "" = none.
+    `HOST:PORT=ENDPOINT` apart by blanks, "" = the default target at `endpoint`. grpc_serve: at which endpoints its
+    servers' ports are found, pairs of the same kind, "" = as `grpc_map` says. grpc_serve_only: there alone.
+    record: a file to which everything is recorded that goes to engines, "" = none.
     """
 
     transport: str = "auto"
@@ -56,6 +57,8 @@ class Settings:
     native: bool = True
     max_message_bytes: int = 4 << 20
     grpc_map: str = ""
+    grpc_serve: str = ""
+    grpc_serve_only: bool = False
     record: str = ""
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
 
@@ -115,6 +118,8 @@ _READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "native": (_switch, "1 or 0"),
     "max_message_bytes": (_bytes, "bytes from 1 to 2147483648, e.g. 4194304"),
     "grpc_map": (_text, "pairs HOST:PORT=ENDPOINT apart by blanks, e.g. '127.0.0.1:50051=shm://name'"),
+    "grpc_serve": (_text, "pairs HOST:PORT=ENDPOINT apart by blanks, e.g. '127.0.0.1:50051=shm://name'"),
+    "grpc_serve_only": (_switch, "1 or 0"),
     "record": (_text, "a file's name, e.g. 'run.jsonl.gz'"),
 }
 

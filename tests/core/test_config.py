@@ -218,7 +218,7 @@ def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path, caplog:
         "environment variable LUCKY_COLOUR='red' has no effect: no such setting; known: LUCKY_TRANSPORT, "
         "LUCKY_ENDPOINT, LUCKY_SHM_NAME, LUCKY_WAIT, LUCKY_STEP_TIMEOUT_S, LUCKY_COMMAND_TIMEOUT_S, "
         "LUCKY_CONNECT_TIMEOUT_S, LUCKY_START_TIMEOUT_S, LUCKY_NATIVE, LUCKY_MAX_MESSAGE_BYTES, LUCKY_GRPC_MAP, "
-        "LUCKY_RECORD",
+        "LUCKY_GRPC_SERVE, LUCKY_GRPC_SERVE_ONLY, LUCKY_RECORD",
     ]
 
 

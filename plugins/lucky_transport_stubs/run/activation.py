@@ -35,6 +35,8 @@ def variables(settings: Settings, launch: Launch) -> dict[str, str]:
         "LUCKY_ENDPOINT": settings.endpoint,
         "LUCKY_SHM_NAME": settings.shm_name,
         "LUCKY_GRPC_MAP": settings.grpc_map,
+        "LUCKY_GRPC_SERVE": settings.grpc_serve,
+        "LUCKY_GRPC_SERVE_ONLY": "1" if settings.grpc_serve_only else "",
         **launch.variables(),
     }
 

@@ -35,13 +35,17 @@ _PAGE = mmap.ALLOCATIONGRANULARITY
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """How often a method of `target` was called; `endpoint` is empty for gRPC, and `why` then says why it was gRPC."""
+    """How often a method of `target` was called; `endpoint` is empty for gRPC, and `why` then says why it was gRPC.
+
+    role: "client" of what called, "server" of what was called; a server's row without a method is one of its ports.
+    """
 
     target: str
     endpoint: str
     why: str
     method: str
     count: int = 0
+    role: str = "client"
 
 
 @dataclass(slots=True)
@@ -67,8 +71,12 @@ class CallCounter:
         """Start from zero, in a slot that is taken with the first call."""
         self.add: Callable[[], None] = self._first
 
-    def _first(self) -> None:
+    def open(self) -> None:
+        """Take the slot now, so that the method is listed even if it is never called."""
         self.add = self._open()
+
+    def _first(self) -> None:
+        self.open()
         self.add()
 
 
@@ -102,7 +110,7 @@ class CallCounters:
                 if self._slots is None:
                     self._slots = self._open_files()
                 add = next(self._slots)
-                self._note([calls.target, calls.endpoint, calls.why, calls.method])
+                self._note([calls.target, calls.endpoint, calls.why, calls.method, calls.role])
             except (FileNotFoundError, StopIteration):  # the launcher has ended; or what follows was said before
                 return _nothing
             except OSError as error:
@@ -152,5 +160,6 @@ def _read_process(names: Path) -> ProcessCalls | None:
     process = ProcessCalls(**json.loads(lines[0]))
     words = memoryview(names.with_suffix(".counts").read_bytes()).cast("Q")
     for line, count in zip(lines[1:], words, strict=False):
-        process.calls.append(Calls(*json.loads(line), count=count))
+        target, endpoint, why, method, role = json.loads(line)
+        process.calls.append(Calls(target, endpoint, why, method, count, role))
     return process

@@ -17,7 +17,7 @@ from lucky_transport.errors import UnknownName
 from lucky_transport_stubs.run import launch
 from lucky_transport_stubs.run.activation import variables
 from lucky_transport_stubs.run.report import Report, new_folder
-from lucky_transport_stubs.run.switch import MODES, target_map
+from lucky_transport_stubs.run.switch import MODES, served_map, target_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector
 
 __all__ = ["run"]
@@ -34,6 +34,7 @@ _NO_PROGRAM, _NO_EXECUTABLE = 127, 126
     "  lucky-transport run --transport grpc -- python train.py        # only count: the baseline\n"
     "  lucky-transport run --transport staged --endpoint shm://demo -- python train.py  # each method by its stage\n"
     "  lucky-transport run --map '127.0.0.1:*=shm://engine_{port}' --map 'robot:*=shm://robot' -- ./start.sh\n"
+    "  lucky-transport run --transport shm --serve '127.0.0.1:50051=shm://demo' -- python server.py\n"
     "  lucky-transport run --transport shm --endpoint shm://demo --print-environment\n",
 )
 @click.option("--transport", type=click.Choice(MODES), help="Default: LUCKY_TRANSPORT, else auto.")
@@ -50,6 +51,15 @@ _NO_PROGRAM, _NO_EXECUTABLE = 127, 126
     help="Which targets are switched, in place of that default; * stands for anything, {host} and {port} for the"
     " target's own. The first that fits decides; may be given repeatedly.",
 )
+@click.option(
+    "--serve",
+    "served",
+    multiple=True,
+    metavar="ADDRESS=ENDPOINT",
+    help="Which ports of its servers are served at which endpoints too, in place of those that --map or the default"
+    " names; patterns as there; may be given repeatedly.",
+)
+@click.option("--serve-only", is_flag=True, help="Serve these ports over shared memory alone, not over gRPC.")
 @click.option("--check", is_flag=True, help="Also look for Pythons that the switch cannot reach (-I, -E, -S, env={}).")
 @click.option("--report", metavar="FILE.json", help="Write the calls to this file, as JSON.")
 @click.option("--quiet", is_flag=True, help="Say what went wrong, nothing else.")
@@ -59,24 +69,37 @@ def run(
     transport: str | None,
     endpoint: str | None,
     pairs: tuple[str, ...],
+    served: tuple[str, ...],
+    serve_only: bool,
     check: bool,
     report: str | None,
     quiet: bool,
     print_environment: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Run COMMAND with its gRPC channels over shared memory. Nothing in it changes; its children are switched too.
+    """Run COMMAND with its gRPC channels and servers over shared memory. Nothing in it changes, nor in its children.
 
     With --transport shm, mapped targets go over shared memory; without an engine there, calls fail as UNAVAILABLE. With
     auto they do so where an engine is there when the channel is made, else they stay on gRPC, and that is said. With
     grpc nothing is switched and calls are counted. With staged each call goes over gRPC or shared memory, as the stage
     of its method says (lucky-transport stage), and reads are made over the other one too and compared.
 
+    Servers listen over shared memory beside the ports that they bind, or with --serve-only in place of them.
+
     At the end it says which methods went where and how often. Exit status and signals are COMMAND's own. With --quiet,
     and neither --report nor --check, COMMAND takes the launcher's place and keeps its pid.
     """
-    settings = load_settings({"transport": transport, "endpoint": endpoint, "grpc_map": " ".join(pairs) or None})
-    target_map(settings)  # a mistake in it is reported here, not by every process of the program
+    settings = load_settings(
+        {
+            "transport": transport,
+            "endpoint": endpoint,
+            "grpc_map": " ".join(pairs) or None,
+            "grpc_serve": " ".join(served) or None,
+            "grpc_serve_only": serve_only or None,
+        }
+    )
+    target_map(settings)  # a mistake in a map is reported here, not by every process of the program
+    served_map(settings)
     if print_environment:
         _print(variables(settings, Launch(quiet=quiet)))
         return

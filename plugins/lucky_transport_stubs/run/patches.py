@@ -1,4 +1,4 @@
-"""What a switched program finds changed: grpc's four channel factories ask the switch first, luckyrobots answers.
+"""What a switched program finds changed: grpc's factories ask the switch first, luckyrobots answers.
 
 A channel that stays on gRPC is made by the original factory with the caller's own arguments. A staged channel is made
 of the channels that the factory and ours would have made. Everything else of grpc that makes channels (stubs without a
@@ -37,7 +37,7 @@ _ours: set[Factory] = set()
 
 
 def patch(grpc: ModuleType, switch: Switch, counters: CallCounters | None) -> None:
-    """Make all channels of grpc and grpc.aio ask `switch` from now on; `counters` count their calls.
+    """Make all channels and servers of grpc and grpc.aio ask `switch` from now on; `counters` count their calls.
 
     A factory that is ours already stays as it is (after importlib.reload(grpc), those of grpc.aio are).
     """
@@ -48,6 +48,12 @@ def patch(grpc: ModuleType, switch: Switch, counters: CallCounters | None) -> No
             if original not in _ours:
                 makers = _Makers(original, over_shm, stage, blocking[name])
                 setattr(module, name, _switched(makers, switch, counters))
+    for module, name, over_shm in ((grpc, "server", _server), (grpc.aio, "server", _aio_server)):
+        if getattr(module, name) not in _ours:
+            setattr(module, name, _switched_server(getattr(module, name), over_shm, switch, counters))
+    for name in ("ssl_server_credentials", "dynamic_ssl_server_credentials"):
+        if getattr(grpc, name) not in _ours:
+            setattr(grpc, name, _remembering(getattr(grpc, name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,46 @@ def _count(route: Route, counters: CallCounters | None) -> Count | None:
     routes = {"grpc": replace(route, endpoint="", why="the stage of the method"), "shm": route}
     counter = functools.cache(lambda transport, method: _counter(routes[transport], counters, method))
     return lambda transport, method: counter(transport, method).add()
+
+
+def _server(**given: Any) -> Any:
+    from lucky_transport_stubs import server
+
+    return server(**given)
+
+
+def _aio_server(**given: Any) -> Any:
+    from lucky_transport_stubs import aio_server
+
+    return aio_server(**given)
+
+
+def _switched_server(original: Factory, over_shm: Factory, switch: Switch, counters: CallCounters | None) -> Factory:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def make_server(*args: Any, **named: Any) -> Any:
+        from lucky_transport_stubs.run import servers
+
+        return servers.make_server(original, over_shm, signature.bind(*args, **named).arguments, switch, counters)
+
+    _ours.add(make_server)
+    return make_server
+
+
+def _remembering(original: Factory) -> Factory:
+    """Return a factory of server credentials that notes whether they demand a certificate of the client."""
+    *_, demand = inspect.signature(original).parameters
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def make_credentials(*args: Any, **named: Any) -> Any:
+        credentials = original(*args, **named)
+        credentials.lucky_demands_certificate = bool(signature.bind(*args, **named).arguments.get(demand))
+        return credentials
+
+    _ours.add(make_credentials)
+    return make_credentials
 
 
 def _counted(channel: Any, route: Route, counters: CallCounters) -> Any:

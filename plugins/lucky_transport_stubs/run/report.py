@@ -74,18 +74,23 @@ class Report:
         calls = self._merged()
         if not calls:
             return "no gRPC call was made"
-        switched = _total(one for one in calls if one.endpoint)
-        processes = plural(len(self.processes), "process", "processes")
-        return f"{plural(switched, 'call')} over shared memory, {_total(calls) - switched:,} over gRPC, by {processes}"
+        parts: list[str] = []
+        for role, what in (("client", ""), ("server", "served ")):
+            rows = [one for one in calls if one.role == role]
+            if rows:
+                switched = _total(one for one in rows if one.endpoint)
+                over_shm = f"{what}{plural(switched, 'call')} over shared memory"
+                parts.append(f"{over_shm}, {_total(rows) - switched:,} over gRPC")
+        return f"{'; '.join(parts)}, by {plural(len(self.processes), 'process', 'processes')}"
 
     def _places(self) -> Iterable[str]:
         places: dict[str, list[Calls]] = defaultdict(list)
         for calls in self._merged():
             way = f"over {calls.endpoint}" if calls.endpoint else f"over gRPC: {calls.why}"
-            places[f"  {calls.target} {way}"].append(calls)
+            places[f"  {'server ' if calls.role == 'server' else ''}{calls.target} {way}"].append(calls)
         for place, rows in places.items():
             yield place
-            yield from (_row(calls.count, calls.method) for calls in rows)
+            yield from (_row(calls.count, calls.method) for calls in rows if calls.method)
 
     def _merged(self) -> list[Calls]:
         """Return the calls of all processes, the most frequent first."""

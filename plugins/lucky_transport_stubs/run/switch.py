@@ -1,4 +1,4 @@
-"""The switch of this process: where a channel's calls go, decided when the channel is made and said once.
+"""The switch of this process: where a channel's calls go and where a server's port is served, decided once and said.
 
 `shm` never falls back: over shared memory an absent engine is UNAVAILABLE, as an absent server is over gRPC. `auto`
 takes shared memory where an engine is there when the channel is made, and says it when there is none. `grpc` switches
@@ -17,7 +17,7 @@ from lucky_transport.errors import ConfigError, TransportError
 from lucky_transport_stubs.run.notice import say
 from lucky_transport_stubs.run.targets import DEFAULT_TARGET, TargetMap
 
-__all__ = ["MODES", "Route", "Switch", "target_map"]
+__all__ = ["MODES", "Route", "Served", "Switch", "served_map", "target_map"]
 
 MODES = ("auto", "shm", "grpc", "staged")
 
@@ -47,24 +47,66 @@ class Route:
         return f"{self.target} stays on gRPC: {self.why}{self.problem and f' ({self.problem})'}"
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where a server's `address` is served: at `endpoint` too, or over gRPC alone when that is empty, and `why`.
+
+    only: not over gRPC.
+    """
+
+    address: str
+    endpoint: str
+    why: str = ""
+    only: bool = False
+
+    def stays(self, why: str) -> Served:
+        """Return the same address, served over gRPC alone."""
+        return Served(self.address, "", why)
+
+    def __str__(self) -> str:
+        if self.endpoint:
+            return f"server {self.address} is served at {self.endpoint}{'' if self.only else ' too'}"
+        return f"server {self.address} is served over gRPC only: {self.why}"
+
+
 class Switch:
-    """Decides for each channel of this process. `quiet`: only a fallback is reported."""
+    """Decides for each channel and each server's port of this process. `quiet`: only a fallback is reported."""
 
     def __init__(self, settings: Settings, *, quiet: bool = False) -> None:
         """Raises ConfigError when the settings name no way to switch: an unknown mode, a map that cannot be read."""
         self._settings = settings
         self._map = target_map(settings)
+        self._served_map = served_map(settings)
         self._quiet = quiet
         self._awaited: set[str] = set()
         self._said: set[tuple[int, str, str]] = set()
 
+    def serve(self, address: str) -> Served:
+        """Return where a server's port is served that the program binds at `address`."""
+        if self._settings.transport == "grpc":
+            return Served(address, "", "the transport is grpc")
+        endpoint = self._served_map.endpoint_of(address)
+        return Served(address, endpoint, "" if endpoint else "the map does not name it", self._is_only(endpoint))
+
+    def tell(self, served: Served) -> None:
+        """Say, once, where a port is served."""
+        if not self._quiet or (served.why and self._served_map.endpoint_of(served.address)):
+            self._say(str(served), served.address, served.endpoint)
+
+    def _is_only(self, endpoint: str) -> bool:
+        return bool(endpoint) and self._settings.grpc_serve_only
+
+    def _say(self, text: str, place: str, endpoint: str) -> None:
+        said = (os.getpid(), place, endpoint)  # a forked child has its own channels and servers
+        if said not in self._said:
+            self._said.add(said)
+            say(text)
+
     def route(self, target: str) -> Route:
         """Return where a channel to `target` leads; with `auto` this may take a moment."""
         route = self._decide(target)
-        said = (os.getpid(), target, route.endpoint)  # a forked child has its own channels, and its own say
-        if said not in self._said and (route.problem or not self._quiet):
-            self._said.add(said)
-            say(str(route))
+        if route.problem or not self._quiet:
+            self._say(str(route), target, route.endpoint)
         return route
 
     def _decide(self, target: str) -> Route:
@@ -108,11 +150,21 @@ def target_map(settings: Settings) -> TargetMap:
         from lucky_transport_stubs.staged.opening import find_router
 
         find_router()
-    if settings.grpc_map:
-        return TargetMap(settings.grpc_map.split())
+    pairs = settings.grpc_map.split()
     endpoint = settings.endpoint or (f"shm://{settings.shm_name}" if settings.shm_name else "")
-    if not endpoint:
+    if endpoint and not pairs:
+        pairs = [f"{DEFAULT_TARGET}={endpoint}"]
+    pairs += settings.grpc_serve.split()  # what the program serves it also finds there
+    if not pairs:
         raise ConfigError(
             "nothing says where the engine is", hint="give --endpoint shm://NAME (LUCKY_ENDPOINT), or a map"
         )
-    return TargetMap([f"{DEFAULT_TARGET}={endpoint}"])
+    return TargetMap(pairs)
+
+
+def served_map(settings: Settings) -> TargetMap:
+    """Return the map of what servers bind to where they are served: that of the channels unless there is another.
+
+    Raises ConfigError as `target_map` does.
+    """
+    return TargetMap(settings.grpc_serve.split()) if settings.grpc_serve else target_map(settings)

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 
-__all__ = ["DEFAULT_TARGET", "Target", "TargetMap", "parse_target"]
+__all__ = ["DEFAULT_TARGET", "Target", "TargetMap", "parse_target", "with_port"]
 
 #: Where luckyrobots, and so its users' programs, look for the engine.
 DEFAULT_TARGET = "localhost:50051"
@@ -56,6 +56,12 @@ def parse_target(text: str) -> list[Target]:
     return [_place(text.strip())]
 
 
+def with_port(address: str, port: int) -> str:
+    """Return a server's address with the number that its port 0 became; one without port 0 as it is."""
+    host, colon, asked = address.rpartition(":")
+    return f"{host}:{port}" if colon and asked == "0" else address
+
+
 def _without_authority(rest: str) -> str:
     """Return what stands behind `//authority` in a URL without its scheme: `//8.8.8.8/host:1` is `/host:1`."""
     if not rest.startswith("//"):
@@ -76,6 +82,8 @@ def _place(text: str) -> Target:
 
 
 def _host(name: str) -> str:
+    if not name:  # ":50051" is every address of this host
+        return "localhost"
     try:
         address = ipaddress.ip_address(name)
     except ValueError:

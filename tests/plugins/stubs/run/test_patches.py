@@ -39,9 +39,17 @@ def grpc() -> Any:
     ) -> Any:
         return ("grpc.aio", target, credentials, options, compression, interceptors)
 
+    def server(thread_pool: Any) -> Any:
+        return ("grpc", thread_pool)
+
+    def ssl_credentials(pairs: Any, root: Any = None, require_client_auth: bool = False) -> Any:
+        return SimpleNamespace(pairs=pairs, root=root)
+
     module = ModuleType("grpc")
-    aio = SimpleNamespace(insecure_channel=aio_insecure, secure_channel=aio_secure)
+    aio = SimpleNamespace(insecure_channel=aio_insecure, secure_channel=aio_secure, server=server)
     module.__dict__.update(insecure_channel=insecure_channel, secure_channel=secure_channel, aio=aio)
+    credentials = dict.fromkeys(("ssl_server_credentials", "dynamic_ssl_server_credentials"), ssl_credentials)
+    module.__dict__.update(server=server, **credentials)
     return module
 
 
@@ -155,12 +163,15 @@ def test_calls_of_a_staged_channel_are_counted_by_the_way_that_they_take(
     ]
 
 
-def test_without_a_ledger_channels_are_what_grpc_made(grpc_port: int, tmp_path: Path) -> None:
-    """Whoever does not count gets the very object, not a wrapper of it."""
+def test_without_counters_channels_are_what_grpc_made(grpc_port: int, tmp_path: Path) -> None:
+    """A process that does not count gets the very object, not a wrapper of it."""
     real = pytest.importorskip("grpc")
+
     module = ModuleType("grpc")
-    aio = SimpleNamespace(insecure_channel=real.aio.insecure_channel, secure_channel=real.aio.secure_channel)
-    module.__dict__.update(insecure_channel=real.insecure_channel, secure_channel=real.secure_channel, aio=aio)
+    factories = ("insecure_channel", "secure_channel", "server")
+    credentials = ("ssl_server_credentials", "dynamic_ssl_server_credentials")
+    aio = SimpleNamespace(**{name: getattr(real.aio, name) for name in factories})
+    module.__dict__.update({name: getattr(real, name) for name in (*factories, *credentials)}, aio=aio)
     plain = real.insecure_channel(f"localhost:{grpc_port}")
     with switched(module).insecure_channel(f"localhost:{grpc_port}") as channel:
         assert type(channel) is type(plain)

@@ -1,0 +1,226 @@
+"""Servers of a switched program: gRPC's own server, and beside it one whose callers come through shared memory.
+
+Both have the same handlers, interceptors and thread pool. A port that the switch names is served over shared memory
+too, or only there; all others are gRPC's alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import grpc
+
+from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
+from lucky_transport_stubs.run.switch import Served, Switch
+from lucky_transport_stubs.run.targets import with_port
+
+__all__ = ["Ports", "SwitchedAioServer", "SwitchedServer", "make_server"]
+
+
+class Ports:
+    """The ports of one server, and its counts. over_shm: adds a port "shm://name" to the server of ours."""
+
+    def __init__(self, switch: Switch, counters: CallCounters | None) -> None:
+        self.over_shm: Callable[[str], int]
+        self._switch = switch
+        self._counters = counters
+        self._held: list[socket.socket] = []
+        self._served: Served | None = None
+
+    def count(self, method: str, *, over_shm: bool) -> None:
+        """Count a call of a method that has come in."""
+        if self._counters is not None and self._served is not None:
+            served = self._served if over_shm else self._served.stays("by callers over it")
+            self._counter(served, method).add()
+
+    def _counter(self, served: Served, method: str) -> CallCounter:
+        assert self._counters is not None
+        return self._counters.counter(Calls(served.address, served.endpoint, served.why, method, role="server"))
+
+    def add(self, address: str, bind: Callable[[], int], refusal: str = "") -> int:
+        """Serve at an address, which `bind` binds over gRPC, and return its port number.
+
+        refusal: why the port cannot be served over shared memory, "" where it can. Raises what `bind` raises, and
+        RuntimeError where a port is to be served over shared memory only and its name is taken.
+        """
+        asked = self._switch.serve(address)
+        if asked.only and not refusal:
+            port = self._hold(address)
+            served = self._switch.serve(with_port(address, port))
+            self.over_shm(served.endpoint)
+        else:
+            port = bind()
+            served = self._switch.serve(with_port(address, port)) if port else asked
+            served = self._beside(served, refusal)
+        if self._served is None or (served.endpoint and not self._served.endpoint):
+            self._served = served  # calls are counted there: which port they came to is not known
+        self._switch.tell(served)
+        if self._counters is not None:
+            self._counter(served, "").open()
+        return port
+
+    def _beside(self, served: Served, refusal: str) -> Served:
+        """Serve a port that gRPC serves over shared memory as well; return what came of it."""
+        if not served.endpoint:
+            return served
+        if not refusal:
+            try:
+                self.over_shm(served.endpoint)
+            except RuntimeError as error:
+                refusal = f"{served.endpoint} is taken: {error}"
+        return served.stays(refusal) if refusal else served
+
+    def _hold(self, address: str) -> int:
+        """Return the number of a port that gRPC does not bind; 0 becomes one that is free for as long as we live."""
+        host, _, port = address.rpartition(":")
+        if not port.isdecimal() or int(port):
+            return int(port) if port.isdecimal() else 1  # as gRPC returns for a unix socket
+        family = socket.AF_INET6 if "[" in host else socket.AF_INET
+        held = socket.socket(family)  # bound, never listening: a caller over TCP is refused
+        self._held.append(held)
+        held.bind(("::" if "[" in host else "0.0.0.0", 0))
+        return held.getsockname()[1]
+
+    def close(self) -> None:
+        """Give back the numbers that were held."""
+        while self._held:
+            self._held.pop().close()
+
+
+class _BothEnded(threading.Event):
+    """Set when both events are."""
+
+    def __init__(self, *events: threading.Event) -> None:
+        super().__init__()
+        self._events = events
+
+    def is_set(self) -> bool:
+        return all(event.is_set() for event in self._events)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        until = None if timeout is None else time.monotonic() + timeout
+        return all(event.wait(None if until is None else max(0.0, until - time.monotonic())) for event in self._events)
+
+
+class _Switched:
+    """`real`, gRPC's server, and `ours`, of this plugin, as one."""
+
+    def __init__(self, real: Any, ours: Any, ports: Ports) -> None:
+        self._real = real
+        self._ours = ours
+        self._ports = ports
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
+        handlers = tuple(generic_rpc_handlers)
+        self._real.add_generic_rpc_handlers(handlers)
+        self._ours.add_generic_rpc_handlers(handlers)
+
+    def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
+        self._real.add_registered_method_handlers(service_name, method_handlers)
+        self._ours.add_registered_method_handlers(service_name, method_handlers)
+
+    def add_insecure_port(self, address: str) -> int:
+        return self._ports.add(address, lambda: self._real.add_insecure_port(address))
+
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
+        refusal = _why_not(server_credentials)
+        return self._ports.add(address, lambda: self._real.add_secure_port(address, server_credentials), refusal)
+
+
+class SwitchedServer(_Switched, grpc.Server):
+    """A `grpc.Server` of a switched program."""
+
+    def start(self) -> None:
+        self._real.start()
+        self._ours.start()
+
+    def stop(self, grace: float | None) -> threading.Event:
+        both = _BothEnded(self._real.stop(grace), self._ours.stop(grace))
+        self._ports.close()
+        return both
+
+    def wait_for_termination(self, timeout: float | None = None) -> bool:
+        until = None if timeout is None else time.monotonic() + timeout
+        if self._real.wait_for_termination(timeout):
+            return True
+        return self._ours.wait_for_termination(None if until is None else max(0.0, until - time.monotonic()))
+
+
+class SwitchedAioServer(_Switched, grpc.aio.Server):
+    """A `grpc.aio.Server` of a switched program."""
+
+    async def start(self) -> None:
+        await self._real.start()
+        await self._ours.start()
+
+    async def stop(self, grace: float | None) -> None:
+        await asyncio.gather(self._real.stop(grace), self._ours.stop(grace))
+        self._ports.close()
+
+    async def wait_for_termination(self, timeout: float | None = None) -> bool:
+        until = None if timeout is None else time.monotonic() + timeout
+        if await self._real.wait_for_termination(timeout):
+            return True
+        return await self._ours.wait_for_termination(None if until is None else max(0.0, until - time.monotonic()))
+
+
+class _Counting(grpc.ServerInterceptor):
+    """Counts the calls of a server, each when it comes in; in front of the program's own interceptors."""
+
+    def __init__(self, count: Callable[[str], None]) -> None:
+        self._count = count
+
+    def intercept_service(self, continuation: Callable[[Any], Any], handler_call_details: Any) -> Any:
+        self._count(handler_call_details.method)
+        return continuation(handler_call_details)
+
+
+class _AioCounting(grpc.aio.ServerInterceptor):
+    """The same for a server of grpc.aio."""
+
+    def __init__(self, count: Callable[[str], None]) -> None:
+        self._count = count
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        self._count(handler_call_details.method)
+        return await continuation(handler_call_details)
+
+
+def make_server(
+    original: Callable[..., Any],
+    over_shm: Callable[..., Any],
+    given: Mapping[str, Any],
+    switch: Switch,
+    counters: CallCounters | None,
+) -> SwitchedServer | SwitchedAioServer:
+    """Return the server of a switched program; given: what it gave to `original`, by name.
+
+    Raises what `original` raises for wrong arguments.
+    """
+    is_aio = original.__module__.startswith("grpc.aio")
+    ports = Ports(switch, counters)
+
+    def make(factory: Callable[..., Any], *, is_ours: bool) -> Any:
+        counting = (_AioCounting if is_aio else _Counting)(functools.partial(ports.count, over_shm=is_ours))
+        first = () if counters is None else (counting,)
+        return factory(**{**given, "interceptors": (*first, *(given.get("interceptors") or ()))})
+
+    real, ours = make(original, is_ours=False), make(over_shm, is_ours=True)
+    ports.over_shm = ours.add_insecure_port
+    return (SwitchedAioServer if is_aio else SwitchedServer)(real, ours, ports)
+
+
+def _why_not(credentials: Any) -> str:
+    """Return why a port with these credentials is not served over shared memory, "" where it is."""
+    if getattr(credentials, "lucky_demands_certificate", False):
+        return "it requires client certificates, and there are none in shared memory"
+    return ""

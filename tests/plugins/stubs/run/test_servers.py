@@ -1,0 +1,286 @@
+"""Servers of unmodified programs under the launcher: served over shared memory beside their ports, or only there."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import pytest
+
+import lucky_transport_stubs
+
+from .conftest import Launch, Start
+
+#: A server as programs write it. It prints its ports, one line each, and ends with its stdin.
+SYNC = """
+import sys
+from concurrent import futures
+
+import grpc
+
+
+class Echo(grpc.GenericRpcHandler):
+    def service(self, details):
+        if details.method == "/test.Test/Echo":
+            return grpc.unary_unary_rpc_method_handler(lambda request, context: request)
+
+
+def main():
+    server = grpc.server(futures.ThreadPoolExecutor(4))
+    server.add_generic_rpc_handlers((Echo(),))
+    for address in sys.argv[1:]:
+        print(server.add_insecure_port(address), flush=True)
+    server.start()
+    print("started", flush=True)
+    sys.stdin.read()
+    assert server.stop(5).wait(10)
+    assert not server.wait_for_termination(10)
+
+
+main()
+"""
+AIO = """
+import asyncio
+import sys
+
+import grpc
+
+
+class Echo(grpc.GenericRpcHandler):
+    def service(self, details):
+        if details.method == "/test.Test/Echo":
+            return grpc.unary_unary_rpc_method_handler(self.echo)
+
+    async def echo(self, request, context):
+        return request
+
+
+async def main():
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Echo(),))
+    for address in sys.argv[1:]:
+        print(server.add_insecure_port(address), flush=True)
+    await server.start()
+    print("started", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await server.stop(5)
+    assert not await server.wait_for_termination(10)
+
+
+asyncio.run(main())
+"""
+
+#: A certificate of this test, for localhost.
+KEY = """-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgQlWn1Z076DqbqA9D
+f31TMnMdZeUUBynFtcwCMCjYnp6hRANCAAQYWheuonrse8TDC1TtaH0JtGmh+jAo
+2y3Xb6nqRIBLhRYR4DdcH2em+S8pvHt3qAvTJEwtSUaSxlu5ynYgo9iZ
+-----END PRIVATE KEY-----
+"""
+CERTIFICATE = """-----BEGIN CERTIFICATE-----
+MIIBnDCCAUGgAwIBAgIUf1NV96QqhsIIzmqCVkGKIP5rda8wCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMzE2MDQ1NloYDzIxMjYxMDMw
+MTYwNDU2WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAQYWheuonrse8TDC1TtaH0JtGmh+jAo2y3Xb6nqRIBLhRYR4DdcH2em
++S8pvHt3qAvTJEwtSUaSxlu5ynYgo9iZo28wbTAdBgNVHQ4EFgQUKNZszyF83KBy
+XHkhQD3Ssvu7CMUwHwYDVR0jBBgwFoAUKNZszyF83KByXHkhQD3Ssvu7CMUwDwYD
+VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
+zj0EAwIDSQAwRgIhALgonV35rsIKAf+aomu7Y1wF4AbKEbiawb2Vph9USToXAiEA
+sE0hycz7hjfb6a0+1d3ogn+d6ZbLdylzDGCbfZ5ysto=
+-----END CERTIFICATE-----
+"""
+
+
+@pytest.fixture
+def name() -> str:
+    return f"served_{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+class Served:
+    """A server program under the launcher. ports: what it printed."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "started\n")
+        self.ports = [int(line) for line in lines if line]
+
+    def end(self) -> str:
+        """End the program and return what the launcher said."""
+        _, said = self._process.communicate("", timeout=30)
+        assert self._process.returncode == 0, said
+        return said
+
+
+@pytest.fixture(params=[SYNC, AIO], ids=["threads", "asyncio"])
+def serve(request: pytest.FixtureRequest, start: Start, tmp_path: Path) -> Callable[..., Served]:
+    program = tmp_path / "server.py"
+    program.write_text(request.param)
+
+    def serve(*options: str, addresses: tuple[str, ...], **variables: str) -> Served:
+        command = [sys.executable, str(program), *addresses]
+        return Served(start(*options, command=command, stdin=subprocess.PIPE, **variables))
+
+    return serve
+
+
+def echo(target: str) -> bytes:
+    make = lucky_transport_stubs.channel if target.startswith("shm://") else grpc.insecure_channel
+    with make(target) as channel:
+        return channel.unary_unary("/test.Test/Echo")(b"hello", timeout=10)
+
+
+def is_refused(target: str) -> bool:
+    with pytest.raises(grpc.RpcError) as caught:
+        echo(target)
+    return caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_server_is_called_over_its_port_and_over_shared_memory(
+    serve: Callable[..., Served], name: str, port: int
+) -> None:
+    options = ("--transport", "shm", "--serve", f"127.0.0.1:{port}=shm://{name}")
+    served = serve(*options, addresses=(f"127.0.0.1:{port}",))
+    assert served.ports == [port]
+    assert echo(f"127.0.0.1:{port}") == echo(f"shm://{name}") == echo(f"shm://{name}") == b"hello"
+    said = served.end()
+    assert f"server 127.0.0.1:{port} is served at shm://{name} too" in said
+    assert "served 2 calls over shared memory, 1 over gRPC, by 1 process" in said
+    assert re.search(rf"  server 127.0.0.1:{port} over shm://{name}\n +2  /test.Test/Echo\n", said)
+    assert is_refused(f"shm://{name}")
+
+
+def test_with_serve_only_nothing_listens_at_the_port(serve: Callable[..., Served], name: str, port: int) -> None:
+    options = ("--transport", "shm", "--serve-only", "--serve", f"127.0.0.1:{port}=shm://{name}")
+    served = serve(*options, addresses=(f"[::]:{port}",))
+    assert served.ports == [port]
+    assert echo(f"shm://{name}") == b"hello"
+    assert is_refused(f"127.0.0.1:{port}")
+    assert f"server [::]:{port} is served at shm://{name}\n" in served.end()
+
+
+@pytest.mark.parametrize("only", [False, True])
+def test_port_0_keeps_the_number_that_it_became(serve: Callable[..., Served], name: str, only: bool) -> None:
+    options = ("--transport", "shm", *(["--serve-only"] if only else []), "--serve", f"*=shm://{name}_{{port}}")
+    served = serve(*options, addresses=("127.0.0.1:0", "localhost:0"))
+    one, other = served.ports
+    assert one != other
+    assert echo(f"shm://{name}_{one}") == echo(f"shm://{name}_{other}") == b"hello"
+    served.end()
+
+
+def test_without_serve_the_map_says_which_ports(serve: Callable[..., Served], name: str, port: int) -> None:
+    served = serve("--transport", "shm", "--map", f"localhost:{port}=shm://{name}", addresses=(f"0.0.0.0:{port}",))
+    assert echo(f"shm://{name}") == b"hello"
+    served.end()
+
+
+def test_unix_sockets_are_served_too(serve: Callable[..., Served], name: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.sock"
+    options = ("--transport", "shm", "--serve", f"unix:{path}=shm://{name}")
+    served = serve(*options, addresses=(f"unix:{path}", f"unix-abstract:{name}"))
+    assert echo(f"unix:{path}") == echo(f"shm://{name}") == echo(f"unix-abstract:{name}") == b"hello"
+    assert f"server unix-abstract:{name} is served over gRPC only: the map does not name it" in served.end()
+
+
+def test_with_the_transport_grpc_calls_are_counted_and_nothing_is_moved(
+    serve: Callable[..., Served], name: str, port: int
+) -> None:
+    served = serve("--transport", "grpc", "--map", f"*=shm://{name}", addresses=(f"127.0.0.1:{port}",))
+    assert echo(f"127.0.0.1:{port}") == b"hello"
+    assert is_refused(f"shm://{name}")
+    assert "served 0 calls over shared memory, 1 over gRPC, by 1 process" in served.end()
+
+
+def test_environment_variables_do_the_same(serve: Callable[..., Served], name: str, port: int) -> None:
+    variables = {"LUCKY_GRPC_SERVE": f"*:{port}=shm://{name}", "LUCKY_GRPC_SERVE_ONLY": "1", "LUCKY_TRANSPORT": "shm"}
+    served = serve(addresses=(f"127.0.0.1:{port}",), **variables)
+    assert echo(f"shm://{name}") == b"hello"
+    assert is_refused(f"127.0.0.1:{port}")
+    served.end()
+
+
+def test_of_several_processes_at_one_port_the_first_is_served_over_shared_memory(
+    serve: Callable[..., Served], name: str, port: int
+) -> None:
+    options = ("--transport", "shm", "--serve", f"*=shm://{name}")
+    first = serve(*options, addresses=(f"127.0.0.1:{port}",))
+    second = serve(*options, addresses=(f"127.0.0.1:{port}",))  # gRPC shares ports by SO_REUSEPORT
+    assert second.ports == [port]
+    assert echo(f"shm://{name}") == b"hello"
+    assert f"server 127.0.0.1:{port} is served over gRPC only: shm://{name} is taken" in second.end()
+    assert echo(f"shm://{name}") == b"hello"
+    first.end()
+
+
+def test_a_server_and_its_client_in_one_program_meet_over_shared_memory(
+    launch: Launch, name: str, port: int, tmp_path: Path
+) -> None:
+    program = tmp_path / "both.py"
+    calls = f"""
+    def main():
+        for _ in range(2):  # it stops, and starts again
+            server = grpc.server(futures.ThreadPoolExecutor(4))
+            server.add_generic_rpc_handlers((Echo(),))
+            server.add_insecure_port("127.0.0.1:{port}")
+            server.start()
+            with grpc.insecure_channel("127.0.0.1:{port}") as channel:
+                assert channel.unary_unary("/test.Test/Echo")(b"x", timeout=10) == b"x"
+            assert server.stop(None).wait(10)
+    """
+    program.write_text(re.sub(r"def main\(\):.*(?=\n\n\nmain)", textwrap.dedent(calls), SYNC, flags=re.DOTALL))
+    options = ("--transport", "shm", "--serve", f"*:{port}=shm://{name}", "--report", "report.json")
+    done = launch(*options, command=[sys.executable, str(program)])
+    assert done.returncode == 0, done.stderr
+    assert "2 calls over shared memory, 0 over gRPC; served 2 calls over shared memory, 0 over gRPC" in done.stderr
+    rows = json.loads((tmp_path / "report.json").read_text())["calls"]
+    assert {(row["role"], row["endpoint"], row["method"], row["count"]) for row in rows} == {
+        ("client", f"shm://{name}", "/test.Test/Echo", 2),
+        ("server", f"shm://{name}", "/test.Test/Echo", 2),
+        ("server", f"shm://{name}", "", 0),
+    }
+
+
+def test_a_server_that_demands_certificates_stays_on_grpc(launch: Launch, name: str, port: int, tmp_path: Path) -> None:
+    program = tmp_path / "secure.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        from concurrent import futures
+
+        import grpc
+
+        key, certificate = {KEY.encode()!r}, {CERTIFICATE.encode()!r}
+        server = grpc.server(futures.ThreadPoolExecutor(1))
+        strict = grpc.ssl_server_credentials([(key, certificate)], certificate, require_client_auth=True)
+        assert server.add_secure_port("127.0.0.1:{port}", strict) == {port}
+        open_to_all = grpc.ssl_server_credentials([(key, certificate)])
+        print(server.add_secure_port("localhost:0", open_to_all))
+        """)
+    )
+    pairs = ("--serve", f"*:{port}=shm://{name}", "--serve", f"*=shm://{name}_{{port}}")
+    done = launch("--transport", "shm", *pairs, command=[sys.executable, str(program)])
+    assert done.returncode == 0, done.stderr
+    assert f"server 127.0.0.1:{port} is served over gRPC only: it requires client certificates" in done.stderr
+    number = int(done.stdout)
+    assert f"server localhost:{number} is served at shm://{name}_{number} too" in done.stderr
+
+
+def test_a_wrong_pair_is_an_error_before_the_program_runs(launch: Launch) -> None:
+    done = launch("--transport", "shm", "--serve", "50051", command=["true"])
+    assert done.returncode == 1
+    assert "target map: '50051' is no pair" in done.stderr
