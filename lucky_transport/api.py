@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from lucky_transport.env.vector_env import VectorEnv
 
-__all__ = ["connect", "connect_async", "make", "make_engine", "open_transport", "serve"]
+__all__ = ["check_offered_envs", "connect", "connect_async", "make", "make_engine", "open_transport", "serve"]
 
 _log = logging.getLogger("lucky_transport")
 
@@ -213,7 +213,7 @@ def make(
         recipe = partial(recipe, endpoint=resolved.endpoint)  # a pickled env returns to the same engine
         transport = open_transport(resolved.endpoint, resolved)
         try:
-            _check_num_envs(transport, num_envs, resolved.endpoint)
+            check_offered_envs(transport, num_envs, resolved.endpoint)
             return VectorEnv(transport, recipe=recipe, **arguments)
         except BaseException:
             transport.close()
@@ -319,7 +319,8 @@ def _check_agreement(settings: Settings) -> None:
         )
 
 
-def _check_num_envs(transport: Transport, asked: int, endpoint: str) -> None:
+def check_offered_envs(transport: Transport, asked: int, endpoint: str) -> None:
+    """Raise SpecError unless the engine at `endpoint` has as many envs as were asked for; 1 means as many as it has."""
     offered = transport.spec.num_envs
     if asked == offered:
         return

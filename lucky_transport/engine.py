@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lucky_transport.messages import GetCameraFrameRequest, NamedImageFrame
     from lucky_transport.world import Worlds
 
-__all__ = ["HOLD", "RESET", "TICK", "Buffers", "Engine", "Handler", "StreamHandler"]
+__all__ = ["HOLD", "RESET", "TICK", "Buffers", "CallHandler", "Engine", "Handler", "StreamHandler"]
 
 RESET = 1
 HOLD = 2
@@ -45,6 +45,9 @@ TICK = 4
 
 #: Answers one typed method: takes the request message, returns the response message.
 Handler = Callable[[Any], Any]
+
+#: Answers one typed method: takes the request message and its call, returns the response message.
+CallHandler = Callable[[Any, Call], Any]
 
 #: Serves one stream: takes the request message and the call, yields the items until the call is over. It runs on a
 #: thread of its own and is asked for an item only when the client can take one, so it never outruns its reader; it
@@ -99,6 +102,14 @@ class Engine(ABC):
         return {}
 
     @property
+    def calls(self) -> Mapping[str, CallHandler]:
+        """Handlers of the typed methods whose answers this engine waits for elsewhere, by full method name.
+
+        Wherever the method's table says that a handler runs, these run in the pool, beside the steps.
+        """
+        return {}
+
+    @property
     def streams(self) -> Mapping[str, StreamHandler]:
         """Handlers of the server streams this engine serves, by full method name."""
         return {}
@@ -136,6 +147,9 @@ class Engine(ABC):
         Engines with cameras override this and `check_camera_requests`.
         """
         raise NotImplementedError(f"engine {self.spec.engine!r} has no cameras")
+
+    def leave(self, caller: str) -> None:  # noqa: B027 - most engines hold nothing for a client
+        """Release what the calls of a client that has gone left behind; any thread, also for clients never seen."""
 
     def close(self) -> None:  # noqa: B027 - most engines hold nothing
         """Release what the engine holds; called once, after the last step."""

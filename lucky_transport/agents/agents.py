@@ -15,8 +15,8 @@ from lucky_transport.agents.reset import SET_RESET_OPTIONS, AgentResets
 from lucky_transport.agents.step import AgentSteps, StepOptions, StepResponses
 from lucky_transport.agents.terms import NegotiatedTerms
 from lucky_transport.call import Call
-from lucky_transport.engine import Engine
-from lucky_transport.host.host import CallHandler, Host
+from lucky_transport.engine import CallHandler, Engine
+from lucky_transport.host.host import Host
 from lucky_transport.messages import (
     NegotiateTaskRequest,
     NegotiateTaskResponse,

@@ -110,8 +110,8 @@ class Dispatcher:
 
     def _responders(self, runs: frozenset[Runs]) -> Mapping[int, Respond]:
         """Return what answers the short requests of these methods, by id."""
-        rows = (row for row in METHODS if row.runs in runs and row.stream is None and not holds_images(row.response))
-        return {row.id: self._responder(row) for row in rows}
+        rows = (row for row in METHODS if row.stream is None and not holds_images(row.response))
+        return {row.id: self._responder(row) for row in rows if self._host.runs(row) in runs}
 
     def _responder(self, method: Method) -> Respond:
         """Return what answers a short request: bytes in, bytes out, or a TransportError."""
@@ -162,7 +162,7 @@ class Dispatcher:
             self._check_shape(method, call)
             if method.stream is not None:
                 self._run(call, partial(self._answer_stream, method, call), executor)
-            elif method.runs in runs:
+            elif self._host.runs(method) in runs:
                 self._answer(method, call)
             else:
                 self._run(call, partial(self._answer, method, call), executor)

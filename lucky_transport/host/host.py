@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from lucky_transport.call import Call, check_stream, check_unary, deadline_error
-from lucky_transport.engine import Buffers, Engine, Handler, StreamHandler
+from lucky_transport.engine import Buffers, CallHandler, Engine, Handler, StreamHandler
 from lucky_transport.errors import (
     Busy,
     Cancelled,
@@ -32,16 +32,13 @@ from lucky_transport.messages.methods import Method, Runs
 from lucky_transport.sessions.service import session_handlers
 from lucky_transport.sessions.sessions import Sessions
 
-__all__ = ["CallHandler", "Host", "Lease", "PlainHandler"]
+__all__ = ["Host", "Lease", "PlainHandler"]
 
 _log = logging.getLogger("lucky_transport")
 #: How long a driver yields the engine to waiting threads at most.
 _YIELD_S = 0.05
 #: Time for the engine's thread to wake and to get the interpreter.
 _WAKE_S = 100e-6
-
-#: Answers one unary method: takes the request message and its call, returns the response message.
-CallHandler = Callable[[Any, Call], Any]
 
 
 class Host:
@@ -64,8 +61,11 @@ class Host:
         self._streams: Mapping[str, StreamHandler] = engine.streams
         self.sessions = Sessions(engine.worlds, self.spec.engine) if engine.worlds is not None else None
         plain = {**task_handlers(self.spec), **engine.services}
+        calls = engine.calls
+        self._pooled = frozenset(calls)
         self.handlers: Mapping[str, CallHandler] = {
             **{name: PlainHandler(handler) for name, handler in plain.items()},
+            **calls,
             **(session_handlers(self.sessions) if self.sessions is not None else {}),
         }
         engine.bind(self._buffers)
@@ -73,6 +73,11 @@ class Host:
     def override(self, handlers: Mapping[str, CallHandler]) -> None:
         """Answer these methods, by full name, with `handlers` instead of the engine's; before the host is served."""
         self.handlers = {**self.handlers, **handlers}
+        self._pooled -= handlers.keys()
+
+    def runs(self, method: Method) -> Runs:
+        """Return where the method's handler runs: as its row says, in the pool where the engine waits elsewhere."""
+        return Runs.POOL if method.name in self._pooled else method.runs
 
     @property
     def engine(self) -> Engine:
@@ -213,7 +218,7 @@ class Host:
         if handler is None:
             raise self._unimplemented(method)
         try:
-            if method.runs is not Runs.ENGINE:
+            if self.runs(method) is not Runs.ENGINE:
                 return handler(request, call)
             with self._exclusive(-1 if call.deadline is None else call.deadline.remaining_s) as held:
                 if held:
@@ -227,6 +232,7 @@ class Host:
 
     def leave(self, caller: str) -> None:
         """End what the calls of a client that has gone left behind: the sessions that it owned."""
+        self._engine.leave(caller)
         if self.sessions is not None:
             self.sessions.leave(caller)
 
