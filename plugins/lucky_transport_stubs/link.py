@@ -21,7 +21,7 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.connection_monitor import CONNECTION_MONITOR
-from lucky_transport_stubs.options import max_receive_bytes
+from lucky_transport_stubs.options import log_ignored, max_receive_bytes
 from lucky_transport_stubs.status import CallStatus, Code, error_of, status_of
 
 __all__ = ["CLOSED", "OF_THE_PARENT", "Link", "State"]
@@ -53,6 +53,7 @@ class Link:
         self.is_closed = False
         self.is_forked = False
         self.max_receive_bytes = max_receive_bytes(options)
+        log_ignored(options)
         self._connecting = threading.Lock()  # one thread at a time connects
         self._closing = threading.Event()
         self._connector: threading.Thread | None = None

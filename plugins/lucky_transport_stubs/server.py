@@ -24,7 +24,7 @@ from lucky_transport.fork import on_child
 from lucky_transport.shm.server_loop import ServerThread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.handlers import Handlers
-from lucky_transport_stubs.options import max_receive_bytes, max_send_bytes
+from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
 from lucky_transport_stubs.port import PORT, no_credentials, open_port
 from lucky_transport_stubs.servicing import Servicing
 
@@ -44,6 +44,7 @@ def server(
 
     `compression` and `xds` change nothing here. Raises AttributeError for a handler that is none.
     """
+    log_ignored(options)
     servicing = Servicing(
         Handlers(handlers or (), interceptors or ()),
         thread_pool,

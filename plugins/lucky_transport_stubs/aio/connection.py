@@ -24,7 +24,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.metadata import USER_AGENT
-from lucky_transport_stubs.options import Options, max_receive_bytes, max_send_bytes, primary_user_agent
+from lucky_transport_stubs.options import Options, log_ignored, max_receive_bytes, max_send_bytes, primary_user_agent
 
 __all__ = ["Connection"]
 
@@ -45,6 +45,7 @@ class Connection:
         self.loop = loop
         self.max_send_bytes = max_send_bytes(options)
         self.max_receive_bytes = max_receive_bytes(options)
+        log_ignored(options)
         agent = primary_user_agent(options)
         self.user_agent = f"{agent} {_USER_AGENT}".lstrip()
         self._endpoint = endpoint

@@ -32,7 +32,7 @@ from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
 from lucky_transport_stubs.handlers import HandlerCallDetails, Handlers
 from lucky_transport_stubs.metadata import invocation_metadata
-from lucky_transport_stubs.options import max_receive_bytes, max_send_bytes
+from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
 from lucky_transport_stubs.port import CLOSE_MESSAGE, PORT, no_credentials, server_loop_at
 from lucky_transport_stubs.status import error_of
 
@@ -86,6 +86,7 @@ class Server(grpc.aio.Server):
         self._handlers = Handlers(handlers)
         self._interceptors = tuple(interceptors)
         self._max_receive_bytes = max_receive_bytes(options)
+        log_ignored(options)
         self._max_send_bytes = max_send_bytes(options)
         self._max_rpcs = maximum_concurrent_rpcs
         self._state = _State.READY

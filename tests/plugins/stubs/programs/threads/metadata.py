@@ -1,0 +1,42 @@
+"""Metadata of the call, initial and trailing, text and binary; a status with details."""
+
+from concurrent import futures
+
+import grpc
+from chat import ChatStub, add_chat_servicer, main, say
+
+
+class Echo:
+    def Say(self, request, context):
+        got = [(key, value) for key, value in context.invocation_metadata() if key.startswith("x-")]
+        context.send_initial_metadata((("initial", "1"), ("initial-bin", b"\x00\xff")))
+        context.set_trailing_metadata((("trailing", "2"), ("trailing", "3")))
+        if request == "fail":
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not today: ü")
+        return repr(got)
+
+
+def serve(address):
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=10))
+    add_chat_servicer(Echo(), server)
+    server.add_insecure_port(address)
+    server.start()
+    say("ready")
+    server.wait_for_termination()
+
+
+def call(address):
+    with grpc.insecure_channel(address) as channel:
+        stub = ChatStub(channel)
+        sent = (("x-text", "a value"), ("x-data-bin", b"\x01\x02"), ("x-text", "another"))
+        response, done = stub.Say.with_call("x", metadata=sent)
+        say(response, done.code())
+        say([(key, value) for key, value in done.initial_metadata()])
+        say([(key, value) for key, value in done.trailing_metadata()])
+        try:
+            stub.Say("fail", metadata=sent)
+        except grpc.RpcError as error:
+            say(error.code(), error.details(), [(key, value) for key, value in error.trailing_metadata()])
+
+
+main(serve, call)

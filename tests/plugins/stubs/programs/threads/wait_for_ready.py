@@ -1,0 +1,40 @@
+"""A client that is there before its server, and watches the channel become ready."""
+
+import threading
+from concurrent import futures
+
+import grpc
+from chat import ChatStub, add_chat_servicer, main, say
+
+
+class Greeter:
+    def Say(self, request, context):
+        return f"Hello, {request}!"
+
+
+def serve(address):
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=10))
+    add_chat_servicer(Greeter(), server)
+    server.add_insecure_port(address)
+    server.start()
+    say("ready")
+    server.wait_for_termination()
+
+
+def call(address):
+    options = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
+    with grpc.insecure_channel(address, options) as channel:
+        is_ready = threading.Event()
+        channel.subscribe(lambda state: state is grpc.ChannelConnectivity.READY and is_ready.set(), True)
+        stub = ChatStub(channel)
+        try:
+            stub.Say("too early", timeout=1)
+        except grpc.RpcError as error:
+            say(error.code())
+        say("waiting")
+        say(stub.Say("you", wait_for_ready=True, timeout=30))
+        say(is_ready.wait(10))
+        grpc.channel_ready_future(channel).result(10)
+
+
+main(serve, call)
