@@ -8,6 +8,7 @@ bytes on.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -26,6 +27,9 @@ _AUTH_CONTEXT: Mapping[str, list[bytes]] = {
     "security_level": [b"TSI_SECURITY_NONE"],
 }
 
+#: The pid and the number of the connection in a caller's name ("shm client of pid 7 (3)").
+_NUMBERS = re.compile(r"\d+")
+
 Metadata = Iterable[tuple[str, str | bytes]]
 
 
@@ -35,8 +39,8 @@ class CallerContext:
     _call: ServerCall
 
     def peer(self) -> str:
-        """Who calls: one name per connection."""
-        return self._call.peer
+        """Who calls, as gRPC spells callers at a unix socket: `unix:pid/7/3` is connection 3, of process 7."""
+        return "/".join(("unix:pid", *_NUMBERS.findall(self._call.peer)))
 
     def peer_identities(self) -> None:
         """None: there is no authentication."""
