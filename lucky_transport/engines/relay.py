@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.call import Call
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engine import HOLD, RESET, TICK, Buffers, CallHandler, Engine, StreamHandler
+from lucky_transport.engine import HOLD, RESET, Buffers, CallHandler, Engine, StreamHandler
 from lucky_transport.engines.relay_sessions import RelaySessions
 from lucky_transport.engines.relay_target import RelayTarget
 from lucky_transport.errors import (
@@ -53,7 +53,6 @@ class RelayEngine(Engine):
         self._target = RelayTarget(endpoint, num_envs)
         self.spec = self._target.spec
         self._stepped = self._target.transport()
-        self._has_ticked = False
         self._unreset = np.zeros(self.spec.num_envs, np.bool_)
         methods = [row for row in METHODS if self._is_relayed(row)]
         self._calls: dict[str, CallHandler] = {
@@ -84,8 +83,6 @@ class RelayEngine(Engine):
             self._unreset[:] = True
         if self._unreset.any():
             self._check_reset(control)
-        if control is not None and (control & TICK).any():
-            control = self._without_ticks(control)
         try:
             frame = self._exchange(transport, control)
         except (PeerDied, ClosedError, RemoteProtocolError) as error:
@@ -110,17 +107,6 @@ class RelayEngine(Engine):
                 backend=self.spec.engine,
                 hint="reset them",
             )
-
-    def _without_ticks(self, control: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the control bytes of an exchange: no transport carries a step without actions, so zeros go instead."""
-        if not self._has_ticked:
-            self._has_ticked = True
-            _log.warning(
-                "relay: a Step without actions reaches the engine at %s as one with zeros; a policy in that engine "
-                "does not drive it",
-                self._target.endpoint,
-            )
-        return control & ~np.uint8(TICK)
 
     def _exchange(self, transport: Transport, control: NDArray[np.uint8] | None) -> Frame:
         """Return the frame. An exchange is never given up while the engine lives: its client may wait for it again."""
@@ -160,7 +146,7 @@ class RelayEngine(Engine):
             raise self._failure(transport, method, error) from error
 
     def _failure(self, transport: Transport, method: Method, error: TransportError) -> TransportError:
-        if isinstance(error, Unimplemented) and method.name not in str(error):
+        if isinstance(error, Unimplemented) and error.hint and method.name not in str(error):  # a bare status
             return Unimplemented(
                 f"the engine at {self._target.endpoint} does not implement {method.name}", backend=self.spec.engine
             )

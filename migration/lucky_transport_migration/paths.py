@@ -4,6 +4,7 @@
     shm-python   shared memory through the pure-Python fallback on both sides
     grpc         legacy gRPC as it is: one unary Step per agent (what a training stack migrates from)
     grpc-batch   the packed batch service over gRPC
+    relay        shared memory to a relay, in a process of its own, and legacy gRPC from there to the engine
     inproc       the engine in this very process: no wire at all
     <name>       any other transport the registry knows, with its own defaults
     <name>#2     the same path to a second engine: what differs between both is noise
@@ -37,12 +38,16 @@ NAMED: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "grpc": ("grpc", (("service", "agent"),)),
     "grpc-batch": ("grpc", (("service", "batch"),)),
     "shm-python": ("shm", ()),
+    "relay": ("shm", ()),
 }
 _PURE_PYTHON = {"shm-python"}
+#: Paths through a relay: name -> the path from there to the engine.
+_RELAYED = {"relay": "grpc"}
 
 _LABELS = {
     "shm": "shared memory",
     "shm-python": "shared memory, pure Python",
+    "relay": "shared memory to a relay to legacy gRPC",
     "grpc": "legacy gRPC",
     "grpc-batch": "gRPC batch service",
     "grpc-tcp": "gRPC over loopback TCP",
@@ -64,12 +69,16 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A way to an engine: a transport, the options its client's endpoint gets, and whether native code may be used."""
+    """A way to an engine: a transport, the options its client's endpoint gets, and whether native code may be used.
+
+    behind: the path from a relay to the engine, None where the client's connection leads to the engine itself.
+    """
 
     name: str
     transport: str
     options: tuple[tuple[str, str], ...] = ()
     native: bool = True
+    behind: Path | None = None
 
 
 def label(name: str) -> str:
@@ -89,13 +98,15 @@ def find_path(name: str) -> Path:
     if not info.local_endpoint:
         raise ConfigError(f"transport {transport!r} cannot start an engine by itself", hint="compare another one")
     load(info.client, owner=f"transport {transport!r}", extra=info.extra)
-    return Path(name, transport, options, native=base not in _PURE_PYTHON)
+    behind = find_path(_RELAYED[base]) if base in _RELAYED else None
+    return Path(name, transport, options, native=base not in _PURE_PYTHON, behind=behind)
 
 
 class ConnectedEngine:
     """An engine started for one client, and that client's end; for inproc the engine lives in this process.
 
-    `pid` is the engine's process, None when it is this one. Raises what starting and connecting raise.
+    `pid` is the engine's process (the relay's where one stands before it), None when it is this one. Raises what
+    starting and connecting raise.
     """
 
     def __init__(
@@ -112,40 +123,41 @@ class ConnectedEngine:
         self.engine = engine
         self.wait = wait
         registry().engine(engine.partition(":")[0])  # an unknown name fails here, not in the child
-        endpoint = registry().transport(path.transport).local_endpoint.format(name=unique_name())
         self._settings = load_settings({"wait": wait, "native": None if path.native else False})
-        self._owner: EngineProcess | Serving
+        with ExitStack() as stack:
+            if path.behind is not None:
+                target = self._serve(path.behind, engine, num_envs, seed, options)
+                stack.callback(target.stop)
+                engine, seed, options = f"relay:{_client_endpoint(target, path.behind)}", None, None
+            self._owner = self._serve(path, engine, num_envs, seed, options)
+            stack.callback(self._owner.stop)
+            self.transport = stack.enter_context(self.connect())
+            self._stack = stack.pop_all()
+        self.pid = self._owner.pid if isinstance(self._owner, EngineProcess) else None
+
+    def _serve(
+        self, path: Path, engine: str, num_envs: int, seed: int | None, options: Mapping[str, Any] | None
+    ) -> EngineProcess | Serving:
+        endpoint = registry().transport(path.transport).local_endpoint.format(name=unique_name())
         if path.transport == "inproc":
-            self._owner = api.serve(engine, endpoint, num_envs=num_envs, seed=seed, options=options)
-            self.pid = None
-        else:
-            self._owner = EngineProcess(
-                engine,
-                [endpoint],
-                num_envs=num_envs,
-                seed=seed,
-                options=options,
-                wait=self._settings.wait,
-                native=path.native,
-            )
-            self.pid = self._owner.pid
-        try:
-            self.transport = self.connect()
-        except BaseException:
-            self._owner.stop()
-            raise
+            return api.serve(engine, endpoint, num_envs=num_envs, seed=seed, options=options)
+        return EngineProcess(
+            engine,
+            [endpoint],
+            num_envs=num_envs,
+            seed=seed,
+            options=options,
+            wait=self._settings.wait,
+            native=path.native,
+        )
 
     def connect(self) -> Transport:
         """Return a new client's end; the link itself uses one, made at construction."""
-        served = self._owner.endpoints[0]
-        return api.open_transport(
-            Endpoint(served.scheme, served.address, served.options + self.path.options), self._settings
-        )
+        return api.open_transport(_client_endpoint(self._owner, self.path), self._settings)
 
     def close(self) -> None:
         """End the connection, then the engine; idempotent."""
-        self.transport.close()
-        self._owner.stop()
+        self._stack.close()
 
     def __enter__(self) -> Self:
         return self
@@ -154,6 +166,11 @@ class ConnectedEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _client_endpoint(owner: EngineProcess | Serving, path: Path) -> Endpoint:
+    served = owner.endpoints[0]
+    return Endpoint(served.scheme, served.address, served.options + path.options)
 
 
 def open_links(

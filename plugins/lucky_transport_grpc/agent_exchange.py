@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.engine import HOLD, RESET, Buffers
+from lucky_transport.engine import HOLD, RESET, TICK, Buffers
 from lucky_transport.errors import EngineFailed, TransportError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
@@ -64,6 +64,8 @@ class AgentExchange(Exchange):
         if control is not None:
             reset = np.flatnonzero(control & RESET)
             stepped = np.flatnonzero((control & (RESET | HOLD)) == 0)
+            for env in np.flatnonzero(control & TICK):
+                self._actions[env] = []
         # Envs that hold get no call, and their rows stay as they are. The marked Step of an env that was reset makes a
         # real engine tick once with zeros; ours only shows the observation.
         for envs in _windows(reset):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.agents.agents import Agents
 from lucky_transport.agents.lease import DriverLease
+from lucky_transport.engine import HOLD, RESET, TICK
 from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.spec.actions import check_actions, check_control
 from lucky_transport_grpc import _pb
@@ -86,9 +87,11 @@ class BatchService:
         if not request.control:
             return actions, None
         control = unpack("control", request.control, "uint8", (spec.num_envs,), SpecError)
-        unknown = control[control > 3]
+        unknown = control[control > (RESET | HOLD | TICK)]
         if unknown.size:
-            raise SpecError(f"control byte {unknown[0]}: expected 0 to 3 (bit 0 reset, bit 1 hold)", backend="grpc")
+            raise SpecError(
+                f"control byte {unknown[0]}: expected 0 to 7 (bit 0 reset, bit 1 hold, bit 2 tick)", backend="grpc"
+            )
         return actions, check_control(spec, control)
 
     def _attach(self, request: Any, caller: Caller) -> Iterator[Any]:

@@ -56,7 +56,7 @@ def test_an_exchange_answers_with_the_engines_bytes(serve: Serve, stub: Any) -> 
         ({"actions": np.array([0, 0, np.nan, 0], np.float32).tobytes()}, "actions are not finite: nan at [1, 0]"),
         ({"actions": np.array([0, -np.inf, 0, 0], np.float32).tobytes()}, "actions are not finite: -inf at [0, 1]"),
         ({"control": b"\0"}, "control: 1 bytes, expected 2"),
-        ({"control": b"\0\4"}, "control byte 4: expected 0 to 3"),
+        ({"control": b"\0\10"}, "control byte 8: expected 0 to 7"),
         ({"action_seq": 0}, "exchanges are numbered from 1"),
     ],
 )

@@ -18,7 +18,7 @@ from lucky_transport import api
 from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engine import RESET, Engine
+from lucky_transport.engine import HOLD, RESET, TICK, Engine
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
     Busy,
@@ -219,12 +219,22 @@ def test_a_calls_deadline_and_its_cancel_reach_the_engine(serve: Any, relay: Any
     until(lambda: len(over) == 2)
 
 
-def test_a_step_without_actions_is_told_once(serve: Any, relay: Any, caplog: pytest.LogCaptureFixture) -> None:
-    client = relay(serve().endpoints[0])
-    for _ in range(2):
-        assert client.call(STEP, StepRequest()).success
-    told = [line for line in caplog.messages if "a Step without actions reaches the engine" in line]
-    assert len(told) == 1
+@pytest.mark.parametrize("target", ["grpc", "grpc?service=agent", "shm"])
+def test_a_step_without_actions_reaches_the_engine_as_one(relay: Any, target: str) -> None:
+    controls: list[list[int]] = []
+
+    class Noting(ToyEngine):
+        def step(self, control: Any) -> None:
+            controls.append([0] * 2 if control is None else control.tolist())
+            super().step(control)
+
+    scheme, _, option = target.partition("?")
+    at = "grpc://127.0.0.1:0" if scheme == "grpc" else f"shm://{unique_name()}"
+    with api.serve(Noting(2), at) as serving:
+        client = relay(f"{serving.endpoints[0]}?{option}" if option else serving.endpoints[0])
+        assert client.call(STEP, StepRequest("agent_1")).success
+        assert controls[-1] == [HOLD, TICK]
+        client.close()
 
 
 def test_many_clients_share_one_relay(serve: Any) -> None:
