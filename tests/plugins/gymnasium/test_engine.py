@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -104,6 +105,34 @@ def test_a_space_with_some_unbounded_elements_survives_its_journey() -> None:
     received = BatchSpec.from_json(spec.to_json())
     assert received == spec
     assert received.observation.space() == gymnasium.make("CartPole-v1").observation_space
+
+
+class _Threads(gymnasium.Env[Any, Any]):
+    """Notes who steps it."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+    stepped: ClassVar[list[int]] = []
+
+    def reset(self, **_: Any) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        self.stepped.append(threading.get_ident())
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+def test_the_envs_step_one_after_the_other() -> None:
+    gymnasium.register("lucky_test/Threads-v0", lambda **_: _Threads())
+    try:
+        with make("gymnasium:lucky_test/Threads-v0", 4, transport="inproc") as env:
+            env.reset(seed=0)
+            for _ in range(5):
+                env.step(np.zeros(4, np.int64))
+        assert len(_Threads.stepped) == 20
+        assert len(set(_Threads.stepped)) == 1  # in one thread, so one at a time
+    finally:
+        del gymnasium.registry["lucky_test/Threads-v0"]
 
 
 class _Driver:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lucky_transport_libenv
 from lucky_transport.errors import SpecError
 from lucky_transport_libenv.interface import Dtype
-from lucky_transport_libenv.options import OptionBlock, as_json
+from lucky_transport_libenv.options import LibenvSettings, OptionBlock, as_json
 
 INT32 = np.iinfo(np.int32)
 FLOATS = st.floats(width=32, allow_nan=False)
@@ -107,3 +111,12 @@ def test_the_longest_name_fits() -> None:
 @given(st.dictionaries(st.text("abc_", min_size=1, max_size=9), VALUES, max_size=4))
 def test_options_mean_the_same_after_a_journey_as_json(options: dict[str, Any]) -> None:
     assert in_c(json.loads(json.dumps(as_json(options)))) == in_c(options)
+
+
+def test_the_settings_are_those_of_the_readme() -> None:
+    readme = Path(lucky_transport_libenv.__path__[0], "README.md").read_text()
+    _, _, table = readme.partition('| `options={"libenv": {...}}` | default |')
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \|", table.partition("\n\n")[0], re.MULTILINE)
+    assert [(name, json.loads(default.strip("`"))) for name, default in rows] == [
+        (setting.name, setting.default) for setting in fields(LibenvSettings)
+    ]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
-from lucky_transport_mujoco import robot, terrain
+from lucky_transport_mujoco import physics, robot, terrain
 from lucky_transport_mujoco.contract import QUANTITIES
 from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD, POLICIES
 from lucky_transport_mujoco.engine import MujocoEngine
+from lucky_transport_mujoco.sensors import cameras
 from lucky_transport_mujoco.sensors.lidar import PRESETS
 from lucky_transport_mujoco.sensors.render_scene import camera_names
 from lucky_transport_mujoco.sensors.render_thread import MAX_SIDE
@@ -59,7 +61,14 @@ def test_the_slots_are_those_of_a_robot() -> None:
 
 def test_the_names_and_numbers_in_the_text_are_those_of_the_code() -> None:
     body = robot.load()
+    camera, steepest = cameras._DEFAULT, terrain.angle(np.array([terrain.SLOPE]), np.ones(1))  # pyright: ignore[reportPrivateUsage]
+    tallest = terrain.lift(np.array([terrain.ROUGH]), np.ones(1))
     for said in (
+        f"{camera.width} x {camera.height} unless configured",
+        f"{camera.depth_scale * 1000:g} mm from {camera.min_range:g} to {camera.max_range:g} m",
+        f"bumps up to {tallest[0] * 100:g} cm",
+        f"up to {np.degrees(steepest[0]):.0f} degrees",
+        f"Speeds above {physics._TOO_FAST:g} m/s or rad/s",  # pyright: ignore[reportPrivateUsage]
         f"A step is {body.step_s:g} s",
         f"in units of {ACTION_SCALE_RAD} rad",
         f"The largest side is {MAX_SIDE} pixels",
