@@ -102,7 +102,7 @@ class Engine(ABC):
         return {}
 
     @property
-    def calls(self) -> Mapping[str, CallHandler]:
+    def call_handlers(self) -> Mapping[str, CallHandler]:
         """Handlers of the typed methods whose answers this engine waits for elsewhere, by full method name.
 
         Wherever the method's table says that a handler runs, these run in the pool, beside the steps.

@@ -60,13 +60,13 @@ class RelayEngine(Engine):
         }
         self._streams = {row.name: partial(self._stream, row) for row in methods if row.stream is not None}
         self._sessions = RelaySessions(self._call)
-        self._calls.update({name: call for name, call in self._sessions.calls.items() if name in self._calls})
+        self._calls.update({name: call for name, call in self._sessions.call_handlers.items() if name in self._calls})
 
     def _is_relayed(self, method: Method) -> bool:
         return method.name not in _OF_THE_HOST and self._stepped.implements(method) is not False
 
     @property
-    def calls(self) -> Mapping[str, CallHandler]:
+    def call_handlers(self) -> Mapping[str, CallHandler]:
         return self._calls
 
     @property

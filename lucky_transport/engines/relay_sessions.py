@@ -31,7 +31,7 @@ class RelaySessions:
         self._lock = threading.Lock()
 
     @property
-    def calls(self) -> Mapping[str, CallHandler]:
+    def call_handlers(self) -> Mapping[str, CallHandler]:
         """Handlers of the methods that make and end sessions, by full name."""
         return {_CREATE.name: self._create, _DESTROY.name: self._destroy}
 

@@ -61,7 +61,7 @@ class Host:
         self._streams: Mapping[str, StreamHandler] = engine.streams
         self.sessions = Sessions(engine.worlds, self.spec.engine) if engine.worlds is not None else None
         plain = {**task_handlers(self.spec), **engine.services}
-        calls = engine.calls
+        calls = engine.call_handlers
         self._pooled = frozenset(calls)
         self.handlers: Mapping[str, CallHandler] = {
             **{name: PlainHandler(handler) for name, handler in plain.items()},

@@ -80,7 +80,7 @@ def run(
     """Run COMMAND with its gRPC channels and servers over shared memory. Nothing in it changes, nor in its children.
 
     With --transport shm, mapped targets go over shared memory; without an engine there, calls fail as UNAVAILABLE. With
-    auto they do so where an engine is there when the channel is made, else they stay on gRPC, and that is said. With
+    auto they do so where an engine is there when the channel is made, else they stay on gRPC, and run says so. With
     grpc nothing is switched and calls are counted. With staged each call goes over gRPC or shared memory, as the stage
     of its method says (lucky-transport stage), and reads are made over the other one too and compared.
 

@@ -199,7 +199,7 @@ def test_a_calls_deadline_and_its_cancel_reach_the_engine(serve: Any, relay: Any
 
     class Slow(ToyEngine):
         @property
-        def calls(self) -> Mapping[str, Any]:
+        def call_handlers(self) -> Mapping[str, Any]:
             return {DRAW.name: self._draw}
 
         def _draw(self, request: Any, call: Call) -> Any:
