@@ -41,12 +41,12 @@ _LONGEST_S = 60.0
 class Agents:
     """The agents of one host.
 
-    lease: held by the client that steps them. terms: what each client negotiated. progress: the last report of a run,
+    lease: held by the clients that step them. terms: what each client negotiated. progress: the last report of a run,
     None before the first. answered: the methods that are answered here; an engine may answer any of them itself.
     """
 
     def __init__(self, host: Host) -> None:
-        self.lease = DriverLease(host)
+        self.lease = DriverLease(host, shared=True)
         self.steps = AgentSteps(self.lease)
         self.resets = AgentResets(self.lease)
         self.terms = NegotiatedTerms(host.spec)
@@ -72,12 +72,12 @@ class Agents:
     def _step(self, request: StepRequest, call: Call) -> StepResponse:
         step = self.steps.read(request, request.camera_requests)
         terms = self.terms.of(call.caller)
-        answers = self.steps.run([step], Driver(call.caller), _wait_s(call), self._responses, terms, StepOptions())
+        answers = self.steps.run([step], _driver(call), _wait_s(call), self._responses, terms, StepOptions())
         return answers[0]
 
     def _reset(self, request: ResetAgentRequest, call: Call) -> ResetAgentResponse:
         reset = self.resets.read(request.agent_name, request.simulation_contract)
-        refusal = self.resets.run([reset], Driver(call.caller), _wait_s(call))[0]
+        refusal = self.resets.run([reset], _driver(call), _wait_s(call))[0]
         return ResetAgentResponse(not refusal, refusal)
 
     def _report(self, report: ProgressReport, call: Call) -> ProgressAck:
@@ -109,6 +109,10 @@ class Agents:
         """Free the lease of a client that has gone and forget its terms. May wait for its step in progress."""
         self.lease.detach(caller)
         self.terms.forget(caller)
+
+
+def _driver(call: Call) -> Driver:
+    return Driver(call.caller, is_over=lambda: call.is_over)
 
 
 def _wait_s(call: Call) -> float:

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,8 +32,6 @@ STEP = 0
 IDLE_S = 10.0
 #: How often a waiting client checks whether the driver has gone.
 _POLL_S = 0.01
-#: How long a client that shares a lease is known after its last exchange: later its address may be another program's.
-_KNOWN_S = 1.0
 #: How many clients are remembered as gone; their last calls come within moments.
 _MAX_LEFT = 256
 
@@ -49,6 +46,10 @@ def only(spec: BatchSpec, envs: Sequence[int], action: int) -> NDArray[np.uint8]
     return check_control(spec, control)
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Driver:
     """A client that wants to step.
@@ -56,25 +57,16 @@ class Driver:
     key: tells clients apart. name: for error texts, "" for the key. idle_s: after how long without a call the client
     may be replaced. is_gone: True once the client is known to be gone. via: the server that accepted the client.
     handover_s: how long a call waits for an idle driver that may be about to go, as a connection ends a little later
-    than its owner lets go of it. program: returns the program the client belongs to, "" if not known; called only when
-    another client has the lease, since clients of one program share it.
+    than its owner lets go of it. is_over: True once the call needs no answer any more.
     """
 
     key: str
     name: str = ""
     idle_s: float = IDLE_S
-    is_gone: Callable[[], bool] = lambda: False
+    is_gone: Callable[[], bool] = _never
     via: object = None
     handover_s: float = 0.0
-    program: Callable[[], str] = lambda: ""
-
-
-@dataclass(slots=True)
-class _Sharer:
-    """A client that has the lease, and when it last used it."""
-
-    driver: Driver
-    seen_s: float
+    is_over: Callable[[], bool] = _never
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +78,19 @@ class _Handover:
 
 
 class DriverLease:
-    """The lease of the client that drives, and the state of its envs; both end with the lease.
+    """The lease of the clients that drive, and the state of their envs; both end with the lease.
 
-    A client that attached keeps the lease until it is detached. Any other may be replaced once it is idle or gone; the
-    clients of one program share a lease, which is idle or gone when all of them are.
+    A client that attached has the lease alone, and keeps it until it is detached. With `shared`, all clients that did
+    not attach have one lease together, as the programs of an engine that knows no drivers: their calls come one after
+    the other, in any order. Such a lease is lost to a client that wants the engine alone once all who share it are gone
+    or none of them has called for `Driver.idle_s`.
 
-    buffers: what the engine is bound to while a client drives. fresh: bool (num_envs,), reset by ResetAgent and not
+    buffers: what the engine is bound to while clients drive. fresh: bool (num_envs,), reset by ResetAgent and not
     stepped since. frame_numbers: uint32 (num_envs,), 1 after a reset and one more with each step. frames: exchanges of
     the present lease that ended in a frame. leases: how often the lease changed hands.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, *, shared: bool = False) -> None:
         self.host = host
         self.spec = host.spec
         self.buffers = Buffers.allocate(host.spec)
@@ -105,9 +99,8 @@ class DriverLease:
         self.frames = 0
         self.leases = 0
         self._host_lease: Lease | None = None
-        self._driver = Driver("")
-        self._sharers: dict[str, _Sharer] = {}
-        self._program = ""
+        self._shared = shared
+        self._drivers: dict[str, Driver] = {}
         self._last_action_s = -math.inf
         self._attached: dict[str, str] = {}
         self._left: deque[str] = deque(maxlen=_MAX_LEFT)
@@ -118,7 +111,7 @@ class DriverLease:
         """Hold the lease for `driver`: only this block touches the buffers and steps.
 
         It holds the host's own lock, so no second lock can deadlock with it. Raises Busy naming the present driver,
-        PeerTimeout if the step before is not over after `timeout_s`.
+        PeerTimeout if the step before is not over after `timeout_s`, Cancelled if the call ended while it waited.
         """
         handover: _Handover | None = None
         while True:
@@ -130,12 +123,12 @@ class DriverLease:
                         backend=self.spec.engine,
                         hint="raise the timeout (LUCKY_STEP_TIMEOUT_S)",
                     )
+                if driver.is_over():
+                    raise Cancelled("the call ended before its turn came", backend=self.spec.engine)
                 try:
                     self._take(driver)
                 except Busy:
-                    if handover is None:
-                        driver = replace(driver, program=cache(driver.program))
-                        handover = _Handover(Deadline(min(driver.handover_s, timeout_s)), self._last_action_s)
+                    handover = handover or _Handover(Deadline(min(driver.handover_s, timeout_s)), self._last_action_s)
                     if not self._may_be_going(handover):
                         raise
                 else:
@@ -145,6 +138,14 @@ class DriverLease:
                     return
             time.sleep(_POLL_S)
 
+    def has(self, key: str) -> bool:
+        """True while the client `key` has the lease, alone or with others."""
+        return key in self._drivers and self._is_held
+
+    @property
+    def _is_held(self) -> bool:
+        return self._host_lease is not None and self._host_lease.valid
+
     def _may_be_going(self, handover: _Handover) -> bool:
         """True while the present driver may be about to go."""
         lease = self._host_lease
@@ -153,45 +154,54 @@ class DriverLease:
             and self._last_action_s == handover.last_action_s  # else it is alive
             and lease is not None
             and lease.valid
-            and self._driver.key not in self._attached  # else it detaches when it goes
+            and not self._is_kept  # else its client detaches when it goes
         )
 
     def _take(self, driver: Driver) -> None:
-        if self._host_lease is not None and self._host_lease.valid and self._shares(driver):
+        key = driver.key
+        if self._is_held and key in self._drivers and self._may_join(key):
             return
-        owner = self._attached.get(driver.key) or driver.name or driver.key
-        self._host_lease = self.host.drive(owner, self.buffers, is_idle=self._is_idle)
-        self._driver = driver
-        self._sharers = {driver.key: _Sharer(driver, time.monotonic())}
-        self._program = ""
-        if driver.key in self._left:
-            self._host_lease.release()
-            raise Cancelled(f"client {driver.key} has gone", backend=self.spec.engine)
-        self.frames = 0
-        self.leases += 1
-        self.fresh[:] = False
-        self._done.clear()
+        if self._is_held:  # whoever left without a word is forgotten when somebody else comes
+            self._keep({key: one for key, one in self._drivers.items() if not one.is_gone()})
+        if self._is_held and self._may_join(key):
+            self._keep(self._drivers | {key: driver})
+        else:
+            self._host_lease = self.host.drive(self._name_of(driver), self.buffers, is_idle=self._is_idle)
+            self._keep({key: driver})
+            self.frames = 0
+            self.leases += 1
+            self.fresh[:] = False
+            self._done.clear()
+        if key in self._left:
+            self.leave(key)
+            raise Cancelled(f"client {key} has gone", backend=self.spec.engine)
 
-    def _shares(self, driver: Driver) -> bool:
-        """True when the lease is the driver's: it took the lease, or belongs to the program that did."""
-        sharer = self._sharers.get(driver.key)
-        now_s = time.monotonic()
-        if sharer is None or (len(self._sharers) > 1 and now_s - sharer.seen_s > _KNOWN_S):
-            self._program = self._program or self._driver.program()
-            if not self._program or driver.program() != self._program:
-                return False
-            left = {key: one for key, one in self._sharers.items() if not one.driver.is_gone()}
-            sharer = _Sharer(driver, now_s)
-            self._sharers = {**left, driver.key: sharer}
-        sharer.seen_s = now_s
-        return True
+    def _keep(self, drivers: dict[str, Driver]) -> None:
+        """Let these clients, and no other, have the present lease; the first of them stands for all in error texts."""
+        lease = self._host_lease
+        self._drivers = {key: replace(driver, is_over=_never) for key, driver in drivers.items()}  # no call is kept
+        if lease is not None and drivers:
+            lease.owner = self._name_of(next(iter(drivers.values())))
+        elif lease is not None:
+            lease.release()
+
+    def _may_join(self, key: str) -> bool:
+        """True when the present lease is that client's, or is shared with it."""
+        if not self._shared or key in self._attached:
+            return self._drivers.keys() == {key}
+        return not self._is_kept
+
+    @property
+    def _is_kept(self) -> bool:
+        """True while a client that attached has the lease alone."""
+        return len(self._drivers) == 1 and not self._drivers.keys().isdisjoint(self._attached)
+
+    def _name_of(self, driver: Driver) -> str:
+        return self._attached.get(driver.key) or driver.name or driver.key
 
     def _is_idle(self) -> bool:
-        if self._driver.key in self._attached:
-            return False
-        return time.monotonic() - self._last_action_s > self._driver.idle_s or all(
-            sharer.driver.is_gone() for sharer in self._sharers.values()
-        )
+        idle_s = time.monotonic() - self._last_action_s
+        return not self._is_kept and all(idle_s > one.idle_s or one.is_gone() for one in self._drivers.values())
 
     def exchange(self, control: NDArray[np.uint8] | None) -> int:
         """Do one exchange and return how long the engine took, in microseconds; only inside `holding`."""
@@ -248,13 +258,15 @@ class DriverLease:
         self.leave(key)
 
     def leave(self, key: str) -> None:
-        """Give the lease back if the client `key` has it."""
-        lease = self._host_lease
-        if lease is not None and key in self._sharers:
-            lease.release()
+        """Have the client `key` drive no more: the lease is free when no other shares it."""
+        self._remove(lambda driver: driver.key == key)
 
     def release(self, via: object) -> None:
-        """Give the lease back if `via` accepted its client."""
-        lease = self._host_lease
-        if lease is not None and self._driver.via is via:
-            lease.release()
+        """Have the clients that `via` accepted drive no more, as `leave`."""
+        self._remove(lambda driver: driver.via is via)
+
+    def _remove(self, is_leaving: Callable[[Driver], bool]) -> None:
+        if not any(is_leaving(driver) for driver in tuple(self._drivers.values())):
+            return  # without waiting for the step of another client
+        with self.host.between_steps():
+            self._keep({key: driver for key, driver in self._drivers.items() if not is_leaving(driver)})

@@ -36,7 +36,7 @@ class AgentResets:
 
     def __init__(self, lease: DriverLease) -> None:
         self._lease = lease
-        self._given: dict[int, SimulationContract] = {}
+        self._given: dict[int, tuple[str, SimulationContract]] = {}  # by env: the client's key, and what it gave
         self._staged: SimulationContract | None = None  # the contract that the engine follows because of us
         self._staging = False
         self._leases = 0  # of which lease `_given` is
@@ -61,6 +61,7 @@ class AgentResets:
             if self._leases != self._lease.leases:
                 self._given.clear()
                 self._leases = self._lease.leases
+            self._given = {env: given for env, given in self._given.items() if self._lease.has(given[0])}
             for contract, envs in self._groups(resets):
                 refusal = self._stage(contract)
                 refusals |= dict.fromkeys(envs, refusal)
@@ -68,7 +69,8 @@ class AgentResets:
                     self._lease.exchange(only(self._lease.spec, envs, RESET))
                     self._lease.fresh[envs] = True
                     if contract is not None:
-                        self._given |= dict.fromkeys(envs, contract)
+                        brought = [reset.env for reset in resets if reset.contract is not None and reset.env in envs]
+                        self._given |= dict.fromkeys(brought, (driver.key, contract))
         return [reset.refusal or refusals[reset.env] for reset in resets]
 
     def forget_contracts(self) -> None:
@@ -84,7 +86,9 @@ class AgentResets:
         for reset in resets:
             if reset.refusal:
                 continue
-            wanted = reset.contract or self._given.get(reset.env)
+            wanted = reset.contract
+            if wanted is None and reset.env in self._given:
+                wanted = self._given[reset.env][1]
             envs = next((envs for contract, envs in groups if contract == wanted), None)
             if envs is None:
                 groups.append((copy.deepcopy(wanted), [reset.env]))  # the caller may change its message later

@@ -109,7 +109,7 @@ class AgentSteps:
         with self._lease.holding(driver, timeout_s):
             took_us = 0
             if not self._only_shows(steps, options):
-                took_us = self._exchange(steps, envs, options)
+                took_us = self._exchange(steps, envs, driver.key, options.seq)
             return responses.show(envs, terms, took_us, self._camera_frames(steps))
 
     def _only_shows(self, steps: Sequence[AgentStep], options: StepOptions) -> bool:
@@ -124,7 +124,7 @@ class AgentSteps:
             )
         return False
 
-    def _exchange(self, steps: Sequence[AgentStep], envs: list[int], options: StepOptions) -> int:
+    def _exchange(self, steps: Sequence[AgentStep], envs: list[int], client: str, seq: int) -> int:
         took_us = 0
 
         def step() -> None:
@@ -132,8 +132,8 @@ class AgentSteps:
             self._actions[envs] = [step.actions for step in steps]
             took_us = self._lease.exchange(self._control(steps))
 
-        if options.seq:
-            self._lease.once(("Step", *envs), options.seq, step)
+        if seq:
+            self._lease.once((client, *envs), seq, step)
         else:
             step()
         return took_us

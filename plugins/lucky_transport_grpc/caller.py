@@ -29,15 +29,13 @@ class ServerContext:
     """What holds for all callers of one server.
 
     `longest_s`: how long a unary call without a deadline may wait. `idle_s`, `is_gone`: when a client that did not
-    attach may be replaced. `program`: which program a client without a name of its own belongs to, "" = not known.
-    `legacy`: our metadata is not read, as by an engine that does not know us. `kind`: what callers are called before
-    their names, in texts.
+    attach may be replaced. `legacy`: our metadata is not read, as by an engine that does not know us. `kind`: what
+    callers are called before their names, in texts.
     """
 
     longest_s: float = 60.0
     idle_s: float = IDLE_S
     is_gone: Callable[[str], bool] = lambda client: False
-    program: Callable[[str], str] = lambda client: ""
     legacy: bool = False
     kind: str = "grpc client "
 
@@ -47,7 +45,6 @@ class Caller:
 
     __slots__ = (
         "_context",
-        "_is_named",
         "_server",
         "after_reset",
         "all_terms",
@@ -68,7 +65,6 @@ class Caller:
         self._context = context
         self._server = server
         # Legacy clients of one unix socket share its address and so count as one.
-        self._is_named = bool(given.get(CLIENT))
         self.key: str = given.get(CLIENT) or context.peer()
         self.batch = _count(given, BATCH, WINDOW)
         self.seq = _count(given, SEQ, (1 << 63) - 1)
@@ -87,8 +83,11 @@ class Caller:
             partial(server.is_gone, self.key),
             server,
             _PATIENCE_S,
-            _no_program if self._is_named else partial(server.program, self.key),
+            self._is_over,
         )
+
+    def _is_over(self) -> bool:
+        return not self._context.is_active()
 
     def call(self, host: Host, *, stream: bool) -> Call:
         """Return the call as its handler sees it; it is over as soon as gRPC says so. A stream has no time limit."""
@@ -116,10 +115,6 @@ class Caller:
         """
         if not self._context.add_callback(callback):
             raise PeerDied("the caller has gone", backend="grpc")
-
-
-def _no_program() -> str:
-    return ""
 
 
 def _count(given: dict[str, Any], key: str, largest: int) -> int:

@@ -15,7 +15,7 @@ from lucky_transport.serving import Server
 from lucky_transport_grpc.address import SocketFile, bind_failure, service_of, target_of
 from lucky_transport_grpc.caller import ServerContext
 from lucky_transport_grpc.metadata import WINDOW
-from lucky_transport_grpc.peers import is_gone, program_of
+from lucky_transport_grpc.peers import is_gone
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.services import HostServices
 from lucky_transport_grpc.typed_service import MAX_STREAMS
@@ -74,8 +74,7 @@ class GrpcServer(Server):
             self._longest_s,
             self._idle_s,
             lambda client: is_gone(client, port),
-            lambda client: "" if self._legacy else program_of(client, port),
-            self._legacy,
+            legacy=self._legacy,
         )
         services = HostServices(host, server_context)
         services.add_to(grpc_server)

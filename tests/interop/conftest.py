@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import socket
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
@@ -46,6 +47,9 @@ def _map() -> Any:
 
 #: Read here, at import: the tests' own clean slate removes LUCKY_* variables later.
 _MAP = _map()
+
+#: What the launcher gave these tests, for programs that they start.
+_ENVIRONMENT = dict(os.environ)
 
 #: Engine -> the port at which luckyrobots finds it.
 _ports: dict[EngineProcess, int] = {}
@@ -113,6 +117,12 @@ def engine(serve: Callable[..., EngineProcess], request: pytest.FixtureRequest) 
 def port(engine: EngineProcess) -> int:
     """The port of the module's engine."""
     return _ports[engine]
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """The environment of a further program: under the launcher it is switched too."""
+    return dict(_ENVIRONMENT)
 
 
 @pytest.fixture

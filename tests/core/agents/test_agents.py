@@ -178,12 +178,24 @@ def test_changing_a_contract_after_the_call_changes_nothing(host: AgentHost) -> 
 # --- who drives ---
 
 
-def test_a_second_client_is_refused_until_the_first_leaves(host: AgentHost) -> None:
-    _step(host, "the first")
+def test_clients_that_step_agents_share_the_engine(host: AgentHost) -> None:
+    assert all(_step(host, client).success for client in ("the first", "the second", "the first"))
     with pytest.raises(Busy, match="engine 'toy' is driven by the first; close that client first"):
-        _step(host, "the second")
+        host.drive("the trainer", Buffers.allocate(host.spec))
     host.leave("the first")
-    assert _step(host, "the second").success
+    with pytest.raises(Busy, match="engine 'toy' is driven by the second; close that client first"):
+        host.drive("the trainer", Buffers.allocate(host.spec))
+    host.leave("the second")
+    host.drive("the trainer", Buffers.allocate(host.spec))
+
+
+def test_a_contract_ends_with_the_client_that_gave_it(host: AgentHost) -> None:
+    _step(host, "another")
+    _reset(host, "agent_0", 0.25)
+    _reset(host, "agent_0", caller="another")
+    host.leave("me")
+    _reset(host, "agent_0", caller="another")
+    assert [one for one in _noted(host) if isinstance(one, float)] == [0.25, 0.25, 0.0]
 
 
 def test_a_finished_run_gives_the_agents_back(host: AgentHost) -> None:

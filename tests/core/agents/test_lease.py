@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lucky_transport.agents.agents import AgentHost
 from lucky_transport.agents.lease import STEP, Driver, DriverLease, only
@@ -223,48 +225,163 @@ def test_only_who_was_let_in_by_a_server_is_put_out_by_it(host: AgentHost) -> No
     assert host.driver == ""
 
 
-def test_clients_of_one_program_share_the_lease_until_all_of_them_have_gone(host: AgentHost) -> None:
-    lease = DriverLease(host)
+@pytest.fixture
+def shared(host: AgentHost) -> DriverLease:
+    return DriverLease(host, shared=True)
+
+
+def test_clients_that_did_not_attach_share_the_lease(shared: DriverLease) -> None:
+    for client in ("a", "b", "a", "c"):
+        _step(shared, client)
+    assert (shared.leases, shared.frames) == (1, 4)
+
+
+def test_who_wants_the_engine_alone_waits_until_all_who_share_it_are_gone(host: AgentHost, shared: DriverLease) -> None:
     gone: set[str] = set()
-
-    def step(client: str, program: str) -> None:
-        _step(lease, client, 3600.0, is_gone=lambda: client in gone, program=lambda: program)
-
-    for client in ("blocking", "asyncio", "blocking"):
-        step(client, "7:1")
-    assert (lease.leases, lease.frames) == (1, 3)
-    for program in ("8:1", ""):
-        with pytest.raises(Busy, match="is driven by blocking;"):
-            step("another", program)
-    gone.add("blocking")
-    with pytest.raises(Busy):
-        step("another", "8:1")
-    gone.add("asyncio")
-    step("another", "8:1")
-    assert lease.leases == 2
-
-
-def test_an_address_that_was_quiet_may_be_another_programs(host: AgentHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lucky_transport.agents.lease._KNOWN_S", 0.0)
-    lease = DriverLease(host)
-    programs = {"a": "7:1", "b": "7:1"}
-    for client in ("a", "b", "a"):
-        _step(lease, client, 3600.0, program=lambda client=client: programs[client])
-    programs["b"] = "8:1"
-    with pytest.raises(Busy):
-        _step(lease, "b", 3600.0, program=lambda: programs["b"])
-
-
-def test_clients_whose_program_is_not_known_do_not_share(host: AgentHost) -> None:
-    lease = DriverLease(host)
-    _step(lease, "a", 3600.0)
-    with pytest.raises(Busy):
-        _step(lease, "b", 3600.0)
-
-
-def test_who_reports_the_end_of_a_run_gives_back_its_programs_lease(host: AgentHost) -> None:
-    lease = DriverLease(host)
     for client in ("a", "b"):
-        _step(lease, client, 3600.0, program=lambda: "7:1")
-    lease.leave("b")
-    _step(lease, "another", 3600.0)
+        _step(shared, client, 3600.0, is_gone=lambda client=client: client in gone)
+    shared.attach("c", "the third")
+    for client, left in (("a", "b"), ("b", "")):
+        with pytest.raises(Busy, match="is driven by"):
+            _step(shared, "c")
+        shared.leave(client) if client == "a" else gone.add(client)
+        if left:
+            assert host.driver == left
+    _step(shared, "c")
+    assert host.driver == "the third"
+
+
+def test_who_wants_the_engine_alone_gets_it_when_none_who_share_it_calls(host: AgentHost, shared: DriverLease) -> None:
+    for client in ("a", "b"):
+        _step(shared, client, 0.0)
+    host.drive("the trainer", Buffers.allocate(host.spec))
+    for client in ("a", "b"):
+        with pytest.raises(Busy, match="is driven by the trainer"):
+            _step(shared, client, 0.0)
+
+
+def test_an_attached_client_shares_with_none(host: AgentHost, shared: DriverLease) -> None:
+    shared.attach("a", "the first")
+    _step(shared, "a", 0.0)
+    with pytest.raises(Busy, match="is driven by the first"):
+        _step(shared, "b")
+    shared.detach("a")
+    _step(shared, "b")
+    _step(shared, "c")
+    assert host.driver == "b"
+
+
+def test_a_client_that_attaches_while_others_share_must_wait_for_them(shared: DriverLease) -> None:
+    for client in ("a", "b"):
+        _step(shared, client)
+    shared.attach("a", "the first")
+    with pytest.raises(Busy):
+        _step(shared, "a")
+    _step(shared, "b")
+    shared.leave("b")
+    _step(shared, "a")
+    with pytest.raises(Busy, match="is driven by the first"):
+        _step(shared, "b")
+
+
+def test_who_reports_the_end_of_a_run_gives_back_its_own_share(host: AgentHost, shared: DriverLease) -> None:
+    for client in ("a", "b"):
+        _step(shared, client)
+    shared.leave("a")
+    assert host.driver == "b"
+    shared.leave("b")
+    assert host.driver == ""
+
+
+def test_the_number_of_a_step_is_its_clients_own(shared: DriverLease) -> None:
+    done: list[str] = []
+    for client in ("a", "b", "a"):
+        with shared.holding(Driver(client), 1.0):
+            shared.once((client, 0), 1, lambda client=client: done.append(client))
+    assert done == ["a", "b"]
+
+
+def test_a_call_that_ended_while_it_waited_does_nothing(shared: DriverLease) -> None:
+    over = threading.Event()
+    outcome: list[str] = []
+
+    def wait() -> None:
+        try:
+            _step(shared, "b", is_over=over.is_set)
+        except Cancelled as error:
+            outcome.append(str(error))
+
+    with shared.holding(Driver("a"), 1.0):
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        over.set()
+    waiter.join(10)
+    assert outcome == ["the call ended before its turn came"]
+    assert (shared.leases, shared.frames) == (1, 0)
+
+
+class Sharing(RuleBasedStateMachine):
+    """Clients come, step, attach, leave and vanish in any order; a model says who may step."""
+
+    clients = st.sampled_from("abcd")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.host = AgentHost(ToyEngine(1))
+        self.lease = DriverLease(self.host, shared=True)
+        self.gone: set[str] = set()
+        self.attached: set[str] = set()
+        self.drivers: set[str] = set()
+        self.steps = 0
+
+    def teardown(self) -> None:
+        self.host.close()
+
+    @rule(client=clients)
+    def step(self, client: str) -> None:
+        others = self.drivers - {client} - self.gone
+        kept = client not in self.drivers and len(others) == 1 and bool(others & self.attached)
+        alone = client in self.attached or kept
+        self.gone.discard(client)
+        try:
+            _step(self.lease, client, 3600.0, is_gone=lambda: client in self.gone)
+        except Busy:
+            assert alone
+            assert others
+        else:
+            assert not (alone and others)
+            self.drivers = others | {client}
+            self.steps += 1
+
+    @rule(client=clients)
+    def attach(self, client: str) -> None:
+        self.attached.add(client)
+        self.gone.discard(client)
+        self.lease.attach(client, f"attached {client}")
+
+    @precondition(lambda self: self.attached)
+    @rule(data=st.data())
+    def detach(self, data: st.DataObject) -> None:
+        client = data.draw(st.sampled_from(sorted(self.attached)))
+        self.lease.detach(client)
+        self.attached.discard(client)
+        self.drivers.discard(client)
+        self.lease.attach(client, "back")  # else its next call is taken for a late one
+        self.lease._attached.pop(client)
+
+    @rule(client=clients)
+    def leave(self, client: str) -> None:
+        self.lease.leave(client)
+        self.drivers.discard(client)
+
+    @rule(client=clients)
+    def vanish(self, client: str) -> None:
+        if client not in self.attached:
+            self.gone.add(client)
+
+    @invariant()
+    def the_host_knows_a_driver_while_there_is_one(self) -> None:
+        assert bool(self.host.driver) or not (self.drivers - self.gone)
+
+
+TestSharing = Sharing.TestCase

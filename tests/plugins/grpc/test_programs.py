@@ -1,14 +1,12 @@
-"""Connections of one program drive together; other programs are refused while any of them is there."""
+"""Programs that do not attach drive together, as over LuckyEngine; one that attached drives alone."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,9 @@ from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+from lucky_transport.errors import Busy
 from lucky_transport.serving import Serving
-from lucky_transport.shm.liveness import start_time
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.peers import program_of
 from lucky_transport_grpc.runtime import grpc
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc/net/tcp here")
@@ -91,61 +88,49 @@ def test_a_blocking_and_an_asyncio_channel_of_one_program_both_step(serving: Ser
         assert asyncio.run(alternate(blocking)) == [first + count for count in range(1, 7)]
 
 
-def test_another_program_is_refused_until_the_last_connection_has_ended(
-    serving: Serving, stub: Any, other_program: Callable[[], str]
+def test_several_programs_step_one_engine(serving: Serving, stub: Any, other_program: Callable[[], str]) -> None:
+    ours = stub(serving)
+    numbers: list[int] = []
+    for _ in range(3):
+        numbers.append(ours.call("Step").observation.frame_number)
+        assert other_program() == "stepped\n"
+    assert numbers == [1, 3, 5]
+
+
+def test_calls_of_many_programs_come_one_after_the_other(serving: Serving, stub: Any) -> None:
+    stubs = [stub(serving) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda one: [one.call("Step").observation.frame_number for _ in range(25)], stubs)
+    assert sorted(number for numbers in found for number in numbers) == list(range(1, 201))
+
+
+def test_a_client_that_attaches_gets_the_engine_when_the_last_connection_has_ended(
+    serving: Serving, stub: Any, connect: Any, zeros: Any, other_program: Callable[[], str]
 ) -> None:
     one, two = stub(serving), stub(serving)
-    for ours in (one, two, one):
-        ours.call("Step")
-    assert other_program().startswith("RESOURCE_EXHAUSTED engine 'toy' is driven by grpc client ipv4:")
-    one.channel.close()
+    one.call("Step")
     two.call("Step")
-    assert other_program().startswith("RESOURCE_EXHAUSTED")
-    two.channel.close()
+    client = connect(serving)
+    for ours in (one, two):
+        with pytest.raises(Busy, match="is driven by grpc client ipv4:"):
+            client.step(zeros(client))
+        ours.channel.close()
+    assert client.step(zeros(client)).seq == 1
+    assert other_program().startswith("RESOURCE_EXHAUSTED engine 'toy' is driven by grpc client of pid")
+    client.close()
     until(lambda: other_program() == "stepped\n")
-    with pytest.raises(grpc.RpcError):
-        stub(serving).call("Step")  # now this program is the other one
 
 
-@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
-def test_a_connection_tells_the_process_that_made_it(family: int, host: str) -> None:
-    try:
-        server = socket.create_server((host, 0), family=family)
-    except OSError as error:
-        pytest.skip(f"no {host} here: {error}")
-    with server:
-        port = server.getsockname()[1]
-        kind, shown = ("ipv4", host) if family == socket.AF_INET else ("ipv6", f"%5B{host}%5D")
-        with socket.create_connection((host, port)) as client:
-            accepted, _ = server.accept()
-            peer = f"{kind}:{shown}:{client.getsockname()[1]}"
-            expected = f"{os.getpid()}:{start_time(os.getpid())}"
-            assert program_of(peer, port) == expected
-            with subprocess.Popen(  # a child that has the connection too did not make it
-                [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[client.fileno()]
-            ) as child:
-                assert program_of(peer, port) == expected
-                child.kill()
-            assert program_of(peer, port + 1) == ""
-            accepted.close()
-        assert program_of(peer, port) == ""
-
-
-@pytest.mark.parametrize(
-    "peer", ["unix:", "ipv4:127.0.0.1", "ipv4:127.0.0.1:x", "ipv4:127.0.0.1:1", "ipv6:%5Bx%5D:1", "somewhere", ""]
-)
-def test_a_peer_that_is_no_connection_of_this_host_has_no_known_program(peer: str) -> None:
-    assert program_of(peer, 50051) == ""
-
-
-def test_a_client_of_another_host_is_not_taken_for_a_local_one_with_its_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            assert program_of(f"ipv4:192.0.2.7:{client.getsockname()[1]}", port) == ""
-
-
-def test_without_a_table_no_program_is_known(tmp_path: Path) -> None:
-    assert program_of("ipv4:127.0.0.1:1", 50051, (str(tmp_path / "none"),)) == ""
-    with suppress(OSError):
-        assert program_of("ipv4:127.0.0.1:1", 50051, (str(tmp_path),)) == ""
+def test_a_step_that_is_cancelled_while_it_waits_is_not_done(serving: Serving, stub: Any) -> None:
+    first, second = stub(serving), stub(serving)
+    found = _pb.methods()[STEP]
+    step = second.channel.unary_unary(STEP, found.request.SerializeToString, found.response.FromString)
+    with serving.host.between_steps():
+        waiting = step.future(found.request(agent_name="agent_0", actions=[0, 0]), timeout=PATIENCE_S)
+        until(lambda: serving.host.waiters == 1)
+        waiting.cancel()
+        assert waiting.cancelled()
+        # The server learns of it through a connection that is idle otherwise: a call on it that ends afterwards.
+        second.call("GetAgentSchema")
+    until(lambda: serving.host.waiters == 0)
+    assert first.call("Step").observation.frame_number == 1
