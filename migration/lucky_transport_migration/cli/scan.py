@@ -90,10 +90,11 @@ def _scan(path: Path, *, silent: bool) -> ScanResult:
     from lucky_transport_migration.console import watched
 
     run = load(f"{_SCANNER}:scan", owner="command 'scan'", extra="scan")
+    from lucky_transport_migration.scan.processes import usable_cores
     from lucky_transport_migration.scan.scanner import files_of
 
     with watched("reading", sum(1 for _ in files_of(path)), silent=silent) as advance:
-        return run(path, advance=advance)
+        return run(path, advance=advance, processes=usable_cores())
 
 
 def _fix(
@@ -108,10 +109,15 @@ def _fix(
 ) -> tuple[ScanResult, dict[str, Any]]:
     """Return what is left after the rewrites, or before them where they were not wanted, and what JSON adds."""
     from lucky_transport.registry import load
-    from lucky_transport_migration.scan.show import show_changes
+    from lucky_transport_migration.console import watched
+    from lucky_transport_migration.scan.processes import usable_cores
 
     plan = load(f"{_CHANGES}:plan_changes", owner="command 'scan --fix'", extra="scan")
-    changes = plan(path, result, endpoint, targets)
+    from lucky_transport_migration.scan.changes import files_with_code
+    from lucky_transport_migration.scan.show import show_changes
+
+    with watched("rewriting", len(files_with_code(result)), silent=silent) as advance:
+        changes = plan(path, result, endpoint, targets, advance=advance, processes=usable_cores())
     if not silent:
         show_changes(changes)
     if (

@@ -16,17 +16,20 @@ from libcst.codemod import CodemodContext
 from lucky_transport.errors import TransportError
 from lucky_transport_migration.atomic_write import write_atomically
 from lucky_transport_migration.scan.codemod import EngineCodemod
+from lucky_transport_migration.scan.concrete import parse_concrete
 from lucky_transport_migration.scan.drop_ins import rewrite_channels, rewrite_servers
 from lucky_transport_migration.scan.findings import ScanResult
 from lucky_transport_migration.scan.known import LUCKYROBOTS
 from lucky_transport_migration.scan.luckyrobots import rewrite_clients, rewrite_envs
+from lucky_transport_migration.scan.processes import map_files
 from lucky_transport_migration.scan.requirements import rewrite_requirements, rewrite_stages, unneeded
 from lucky_transport_migration.scan.scanner import files_of, is_python, name_in, scan_again
-from lucky_transport_migration.scan.source import Unreadable, check_syntax, parse
+from lucky_transport_migration.scan.source import Unreadable, parse
 from lucky_transport_migration.scan.targets import Targets
 
-__all__ = ["Change", "Changes", "Refusal", "plan_changes", "rewrite_python", "write_changes"]
+__all__ = ["Change", "Changes", "Refusal", "files_with_code", "plan_changes", "rewrite_python", "write_changes"]
 
+_BYTES_WORTH_A_PROCESS = 64 << 10  # rewriting them takes a few times as long as starting one
 _RULES = (rewrite_channels, rewrite_servers, rewrite_envs, rewrite_clients)
 
 
@@ -70,33 +73,53 @@ class Changes:
         }
 
 
-def plan_changes(root: Path, result: ScanResult, endpoint: str | None, targets: Sequence[str] = ()) -> Changes:
+def plan_changes(
+    root: Path,
+    result: ScanResult,
+    endpoint: str | None,
+    targets: Sequence[str] = (),
+    *,
+    advance: Callable[[str], None] = lambda _: None,
+    processes: int = 1,
+) -> Changes:
     """Return the rewrites of what a scan of `root` found; nothing is written.
 
     endpoint: where the channels, envs and clients are to lead; None: where the configuration says when they are made.
     targets: those of gRPC that are the engine's, beside port 50051 of this host.
+    advance: is told the name of each file whose code was worked at. processes: how many may share that work.
     """
     paths = {name_in(root, path): path for path in files_of(root)}
-    of_rules = {one.path for one in result.findings if one.kind in ("channel", "server") or LUCKYROBOTS in one.symbol}
-    with_findings = [name for name in dict.fromkeys(one.path for one in result.findings) if name in paths]
+    contents = {one.path: paths[one.path].read_bytes() for one in result.findings if one.path in paths}
+    links = [name for name in contents if paths[name].is_symlink()]
+    refusals = [Refusal(name, 1, "a link: scan what it leads to") for name in links]
+    contents = {name: content for name, content in contents.items() if name not in links}
+    code = [(name, contents[name]) for name in files_with_code(result) if name in contents]
+    code = [(name, before) for name, before in code if is_python(name, before)]
+    most = sum(len(before) for _, before in code) // _BYTES_WORTH_A_PROCESS
+    work = partial(_rewrite_file, endpoint=endpoint, targets=targets)
     files: list[Change] = []
-    refusals: list[Refusal] = []
-    for name in with_findings:
-        before = paths[name].read_bytes()
-        if paths[name].is_symlink():
-            refusals.append(Refusal(name, 1, "a link: scan what it leads to"))
-        elif name in of_rules and is_python(name, before):
-            after, refused = rewrite_python(before, endpoint, targets)
-            files += _change(paths[name], name, before, after)
-            refusals += [Refusal(name, line, why) for line, why in refused]
-    code = scan_again(result, {one.name: one.after for one in files})
-    is_unneeded = unneeded(code)
-    for name in with_findings:
-        before = paths[name].read_bytes()
-        if not paths[name].is_symlink():
-            after = rewrite_stages(name, rewrite_requirements(name, before, is_unneeded))
-            files += _change(paths[name], name, before, after)
+    for (name, before), (after, refused) in zip(code, map_files(work, code, min(processes, most)), strict=True):
+        advance(name)
+        files += _change(paths[name], name, before, after)
+        refusals += [Refusal(name, line, why) for line, why in refused]
+    is_unneeded = unneeded(scan_again(result, {one.name: one.after for one in files}))
+    for name, before in contents.items():
+        after = rewrite_stages(name, rewrite_requirements(name, before, is_unneeded))
+        files += _change(paths[name], name, before, after)
+    refusals.sort(key=lambda one: (one.path, one.line))
     return Changes(files, scan_again(result, {one.name: one.after for one in files}), refusals)
+
+
+def files_with_code(result: ScanResult) -> list[str]:
+    """Return the names of the files that rules for Python may have something to do with."""
+    found = [one for one in result.findings if one.kind in ("channel", "server") or LUCKYROBOTS in one.symbol]
+    return list(dict.fromkeys(one.path for one in found))
+
+
+def _rewrite_file(
+    _: str, source: bytes, *, endpoint: str | None, targets: Sequence[str]
+) -> tuple[bytes, list[tuple[int, str]]]:
+    return rewrite_python(source, endpoint, targets)
 
 
 def rewrite_python(
@@ -106,8 +129,8 @@ def rewrite_python(
     engine = Targets(targets)
     try:
         codemod = EngineCodemod(CodemodContext(), [partial(rule, endpoint=endpoint, targets=engine) for rule in _RULES])
-        after = codemod.transform_module(parse(source)).bytes
-        check_syntax(after)
+        after = codemod.transform_module(parse_concrete(source)).bytes
+        parse(after)
     except Unreadable as error:
         return source, [(error.line, str(error))]
     return after, sorted(codemod.refused)

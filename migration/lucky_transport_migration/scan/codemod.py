@@ -21,7 +21,7 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
-from lucky_transport_migration.scan.source import meanings
+from lucky_transport_migration.scan.concrete import meanings
 
 __all__ = ["EngineCodemod", "Rule", "bound_name", "has_stars", "keyword_argument", "text_node", "with_arguments"]
 

@@ -83,6 +83,13 @@ class ScanResult:
     generated: list[str] = field(default_factory=list[str])
     unread: list[Unread] = field(default_factory=list[Unread])
 
+    def add(self, other: ScanResult) -> None:
+        """Take in what was found elsewhere below the same root."""
+        self.files += other.files
+        self.findings += other.findings
+        self.generated += other.generated
+        self.unread += other.unread
+
     @property
     def generated_stubs(self) -> list[str]:
         """The generated files that import gRPC; the others are messages of Protobuf."""

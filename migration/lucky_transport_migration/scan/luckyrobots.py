@@ -25,9 +25,9 @@ from lucky_transport_migration.scan.codemod import (
     text_node,
     with_arguments,
 )
+from lucky_transport_migration.scan.concrete import imported
 from lucky_transport_migration.scan.known import luckyrobots_class
 from lucky_transport_migration.scan.results import Obstacle, ResultUses
-from lucky_transport_migration.scan.source import imported
 from lucky_transport_migration.scan.targets import Targets
 
 __all__ = ["rewrite_clients", "rewrite_envs"]

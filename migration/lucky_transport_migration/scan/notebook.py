@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lucky_transport_migration.scan.source import Unreadable, check_syntax
+from lucky_transport_migration.scan.source import Unreadable, parse
 
 __all__ = ["Notebook", "read_notebook"]
 
@@ -64,7 +64,7 @@ def _add_cell(notebook: Notebook, lines: list[str], numbers: list[int]) -> None:
             notebook.commands.append((number, line))
     text = "\n".join(python)
     try:
-        check_syntax(text)
+        parse(text)
     except Unreadable as error:
         where = numbers[min(error.line, len(numbers)) - 1] if numbers else 1
         notebook.broken.append((where, f"has a cell that {error}"))

@@ -2,15 +2,11 @@
 (`*_pb2_grpc`) may not.
 """
 
-# ruff: noqa: N802
-# Reason: LibCST finds what visits a node by these names.
-
 from __future__ import annotations
 
+import ast
 import re
-
-import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, ScopeProvider
+from collections.abc import Iterator
 
 from lucky_transport_migration.scan.findings import GrpcUse, Kind
 from lucky_transport_migration.scan.known import (
@@ -25,101 +21,86 @@ from lucky_transport_migration.scan.known import (
     is_stub_module,
     luckyrobots_class,
 )
-from lucky_transport_migration.scan.source import imported, meanings
+from lucky_transport_migration.scan.names import Use, dotted_name, imported, uses_in
+from lucky_transport_migration.scan.source import parse
 from lucky_transport_migration.scan.texts import place_of_text
+from lucky_transport_migration.scan.traces import may_mention
 
-__all__ = ["may_mention", "places_in"]
-
-#: A file without any of these words has nothing to find, and is not parsed.
-_WORDS = re.compile(rb"grpc|luckyrobots|_pb2|lucky_transport_stubs|lucky[-_.]transport\s*\[|\b50_?051\b", re.IGNORECASE)
+__all__ = ["places_in"]
 
 _IMPORTERS = {"import_module", "__import__", "importorskip", "find_spec"}
 _PROTOC = "grpc_tools.protoc"
 
 
-def may_mention(source: bytes) -> bool:
-    """True when it is worth parsing `source`."""
-    return bool(_WORDS.search(source))
+def places_in(source: str | bytes) -> list[GrpcUse]:
+    """Return what of gRPC a module holds, by line. Raises Unreadable."""
+    tree = parse(source)
+    lines = (source.encode("utf-8", "replace") if isinstance(source, str) else source).splitlines()
+    found = dict[GrpcUse, None]()
+    parts = set[Use]()  # what stands inside a call that was found is part of it
+    for use in uses_in(tree):
+        if use.parent in parts:
+            parts.add(use)
+        is_call = isinstance(use.node, ast.Call)
+        if is_call or use not in parts or isinstance(use.node, ast.ClassDef | ast.Import | ast.ImportFrom):
+            places = [GrpcUse(_line(use.node), kind, symbol) for kind, symbol in _meanings(use, lines)]
+            found.update(dict.fromkeys(places))
+            if places and is_call:
+                parts.add(use)
+    return sorted(found)
 
 
-def places_in(module: cst.Module) -> list[GrpcUse]:
-    """Return what of gRPC a module holds, by line."""
-    finder = _Finder()
-    MetadataWrapper(module, unsafe_skip_copy=True).visit(finder)  # a parsed tree holds no node twice
-    return sorted(dict.fromkeys(finder.places))
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 1)
 
 
-class _Finder(cst.CSTVisitor):
-    METADATA_DEPENDENCIES = (ScopeProvider, PositionProvider)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.places: list[GrpcUse] = []
-        self._found_calls: list[cst.Call] = []  # what stands inside a call that was found is part of it
-
-    def visit_Import(self, node: cst.Import) -> None:
-        self._note_imports(node)
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
-        self._note_imports(node)
-
-    def visit_Call(self, node: cst.Call) -> None:
-        before = len(self.places)
-        for kind, symbol in self._meanings(node):
-            self._note(node, kind, symbol)
-        if len(self.places) > before:
-            self._found_calls.append(node)
-
-    def leave_Call(self, original_node: cst.Call) -> None:
-        if self._found_calls and self._found_calls[-1] is original_node:
-            self._found_calls.pop()
-
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        for base in node.bases:
-            for name in self._names(base.value):
+def _meanings(use: Use, lines: list[bytes]) -> Iterator[tuple[Kind, str]]:
+    """Yield what a node is of gRPC, told by itself."""
+    match use.node:
+        case ast.Import() | ast.ImportFrom():
+            for name in imported(use.node):
+                if _is_imported_grpc(name):
+                    yield "import", name.removesuffix(".*")
+        case ast.Call():
+            yield from _meanings_of_call(use, use.node, lines)
+        case ast.ClassDef():
+            for name in [name for base in use.node.bases for name in use.scope.meanings(dotted_name(base))]:
                 if (kind := _kind_of_base(name)) is not None:
-                    self._note(node.name, kind, name)
+                    yield kind, name
+        case ast.Constant(value=str(text)) if not _is_in_text(use) and _is_spelt(use.node, lines):
+            yield from _place_of_text(text)
+        case ast.JoinedStr(values=[*_, ast.Constant(value=str(text))] as parts) if not _is_in_text(use):
+            yield from _place_of_text(f"{{}}{text}" if len(parts) > 1 else text)
+        case ast.Constant(value=int(number)) if number == PORT and _is_spelt(use.node, lines):
+            yield "channel", f"port {PORT}"
+        case _:
+            pass
 
-    def visit_Expr(self, node: cst.Expr) -> bool:
-        return not isinstance(node.value, cst.SimpleString | cst.ConcatenatedString)  # a docstring or a comment
 
-    def visit_SimpleString(self, node: cst.SimpleString) -> None:
-        value = node.evaluated_value
-        if not self._found_calls and isinstance(value, str):
-            self._note_text(node, value)
+def _is_in_text(use: Use) -> bool:
+    """True for a part of an f-string, or of how one of its values is formatted."""
+    return use.parent is not None and (
+        isinstance(use.parent.node, ast.JoinedStr)
+        or (isinstance(use.parent.node, ast.FormattedValue) and isinstance(use.node, ast.JoinedStr))
+    )
 
-    def visit_FormattedString(self, node: cst.FormattedString) -> None:
-        last = node.parts[-1] if node.parts else None
-        if not self._found_calls and isinstance(last, cst.FormattedStringText):
-            self._note_text(node, f"{{}}{last.value}" if len(node.parts) > 1 else last.value)
 
-    def visit_Integer(self, node: cst.Integer) -> None:
-        if not self._found_calls and node.evaluated_value == PORT:
-            self._note(node, "channel", f"port {PORT}")
+def _is_spelt(node: ast.expr, lines: list[bytes]) -> bool:
+    """True when a literal's own lines show a trace: what escapes and other bases spell is not looked for."""
+    return may_mention(b"".join(lines[node.lineno - 1 : node.end_lineno]))
 
-    def _note(self, node: cst.CSTNode, kind: Kind, symbol: str) -> None:
-        where = self.get_metadata(PositionProvider, node)
-        assert isinstance(where, CodeRange)
-        self.places.append(GrpcUse(where.start.line, kind, symbol))
 
-    def _note_text(self, node: cst.CSTNode, text: str) -> None:
-        if (found := place_of_text(text)) is not None:
-            self._note(node, *found)
+def _place_of_text(text: str) -> Iterator[tuple[Kind, str]]:
+    if (found := place_of_text(text)) is not None:
+        yield found
 
-    def _note_imports(self, node: cst.Import | cst.ImportFrom) -> None:
-        for name in imported(node):
-            if _is_imported_grpc(name):
-                self._note(node, "import", name.removesuffix(".*"))
 
-    def _names(self, node: cst.CSTNode) -> list[str]:
-        return meanings(self, node)
-
-    def _meanings(self, node: cst.Call) -> list[tuple[Kind, str]]:
-        names = self._names(node.func)
-        found: list[tuple[Kind, str]] = [(kind, name) for name in names if (kind := _kind_of_call(name, node))]
-        if found or (names and not _is_importer(names[0])):
-            return found
-        return _by_method_name(node)
+def _meanings_of_call(use: Use, node: ast.Call, lines: list[bytes]) -> Iterator[tuple[Kind, str]]:
+    names = use.scope.meanings(dotted_name(node.func))
+    found: list[tuple[Kind, str]] = [(kind, name) for name in names if (kind := _kind_of_call(name, node)) is not None]
+    yield from found
+    if not found and (not names or _is_importer(names[0])):
+        yield from _by_method_name(node, lines)
 
 
 def _is_imported_grpc(name: str) -> bool:
@@ -127,7 +108,7 @@ def _is_imported_grpc(name: str) -> bool:
     return is_grpc_module(name) or is_stub_module(name) or top in (LUCKYROBOTS, DROP_INS)
 
 
-def _kind_of_call(name: str, node: cst.Call) -> Kind | None:
+def _kind_of_call(name: str, node: ast.Call) -> Kind | None:
     """Return what calling the imported `name` makes, None for nothing of gRPC."""
     last = name.rpartition(".")[2]
     if name in CHANNELS or luckyrobots_class(name) in ("LuckyEnv", "PolicyEnv", "LuckyEngineClient", "Session"):
@@ -144,13 +125,14 @@ def _kind_of_call(name: str, node: cst.Call) -> Kind | None:
     return "stub" if is_stub and (is_stub_module(name) or _takes_a_channel(node)) else None
 
 
-def _takes_a_channel(node: cst.Call) -> bool:
+def _takes_a_channel(node: ast.Call) -> bool:
     """True when the only argument is a channel by its name: stubs that a package exports again."""
-    if len(node.args) != 1:
-        return False
-    argument = node.args[0].value
-    name = argument.attr if isinstance(argument, cst.Attribute) else argument
-    return isinstance(name, cst.Name) and "channel" in name.value.lower()
+    argument = node.args[0] if node.args else node.keywords[0].value if node.keywords else None
+    return len(node.args) + len(node.keywords) == 1 and "channel" in _last_name(argument).lower()
+
+
+def _last_name(node: ast.AST | None) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _kind_of_base(name: str) -> Kind | None:
@@ -166,16 +148,20 @@ def _is_importer(name: str) -> bool:
     return name.rpartition(".")[2] in _IMPORTERS
 
 
-def _by_method_name(node: cst.Call) -> list[tuple[Kind, str]]:
-    """Return what a call means by the last part of its name alone."""
-    function = node.func
-    name = function.attr if isinstance(function, cst.Attribute) else function
-    if not isinstance(name, cst.Name):
-        return []
-    if isinstance(function, cst.Attribute) and name.value in PORT_BINDERS:
-        return [("server", name.value)]
-    argument = node.args[0].value if node.args else None
-    value = argument.evaluated_value if isinstance(argument, cst.SimpleString) else None
-    if name.value in _IMPORTERS and isinstance(value, str) and _is_imported_grpc(value):
-        return [("import", value)]
-    return []
+def _by_method_name(node: ast.Call, lines: list[bytes]) -> Iterator[tuple[Kind, str]]:
+    """Yield what a call means by the last part of its name alone."""
+    name = _last_name(node.func)
+    if isinstance(node.func, ast.Attribute) and name in PORT_BINDERS:
+        yield "server", name
+    module = _text(node.args[0], lines) if node.args and name in _IMPORTERS else ""
+    if _is_imported_grpc(module):
+        yield "import", module
+
+
+def _text(node: ast.expr, lines: list[bytes]) -> str:
+    """Return the text that a literal spells, "" for any other expression."""
+    match node:
+        case ast.Constant(value=str(text)) if _is_spelt(node, lines):
+            return text
+        case _:
+            return ""

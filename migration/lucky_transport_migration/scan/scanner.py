@@ -17,14 +17,17 @@ from lucky_transport_migration.scan import requirements
 from lucky_transport_migration.scan.api_levels import judge
 from lucky_transport_migration.scan.findings import Finding, GrpcUse, ScanResult, Unread
 from lucky_transport_migration.scan.notebook import read_notebook
-from lucky_transport_migration.scan.python import may_mention, places_in
-from lucky_transport_migration.scan.source import Unreadable, parse
+from lucky_transport_migration.scan.processes import map_files
+from lucky_transport_migration.scan.python import places_in
+from lucky_transport_migration.scan.source import Unreadable
 from lucky_transport_migration.scan.texts import is_build_file, places_in_build, places_of_line
+from lucky_transport_migration.scan.traces import may_mention
 
 __all__ = ["files_of", "is_python", "name_in", "scan", "scan_again"]
 
 _GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 _MAX_BYTES = 4 << 20
+_BYTES_WORTH_A_PROCESS = 1 << 20  # reading them takes several times as long as starting one
 _STEPS = re.compile(rb"\.Step\(")
 _SHEBANG = re.compile(rb"#!.*python")
 
@@ -47,18 +50,23 @@ _FOREIGN = {
 }
 
 
-def scan(root: Path, advance: Callable[[str], None] = lambda _: None) -> ScanResult:
-    """Return what of gRPC is left below `root`, or in that one file; `advance` is told the name of each file."""
+def scan(root: Path, advance: Callable[[str], None] = lambda _: None, processes: int = 1) -> ScanResult:
+    """Return what of gRPC is left below `root`, or in that one file; `advance` is told the name of each file.
+
+    processes: how many may share the work; a small code base is read in this one. Raises TransportError, which names
+    the file, for one that a process cannot cope with.
+    """
     result = ScanResult(root.as_posix())
 
     def note(error: OSError) -> None:
         name = name_in(root, Path(error.filename))
         result.unread.append(Unread(name, 1, f"is a folder that cannot be listed: {error.strerror}"))
 
-    for path in files_of(root, note):
-        name = name_in(root, path)
+    files = [(name_in(root, path), path) for path in files_of(root, note)]
+    most = sum(_size(path) for name, path in files if _is_of_interest(name)) // _BYTES_WORTH_A_PROCESS
+    for (name, _), found in zip(files, map_files(_scan_file, files, min(processes, most)), strict=True):
         advance(name)
-        _scan_file(result, path, name)
+        result.add(found)
     result.findings.sort(key=_order)
     return result
 
@@ -71,7 +79,7 @@ def scan_again(result: ScanResult, changed: Mapping[str, bytes]) -> ScanResult:
         unread=[one for one in result.unread if one.path not in changed],
     )
     for name, content in changed.items():
-        _scan_content(after, name, content)
+        after.add(_scan_content(name, content))
     after.findings.sort(key=_order)
     return after
 
@@ -85,37 +93,43 @@ def _order(finding: Finding) -> tuple[str, int]:
     return finding.path, finding.line
 
 
-def _scan_file(result: ScanResult, path: Path, name: str) -> None:
+def _scan_file(name: str, path: Path) -> ScanResult:
+    """Return what one file holds."""
     if _GENERATED.search(name):
-        result.generated.append(name)
-        result.files += 1
-        return
+        return ScanResult(name, files=1, generated=[name])
     try:
         content = _read(path, name)
     except Unreadable as error:
-        result.unread.append(Unread(name, error.line, str(error)))
-        return
+        return ScanResult(name, unread=[Unread(name, error.line, str(error))])
+    found = ScanResult(name)
     if content is not None:
-        result.files += 1
-        _scan_content(result, name, content)
+        found = _scan_content(name, content)
+        found.files = 1
+    return found
 
 
-def _scan_content(result: ScanResult, name: str, content: bytes) -> None:
+def _scan_content(name: str, content: bytes) -> ScanResult:
     if not may_mention(content):
-        return
+        return ScanResult(name)
     try:
         places, broken = _places(name, content)
     except Unreadable as error:
-        result.unread.append(Unread(name, error.line, str(error)))
-        return
-    result.findings += judge(name, places, steps=bool(_STEPS.search(content)))
-    result.unread += [Unread(name, line, why) for line, why in broken]
+        return ScanResult(name, unread=[Unread(name, error.line, str(error))])
+    findings = judge(name, places, steps=bool(_STEPS.search(content)))
+    return ScanResult(name, findings=findings, unread=[Unread(name, line, why) for line, why in broken])
 
 
 def _is_of_interest(name: str) -> bool:
     last = name.rpartition("/")[2]
     by_name = requirements.is_toml(name) or requirements.is_list_of_requirements(name) or is_build_file(name)
     return by_name or last.endswith((".py", ".pyi", ".pyw", ".ipynb")) or "." not in last
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _read(path: Path, name: str) -> bytes | None:
@@ -138,7 +152,7 @@ def _places(name: str, content: bytes) -> tuple[list[GrpcUse], list[tuple[int, s
     """Return what a file holds, and (line, why) of its parts that could not be understood. Raises Unreadable."""
     last = name.rpartition("/")[2]
     if is_python(last, content):
-        return places_in(parse(content)), []
+        return places_in(content), []
     text = content.decode("utf-8", errors="replace")
     if last.endswith(".ipynb"):
         return _places_in_notebook(text)
@@ -154,7 +168,7 @@ def _places(name: str, content: bytes) -> tuple[list[GrpcUse], list[tuple[int, s
 
 def _places_in_notebook(text: str) -> tuple[list[GrpcUse], list[tuple[int, str]]]:
     notebook = read_notebook(text)
-    places = [GrpcUse(notebook.line(one.line), one.kind, one.symbol) for one in places_in(parse(notebook.source))]
+    places = [GrpcUse(notebook.line(one.line), one.kind, one.symbol) for one in places_in(notebook.source)]
     for line, command in notebook.commands:
         places += [GrpcUse(line, kind, symbol) for kind, symbol in places_of_line(command)]
     return sorted(places), [one for one in notebook.broken if may_mention(text.encode())]

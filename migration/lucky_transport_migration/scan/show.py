@@ -5,6 +5,8 @@ On a terminal the table is drawn; in a pipe it is one line a place, `path:line: 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -12,8 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from lucky_transport_migration.console import print_text
-from lucky_transport_migration.scan.changes import Changes
 from lucky_transport_migration.scan.findings import DOORS, ScanResult
+
+if TYPE_CHECKING:
+    from lucky_transport_migration.scan.changes import Changes
 
 __all__ = ["show_changes", "show_result"]
 

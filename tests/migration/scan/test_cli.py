@@ -111,10 +111,13 @@ def test_help_shows_an_example_and_imports_nothing_heavy() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_without_libcst_the_error_names_the_remedy(tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("module", "arguments"), [("tomlkit", []), ("libcst", ["--diff"])])
+def test_without_the_extra_the_error_names_the_remedy(
+    tree: Any, monkeypatch: pytest.MonkeyPatch, module: str, arguments: list[str]
+) -> None:
     for name in [name for name in sys.modules if name.startswith("lucky_transport_migration.scan")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "libcst", None)
-    done = run(str(tree({"a.py": "import grpc\n"})))
+    monkeypatch.setitem(sys.modules, module, None)
+    done = run(str(tree({"a.py": "import grpc\n"})), *arguments)
     assert done.exit_code == 1
     assert "pip install 'lucky-transport[scan]'" in done.output

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from lucky_transport_migration.scan.api_levels import judge
+from lucky_transport_migration.scan.concrete import parse_concrete
 from lucky_transport_migration.scan.findings import Finding
-from lucky_transport_migration.scan.python import may_mention, places_in
-from lucky_transport_migration.scan.source import Unreadable, parse
+from lucky_transport_migration.scan.python import places_in
+from lucky_transport_migration.scan.source import Unreadable
+from lucky_transport_migration.scan.traces import may_mention
 
 
 def find(source: str) -> list[Finding]:
-    assert may_mention(source.encode()) or not places_in(parse(source)), "what a scan would not even parse"
-    return judge("a.py", places_in(parse(source)), steps=".Step(" in source)
+    assert may_mention(source.encode()) or not places_in(source), "what a scan would not even parse"
+    return judge("a.py", places_in(source), steps=".Step(" in source)
 
 
 def seen(source: str) -> list[tuple[int, str, str]]:
@@ -151,4 +153,4 @@ def test_every_finding_says_why() -> None:
 
 def test_a_first_line_that_is_no_text_is_unreadable_not_a_crash() -> None:
     with pytest.raises(Unreadable, match="LibCST cannot read"):
-        parse(b"#\x80")
+        parse_concrete(b"#\x80")

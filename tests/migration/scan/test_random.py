@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+
+import libcst as cst
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from libcst.codemod import CodemodContext
 
 from lucky_transport_migration.scan import requirements
 from lucky_transport_migration.scan.changes import rewrite_python
+from lucky_transport_migration.scan.codemod import EngineCodemod
+from lucky_transport_migration.scan.concrete import parse_concrete
+from lucky_transport_migration.scan.names import dotted_name, uses_in
 from lucky_transport_migration.scan.notebook import read_notebook
 from lucky_transport_migration.scan.python import places_in
 from lucky_transport_migration.scan.requirements import rewrite_requirements
-from lucky_transport_migration.scan.source import Unreadable, check_syntax, parse
+from lucky_transport_migration.scan.source import Unreadable, parse
 
 IMPORTS = st.sampled_from(
     [
@@ -70,7 +77,7 @@ ENDPOINTS = st.none() | st.sampled_from(["shm://demo", 'grpc://"h\\:1'])
 
 def compiles(source: bytes) -> bool:
     try:
-        check_syntax(source)
+        parse(source)
     except Unreadable:
         return False
     return True
@@ -87,12 +94,27 @@ def test_a_rewrite_compiles_and_has_nothing_left_to_rewrite(text: str, endpoint:
 @given(SOURCES | st.binary(max_size=60))
 def test_a_scan_finds_or_says_why_not(source: str | bytes) -> None:
     try:
-        module = parse(source)
+        found = [(place.line, place.symbol) for place in places_in(source)]
     except Unreadable as error:
         found = [(error.line, str(error))]
-    else:
-        found = [(place.line, place.symbol) for place in places_in(module)]
     assert all(line >= 1 and text for line, text in found)
+
+
+@given(SOURCES)
+def test_names_mean_to_a_scan_what_they_mean_to_a_rewrite(source: str) -> None:
+    try:
+        tree, module = parse(source), parse_concrete(source)
+    except Unreadable:
+        return
+    calls = [use for use in uses_in(tree) if isinstance(use.node, ast.Call)]
+    scanned = [use.scope.meanings(dotted_name(use.node.func)) for use in calls if isinstance(use.node, ast.Call)]
+    rewritten: list[list[str]] = []
+
+    def ask(codemod: EngineCodemod) -> None:
+        rewritten.extend(codemod.names(call.func) for call in codemod.nodes(cst.Call))
+
+    EngineCodemod(CodemodContext(), [ask]).transform_module(module)
+    assert sorted(scanned) == sorted(rewritten)
 
 
 REQUIREMENT_LINES = st.sampled_from(
