@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lucky_transport.deadline import Deadline
@@ -16,15 +18,16 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_stubs.callbacks import Callbacks
-from lucky_transport_stubs.link import OF_THE_PARENT, Link
+from lucky_transport_stubs.credentials import Fetch
+from lucky_transport_stubs.link import CLOSED, OF_THE_PARENT, Link, State
 from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.metadata import check_size, within_limit
 from lucky_transport_stubs.status import LATE, OK, CallStatus, Code, status_of
 
 __all__ = ["CallState", "Opening"]
 
-#: Begins a call on the connection that there is.
-Opening = Callable[[ClientCalls], ClientCall]
+#: Begins a call on the connection that there is, with the metadata of its credentials.
+Opening = Callable[[ClientCalls, Metadata], ClientCall]
 
 _DROPPED = CallStatus(Code.CANCELLED, "Cancelled upon garbage collection!")
 
@@ -45,7 +48,8 @@ class CallState:
         self._streams = streams
         self._calls: ClientCalls | None = None
         self._call: ClientCall | None = None
-        self._beginning: threading.Event | None = None  # made for a call that waits for the engine
+        self._beginning: threading.Event | None = None  # made for a call that waits for the engine or its credentials
+        self._waits: ExitStack | None = None  # what would end a call that waits for its credentials
         self._ahead: bytes | None = None  # a response that was taken early to see whether it is the last
         self._callbacks = Callbacks()
         self._is_attended = False  # by another thread than the caller's: only for callbacks
@@ -54,14 +58,18 @@ class CallState:
 
     # -- begin and end ------------------------------------------------------------------------------------------------
 
-    def begin(self, opening: Opening, wait_for_ready: bool | None) -> None:
-        """Begin the call at once or, if it shall wait for an engine, when there is one. Raises why it cannot begin."""
+    def begin(self, opening: Opening, wait_for_ready: bool | None, fetch: Fetch | None = None) -> None:
+        """Begin the call at once or, if it shall wait for an engine, when there is one. Raises why it cannot begin.
+
+        fetch: gets the metadata of its credentials, once there is an engine.
+        """
         calls = self._link.current()
         if calls is None and wait_for_ready:
             self._beginning = threading.Event()
-            threading.Thread(target=self._begin_when_ready, args=(opening,), name="grpc call", daemon=True).start()
+            arguments = (opening, fetch)
+            threading.Thread(target=self._begin_when_ready, args=arguments, name="grpc call", daemon=True).start()
         else:
-            self._begin(calls or self._link.reach(self.deadline), opening)
+            self._begin(calls or self._link.reach(self.deadline), opening, fetch)
 
     def end(self, status: CallStatus, result: Any = None) -> bool:
         """The call is over; False when it was before."""
@@ -70,8 +78,11 @@ class CallState:
                 return False
             self.result, self.status = result, status
             is_attended = self._is_attended
+            waits, self._waits = self._waits, None
         if self._beginning is not None:
             self._beginning.set()
+        if waits is not None:
+            waits.close()
         if not is_attended:
             self._callbacks.run()
         return True
@@ -88,16 +99,48 @@ class CallState:
         if not self._link.is_forked:
             self.fail(_DROPPED)
 
-    def _begin_when_ready(self, opening: Opening) -> None:
+    def _begin_when_ready(self, opening: Opening, fetch: Fetch | None) -> None:
         try:
-            self._begin(
-                self._link.reach(self.deadline, wait_for_ready=True, is_wanted=lambda: self.status is None), opening
-            )
+            calls = self._link.reach(self.deadline, wait_for_ready=True, is_wanted=lambda: self.status is None)
+            self._begin(calls, opening, fetch)
         except TransportError as error:
             self.end(self._link.status_of(error))
 
-    def _begin(self, calls: ClientCalls, opening: Opening) -> None:
-        call = opening(calls)
+    def _begin(self, calls: ClientCalls, opening: Opening, fetch: Fetch | None) -> None:
+        if fetch is None:
+            self._open(calls, opening, ())
+            return
+        self._beginning = self._beginning or threading.Event()
+        self._waits = ExitStack()
+        if self.deadline is not None:
+            timer = threading.Timer(self.deadline.remaining_s, self.fail, (LATE,))
+            timer.daemon = True
+            timer.start()
+            self._waits.callback(timer.cancel)
+        self._link.listeners.append(self._on_link_state)
+        self._waits.callback(self._link.listeners.remove, self._on_link_state)
+        fetch(partial(self._begin_with, calls, opening))
+
+    def _on_link_state(self, state: Any) -> None:
+        if state is State.SHUTDOWN:
+            self.end(CLOSED)
+
+    def _begin_with(self, calls: ClientCalls, opening: Opening, found: Metadata | StatusError) -> None:
+        """Begin the call with the metadata of its credentials; they come on any thread, or an error does."""
+        with self._lock:
+            waits, self._waits = self._waits, None
+        if waits is None:  # it is over
+            return
+        waits.close()
+        try:
+            if isinstance(found, StatusError):
+                raise found
+            self._open(calls, opening, found)
+        except TransportError as error:
+            self.end(self._link.status_of(error))
+
+    def _open(self, calls: ClientCalls, opening: Opening, more: Metadata) -> None:
+        call = opening(calls, more)
         with self._lock:
             self._calls, self._call = calls, call
             is_over = self.status is not None

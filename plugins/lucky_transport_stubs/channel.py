@@ -18,6 +18,7 @@ from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.arities import ArityChannel
 from lucky_transport_stubs.connectivity import Connectivity
+from lucky_transport_stubs.credentials import channel_credentials
 from lucky_transport_stubs.link import Link
 from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.multicallable import BY_ARITY
@@ -28,16 +29,26 @@ __all__ = ["Channel", "channel", "endpoint_of"]
 Options = Iterable[tuple[str, Any]] | None
 
 
-def channel(endpoint: str | Endpoint | None = None, options: Options = None, compression: Any = None) -> grpc.Channel:
+def channel(
+    endpoint: str | Endpoint | None = None,
+    options: Options = None,
+    compression: Any = None,
+    credentials: grpc.ChannelCredentials | None = None,
+) -> grpc.Channel:
     """Return a channel to `endpoint` (default: `LUCKY_ENDPOINT`): shm://name, or a real one for grpc and grpc+unix.
 
-    No server needs to be there. options, compression: as for `grpc.insecure_channel`. Raises ConfigError for other
-    endpoints; TypeError, ValueError for what are no options.
+    No server needs to be there. options, compression: as for `grpc.insecure_channel`. credentials: as for
+    `grpc.secure_channel`; what they come to is in the README. Raises ConfigError for other endpoints and for
+    credentials of a network's peer; TypeError, ValueError for what are no options; AttributeError, TypeError for what
+    are no credentials.
     """
     found = endpoint_of(endpoint)
     if found.scheme == "shm":
-        return Channel(found, options)
-    return grpc.insecure_channel(target_of(found), options=tuple(options or ()), compression=compression)
+        return Channel(found, options, credentials)
+    given = {"options": tuple(options or ()), "compression": compression}
+    if credentials is None:
+        return grpc.insecure_channel(target_of(found), **given)
+    return grpc.secure_channel(target_of(found), credentials, **given)
 
 
 def endpoint_of(endpoint: str | Endpoint | None) -> Endpoint:
@@ -60,8 +71,9 @@ class Channel(ArityChannel):
     Its connection lives as long as the channel, a stub or a call of it, or until `close`.
     """
 
-    def __init__(self, endpoint: Endpoint, options: Options = None) -> None:
+    def __init__(self, endpoint: Endpoint, options: Options = None, credentials: Any = None) -> None:
         given = tuple(options or ())
+        self._credentials = channel_credentials(credentials, given, endpoint.address)
         self._link = Link(endpoint, given)
         self._max_send_bytes = max_send_bytes(given)
         self._user_agent = user_agent(given)
@@ -90,5 +102,5 @@ class Channel(ArityChannel):
     def _make(self, arity: str, method: str, serialize: Any, deserialize: Any) -> Any:
         messages = Messages(serialize, deserialize, self._max_send_bytes, self._link.max_receive_bytes)
         return BY_ARITY[arity](
-            self._link, method or "/", messages, self._user_agent
+            self._link, method or "/", messages, self._user_agent, self._credentials
         )  # without a name no server knows it either

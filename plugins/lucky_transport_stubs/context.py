@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.credentials import PortSecurity
 from lucky_transport_stubs.metadata import invocation_metadata
 from lucky_transport_stubs.server_call_state import ServerCallState
 
@@ -21,12 +22,6 @@ __all__ = ["CallerContext", "ServicerContext"]
 
 _log = logging.getLogger("lucky_transport")
 _FOREVER_S = 9.2e18  # what grpc.server answers where there is no deadline, but for the present date
-#: What gRPC says of an insecure connection. The listener accepts processes of our user only.
-_AUTH_CONTEXT: Mapping[str, list[bytes]] = {
-    "transport_security_type": [b"insecure"],
-    "security_level": [b"TSI_SECURITY_NONE"],
-}
-
 #: The pid and the number of the connection in a caller's name ("shm client of pid 7 (3)").
 _NUMBERS = re.compile(r"\d+")
 
@@ -37,20 +32,26 @@ class CallerContext:
     """What every context, of threads and of asyncio, says of its caller."""
 
     _call: ServerCall
+    _security: PortSecurity
 
     def peer(self) -> str:
         """Who calls, as gRPC spells callers at a unix socket: `unix:pid/7/3` is connection 3, of process 7."""
         return "/".join(("unix:pid", *_NUMBERS.findall(self._call.peer)))
 
-    def peer_identities(self) -> None:
-        """None: there is no authentication."""
+    def peer_identities(self) -> list[bytes] | None:
+        """What gRPC's local credentials say of a caller, at a port with credentials; None at one without."""
+        return self._security.identities
 
-    def peer_identity_key(self) -> None:
-        """None: there is no authentication."""
+    def peer_identity_key(self) -> str | None:
+        """Where the authentication context has these identities, None where there are none."""
+        return self._security.identity_key
 
     def auth_context(self) -> Any:
-        """What gRPC says of an insecure connection."""
-        return dict(_AUTH_CONTEXT)
+        """What gRPC says of a local connection, at a port with credentials; of an insecure one, at one without.
+
+        Either way the caller is a process of our user.
+        """
+        return dict(self._security.auth_context)
 
     def invocation_metadata(self) -> Any:
         """The caller's metadata, as tuples of key and value; the first is the user agent."""
@@ -63,6 +64,7 @@ class ServicerContext(CallerContext, grpc.ServicerContext):
     def __init__(self, state: ServerCallState, watch: Callable[[ServerCall], None] | None = None) -> None:
         self._state = state
         self._call = state.call
+        self._security = state.security
         self._watch = watch
 
     # -- the call -----------------------------------------------------------------------------------------------------

@@ -17,13 +17,14 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.unary import UnaryResult
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.call_state import CallState
+from lucky_transport_stubs.credentials import ChannelCredentials
 from lucky_transport_stubs.ended import failed, succeeded
 from lucky_transport_stubs.link import Link
 from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.metadata import check_size, outgoing, within_limit
 from lucky_transport_stubs.requests import send_requests
 from lucky_transport_stubs.rpc import Rpc
-from lucky_transport_stubs.status import CallStatus, Code, error_of, status_of
+from lucky_transport_stubs.status import CallStatus, Code, status_of
 
 __all__ = ["BY_ARITY", "StreamStream", "StreamUnary", "UnaryStream", "UnaryUnary"]
 
@@ -37,24 +38,18 @@ Given = Iterable[tuple[str, str | bytes]] | None
 class _Method:
     """What the four arities share. path: the method's full name. user_agent: sent with each call unless empty.
 
-    `compression` is accepted and changes nothing: there is no wire.
+    credentials: the channel's. `compression` is accepted and changes nothing: there is no wire.
     """
 
-    def __init__(self, link: Link, path: str, messages: Messages, user_agent: str) -> None:
+    def __init__(
+        self, link: Link, path: str, messages: Messages, user_agent: str, credentials: ChannelCredentials
+    ) -> None:
         self._link = link
         self._path = path
         self._messages = messages
         self._user_agent = user_agent
-
-    def _entries(self, metadata: Given, credentials: Any) -> Metadata:
-        """Return the metadata as they travel; raises what `outgoing` raises, and refuses credentials as gRPC does."""
-        if credentials is not None:
-            credentials._credentials  # noqa: B018 - AttributeError for what are none
-            raise error_of(
-                Code.UNAUTHENTICATED,
-                "Established channel does not have a sufficient security level to transfer call credential.",
-            )
-        return outgoing(metadata, self._user_agent)
+        self._credentials = credentials
+        self._has_plugins = bool(credentials.plugins)
 
     def _begin(
         self,
@@ -68,24 +63,28 @@ class _Method:
         """Return a call under way. request: bytes, or an iterator, as the shape says. Raises ValueError when closed."""
         if self._link.is_closed:
             raise ValueError(_CLOSED)
+        fetch = self._credentials.fetch(credentials, self._path)
         state = CallState(self._link, self._messages, _until(timeout), bool(shape & Shape.SERVER_STREAM))
         rpc = Rpc(state)
         streams = bool(shape & Shape.CLIENT_STREAM)
         try:
             if not streams:
                 self._messages.check_length(request)
-            entries = self._entries(metadata, credentials)
+            entries = outgoing(metadata, self._user_agent)
 
-            def opening(calls: ClientCalls) -> ClientCall:
+            def opening(calls: ClientCalls, more: Metadata) -> ClientCall:
                 payload = b"" if streams else request
+                sent = (*entries, *more)
+                if more:
+                    check_size(sent)
                 call = calls.open(
-                    self._path, payload, shape=shape, deadline=state.deadline, metadata=entries, may_wait=False
+                    self._path, payload, shape=shape, deadline=state.deadline, metadata=sent, may_wait=False
                 )
                 if streams:
                     send_requests(request, self._messages, call, state.fail)
                 return call
 
-            state.begin(opening, wait_for_ready)
+            state.begin(opening, wait_for_ready, fetch)
         except TransportError as error:
             state.end(self._link.status_of(error))
         return rpc
@@ -144,12 +143,14 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
         self, request: Any, timeout: float | None, metadata: Given, credentials: Any, wait_for_ready: bool | None
     ) -> tuple[Any, UnaryResult]:
         """Return the response and what came with it; raises the failed call, ValueError when closed, TypeError."""
+        if credentials is not None or self._has_plugins:
+            return self._exchange_with(request, timeout, metadata, credentials, wait_for_ready)
         messages, link = self._messages, self._link
         answer = None
         try:
             payload = messages.payload(request)
             messages.check_length(payload)
-            entries = self._entries(metadata, credentials) if metadata or credentials or self._user_agent else ()
+            entries = outgoing(metadata, self._user_agent) if metadata or self._user_agent else ()
             deadline = None if timeout is None else _until(timeout)
             calls = link.current()
             if calls is None:
@@ -164,6 +165,18 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
         except TransportError as raised:
             error = raised
         raise _failed(link.status_of(error), answer) from None
+
+    def _exchange_with(
+        self, request: Any, timeout: float | None, metadata: Given, credentials: Any, wait_for_ready: bool | None
+    ) -> tuple[Any, UnaryResult]:
+        """As `_exchange`, for a call with credentials: it has an object, whose plugins run elsewhere."""
+        _check_open(self._link)
+        call = self.future(request, timeout, metadata, credentials, wait_for_ready)
+        if call.code() is not Code.OK:
+            raise call.as_error()
+        answer = UnaryResult()
+        answer.headers, answer.trailing = call.state.headers(), call.state.status.trailing
+        return call.result(), answer
 
 
 class UnaryStream(_Method, grpc.UnaryStreamMultiCallable):

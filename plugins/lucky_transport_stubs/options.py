@@ -17,6 +17,7 @@ from lucky_transport_stubs.status import Code, error_of
 
 __all__ = [
     "Options",
+    "authority",
     "log_ignored",
     "max_receive_bytes",
     "max_send_bytes",
@@ -76,6 +77,12 @@ def user_agent(options: Options) -> str:
     first = _value(options, "grpc.primary_user_agent", str, "")
     last = _value(options, "grpc.secondary_user_agent", str, "")
     return f"{first} {USER_AGENT} {last}".strip() if first or last else ""
+
+
+def authority(options: Options) -> str:
+    """Return the host that the options name, "" where they name none. Raises the same errors."""
+    overridden = _value(options, "grpc.ssl_target_name_override", str, "")
+    return _value(options, "grpc.default_authority", str, overridden)
 
 
 def primary_user_agent(options: Options) -> str:

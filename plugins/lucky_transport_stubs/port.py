@@ -13,10 +13,11 @@ from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.server_loop import ServerLoop, ServerThread
 from lucky_transport.shm.wait import strategy_code
+from lucky_transport_stubs.credentials import INSECURE, PortSecurity
 from lucky_transport_stubs.options import received_too_long
 from lucky_transport_stubs.servicing import Servicing
 
-__all__ = ["CLOSE_MESSAGE", "PORT", "no_credentials", "open_port", "server_loop_at"]
+__all__ = ["CLOSE_MESSAGE", "PORT", "open_port", "server_loop_at"]
 
 #: What `add_insecure_port` returns: callers need the name, there are no port numbers in shared memory.
 PORT = 1
@@ -58,22 +59,19 @@ def server_loop_at(address: str, begin: Callable[[ServerCall], None], max_receiv
     return ServerLoop(_listener_at(address), make_calls)
 
 
-def open_port(address: str, servicing: Servicing, max_receive_bytes: int, on_end: Callable[[], None]) -> ServerThread:
+def open_port(
+    address: str,
+    servicing: Servicing,
+    max_receive_bytes: int,
+    on_end: Callable[[], None],
+    security: PortSecurity = INSECURE,
+) -> ServerThread:
     """Listen at "shm://name" and return the thread that answers there, not started. Raises the errors of
     `server_loop_at`.
 
-    on_end: called when it has ended.
+    on_end: called when it has ended. security: what its handlers are told.
     """
-    server_loop = server_loop_at(address, lambda call: servicing.begin(call, port), max_receive_bytes)
+    server_loop = server_loop_at(address, lambda call: servicing.begin(call, port, security), max_receive_bytes)
     name = f"grpc server {address}"
     port = ServerThread(server_loop, name, close_message=CLOSE_MESSAGE, slots=servicing.slots, on_end=on_end)
     return port
-
-
-def no_credentials(address: str) -> Unimplemented:
-    """Return the error of `add_secure_port`."""
-    return Unimplemented(
-        f"Failed to bind to address {address}: there are no credentials in shared memory",
-        backend="shm",
-        hint='add_insecure_port("shm://name") lets in processes of the same user only',
-    )

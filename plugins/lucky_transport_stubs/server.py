@@ -23,9 +23,10 @@ from typing import Any
 from lucky_transport.fork import on_child
 from lucky_transport.shm.server_loop import ServerThread
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.handlers import Handlers
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
-from lucky_transport_stubs.port import PORT, no_credentials, open_port
+from lucky_transport_stubs.port import PORT, open_port
 from lucky_transport_stubs.servicing import Servicing
 
 __all__ = ["Server", "server"]
@@ -99,17 +100,24 @@ class Server(grpc.Server):
 
         Raises RuntimeError, as gRPC does, for a name that is taken; also for addresses of other kinds.
         """
+        return self._add_port(address, INSECURE)
+
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
+        """As `add_insecure_port`; handlers are told what gRPC's local credentials say of a connection.
+
+        Callers are processes of this user, and no certificate is asked for. Raises RuntimeError for credentials that
+        are known to ask for one, AttributeError for what are none.
+        """
+        return self._add_port(address, port_security(server_credentials, address))
+
+    def _add_port(self, address: str, security: PortSecurity) -> int:
         with self._lock:
-            port = open_port(address, self._servicing, self._max_receive_bytes, self._termination.port_ended)
+            port = open_port(address, self._servicing, self._max_receive_bytes, self._termination.port_ended, security)
             self._ports.append(port)
             _all_ports.add(port)
             if self._is_started:
                 self._start(port)
         return PORT
-
-    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
-        """Raises RuntimeError: there are no credentials in shared memory."""
-        raise no_credentials(address)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

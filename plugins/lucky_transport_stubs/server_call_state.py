@@ -18,6 +18,7 @@ from typing import Any
 from lucky_transport.errors import Cancelled, LocalProtocolError, StatusError
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
+from lucky_transport_stubs.credentials import INSECURE, PortSecurity
 from lucky_transport_stubs.metadata import InvalidMetadata, checked
 from lucky_transport_stubs.options import sent_too_long
 from lucky_transport_stubs.status import Code, error_of, number_of
@@ -29,14 +30,15 @@ _TAKES_MANY = int(Shape.SERVER_STREAM)
 
 
 class ServerCallState:
-    """The state of `call`. max_send_bytes: of a message, None for any number.
+    """The state of `call`. max_send_bytes: of a message, None for any number. security: of the port it came to.
 
     code, details, trailing: as the handler set them, None until it does; number: of the code, 0 for OK and None.
     is_aborted: the handler has called `abort`.
     """
 
-    def __init__(self, call: ServerCall, max_send_bytes: int | None = None) -> None:
+    def __init__(self, call: ServerCall, max_send_bytes: int | None = None, security: PortSecurity = INSECURE) -> None:
         self.call = call
+        self.security = security
         self.code: Any = None
         self.number = 0
         self.details: str | bytes | None = None

@@ -21,6 +21,7 @@ from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.server_loop import ServerThread
 from lucky_transport_stubs.answering import answer_call, behaviour_of
 from lucky_transport_stubs.context import ServicerContext
+from lucky_transport_stubs.credentials import INSECURE, PortSecurity
 from lucky_transport_stubs.handlers import Handlers
 from lucky_transport_stubs.server_call_state import ServerCallState
 from lucky_transport_stubs.status import Code
@@ -57,12 +58,12 @@ class Servicing:
         """Begin no call any more."""
         self._is_refusing = True
 
-    def begin(self, call: ServerCall, port: ServerThread) -> None:
-        """Start to answer a call that `port` has received."""
+    def begin(self, call: ServerCall, port: ServerThread, security: PortSecurity = INSECURE) -> None:
+        """Start to answer a call that `port`, of this security, has received."""
         if self._is_refusing:
             call.fail(ClosedError("the server is shutting down", backend="shm"))
             return
-        state = ServerCallState(call, self._max_send_bytes)
+        state = ServerCallState(call, self._max_send_bytes, security)
         context = contextvars.Context()  # what an interceptor sets in it the method sees, as in gRPC
         try:
             handler = context.run(self.handlers.find, call.path, call.metadata)

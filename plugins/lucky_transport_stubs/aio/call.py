@@ -8,17 +8,21 @@ ends the call wherever it is, also while it waits for a connection.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import PeerTimeout, TransportError
+from lucky_transport.errors import PeerTimeout, StatusError, TransportError
 from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.aio.outcome import AioCallState
-from lucky_transport_stubs.metadata import metadata_of, outgoing
+from lucky_transport_stubs.credentials import Fetch
+from lucky_transport_stubs.metadata import check_size, metadata_of, outgoing
 from lucky_transport_stubs.options import received_too_long, sent_too_long
 from lucky_transport_stubs.status import OK, CallStatus, status_of
 
@@ -32,14 +36,20 @@ _COMPRESSION = ("grpc-internal-encoding-request", b"grpc-internal-encoding-reque
 
 
 class RingCall(AioCallState):
-    """A call of `method`, by its full name, over `connection`. deadline: see `AioCallState`."""
+    """A call of `method`, by its full name, over `connection`. deadline: see `AioCallState`.
 
-    def __init__(self, connection: Connection, method: str, deadline: float | None, wait_for_ready: bool) -> None:
+    fetch: gets the metadata of its credentials.
+    """
+
+    def __init__(
+        self, connection: Connection, method: str, deadline: float | None, wait_for_ready: bool, fetch: Fetch | None
+    ) -> None:
         super().__init__(connection.loop, deadline)
         self._channel = connection  # the name by which grpc.aio 1.60 finds the calls of a channel that closes
         self._method = method
         self._wait_for_ready = wait_for_ready
-        self._connecting: asyncio.Future[Any] | None = None
+        self._fetch = fetch
+        self._awaited: asyncio.Future[Any] | None = None  # the connection, then the metadata of the credentials
         self._call: ClientCall | None = None
         self._streams_back = False
         self._sends_no_more = False
@@ -121,8 +131,11 @@ class RingCall(AioCallState):
         try:
             entries = outgoing((pair for pair in metadata if pair[0] not in _COMPRESSION), self._channel.user_agent)
             self._refuse_too_long(payload)
-            self._connecting = self._channel.connect(self._wait_for_ready)
-            calls = await self._connecting
+            self._awaited = self._channel.connect(self._wait_for_ready)
+            calls = await self._awaited
+            if calls is not None and self._fetch is not None:
+                entries += await self._credentials_metadata(self._fetch)
+                check_size(entries)
             if calls is None or self.done():
                 return
             deadline = None if self._deadline is None else Deadline(max(0.0, self._deadline - time.time()))
@@ -135,6 +148,15 @@ class RingCall(AioCallState):
         if self._sends_no_more:
             await self.send_receive_close()
         self._on_news()
+
+    async def _credentials_metadata(self, fetch: Fetch) -> Metadata:
+        """Return what the call's credentials add, nothing once it has ended. Raises StatusError."""
+        self._awaited = self._loop.create_future()
+        fetch(partial(_set_from_thread, self._loop, self._awaited))
+        found = await self._awaited
+        if isinstance(found, StatusError):
+            raise found
+        return found or ()
 
     async def _response(self) -> bytes | None:
         """Return the one response at the end, None for none; raises what a done callback raised, as gRPC does."""
@@ -190,12 +212,18 @@ class RingCall(AioCallState):
     def _let_go(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._connecting is not None and not self._connecting.done():
-            self._connecting.set_result(None)
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_result(None)
         if self._call is not None:
             self._call.on_change = None
             self._call.cancel()
         self._channel.ended()
+
+
+def _set_from_thread(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], result: Any) -> None:
+    """Set the result, on the loop, of a future that nothing else has set; from any thread."""
+    with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        loop.call_soon_threadsafe(lambda: future.done() or future.set_result(result))
 
 
 def _bytes(message: Any, name: str) -> bytes:

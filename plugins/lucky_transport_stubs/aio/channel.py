@@ -35,16 +35,20 @@ def aio_channel(
     options: Sequence[tuple[str, Any]] | None = None,
     compression: grpc.Compression | None = None,
     interceptors: Sequence[grpc.aio.ClientInterceptor] | None = None,
+    credentials: grpc.ChannelCredentials | None = None,
 ) -> grpc.aio.Channel:
     """Return a channel to `endpoint` (default: `LUCKY_ENDPOINT`): shm://name, or a real one for grpc and grpc+unix.
 
-    The other arguments are those of `grpc.aio.insecure_channel`. Raises ConfigError for other endpoints, ValueError for
-    what is no interceptor; TypeError, ValueError for what are no options.
+    The other arguments are those of `grpc.aio.secure_channel`. Raises ConfigError for other endpoints and for
+    credentials of a network's peer, ValueError for what is no interceptor; TypeError, ValueError for what are no
+    options; AttributeError, TypeError for no credentials.
     """
     found = endpoint_of(endpoint)
     if found.scheme == "shm":
-        return Channel(Connection(working_loop(), found, tuple(options or ())), interceptors or ())
-    return grpc.aio.insecure_channel(target_of(found), options, compression, interceptors)
+        return Channel(Connection(working_loop(), found, tuple(options or ()), credentials), interceptors or ())
+    if credentials is None:
+        return grpc.aio.insecure_channel(target_of(found), options, compression, interceptors)
+    return grpc.aio.secure_channel(target_of(found), credentials, options, compression, interceptors)
 
 
 class Channel(ChannelHalf):

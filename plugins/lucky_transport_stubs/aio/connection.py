@@ -23,6 +23,7 @@ from lucky_transport.rpc.event_loop import LoopCondition, LoopReader, is_running
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
 from lucky_transport_stubs.connecting import connect
+from lucky_transport_stubs.credentials import channel_credentials
 from lucky_transport_stubs.metadata import USER_AGENT
 from lucky_transport_stubs.options import Options, log_ignored, max_receive_bytes, max_send_bytes, primary_user_agent
 
@@ -38,10 +39,14 @@ _PAUSE_S = 0.05
 class Connection:
     """The way to the server at `endpoint` for one channel of `loop`. options: see `lucky_transport_stubs.options`.
 
+    credentials: the channel's, None of an insecure one.
+
     max_send_bytes (None for any number), max_receive_bytes: of a message. user_agent: what each call says of us.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, endpoint: Endpoint, options: Options) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, endpoint: Endpoint, options: Options, credentials: Any = None
+    ) -> None:
         self.loop = loop
         self.max_send_bytes = max_send_bytes(options)
         self.max_receive_bytes = max_receive_bytes(options)
@@ -49,6 +54,8 @@ class Connection:
         agent = primary_user_agent(options)
         self.user_agent = f"{agent} {_USER_AGENT}".lstrip()
         self._endpoint = endpoint
+        self._is_insecure = credentials is None
+        self._credentials = channel_credentials(credentials, options, endpoint.address)
         self._calls: ClientCalls | None = None
         self._waiting: dict[asyncio.Future[ClientCalls | None], bool] = {}  # True: until the server is ready
         self._open_calls = 0
@@ -70,15 +77,21 @@ class Connection:
         wait_for_ready: bool | None,
         registered_call_handle: int | None = None,
     ) -> RingCall:
-        """Return a call that is not started. Raises UsageError once closed, in a forked child, and for credentials."""
+        """Return a call that is not started.
+
+        Raises UsageError once closed, in a forked child, and for credentials on an insecure channel; AttributeError,
+        TypeError for no credentials.
+        """
         if self._is_forked:
             raise grpc.aio.UsageError("this channel belongs to the parent process; make a new one after fork()")
         if self._is_closing:
             raise grpc.aio.UsageError("Channel is closed.")
-        if python_call_credentials is not None:
+        if python_call_credentials is not None and self._is_insecure:
             raise grpc.aio.UsageError("Call credentials are only valid on secure channels")
+        path = method.decode()
+        fetch = self._credentials.fetch(python_call_credentials, path)
         self._open_calls += 1
-        return RingCall(self, method.decode(), deadline, bool(wait_for_ready))
+        return RingCall(self, path, deadline, bool(wait_for_ready), fetch)
 
     def get_registered_call_handle(self, method: bytes) -> int:
         """Return 0: methods get their numbers by themselves."""

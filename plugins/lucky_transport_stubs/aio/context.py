@@ -35,6 +35,7 @@ class ServicerContext(CallerContext, grpc.aio.ServicerContext):
     ) -> None:
         self._rpc = rpc
         self._call = rpc.call
+        self._security = rpc.security
         self._deserializer = deserializer
         self._serializer = serializer
 

@@ -15,6 +15,7 @@ from lucky_transport.rpc.event_loop import LoopCondition
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.credentials import INSECURE, PortSecurity
 from lucky_transport_stubs.server_call_state import ServerCallState
 
 __all__ = ["ServerRpc"]
@@ -25,8 +26,14 @@ _log = logging.getLogger("lucky_transport")
 class ServerRpc(ServerCallState):
     """See the module. task: runs the handler; set by the code that starts it. abort_error: what `abort` raised."""
 
-    def __init__(self, call: ServerCall, loop: asyncio.AbstractEventLoop, max_send_bytes: int | None = None) -> None:
-        super().__init__(call, max_send_bytes)
+    def __init__(
+        self,
+        call: ServerCall,
+        loop: asyncio.AbstractEventLoop,
+        max_send_bytes: int | None = None,
+        security: PortSecurity = INSECURE,
+    ) -> None:
+        super().__init__(call, max_send_bytes, security)
         self.loop = loop
         self.task: asyncio.Task[None] | None = None
         self.abort_error: Exception | None = None

@@ -30,10 +30,11 @@ from lucky_transport_stubs.aio.answering import answer
 from lucky_transport_stubs.aio.inner import working_loop
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
+from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.handlers import HandlerCallDetails, Handlers
 from lucky_transport_stubs.metadata import invocation_metadata
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
-from lucky_transport_stubs.port import CLOSE_MESSAGE, PORT, no_credentials, server_loop_at
+from lucky_transport_stubs.port import CLOSE_MESSAGE, PORT, server_loop_at
 from lucky_transport_stubs.status import error_of
 
 __all__ = ["Server", "aio_server"]
@@ -109,15 +110,22 @@ class Server(grpc.aio.Server):
 
         Raises RuntimeError, as gRPC does, for a name that is taken; also for addresses of other kinds.
         """
-        server_loop = server_loop_at(address, self._begin, self._max_receive_bytes)
+        return self._add_port(address, INSECURE)
+
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
+        """As `add_insecure_port`; handlers are told what gRPC's local credentials say of a connection.
+
+        Callers are processes of this user, and no certificate is asked for. Raises RuntimeError for credentials that
+        are known to ask for one, AttributeError for what are none.
+        """
+        return self._add_port(address, port_security(server_credentials, address))
+
+    def _add_port(self, address: str, security: PortSecurity) -> int:
+        server_loop = server_loop_at(address, partial(self._begin, security), self._max_receive_bytes)
         self._server_loops.append(server_loop)
         if self._state is _State.RUNNING:
             self._readers.append(ServerLoopReader(server_loop, self._loop))
         return PORT
-
-    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
-        """Raises RuntimeError: there are no credentials in shared memory."""
-        raise no_credentials(address)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -171,11 +179,11 @@ class Server(grpc.aio.Server):
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
-    def _begin(self, call: ServerCall) -> None:
+    def _begin(self, security: PortSecurity, call: ServerCall) -> None:
         if self._state is not _State.RUNNING:
             call.fail(ClosedError("the server is shutting down", backend="shm"))
             return
-        rpc = ServerRpc(call, self._loop, self._max_send_bytes)
+        rpc = ServerRpc(call, self._loop, self._max_send_bytes, security)
         is_one_too_many = self._max_rpcs is not None and len(self._rpcs) >= self._max_rpcs
         rpc.task = self._loop.create_task(answer(rpc, partial(self._find, rpc, is_one_too_many), self._pool))
         rpc.task.add_done_callback(self._end)

@@ -27,6 +27,7 @@ class SyncServicerContext(CallerContext, grpc.ServicerContext):
         self._context = context
         self._rpc = rpc
         self._call = rpc.call
+        self._security = rpc.security
 
     def requests(self) -> Iterator[Any]:
         """Yield the caller's messages until the last one."""

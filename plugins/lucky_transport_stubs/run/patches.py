@@ -20,13 +20,25 @@ from lucky_transport.routing import Count
 from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
 from lucky_transport_stubs.run.notice import say
 from lucky_transport_stubs.run.switch import Route, Switch
+from lucky_transport_stubs.run.targets import authority_of
 
 __all__ = ["patch", "patch_luckyrobots"]
 
 Factory = Callable[..., Any]
 
-#: What a channel over shared memory takes of a factory's arguments: it has no credentials, its peer is this very user.
-_KEPT = ("options", "compression", "interceptors")
+#: What a channel over shared memory takes of a factory's arguments.
+_KEPT = ("options", "compression", "interceptors", "credentials")
+
+#: grpc's factories of server credentials, and what ports with them ask of a client that shared memory has not: always,
+#: or where an argument of this name is true.
+_SERVER_CREDENTIALS = {
+    "ssl_server_credentials": ("require_client_auth", "client certificates"),
+    "dynamic_ssl_server_credentials": ("require_client_authentication", "client certificates"),
+    "local_server_credentials": ("", ""),
+    "insecure_server_credentials": ("", ""),
+    "alts_server_credentials": ("", "a service account (ALTS)"),
+    "xds_server_credentials": ("", "what xDS says"),
+}
 
 #: Versions whose `health_check` uses the stub `_mujoco`, which is made when `client.mujoco` is first used:
 #: luckyrobots never does, so `wait_for_server` waits its whole time and `Session.connect` fails, over gRPC too.
@@ -51,9 +63,10 @@ def patch(grpc: ModuleType, switch: Switch, counters: CallCounters | None) -> No
     for module, name, over_shm in ((grpc, "server", _server), (grpc.aio, "server", _aio_server)):
         if getattr(module, name) not in _ours:
             setattr(module, name, _switched_server(getattr(module, name), over_shm, switch, counters))
-    for name in ("ssl_server_credentials", "dynamic_ssl_server_credentials"):
-        if getattr(grpc, name) not in _ours:
-            setattr(grpc, name, _remembering(getattr(grpc, name)))
+    for name, (argument, asked) in _SERVER_CREDENTIALS.items():
+        original = getattr(grpc, name, None)
+        if original is not None and original not in _ours:
+            setattr(grpc, name, _remembering(original, argument, asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +101,7 @@ def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) ->
     def make_channel(*args: Any, **named: Any) -> Any:
         given = signature.bind(*args, **named).arguments
         patch_luckyrobots()
-        route = switch.route(_text(given["target"]))
+        route = switch.route(_text(given["target"]), _why_not(given.get("credentials")))
         if route.is_staged:
             return makers.staged(makers, route, given, counters)
         if route.endpoint:
@@ -102,7 +115,22 @@ def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) ->
 
 
 def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: given[key] for key in _KEPT if key in given}
+    kept = {key: given[key] for key in _KEPT if key in given}
+    if "credentials" in kept:  # plugins are told the host that the program dials, and options may say another
+        kept["options"] = (
+            ("grpc.default_authority", authority_of(_text(given["target"]))),
+            *(kept.get("options") or ()),
+        )
+    return kept
+
+
+def _why_not(credentials: Any) -> str:
+    """Return why a channel with these credentials stays on gRPC, "" where it need not."""
+    if credentials is None:
+        return ""
+    from lucky_transport_stubs.credentials import why_no_channel
+
+    return why_no_channel(credentials)
 
 
 def _staged(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
@@ -161,15 +189,17 @@ def _switched_server(original: Factory, over_shm: Factory, switch: Switch, count
     return make_server
 
 
-def _remembering(original: Factory) -> Factory:
-    """Return a factory of server credentials that notes whether they demand a certificate of the client."""
-    *_, demand = inspect.signature(original).parameters
+def _remembering(original: Factory, argument: str, asked: str) -> Factory:
+    """Return a factory of server credentials that notes what they ask of a client: always, or as an argument says."""
     signature = inspect.signature(original)
 
     @functools.wraps(original)
     def make_credentials(*args: Any, **named: Any) -> Any:
+        from lucky_transport_stubs.credentials import remember
+
         credentials = original(*args, **named)
-        credentials.lucky_demands_certificate = bool(signature.bind(*args, **named).arguments.get(demand))
+        asks = asked and (not argument or signature.bind(*args, **named).arguments.get(argument))
+        remember(credentials, f"it requires {asked}, and there are none in shared memory" if asks else "")
         return credentials
 
     _ours.add(make_credentials)

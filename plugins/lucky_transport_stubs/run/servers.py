@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from lucky_transport_stubs.credentials import why_no_port
 from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
 from lucky_transport_stubs.run.switch import Served, Switch
 from lucky_transport_stubs.run.targets import with_port
@@ -24,10 +25,9 @@ __all__ = ["Ports", "SwitchedAioServer", "SwitchedServer", "make_server"]
 
 
 class Ports:
-    """The ports of one server, and its counts. over_shm: adds a port "shm://name" to the server of ours."""
+    """The ports of one server, and its counts."""
 
     def __init__(self, switch: Switch, counters: CallCounters | None) -> None:
-        self.over_shm: Callable[[str], int]
         self._switch = switch
         self._counters = counters
         self._held: list[socket.socket] = []
@@ -43,21 +43,24 @@ class Ports:
         assert self._counters is not None
         return self._counters.counter(Calls(served.address, served.endpoint, served.why, method, role="server"))
 
-    def add(self, address: str, bind: Callable[[], int], refusal: str = "") -> int:
+    def add(
+        self, address: str, bind: Callable[[], int], over_shm: Callable[[str], int], refusal: str | None = None
+    ) -> int:
         """Serve at an address, which `bind` binds over gRPC, and return its port number.
 
-        refusal: why the port cannot be served over shared memory, "" where it can. Raises what `bind` raises, and
-        RuntimeError where a port is to be served over shared memory only and its name is taken.
+        over_shm: adds a port "shm://name" to the server of ours. refusal: why the port cannot be served over shared
+        memory, empty where it can. Raises what `bind` raises, and RuntimeError where a port is to be served over shared
+        memory only and its name is taken.
         """
         asked = self._switch.serve(address)
         if asked.only and not refusal:
             port = self._hold(address)
             served = self._switch.serve(with_port(address, port))
-            self.over_shm(served.endpoint)
+            over_shm(served.endpoint)
         else:
             port = bind()
             served = self._switch.serve(with_port(address, port)) if port else asked
-            served = self._beside(served, refusal)
+            served = self._beside(served, over_shm, refusal or "")
         if self._served is None or (served.endpoint and not self._served.endpoint):
             self._served = served  # calls are counted there: which port they came to is not known
         self._switch.tell(served)
@@ -65,13 +68,13 @@ class Ports:
             self._counter(served, "").open()
         return port
 
-    def _beside(self, served: Served, refusal: str) -> Served:
+    def _beside(self, served: Served, over_shm: Callable[[str], int], refusal: str) -> Served:
         """Serve a port that gRPC serves over shared memory as well; return what came of it."""
         if not served.endpoint:
             return served
         if not refusal:
             try:
-                self.over_shm(served.endpoint)
+                over_shm(served.endpoint)
             except RuntimeError as error:
                 refusal = f"{served.endpoint} is taken: {error}"
         return served.stays(refusal) if refusal else served
@@ -129,11 +132,17 @@ class _Switched:
         self._ours.add_registered_method_handlers(service_name, method_handlers)
 
     def add_insecure_port(self, address: str) -> int:
-        return self._ports.add(address, lambda: self._real.add_insecure_port(address))
+        return self._ports.add(
+            address, lambda: self._real.add_insecure_port(address), lambda name: self._ours.add_insecure_port(name)
+        )
 
     def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
-        refusal = _why_not(server_credentials)
-        return self._ports.add(address, lambda: self._real.add_secure_port(address, server_credentials), refusal)
+        return self._ports.add(
+            address,
+            lambda: self._real.add_secure_port(address, server_credentials),
+            lambda name: self._ours.add_secure_port(name, server_credentials),
+            why_no_port(server_credentials),
+        )
 
 
 class SwitchedServer(_Switched, grpc.Server):
@@ -215,12 +224,4 @@ def make_server(
         return factory(**{**given, "interceptors": (*first, *(given.get("interceptors") or ()))})
 
     real, ours = make(original, is_ours=False), make(over_shm, is_ours=True)
-    ports.over_shm = ours.add_insecure_port
     return (SwitchedAioServer if is_aio else SwitchedServer)(real, ours, ports)
-
-
-def _why_not(credentials: Any) -> str:
-    """Return why a port with these credentials is not served over shared memory, "" where it is."""
-    if getattr(credentials, "lucky_demands_certificate", False):
-        return "it requires client certificates, and there are none in shared memory"
-    return ""

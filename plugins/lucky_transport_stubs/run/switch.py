@@ -102,9 +102,14 @@ class Switch:
             self._said.add(said)
             say(text)
 
-    def route(self, target: str) -> Route:
-        """Return where a channel to `target` leads; with `auto` this may take a moment."""
+    def route(self, target: str, refusal: str = "") -> Route:
+        """Return where a channel to `target` leads; with `auto` this may take a moment.
+
+        refusal: why this channel cannot go through shared memory, "" where it can.
+        """
         route = self._decide(target)
+        if refusal and route.endpoint:
+            route = Route(target, "", refusal, f"it would go to {route.endpoint}")
         if route.problem or not self._quiet:
             self._say(str(route), target, route.endpoint)
         return route

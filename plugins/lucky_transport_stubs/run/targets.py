@@ -12,12 +12,12 @@ import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 
-__all__ = ["DEFAULT_TARGET", "Target", "TargetMap", "parse_target", "with_port"]
+__all__ = ["DEFAULT_TARGET", "Target", "TargetMap", "authority_of", "parse_target", "with_port"]
 
 #: Where luckyrobots, and so its users' programs, look for the engine.
 DEFAULT_TARGET = "localhost:50051"
@@ -54,6 +54,14 @@ def parse_target(text: str) -> list[Target]:
     if colon and scheme == "dns":
         return [_place(unquote(_without_authority(rest).lstrip("/")))]
     return [_place(text.strip())]
+
+
+def authority_of(target: str) -> str:
+    """Return the authority of a target as gRPC has it: what names the place in its URL, quoted."""
+    scheme, colon, rest = target.partition(":")
+    is_url = bool(colon) and (scheme.lower() in (*_PATHS, "ipv4", "ipv6", "dns"))
+    path = _without_authority(rest) if is_url else target
+    return quote(path.removeprefix("/"), safe="-._~!$&'()*+,;=:@[]")
 
 
 def with_port(address: str, port: int) -> str:

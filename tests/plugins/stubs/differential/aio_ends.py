@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from .ends import Implementation, Methods, Options, Served, generic_handler, method_handler, path
+from .ends import Implementation, Methods, Options, Served, add_port, generic_handler, method_handler, path
 
 
 class AioEnds:
@@ -51,17 +51,21 @@ class AioEnds:
         self._stack.push_async_callback(server.stop, None)
         return server
 
-    async def serve(self, methods: Methods, *, address: str | None = None, **arguments: Any) -> Served:
-        """Serve these methods, at a new address unless one is given."""
+    async def serve(
+        self, methods: Methods, *, address: str | None = None, credentials: Any = None, **arguments: Any
+    ) -> Served:
+        """Serve these methods, at a new address unless one is given, with the credentials of a server or without."""
         server = self.server(generic_handler(methods), **arguments)
         target = address or self.address()
-        server.add_insecure_port(target)
+        add_port(server, target, credentials)
         await server.start()
         return Served(server, target)
 
     def connect(self, target: str, options: Options = (), **arguments: Any) -> Any:
-        """Return a channel to a target."""
-        channel = self._implementation.aio_channel(target, options=options, **arguments)
+        """Return a channel to a target; one with credentials is a secure one."""
+        implementation = self._implementation
+        make = implementation.aio_secure_channel if "credentials" in arguments else implementation.aio_channel
+        channel = make(target, options=options, **arguments)
         self._stack.push_async_callback(channel.close)
         return channel
 

@@ -29,7 +29,10 @@ Methods = dict[str, Any]
 
 @dataclass(frozen=True)
 class Implementation:
-    """One implementation of gRPC's API; `address(folder)` is a new one at which its server can listen."""
+    """One implementation of gRPC's API; `address(folder)` is a new one at which its server can listen.
+
+    The channels of the secure factories have credentials, by that name.
+    """
 
     name: str
     address: Callable[[Path], str]
@@ -37,6 +40,8 @@ class Implementation:
     channel: Callable[..., Any]
     aio_server: Callable[..., Any]
     aio_channel: Callable[..., Any]
+    secure_channel: Callable[..., Any]
+    aio_secure_channel: Callable[..., Any]
 
 
 _numbers = itertools.count()
@@ -51,6 +56,8 @@ REAL = Implementation(
     channel=grpc.insecure_channel,
     aio_server=grpc.aio.server,
     aio_channel=grpc.aio.insecure_channel,
+    secure_channel=grpc.secure_channel,
+    aio_secure_channel=grpc.aio.secure_channel,
 )
 
 OURS = Implementation(
@@ -60,6 +67,8 @@ OURS = Implementation(
     channel=lucky_transport_stubs.channel,
     aio_server=lucky_transport_stubs.aio_server,
     aio_channel=lucky_transport_stubs.aio_channel,
+    secure_channel=lucky_transport_stubs.channel,
+    aio_secure_channel=lucky_transport_stubs.aio_channel,
 )
 
 
@@ -76,6 +85,14 @@ def method_handler(arity: str, behaviour: Callable[..., Any], **codec: Any) -> A
 def generic_handler(methods: Methods, service: str = SERVICE) -> Any:
     """Return the handler of a service with these method handlers."""
     return grpc.method_handlers_generic_handler(service, methods)
+
+
+def add_port(server: Any, target: str, credentials: Any) -> None:
+    """Have the server listen there, with these credentials unless they are None."""
+    if credentials is None:
+        server.add_insecure_port(target)
+    else:
+        server.add_secure_port(target, credentials)
 
 
 @dataclass(frozen=True)
@@ -122,17 +139,20 @@ class Ends:
         self._stack.callback(lambda: server.stop(0).wait(_STOP_S))
         return server
 
-    def serve(self, methods: Methods, *, address: str | None = None, **arguments: Any) -> Served:
-        """Serve these methods, at a new address unless one is given."""
+    def serve(
+        self, methods: Methods, *, address: str | None = None, credentials: Any = None, **arguments: Any
+    ) -> Served:
+        """Serve these methods, at a new address unless one is given, with the credentials of a server or without."""
         server = self.server(generic_handler(methods), **arguments)
         target = address or self.address()
-        server.add_insecure_port(target)
+        add_port(server, target, credentials)
         server.start()
         return Served(server, target)
 
     def connect(self, target: str, options: Options = (), **arguments: Any) -> Any:
-        """Return a channel to a target."""
-        channel = self._implementation.channel(target, options=options, **arguments)
+        """Return a channel to a target; one with credentials is a secure one."""
+        make = self._implementation.secure_channel if "credentials" in arguments else self._implementation.channel
+        channel = make(target, options=options, **arguments)
         self._stack.callback(channel.close)
         return channel
 

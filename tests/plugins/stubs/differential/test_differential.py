@@ -50,8 +50,9 @@ def _grpcs_core_is_never_shut_down() -> Iterator[None]:
 
 
 def _threads() -> set[threading.Thread]:
-    """Threads that have a name of their own; gRPC's and those of pools have none."""
-    return {one for one in threading.enumerate() if not one.name.startswith(("Thread-", "ThreadPool", "asyncio_"))}
+    """Threads that have a name of their own; those of gRPC, of its core too, and of pools have none."""
+    unnamed = ("Thread-", "ThreadPool", "asyncio_", "Dummy-")
+    return {one for one in threading.enumerate() if not one.name.startswith(unnamed)}
 
 
 def _sockets() -> list[Path]:

@@ -15,7 +15,12 @@ from lucky_transport_stubs.run.switch import Switch
 
 pytest.importorskip("grpc")
 
+import grpc as real
+
+from lucky_transport_stubs.credentials import why_no_port
 from lucky_transport_stubs.staged import opening
+
+from ..programs.certificates import CERTIFICATE, KEY
 
 TARGET = "127.0.0.1:50051"
 
@@ -69,9 +74,15 @@ def test_a_mapped_target_gets_a_channel_over_shared_memory(grpc: Any) -> None:
     switched(grpc)
     assert grpc.insecure_channel(TARGET) == ("shm", "shm://x", {})
     assert grpc.insecure_channel(TARGET, [("a", 1)], 2) == ("shm", "shm://x", {"options": [("a", 1)], "compression": 2})
-    assert grpc.secure_channel(TARGET, "secret", options=()) == ("shm", "shm://x", {"options": ()})
     assert grpc.aio.insecure_channel(target=TARGET, interceptors=[1]) == ("shm.aio", "shm://x", {"interceptors": [1]})
-    assert grpc.aio.secure_channel(TARGET, "secret", None) == ("shm.aio", "shm://x", {"options": None})
+
+
+def test_a_channel_with_credentials_gets_them_and_the_authority_of_its_target(grpc: Any) -> None:
+    switched(grpc)
+    kept = {"credentials": "secret", "options": (("grpc.default_authority", TARGET), ("a", 1))}
+    assert grpc.secure_channel(TARGET, "secret", options=[("a", 1)]) == ("shm", "shm://x", kept)
+    kept["options"] = (("grpc.default_authority", TARGET),)
+    assert grpc.aio.secure_channel(TARGET, "secret", None) == ("shm.aio", "shm://x", kept)
 
 
 def test_every_other_target_gets_what_grpc_makes_of_the_same_arguments(grpc: Any) -> None:
@@ -124,7 +135,8 @@ def test_a_staged_channel_is_made_of_what_both_factories_make(grpc: Any, opened:
     assert grpc.secure_channel(TARGET, "secret", options=()) == 1
     ((target, sides, shadows, counter_of),) = opened
     assert (target, counter_of) == (TARGET, None)
-    assert sides == {"grpc": ("grpc", TARGET, "secret", (), None), "shm": ("shm", "shm://x", {"options": ()})}
+    kept = {"credentials": "secret", "options": (("grpc.default_authority", TARGET),)}
+    assert sides == {"grpc": ("grpc", TARGET, "secret", (), None), "shm": ("shm", "shm://x", kept)}
     assert {transport: make() for transport, make in shadows.items()} == sides
 
 
@@ -165,8 +177,6 @@ def test_calls_of_a_staged_channel_are_counted_by_the_way_that_they_take(
 
 def test_without_counters_channels_are_what_grpc_made(grpc_port: int, tmp_path: Path) -> None:
     """A process that does not count gets the very object, not a wrapper of it."""
-    real = pytest.importorskip("grpc")
-
     module = ModuleType("grpc")
     factories = ("insecure_channel", "secure_channel", "server")
     credentials = ("ssl_server_credentials", "dynamic_ssl_server_credentials")
@@ -176,3 +186,30 @@ def test_without_counters_channels_are_what_grpc_made(grpc_port: int, tmp_path: 
     with switched(module).insecure_channel(f"localhost:{grpc_port}") as channel:
         assert type(channel) is type(plain)
     plain.close()
+
+
+#: What is noted of the credentials that each of grpc's factories makes, by the arguments.
+NOTED = {
+    "ssl_server_credentials": (
+        (([(KEY, CERTIFICATE)],), ""),
+        (([(KEY, CERTIFICATE)], CERTIFICATE, True), "certificates"),
+    ),
+    "local_server_credentials": (((), ""),),
+    "insecure_server_credentials": (((), ""),),
+    "alts_server_credentials": (((), "a service account (ALTS)"),),
+    "xds_server_credentials": (((real.insecure_server_credentials(),), "what xDS says"),),
+}
+
+
+@pytest.mark.parametrize("factory", NOTED)
+def test_server_credentials_are_noted_with_what_they_demand(factory: str, grpc: Any) -> None:
+    setattr(grpc, factory, getattr(real, factory))
+    switched(grpc)
+    for arguments, asked in NOTED[factory]:
+        refusal = why_no_port(getattr(grpc, factory)(*arguments))
+        assert refusal == "" if not asked else asked in (refusal or "")
+
+
+def test_nothing_is_noted_of_other_server_credentials() -> None:
+    assert why_no_port(real.local_server_credentials()) is None
+    assert why_no_port("none at all") is None

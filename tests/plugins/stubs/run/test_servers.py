@@ -17,6 +17,7 @@ import pytest
 
 import lucky_transport_stubs
 
+from ..programs.certificates import CERTIFICATE, KEY
 from .conftest import Launch, Start
 
 #: A server as programs write it. It prints its ports, one line each, and ends with its stdin.
@@ -78,27 +79,8 @@ async def main():
 asyncio.run(main())
 """
 
+
 #: A certificate of this test, for localhost.
-KEY = """-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgQlWn1Z076DqbqA9D
-f31TMnMdZeUUBynFtcwCMCjYnp6hRANCAAQYWheuonrse8TDC1TtaH0JtGmh+jAo
-2y3Xb6nqRIBLhRYR4DdcH2em+S8pvHt3qAvTJEwtSUaSxlu5ynYgo9iZ
------END PRIVATE KEY-----
-"""
-CERTIFICATE = """-----BEGIN CERTIFICATE-----
-MIIBnDCCAUGgAwIBAgIUf1NV96QqhsIIzmqCVkGKIP5rda8wCgYIKoZIzj0EAwIw
-FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMzE2MDQ1NloYDzIxMjYxMDMw
-MTYwNDU2WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
-PQMBBwNCAAQYWheuonrse8TDC1TtaH0JtGmh+jAo2y3Xb6nqRIBLhRYR4DdcH2em
-+S8pvHt3qAvTJEwtSUaSxlu5ynYgo9iZo28wbTAdBgNVHQ4EFgQUKNZszyF83KBy
-XHkhQD3Ssvu7CMUwHwYDVR0jBBgwFoAUKNZszyF83KByXHkhQD3Ssvu7CMUwDwYD
-VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
-zj0EAwIDSQAwRgIhALgonV35rsIKAf+aomu7Y1wF4AbKEbiawb2Vph9USToXAiEA
-sE0hycz7hjfb6a0+1d3ogn+d6ZbLdylzDGCbfZ5ysto=
------END CERTIFICATE-----
-"""
-
-
 @pytest.fixture
 def name() -> str:
     return f"served_{secrets.token_hex(4)}"
@@ -256,7 +238,17 @@ def test_a_server_and_its_client_in_one_program_meet_over_shared_memory(
     }
 
 
-def test_a_server_that_demands_certificates_stays_on_grpc(launch: Launch, name: str, port: int, tmp_path: Path) -> None:
+DEMANDING = {
+    "client certificates": "grpc.ssl_server_credentials(pairs, certificate, require_client_auth=True)",
+    "client certificates (dynamic)": "grpc.dynamic_ssl_server_credentials("
+    "grpc.ssl_server_certificate_configuration(pairs, certificate), lambda: None, True)",
+}
+
+
+@pytest.mark.parametrize("asked", DEMANDING)
+def test_a_port_that_demands_of_its_clients_what_is_not_there_stays_on_grpc(
+    launch: Launch, name: str, port: int, tmp_path: Path, asked: str
+) -> None:
     program = tmp_path / "secure.py"
     program.write_text(
         textwrap.dedent(f"""
@@ -264,10 +256,10 @@ def test_a_server_that_demands_certificates_stays_on_grpc(launch: Launch, name: 
 
         import grpc
 
-        key, certificate = {KEY.encode()!r}, {CERTIFICATE.encode()!r}
+        key, certificate = {KEY!r}, {CERTIFICATE!r}
+        pairs = [(key, certificate)]
         server = grpc.server(futures.ThreadPoolExecutor(1))
-        strict = grpc.ssl_server_credentials([(key, certificate)], certificate, require_client_auth=True)
-        assert server.add_secure_port("127.0.0.1:{port}", strict) == {port}
+        assert server.add_secure_port("127.0.0.1:{port}", {DEMANDING[asked]}) == {port}
         open_to_all = grpc.ssl_server_credentials([(key, certificate)])
         print(server.add_secure_port("localhost:0", open_to_all))
         """)
@@ -275,9 +267,36 @@ def test_a_server_that_demands_certificates_stays_on_grpc(launch: Launch, name: 
     pairs = ("--serve", f"*:{port}=shm://{name}", "--serve", f"*=shm://{name}_{{port}}")
     done = launch("--transport", "shm", *pairs, command=[sys.executable, str(program)])
     assert done.returncode == 0, done.stderr
-    assert f"server 127.0.0.1:{port} is served over gRPC only: it requires client certificates" in done.stderr
+    reason = f"it requires {asked.removesuffix(' (dynamic)')}, and there are none in shared memory"
+    assert f"server 127.0.0.1:{port} is served over gRPC only: {reason}" in done.stderr
     number = int(done.stdout)
     assert f"server localhost:{number} is served at shm://{name}_{number} too" in done.stderr
+
+
+@pytest.mark.parametrize("factory", ["grpc.secure_channel", "grpc.aio.secure_channel"])
+@pytest.mark.parametrize(
+    "credentials", ["alts_channel_credentials()", "compute_engine_channel_credentials(token)"], ids=["alts", "google"]
+)
+def test_a_channel_that_authenticates_a_networks_peer_stays_on_grpc(
+    launch: Launch, name: str, tmp_path: Path, factory: str, credentials: str
+) -> None:
+    program = tmp_path / "secure.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import asyncio
+
+        import grpc
+
+        async def main():
+            token = grpc.access_token_call_credentials("token")
+            {factory}("localhost:50051", grpc.{credentials})
+
+        asyncio.run(main())
+        """)
+    )
+    done = launch("--transport", "shm", "--endpoint", f"shm://{name}", command=[sys.executable, str(program)])
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"localhost:50051 stays on gRPC: \w+ChannelCredentials authenticate a network's peer", done.stderr)
 
 
 def test_a_wrong_pair_is_an_error_before_the_program_runs(launch: Launch) -> None:

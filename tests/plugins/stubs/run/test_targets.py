@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_stubs.run.targets import DEFAULT_TARGET, TargetMap, parse_target
+from lucky_transport_stubs.run.targets import DEFAULT_TARGET, TargetMap, authority_of, parse_target
 
 _HERE = [
     "127.0.0.1:50051",
@@ -122,3 +122,20 @@ def test_several_addresses_are_switched_only_together() -> None:
 def test_a_pair_that_cannot_be_read_is_refused_with_an_example(pair: str) -> None:
     with pytest.raises(ConfigError, match="shm://"):
         TargetMap([pair])
+
+
+@pytest.mark.parametrize(
+    ("target", "authority"),
+    [
+        ("127.0.0.1:50051", "127.0.0.1:50051"),
+        ("robot", "robot"),
+        ("[::1]:50051", "[::1]:50051"),
+        ("dns:///robot:50051", "robot:50051"),
+        ("dns://8.8.8.8/robot:50051", "robot:50051"),
+        ("ipv4:10.0.0.7:50051", "10.0.0.7:50051"),
+        ("unix:/run/engine.sock", "run%2Fengine.sock"),
+        ("unix:///run/engine.sock", "run%2Fengine.sock"),
+    ],
+)
+def test_the_authority_of_a_target_is_what_grpc_tells_plugins_of_credentials(target: str, authority: str) -> None:
+    assert authority_of(target) == authority

@@ -1,0 +1,242 @@
+"""Credentials of channels, of calls and of ports, read from the objects that grpc makes of them.
+
+A connection through shared memory is local and joins processes of one user: what gRPC's local credentials prove. TLS
+credentials are taken for the same, and no certificate is asked for. Credentials of calls are metadata, sent as gRPC
+sends them over a local channel: each plugin runs on a thread of its own, once the channel is connected.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from lucky_transport.errors import ConfigError, StatusError, Unimplemented
+from lucky_transport.rpc.error_envelope import Metadata
+from lucky_transport_stubs.metadata import InvalidMetadata, outgoing
+from lucky_transport_stubs.options import Options, authority
+from lucky_transport_stubs.status import Code, error_of
+
+__all__ = [
+    "INSECURE",
+    "LOCAL",
+    "ChannelCredentials",
+    "Fetch",
+    "PortSecurity",
+    "channel_credentials",
+    "port_security",
+    "remember",
+    "why_no_channel",
+    "why_no_port",
+]
+
+_log = logging.getLogger("lucky_transport")
+_compiled: Any = importlib.import_module("grpc._cython.cygrpc")
+
+#: What grpc makes of a plugin: called with the service's URL, the method's name, and what takes (metadata, code, text).
+Plugin = Callable[[str, str, Callable[[Any, int, Any], None]], None]
+#: Gives its argument the metadata of a call's credentials, or the error that ends the call; once, on any thread.
+Fetch = Callable[[Callable[[Metadata | StatusError], None]], None]
+
+_NO_SECURITY = "Established channel does not have a sufficient security level to transfer call credential."
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelCredentials:
+    """What the credentials of a channel come to here.
+
+    is_secure: calls may have credentials. scheme, authority: of the services' URLs. plugins: called for each call.
+    """
+
+    is_secure: bool = False
+    scheme: str = ""
+    authority: str = ""
+    plugins: tuple[Plugin, ...] = ()
+
+    def fetch(self, credentials: Any, path: str) -> Fetch | None:
+        """Return what fetches the metadata for a call of this path with these credentials; None where there are none.
+
+        Raises AttributeError and TypeError, as grpc does, for what are no credentials of a call.
+        """
+        plugins = self.plugins if credentials is None else (*self.plugins, *_plugins(credentials._credentials))
+        if not plugins:
+            return None
+        if not self.is_secure:
+            return lambda done: done(error_of(Code.UNAUTHENTICATED, _NO_SECURITY))
+        service, _, method = path.rpartition("/")
+        if not service:  # as gRPC has it, a path of one part is no method's
+            service, method = path if path.startswith("/") else "", ""
+        host = self.authority.removesuffix(":443") if self.scheme else self.authority
+        return partial(_fetch, plugins, f"{self.scheme}://{host}{service}", method)
+
+
+#: What each of grpc's kinds of channel credentials comes to; the kinds that are absent authenticate a network's peer.
+_BY_KIND = {
+    _compiled.InsecureChannelCredentials: ChannelCredentials(),
+    _compiled.LocalChannelCredentials: ChannelCredentials(is_secure=True),
+    _compiled.SSLChannelCredentials: ChannelCredentials(is_secure=True, scheme="https"),
+}
+
+
+def channel_credentials(credentials: Any, options: Options, host: str) -> ChannelCredentials:
+    """Return what a channel's credentials come to, None being those of an insecure channel.
+
+    host: the authority, unless an option says another. Raises AttributeError and TypeError, as grpc does, for what are
+    none; ConfigError for those that authenticate a network's peer.
+    """
+    if credentials is None:
+        return ChannelCredentials()
+    return replace(_read(credentials._credentials), authority=authority(options) or host)
+
+
+def why_no_channel(credentials: Any) -> str:
+    """Return why a channel with these credentials is not carried through shared memory, "" where it is."""
+    try:
+        channel_credentials(credentials, (), "")
+    except ConfigError as error:
+        return str(error)
+    except (AttributeError, TypeError):  # grpc's own factory says so
+        return ""
+    return ""
+
+
+def _read(core: Any) -> ChannelCredentials:
+    if isinstance(core, _compiled.CompositeChannelCredentials):
+        found = _read(core._channel_credentials)
+        return replace(found, plugins=(*found.plugins, *(p for one in core._call_credentialses for p in _plugins(one))))
+    if isinstance(core, _compiled.XDSChannelCredentials):  # those of a target that xDS does not resolve
+        return _read(core._fallback_credentials)
+    if not isinstance(core, _compiled.ChannelCredentials):
+        raise TypeError(f"Argument 'channel_credentials' has incorrect type (got {type(core).__name__})")
+    if type(core) not in _BY_KIND:
+        raise ConfigError(
+            f"{type(core).__name__} authenticate a network's peer",
+            hint="shared memory carries local and TLS credentials",
+        )
+    return _BY_KIND[type(core)]
+
+
+def _plugins(core: Any) -> tuple[Plugin, ...]:
+    """Return the plugins of a call's credentials in their order."""
+    if isinstance(core, _compiled.MetadataPluginCallCredentials):
+        return (core._metadata_plugin,)
+    if isinstance(core, _compiled.CompositeCallCredentials):
+        return tuple(plugin for one in core._call_credentialses for plugin in _plugins(one))
+    raise TypeError(f"Argument 'credentials' has incorrect type (got {type(core).__name__})")
+
+
+def _fetch(
+    plugins: tuple[Plugin, ...],
+    url: str,
+    method: str,
+    done: Callable[[Metadata | StatusError], None],
+    before: Metadata = (),
+) -> None:
+    """Have one plugin after the other called; `done` gets the metadata of all, or the first error."""
+    if not plugins:
+        done(before)
+        return
+    answer = _Answer(lambda found: done(found) if isinstance(found, StatusError) else proceed(found))
+
+    def proceed(found: Metadata) -> None:
+        _fetch(plugins[1:], url, method, done, (*before, *found))
+
+    context = getattr(plugins[0], "_stored_ctx", None)  # that of the thread that made the credentials
+    call = partial(plugins[0], url, method, answer)
+    task = call if context is None else partial(context.copy().run, call)
+    threading.Thread(target=answer.guard, args=(task,), name="grpc call credentials", daemon=True).start()
+
+
+class _Answer:
+    """What a plugin says, the first time it says something. It is called as grpc's core would be."""
+
+    def __init__(self, then: Callable[[Metadata | StatusError], None]) -> None:
+        self._then = then
+        self._unused = threading.Semaphore(1)
+
+    def __call__(self, metadata: Any, code: int, details: Any) -> None:
+        if code:
+            text = details.decode(errors="replace") if isinstance(details, bytes) else details
+            self._end(_failed(f"Getting metadata from plugin failed with error: {text}"))
+            return
+        try:
+            found = outgoing(metadata)
+        except InvalidMetadata:
+            self._end(_failed("Illegal metadata"))
+        except StatusError as error:
+            self._end(error)
+        except (TypeError, ValueError) as error:  # no pairs of texts: over gRPC the call never ends
+            self._end(_failed(f"Getting metadata from plugin failed with error: {error}"))
+        else:
+            self._end(found)
+
+    def guard(self, task: Callable[[], None]) -> None:
+        """Call the plugin; whatever it raises ends the call."""
+        try:
+            task()
+        except BaseException as error:  # foreign code; what is an Exception grpc has caught
+            self(None, 1, str(error) or type(error).__name__)
+
+    def _end(self, found: Metadata | StatusError) -> None:
+        if self._unused.acquire(blocking=False):
+            self._then(found)
+
+
+def _failed(details: str) -> StatusError:
+    return error_of(Code.UNAVAILABLE, details)
+
+
+@dataclass(frozen=True, slots=True)
+class PortSecurity:
+    """What handlers are told of the connection that a call came through: `auth_context()` and the peer's identity."""
+
+    auth_context: Mapping[str, list[bytes]] = field(default_factory=dict[str, list[bytes]])
+    identity_key: str | None = None
+
+    @property
+    def identities(self) -> list[bytes] | None:
+        """What the connection says under its identity's key."""
+        return None if self.identity_key is None else self.auth_context[self.identity_key]
+
+
+#: Of a port without credentials, and of one with any: in the words of gRPC, with its local credentials.
+INSECURE = PortSecurity({"transport_security_type": [b"insecure"], "security_level": [b"TSI_SECURITY_NONE"]})
+LOCAL = PortSecurity(
+    {"transport_security_type": [b"local"], "security_level": [b"TSI_PRIVACY_AND_INTEGRITY"]}, "transport_security_type"
+)
+
+
+def port_security(credentials: Any, address: str) -> PortSecurity:
+    """Return what handlers of a port with these credentials are told.
+
+    Raises AttributeError for what are none, RuntimeError for those that are known to need a network.
+    """
+    credentials._credentials  # noqa: B018 - AttributeError for what are none
+    refusal = why_no_port(credentials)
+    if refusal:
+        raise Unimplemented(f"Failed to bind to address {address}: {refusal}", backend="shm")
+    if refusal is None:
+        _log.warning("%s lets in the processes of this user; its credentials ask nothing else of them", address)
+    return LOCAL
+
+
+#: grpc's server credentials say nothing of themselves: `remember` notes what they were made from.
+_refusals: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def remember(credentials: Any, refusal: str) -> None:
+    """Note why a port with these server credentials is not served through shared memory, "" where it is."""
+    _refusals[credentials] = refusal
+
+
+def why_no_port(credentials: Any) -> str | None:
+    """Return what was noted of these server credentials, None where nothing was."""
+    try:
+        return _refusals.get(credentials)
+    except TypeError:  # no credentials: grpc's own method says so
+        return None

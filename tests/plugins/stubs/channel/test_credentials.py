@@ -1,0 +1,111 @@
+"""Credentials that only a network has, and channels to endpoints over a network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+import grpc
+
+import lucky_transport_stubs
+from lucky_transport.errors import ConfigError
+from lucky_transport.process import unique_name
+from lucky_transport_stubs.credentials import remember
+
+from ..programs.certificates import CERTIFICATE, KEY
+
+
+def _aio_channel(*arguments: Any, **named: Any) -> None:
+    async def make() -> None:
+        await lucky_transport_stubs.aio_channel(*arguments, **named).close()
+
+    asyncio.run(make())
+
+
+CHANNELS: dict[str, Callable[..., Any]] = {
+    "channel": lambda *arguments, **named: lucky_transport_stubs.channel(*arguments, **named).close(),
+    "aio_channel": _aio_channel,
+}
+OF_A_NETWORK: dict[str, Callable[[], Any]] = {
+    "ALTSChannelCredentials": grpc.alts_channel_credentials,
+    "ComputeEngineChannelCredentials": lambda: grpc.compute_engine_channel_credentials(
+        grpc.access_token_call_credentials("x")
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OF_A_NETWORK)
+@pytest.mark.parametrize("end", CHANNELS)
+def test_credentials_of_a_networks_peer_are_refused_by_name(end: str, kind: str) -> None:
+    with pytest.raises(ConfigError, match=f"{kind} authenticate a network's peer"):
+        CHANNELS[end]("shm://nothing_there", credentials=OF_A_NETWORK[kind]())
+
+
+@pytest.mark.parametrize("end", CHANNELS)
+def test_xds_credentials_are_their_fallback(end: str) -> None:
+    local = grpc.local_channel_credentials()
+    CHANNELS[end]("shm://nothing_there", credentials=grpc.xds_channel_credentials(local))
+    alts = grpc.xds_channel_credentials(grpc.alts_channel_credentials())
+    with pytest.raises(ConfigError, match="ALTSChannelCredentials"):
+        CHANNELS[end]("shm://nothing_there", credentials=alts)
+
+
+@pytest.mark.parametrize("end", CHANNELS)
+def test_a_channel_to_a_grpc_endpoint_is_a_secure_one_of_grpc(end: str) -> None:
+    CHANNELS[end]("grpc://127.0.0.1:1", credentials=grpc.ssl_channel_credentials(CERTIFICATE))
+
+
+def test_a_call_over_tls_credentials_names_its_service_by_https(secure_target: str) -> None:
+    told: list[str] = []
+
+    class Plugin(grpc.AuthMetadataPlugin):
+        def __call__(self, context: Any, callback: Any) -> None:
+            told.append(context.service_url)
+            callback((), None)
+
+    local, tls = grpc.local_channel_credentials(), grpc.ssl_channel_credentials(CERTIFICATE)
+    options = [("grpc.default_authority", "robot.lab:443")]
+    for of_channel in (local, tls):
+        credentials = grpc.composite_channel_credentials(of_channel, grpc.metadata_call_credentials(Plugin()))
+        channel = lucky_transport_stubs.channel(secure_target, options, credentials=credentials)
+        with channel, pytest.raises(grpc.RpcError, match="Method not found"):
+            channel.unary_unary("/robot.Arm/Move")(b"")
+    assert told == ["://robot.lab:443/robot.Arm", "https://robot.lab/robot.Arm"]
+
+
+@pytest.fixture
+def secure_target() -> Iterator[str]:
+    """A server of nothing at a secure port."""
+    server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
+    target = f"shm://{unique_name()}"
+    server.add_secure_port(target, grpc.local_server_credentials())
+    server.start()
+    yield target
+    server.stop(None)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_secure_port_says_that_it_asks_for_no_certificate_where_it_might_be_asked_to(
+    known: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    credentials = grpc.ssl_server_credentials([(KEY, CERTIFICATE)])
+    if known:
+        remember(credentials, "")
+    server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
+    server.add_secure_port(f"shm://{unique_name()}", credentials)
+    said = [record.getMessage() for record in caplog.records if record.name == "lucky_transport"]
+    assert ["its credentials ask nothing else of them" in text for text in said] == ([] if known else [True])
+
+
+def test_a_secure_port_with_credentials_that_demand_a_certificate_is_refused() -> None:
+    credentials = grpc.ssl_server_credentials([(KEY, CERTIFICATE)], CERTIFICATE, True)
+    remember(credentials, "it requires client certificates")
+    server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
+    with pytest.raises(RuntimeError, match="Failed to bind to address shm://x: it requires client certificates"):
+        server.add_secure_port("shm://x", credentials)
