@@ -83,6 +83,41 @@ class EngineCodemod(VisitorBasedCodemodCommand):
             if len(found) == 1 and found[0] in names:
                 yield call, found[0]
 
+    def values_of(self, is_meant: Callable[[str], bool]) -> Iterator[tuple[cst.BaseExpression, str]]:
+        """Yield every use of a qualified name as a value, with the name: not as what is called, as part of a longer
+        name, as a base class or as a type.
+        """
+        for node in [*self.nodes(cst.Name), *self.nodes(cst.Attribute)]:
+            found = self.names(node)
+            if found and all(map(is_meant, found)) and self._is_value(node):
+                yield node, found[0]
+
+    def named_by_text(self, *names: str) -> Iterator[tuple[cst.Call, str]]:
+        """Yield every call that is told one of these qualified names by a text: `getattr(grpc, "server")`."""
+        for call in self.nodes(cst.Call):
+            match call.args[:2]:
+                case [cst.Arg(value=module), cst.Arg(value=cst.SimpleString() as text)]:
+                    found = {f"{name}.{text.evaluated_value}" for name in self.names(module)}
+                    yield from ((call, name) for name in sorted(found.intersection(names)))
+                case _:
+                    pass
+
+    def _is_value(self, node: cst.CSTNode) -> bool:
+        parent = self.parent(node)
+        if isinstance(parent, cst.Arg):
+            call = self.parent(parent)
+            return isinstance(call, cst.Call) and self.code(call.func) not in ("isinstance", "issubclass")
+        if isinstance(parent, cst.Attribute | cst.Subscript | cst.Index):
+            return False
+        is_called = isinstance(parent, cst.Call) and parent.func is node
+        return not (is_called or self._is_in_annotation(node))
+
+    def _is_in_annotation(self, node: cst.CSTNode) -> bool:
+        above: cst.CSTNode | None = node
+        while isinstance(above, cst.BaseExpression):
+            above = self.parent(above)
+        return isinstance(above, cst.Annotation)
+
     def names(self, node: cst.CSTNode, *, of_builtins: bool = False) -> list[str]:
         """Return the qualified names of an expression that leads to an import, or a builtin too; see `meanings`."""
         return meanings(self, node, of_builtins=of_builtins)

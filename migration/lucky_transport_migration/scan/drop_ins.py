@@ -34,6 +34,39 @@ def rewrite_channels(codemod: EngineCodemod, endpoint: str | None, targets: Targ
             codemod.refuse(call, f"{name} has credentials, of which shared memory has none: decide, then use channel")
         else:
             _rewrite_channel(codemod, call, _CHANNELS[name], endpoint, targets)
+    for value, name in codemod.values_of({*_SECURE, *_CHANNELS}.__contains__):
+        call = _partial(codemod, value)
+        if call is None or name in _SECURE:
+            codemod.refuse(value, f"{name} is passed on as a value, so its targets are not to be seen here")
+        else:
+            _rewrite_partial(codemod, call, _CHANNELS[name], endpoint, targets)
+    for call, name in codemod.named_by_text(*_SECURE, *_CHANNELS, *_SERVERS):
+        codemod.refuse(call, f"{name} is named by a text: no rule follows that; write {name}")
+
+
+def _partial(codemod: EngineCodemod, value: cst.BaseExpression) -> cst.Call | None:
+    """Return the call of `functools.partial` that a function is the first argument of, None for any other use."""
+    argument = codemod.parent(value)
+    call = None if argument is None else codemod.parent(argument)
+    if not isinstance(call, cst.Call) or codemod.names(call.func) != ["functools.partial"]:
+        return None
+    first = call.args[0]
+    return call if first is argument and first.keyword is None and not first.star else None
+
+
+def _rewrite_partial(
+    codemod: EngineCodemod, call: cst.Call, drop_in: str, endpoint: str | None, targets: Targets
+) -> None:
+    """Have a partial made of a drop-in, if it holds the target: what is passed to it later stays what it is."""
+    target = _target(call.with_changes(args=call.args[1:]))
+    if target is None:
+        codemod.refuse(call, "its target is given where the partial is called, and not to be seen here")
+    elif why := targets.why_not(codemod, target.value):
+        codemod.refuse(call, why)
+    else:
+        codemod.rename(call.args[0].value, f"{DROP_INS}.{drop_in}", needs=_NEEDS)
+        new = _endpoint_argument(target, endpoint)
+        codemod.edit(target, lambda updated: updated.with_changes(keyword=new.keyword, value=new.value))
 
 
 def _rewrite_channel(
@@ -62,16 +95,21 @@ def _target(call: cst.Call) -> cst.Arg | None:
 def _with_endpoint(call: cst.Call, index: int, endpoint: str | None) -> cst.Call:
     """Return a call with the endpoint where the target was; without one, the configured endpoint counts."""
     old = call.args[index]
-    keyword = None if old.keyword is None else cst.Name("endpoint")
-    value = cst.Name("None") if endpoint is None else text_node(endpoint)
     rest = call.args[index + 1 :]
     if endpoint is None and (old.keyword is not None or all(one.keyword is not None for one in rest)):
         return call.with_changes(args=[*call.args[:index], *rest])
-    return call.with_changes(args=[*call.args[:index], old.with_changes(keyword=keyword, value=value), *rest])
+    return call.with_changes(args=[*call.args[:index], _endpoint_argument(old, endpoint), *rest])
+
+
+def _endpoint_argument(target: cst.Arg, endpoint: str | None) -> cst.Arg:
+    keyword = None if target.keyword is None else cst.Name("endpoint")
+    return target.with_changes(keyword=keyword, value=cst.Name("None") if endpoint is None else text_node(endpoint))
 
 
 def rewrite_servers(codemod: EngineCodemod, endpoint: str | None, targets: Targets) -> None:
     """Have the one server of a file serve at `endpoint`, which has to be in shared memory."""
+    for value, name in codemod.values_of(_SERVERS.__contains__):
+        codemod.refuse(value, f"{name} is passed on as a value, so its servers are not to be seen here")
     found = dict(codemod.calls_of(*_SERVERS))
     if not found:
         return

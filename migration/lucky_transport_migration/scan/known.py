@@ -9,10 +9,11 @@ import re
 from functools import cache
 
 __all__ = [
+    "BASES",
     "CHANNELS",
     "DROP_INS",
-    "INTERCEPTORS",
     "LUCKYROBOTS",
+    "LUCKYROBOTS_CLASSES",
     "PORT",
     "PORT_BINDERS",
     "SERVERS",
@@ -47,6 +48,9 @@ DROP_INS = "lucky_transport_stubs"
 
 LUCKYROBOTS = "luckyrobots"
 
+#: Classes of it that open a channel.
+LUCKYROBOTS_CLASSES = {"LuckyEnv", "PolicyEnv", "LuckyEngineClient", "Session", "AsyncSession"}
+
 CHANNELS = {
     "grpc.insecure_channel",
     "grpc.secure_channel",
@@ -68,7 +72,12 @@ SERVERS = {
 #: Methods of a server, known by name wherever the server came from.
 PORT_BINDERS = {"add_insecure_port", "add_secure_port"}
 
-INTERCEPTORS = re.compile(r"grpc\.(aio\.)?\w*(?P<end>Client|Server)Interceptor")
+#: What classes of a program derive from, by the end that they are of.
+BASES = re.compile(
+    r"grpc\.(aio\.)?(?P<servicer>(Generic|Service)RpcHandler|RpcMethodHandler)|"
+    r"grpc\.(aio\.)?(?P<server>\w*ServerInterceptor|Server|ServicerContext)|"
+    r"grpc\.(aio\.)?(?P<channel>\w*ClientInterceptor|Channel|\w*MultiCallable|\w*Call|AuthMetadataPlugin)"
+)
 
 _STUB_MODULE = re.compile(r"(^|\.)\w*_pb2_grpc(\.|$)")
 _DISTRIBUTION = re.compile(r"(types-)?grpcio(-[a-z0-9-]+)?|grpc-[a-z0-9-]+|grpclib|mypy-grpc")

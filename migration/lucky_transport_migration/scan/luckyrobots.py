@@ -87,6 +87,8 @@ def _env_obstacle(
         named = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
         if why := targets.why_not_at(codemod, named.get("host"), named.get("port")):
             return Obstacle(call, why)
+    for node, name in codemod.values_of(lambda name: luckyrobots_class(name) == _ENV):
+        return Obstacle(node, f"{name} is passed on as a value, so what it is called with is not to be seen here")
     for node in codemod.nodes(cst.ClassDef):
         if any(_is_env(codemod, base.value) for base in node.bases):
             why = "a class derives from LuckyEnv: look at what it overrides, then import it from lucky_transport"
@@ -108,6 +110,7 @@ def _without_address(call: cst.Call, endpoint: str | None) -> cst.Call:
 
 # -- LuckyEngineClient
 
+_CLIENT = "LuckyEngineClient"
 _CONNECT = "lucky_transport.connect"
 _TIMEOUT = {"timeout": "timeout_s"}
 
@@ -148,9 +151,20 @@ def rewrite_clients(codemod: EngineCodemod, endpoint: str | None, targets: Targe
     Uses are seen within the file; a client that other files import by its name is not for this rule.
     """
     for call in codemod.nodes(cst.Call):
-        names = codemod.names(call.func)
-        if names and all(luckyrobots_class(name) == "LuckyEngineClient" for name in names):
+        if _is_client(codemod, call.func):
             _rewrite_client(codemod, call, endpoint, targets)
+    for node, name in codemod.values_of(lambda name: luckyrobots_class(name) == _CLIENT):
+        codemod.refuse(node, f"{name} is passed on as a value, so what is done with the client is not to be seen here")
+    for node in codemod.nodes(cst.ClassDef):
+        if any(_is_client(codemod, base.value) for base in node.bases):
+            codemod.refuse(
+                node, "a class derives from LuckyEngineClient: lucky_transport.connect() has its calls, typed"
+            )
+
+
+def _is_client(codemod: EngineCodemod, node: cst.CSTNode) -> bool:
+    names = codemod.names(node)
+    return bool(names) and all(luckyrobots_class(name) == _CLIENT for name in names)
 
 
 def _rewrite_client(codemod: EngineCodemod, call: cst.Call, endpoint: str | None, targets: Targets) -> None:

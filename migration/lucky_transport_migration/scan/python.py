@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from lucky_transport_migration.scan.findings import GrpcUse, Kind
 from lucky_transport_migration.scan.known import (
+    BASES,
     CHANNELS,
     DROP_INS,
-    INTERCEPTORS,
     LUCKYROBOTS,
+    LUCKYROBOTS_CLASSES,
     PORT,
     PORT_BINDERS,
     SERVERS,
@@ -21,7 +22,7 @@ from lucky_transport_migration.scan.known import (
     is_stub_module,
     luckyrobots_class,
 )
-from lucky_transport_migration.scan.names import Use, dotted_name, imported, uses_in
+from lucky_transport_migration.scan.names import Scope, Use, dotted_name, imported, uses_in
 from lucky_transport_migration.scan.source import parse
 from lucky_transport_migration.scan.texts import place_of_text
 from lucky_transport_migration.scan.traces import may_mention
@@ -30,6 +31,8 @@ __all__ = ["places_in"]
 
 _IMPORTERS = {"import_module", "__import__", "importorskip", "find_spec"}
 _PROTOC = "grpc_tools.protoc"
+_STUB = re.compile(r"(^|\.)[A-Z]\w*Stub$")
+_TYPE_CHECKS = {"isinstance", "issubclass"}
 
 
 def places_in(source: str | bytes) -> list[GrpcUse]:
@@ -42,7 +45,7 @@ def places_in(source: str | bytes) -> list[GrpcUse]:
         if use.parent in parts:
             parts.add(use)
         is_call = isinstance(use.node, ast.Call)
-        if is_call or use not in parts or isinstance(use.node, ast.ClassDef | ast.Import | ast.ImportFrom):
+        if use not in parts or not isinstance(use.node, ast.Constant | ast.JoinedStr):
             places = [GrpcUse(_line(use.node), kind, symbol) for kind, symbol in _meanings(use, lines)]
             found.update(dict.fromkeys(places))
             if places and is_call:
@@ -67,6 +70,10 @@ def _meanings(use: Use, lines: list[bytes]) -> Iterator[tuple[Kind, str]]:
             for name in [name for base in use.node.bases for name in use.scope.meanings(dotted_name(base))]:
                 if (kind := _kind_of_base(name)) is not None:
                     yield kind, name
+        case ast.Name() | ast.Attribute() if _is_value(use):
+            for name in use.scope.meanings(dotted_name(use.node)):
+                if (kind := _kind_of_callable(name)) is not None:
+                    yield kind, name
         case ast.Constant(value=str(text)) if not _is_in_text(use) and _is_spelt(use.node, lines):
             yield from _place_of_text(text)
         case ast.JoinedStr(values=[*_, ast.Constant(value=str(text))] as parts) if not _is_in_text(use):
@@ -75,6 +82,21 @@ def _meanings(use: Use, lines: list[bytes]) -> Iterator[tuple[Kind, str]]:
             yield "channel", f"port {PORT}"
         case _:
             pass
+
+
+def _is_value(use: Use) -> bool:
+    """True for a name that is passed on, assigned or returned: not called, not part of a longer name, and no type."""
+    if use.parent is None or use.in_annotation:
+        return False
+    match use.parent.node:
+        case ast.Attribute() | ast.Subscript() | ast.ClassDef():
+            return False
+        case ast.Call(func=function):
+            return use.node is not function and dotted_name(function) not in _TYPE_CHECKS
+        case ast.Tuple():
+            return _is_value(use.parent)
+        case _:
+            return True
 
 
 def _is_in_text(use: Use) -> bool:
@@ -96,11 +118,26 @@ def _place_of_text(text: str) -> Iterator[tuple[Kind, str]]:
 
 
 def _meanings_of_call(use: Use, node: ast.Call, lines: list[bytes]) -> Iterator[tuple[Kind, str]]:
-    names = use.scope.meanings(dotted_name(node.func))
+    names = _names_called(use.scope, node.func, lines)
     found: list[tuple[Kind, str]] = [(kind, name) for name in names if (kind := _kind_of_call(name, node)) is not None]
     yield from found
+    for name in _names_by_text(use.scope, node, lines):
+        if (kind := _kind_of_callable(name)) is not None:
+            yield kind, name
     if not found and (not names or _is_importer(names[0])):
         yield from _by_method_name(node, lines)
+
+
+def _names_called(scope: Scope, function: ast.expr, lines: list[bytes]) -> list[str]:
+    named = _names_by_text(scope, function, lines) if isinstance(function, ast.Call) else []
+    return named or scope.meanings(dotted_name(function))
+
+
+def _names_by_text(scope: Scope, node: ast.Call, lines: list[bytes]) -> list[str]:
+    """Return what a call is told by a module and a text: `getattr(grpc, "server")`, `patch.object(grpc, "server")`."""
+    if len(node.args) < 2 or not (last := _text(node.args[1], lines)):
+        return []
+    return [f"{name}.{last}" for name in scope.meanings(dotted_name(node.args[0]))]
 
 
 def _is_imported_grpc(name: str) -> bool:
@@ -110,19 +147,22 @@ def _is_imported_grpc(name: str) -> bool:
 
 def _kind_of_call(name: str, node: ast.Call) -> Kind | None:
     """Return what calling the imported `name` makes, None for nothing of gRPC."""
-    last = name.rpartition(".")[2]
-    if name in CHANNELS or luckyrobots_class(name) in ("LuckyEnv", "PolicyEnv", "LuckyEngineClient", "Session"):
-        return "channel"
-    if luckyrobots_class(name) == "AsyncSession":
+    if (kind := _kind_of_callable(name)) is not None:
+        return kind
+    if name.startswith(f"{_PROTOC}."):
+        return "build"
+    return "stub" if _STUB.search(name) and _takes_a_channel(node) else None
+
+
+def _kind_of_callable(name: str) -> Kind | None:
+    """Return what the imported `name` makes wherever it is called in the end, None for nothing of gRPC."""
+    if name in CHANNELS or luckyrobots_class(name) in LUCKYROBOTS_CLASSES:
         return "channel"
     if name in SERVERS:
         return "server"
-    if name.startswith(f"{_PROTOC}."):
-        return "build"
-    if re.fullmatch(r"add_\w+Servicer_to_server", last):
+    if re.search(r"(^|\.)add_\w+Servicer_to_server$", name):
         return "servicer"
-    is_stub = re.fullmatch(r"[A-Z]\w*Stub", last)
-    return "stub" if is_stub and (is_stub_module(name) or _takes_a_channel(node)) else None
+    return "stub" if _STUB.search(name) and is_stub_module(name) else None
 
 
 def _takes_a_channel(node: ast.Call) -> bool:
@@ -137,11 +177,13 @@ def _last_name(node: ast.AST | None) -> str:
 
 def _kind_of_base(name: str) -> Kind | None:
     """Return what deriving from the imported `name` makes, None for nothing of gRPC."""
-    if name == "grpc.GenericRpcHandler" or re.search(r"(^|\.)[A-Z]\w*Servicer$", name):
+    if re.search(r"(^|\.)[A-Z]\w*Servicer$", name):
         return "servicer"
-    if (match := INTERCEPTORS.fullmatch(name)) is not None:
-        return "channel" if match["end"] == "Client" else "server"
-    return "channel" if luckyrobots_class(name) in ("LuckyEnv", "PolicyEnv", "LuckyEngineClient") else None
+    if _STUB.search(name):
+        return "stub"
+    if (match := BASES.fullmatch(name)) is not None:
+        return next(kind for kind in ("servicer", "server", "channel") if match[kind])
+    return "channel" if luckyrobots_class(name) in LUCKYROBOTS_CLASSES else None
 
 
 def _is_importer(name: str) -> bool:

@@ -29,7 +29,7 @@ def test_luckyrobots_itself_is_understood_whole(tmp_path: Path) -> None:
     assert ("client.py", "grpc.insecure_channel", 2) in found
     assert ("async_session.py", "grpc.aio.insecure_channel", 2) in found
     assert ("client.py", ".grpc.generated.agent_pb2_grpc.AgentServiceStub", 3) in found
-    assert len([one for one in result.findings if one.kind == "stub"]) == 14
+    assert len([one for one in result.findings if one.kind == "stub"]) == 20
     assert len(result.generated) == 24
     assert len(result.generated_stubs) == 12
 

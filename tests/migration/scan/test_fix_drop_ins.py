@@ -35,6 +35,24 @@ def test_a_channel_becomes_a_drop_in(call: str, endpoint: str | None, expected: 
     assert rewritten(f"import grpc\n\nc = {call}\n", endpoint) == f"import lucky_transport_stubs\n\nc = {expected}\n"
 
 
+@pytest.mark.parametrize("endpoint", [None, "shm://a"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("(grpc.insecure_channel, 'localhost:50051')", "(lucky_transport_stubs.channel, {})"),
+        ("(grpc.aio.insecure_channel, 'localhost:50051', options=o)",
+         "(lucky_transport_stubs.aio_channel, {}, options=o)"),
+        ("(grpc.insecure_channel, options=o, target='localhost:50051')",
+         "(lucky_transport_stubs.channel, options=o, endpoint={})"),
+    ],
+)  # fmt: skip
+def test_a_partial_that_holds_the_target_is_one_of_a_drop_in(before: str, after: str, endpoint: str | None) -> None:
+    head = "import functools\nimport {}\n\nmake = functools.partial"
+    spelt = "None" if endpoint is None else f'"{endpoint}"'
+    expected = f"{head.format('lucky_transport_stubs')}{after.format(spelt)}\n"
+    assert rewritten(f"{head.format('grpc')}{before}\n", endpoint) == expected
+
+
 @pytest.mark.parametrize(
     ("source", "why"),
     [
@@ -42,6 +60,23 @@ def test_a_channel_becomes_a_drop_in(call: str, endpoint: str | None, expected: 
         ("import grpc\ngrpc.insecure_channel(target)\n", "not a constant"),
         ("import grpc\ngrpc.insecure_channel(*arguments)\n", "the target is not to be seen"),
         ("import grpc\ngrpc.secure_channel(t, c)\n", "has credentials"),
+        ("import grpc\npool.map(grpc.insecure_channel, targets)\n", "passed on as a value"),
+        ("import grpc\nmake = grpc.aio.insecure_channel\n", "passed on as a value"),
+        ("import grpc\nstart(grpc.server)\n", "passed on as a value"),
+        ("import grpc\ngetattr(grpc, 'insecure_channel')('localhost:50051')\n", "write grpc.insecure_channel"),
+        (
+            "import grpc; from functools import partial\npartial(grpc.insecure_channel, options=o)\n",
+            "where the partial is called",
+        ),
+        (
+            "import grpc; from functools import partial\npartial(grpc.insecure_channel, 'robot.lab:1')\n",
+            "say so with --target robot.lab:1",
+        ),
+        (
+            "import grpc; from functools import partial\npartial(grpc.secure_channel, 'localhost:50051', c)\n",
+            "passed on as a value",
+        ),
+        ("import grpc\npartial(grpc.insecure_channel, 'localhost:50051')\n", "passed on as a value"),
         ("import grpc\ngrpc.server(pool).start()\n", "say so with --endpoint shm://NAME"),
     ],
 )

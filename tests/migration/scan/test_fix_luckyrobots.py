@@ -59,6 +59,8 @@ def test_an_endpoint_stands_in_a_line_of_its_own_where_the_others_do() -> None:
         ("LuckyEnv(**options)", "pass them by name"),
         ("LuckyEnv('a', 'b', None, None, None, None, 'host')", "pass them by name"),
         ("class Mine(LuckyEnv): ...", "derives from LuckyEnv"),
+        ("make = partial(LuckyEnv, robot='a')", "passed on as a value"),
+        ("envs = list(map(LuckyEnv, robots))", "passed on as a value"),
         ("LuckyEnv()._client.get_mujoco_info()", "connect() has its calls"),
     ],
 )
@@ -134,6 +136,20 @@ def test_a_client_with_a_use_that_answers_otherwise_is_left_as_a_whole(line: str
     after, refused = rewrite_python(source.encode(), None)
     assert after.decode() == source
     assert len(refused) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["class Mine(LuckyEngineClient): ...", "C = LuckyEngineClient", "f(LuckyEngineClient)"]
+)
+def test_a_client_that_is_made_elsewhere_is_left(line: str) -> None:
+    source = f"from luckyrobots import LuckyEngineClient\n{line}\n"
+    after, refused = rewrite_python(source.encode(), None)
+    assert (after.decode(), [line for line, _ in refused]) == (source, [2])
+
+
+def test_an_env_that_only_types_name_is_rewritten() -> None:
+    use = "def f(env: LuckyEnv | None, all: list[LuckyEnv]): return isinstance(env, LuckyEnv)\n"
+    assert rewritten(f"from luckyrobots import LuckyEnv\n{use}") == f"from lucky_transport import LuckyEnv\n{use}"
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,59 @@ def test_targets_and_ports_are_found_where_no_call_holds_them(source: str, symbo
     assert seen(source) == [(1, "channel", symbol)]
 
 
+@pytest.mark.parametrize(
+    ("use", "kind", "symbol"),
+    [
+        ("partial(grpc.insecure_channel, options=o)", "channel", "grpc.insecure_channel"),
+        ("pool.map(dial, targets)", "channel", "grpc.insecure_channel"),
+        ("dict(make=grpc.aio.secure_channel)", "channel", "grpc.aio.secure_channel"),
+        ("[grpc.server]", "server", "grpc.server"),
+        ("x if y else grpc.aio.server", "server", "grpc.aio.server"),
+        ("Client(pb.EchoStub)", "stub", "protos.echo_pb2_grpc.EchoStub"),
+        ("run(pb.add_EchoServicer_to_server)", "servicer", "protos.echo_pb2_grpc.add_EchoServicer_to_server"),
+        ("partial(luckyrobots.LuckyEnv, robot='a')", "channel", "luckyrobots.LuckyEnv"),
+        ("getattr(grpc, 'insecure_channel')", "channel", "grpc.insecure_channel"),
+        ("getattr(grpc.aio, 'server')()", "server", "grpc.aio.server"),
+        ("getattr(pb, 'EchoStub')(c)", "stub", "protos.echo_pb2_grpc.EchoStub"),
+        ("patch.object(grpc, 'secure_channel', fake)", "channel", "grpc.secure_channel"),
+    ],
+)
+def test_functions_and_classes_are_found_where_they_are_values(use: str, kind: str, symbol: str) -> None:
+    head = (
+        "import grpc, luckyrobots\nfrom grpc import insecure_channel as dial\nfrom protos import echo_pb2_grpc as pb\n"
+    )
+    assert seen(f"{head}x = {use}\n")[4:] == [(4, kind, symbol)]
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["x: luckyrobots.LuckyEnv | None = None", "def f(x: list[luckyrobots.LuckyEnv]) -> luckyrobots.LuckyEnv: ...",
+     "isinstance(x, luckyrobots.LuckyEnv)", "issubclass(x, (luckyrobots.Session, int))", "y = grpc.StatusCode.OK",
+     "getattr(grpc, name)", "getattr(grpc, 'StatusCode')"],
+)  # fmt: skip
+def test_what_only_names_a_type_is_no_finding_of_its_own(use: str) -> None:
+    assert [kind for _, kind, _ in seen(f"import grpc, luckyrobots\n{use}\n")] == ["import", "import"]
+
+
+@pytest.mark.parametrize(
+    ("base", "kind"),
+    [
+        ("pb.EchoStub", "stub"),
+        ("grpc.Channel", "channel"),
+        ("grpc.aio.Channel", "channel"),
+        ("grpc.UnaryUnaryMultiCallable", "channel"),
+        ("grpc.AuthMetadataPlugin", "channel"),
+        ("luckyrobots.AsyncSession", "channel"),
+        ("Base, grpc.aio.Server", "server"),
+        ("grpc.ServicerContext", "server"),
+        ("grpc.ServiceRpcHandler", "servicer"),
+    ],
+)
+def test_a_class_is_what_it_derives_from(base: str, kind: str) -> None:
+    source = f"import grpc, luckyrobots\nfrom protos import echo_pb2_grpc as pb\nclass Mine({base}): ...\n"
+    assert seen(source)[3:] == [(3, kind, f"{base.replace('pb.', 'protos.echo_pb2_grpc.').removeprefix('Base, ')}")]
+
+
 def test_a_target_inside_a_call_that_is_found_is_no_finding_of_its_own() -> None:
     assert seen("import grpc\ngrpc.insecure_channel('localhost:50051')")[1:] == [
         (2, "channel", "grpc.insecure_channel")
