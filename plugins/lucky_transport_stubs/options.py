@@ -1,7 +1,6 @@
 """Channel and server options: those of gRPC that mean something without a network.
 
-An option has gRPC's name, default and meaning. All others are accepted; those whose absence a program could notice are
-logged, once each.
+An option has gRPC's name, default and meaning. What happens to each is in `option_table`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 from lucky_transport.errors import StatusError
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT
 from lucky_transport_stubs.metadata import USER_AGENT
+from lucky_transport_stubs.option_table import LOGGED
 from lucky_transport_stubs.status import Code, error_of
 
 __all__ = [
@@ -31,17 +31,6 @@ Options = Iterable[tuple[str, Any]] | None
 
 _log = logging.getLogger("lucky_transport")
 
-#: Options of gRPC without an effect here that change what a program sees, and what it sees instead.
-IGNORED = {
-    "grpc.service_config": "its retry policies, timeouts and waitForReady are not applied",
-    "grpc.max_metadata_size": "metadata has 16,384 bytes at most",
-    "grpc.absolute_max_metadata_size": "metadata has 16,384 bytes at most",
-    "grpc.max_concurrent_streams": "a server takes any number of calls at a time",
-    "grpc.max_connection_age_ms": "connections last until either side closes them",
-    "grpc.max_connection_age_grace_ms": "connections last until either side closes them",
-    "grpc.max_connection_idle_ms": "connections last until either side closes them",
-    "SingleThreadedUnaryStream": "responses are read as without it",
-}
 _logged: set[str] = set()
 
 #: What stands for "any length": more than any message has.
@@ -52,9 +41,9 @@ def log_ignored(options: Options) -> None:
     """Log, once in a process, each option given that has no effect here and would have one over a network."""
     for key, _ in options or ():
         name = key.decode(errors="replace") if isinstance(key, bytes) else key
-        if name in IGNORED and name not in _logged:
+        if name in LOGGED and name not in _logged:
             _logged.add(name)
-            _log.warning("the option %s has no effect over shared memory: %s", name, IGNORED[name])
+            _log.warning("the option %s has no effect over shared memory: %s", name, LOGGED[name])
 
 
 def max_receive_bytes(options: Options) -> int:

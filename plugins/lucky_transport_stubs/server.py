@@ -43,9 +43,10 @@ def server(
 ) -> Server:
     """Return a server that is not started; the arguments are those of `grpc.server`.
 
-    `compression` and `xds` change nothing here. Raises AttributeError for a handler that is none.
+    `compression` and `xds` change nothing here; the log says so of `xds`. Raises AttributeError for a handler that is
+    none.
     """
-    log_ignored(options)
+    log_ignored((*(options or ()), *((("xds", xds),) if xds else ())))
     servicing = Servicing(
         Handlers(handlers or (), interceptors or ()),
         thread_pool,

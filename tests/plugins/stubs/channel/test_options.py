@@ -1,8 +1,11 @@
-"""Options of channels and servers that have no effect over shared memory are named in the log."""
+"""The table of all that gRPC knows of options, credentials and arguments, and the log that names some of them."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
+import inspect
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,9 +15,11 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+import grpc
+
 import lucky_transport_stubs
 from lucky_transport_stubs import options
-from lucky_transport_stubs.options import IGNORED
+from lucky_transport_stubs.option_table import LOGGED, TABLE, rows
 
 
 def _aio_channel(given: Any) -> None:
@@ -31,6 +36,9 @@ def _aio_server(given: Any) -> None:
     asyncio.run(make())
 
 
+#: What options, rather than arguments, the log names.
+OPTIONS = {name: why for name, why in LOGGED.items() if name != "xds"}
+
 ENDS: dict[str, Callable[[Any], Any]] = {
     "channel": lambda given: lucky_transport_stubs.channel("shm://nothing_there", given).close(),
     "aio_channel": _aio_channel,
@@ -46,12 +54,76 @@ def test_each_option_without_effect_is_logged_once(
     monkeypatch.setattr(options, "_logged", set[str]())
     for _ in range(2):
         ENDS[end](
-            [*((name, 1) for name in IGNORED), ("grpc.keepalive_time_ms", 1000), (b"grpc.primary_user_agent", "x")]
+            [*((name, 1) for name in OPTIONS), ("grpc.keepalive_time_ms", 1000), (b"grpc.primary_user_agent", "x")]
         )
     said = [record.getMessage() for record in caplog.records if record.name == "lucky_transport"]
-    assert said == [f"the option {name} has no effect over shared memory: {why}" for name, why in IGNORED.items()]
+    assert said == [f"the option {name} has no effect over shared memory: {why}" for name, why in OPTIONS.items()]
 
 
-def test_the_readme_names_each() -> None:
+def test_xds_is_logged_where_a_server_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(options, "_logged", set[str]())
+    lucky_transport_stubs.server(ThreadPoolExecutor(1), xds=False)
+    assert not caplog.records
+    lucky_transport_stubs.server(ThreadPoolExecutor(1), xds=True)
+    assert "the option xds has no effect over shared memory: there is no xDS" in caplog.text
+
+
+def _names(kind: str) -> set[str]:
+    return {name for row in TABLE if row.kind == kind for name in row.names.split()}
+
+
+def test_each_name_has_one_row() -> None:
+    names = [(row.kind, name) for row in TABLE for name in row.names.split()]
+    assert len(names) == len(set(names))
+
+
+#: Names in grpcio's library that begin as an option does and are none: of its modules and messages, of metrics and
+#: their labels, of what gRPC itself sets and of attributes of errors.
+_NO_OPTION = re.compile(
+    r"grpc\.(_cython|python|internal|channelz\.v\d|lookup\.v\d|lb\.(backend_service|locality|pick|rls|wrr)|client\."
+    r"|client_ext_proc|server\.tls|subchannel|resource_quota\.|tls\.|xds\.|xds_client\.)[\w.]*"
+    r"|grpc\.(target|disconnect_error|lame_filter_error|xds_resource_name_generator)"
+)
+
+
+def test_the_table_has_every_option_of_the_installed_grpc() -> None:
+    library = Path(importlib.import_module("grpc._cython.cygrpc").__file__ or "").read_bytes()
+    texts = {text.decode() for text in re.findall(rb"(?<=\x00)grpc\.[\w.-]+(?=\x00)", library)}
+    found = {text for text in texts if not _NO_OPTION.fullmatch(text)}
+    assert len(found) > 80, "the library holds its options as texts"
+    assert found - _names("option") == set()
+    experimental = vars(importlib.import_module("grpc.experimental").ChannelOptions)
+    assert {value for name, value in experimental.items() if not name.startswith("_")} <= _names("option")
+
+
+def test_the_table_has_every_kind_of_credentials_of_the_installed_grpc() -> None:
+    modules = (grpc, importlib.import_module("grpc.experimental"))
+    found = {name for module in modules for name in dir(module) if name.endswith("_credentials") and name[0] != "_"}
+    assert found - _names("credentials") == set()
+
+
+def test_the_table_has_every_argument_of_grpcs_channels_and_servers() -> None:
+    factories = (
+        *(grpc.insecure_channel, grpc.secure_channel, grpc.server),
+        *(grpc.aio.insecure_channel, grpc.aio.secure_channel, grpc.aio.server),
+    )
+    found = {name for factory in factories for name in inspect.signature(factory).parameters}
+    assert found == _names("argument")
+
+
+@pytest.mark.parametrize("name", sorted({name for row in TABLE for name in row.names.split()} - set(LOGGED)))
+def test_what_has_no_effect_without_a_loss_is_not_logged(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(options, "_logged", set[str]())
+    options.log_ignored([(name, 1)])
+    assert not caplog.records
+
+
+def test_the_readme_shows_the_table() -> None:
     readme = Path(lucky_transport_stubs.__file__ or "").with_name("README.md").read_text()
-    assert [name for name in IGNORED if f"`{name}`" not in readme] == []
+    _, _, after = readme.partition("<!-- options -->\n")
+    shown = [line for line in after.partition("\n\n##")[0].splitlines() if line.endswith("|")][2:]
+    assert shown == rows()
