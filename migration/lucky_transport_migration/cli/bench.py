@@ -123,8 +123,8 @@ def bench(
     --suite images measures images by size: looked at, copied, and rendered where the client sees them.
 
     --suite stubs measures gRPC code as it is, over real gRPC (TCP and a unix socket) and over shared memory: calls of
-    a generated stub, by one caller, by 16 and by asyncio, a stream of 1 kB messages, and a LuckyEnv training loop
-    under the launcher `run`.
+    a generated stub, by one caller, by 16 and by asyncio, a stream of 1 kB messages, an unmodified program and its
+    server, and a LuckyEnv training loop, these under the launcher `run`.
 
     --suite systems measures a C library hosted over shared memory, Holodeck's turns, sessions over shared memory and
     OpenRA's bridge, and the pipe of Unity scenes, each beside what limits it.

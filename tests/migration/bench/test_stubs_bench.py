@@ -24,7 +24,7 @@ from lucky_transport_migration.bench.measuring import QUICK, Measurement
 from lucky_transport_migration.bench.run import PreparedSuite, Results
 from lucky_transport_migration.bench.suites.stubs import STUBS, StubSetup, plan_of_stubs, setups_of
 from lucky_transport_migration.bench.terminal import without_histograms
-from lucky_transport_migration.bench.workloads.stubs import bench, pair, training
+from lucky_transport_migration.bench.workloads.stubs import bench, pair, programs
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair, program
 
 needs_grpc = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed")
@@ -39,8 +39,9 @@ def made_up(setup: StubSetup, index: int) -> dict[Any, Any]:
     for cell in setup.cells():
         us = TYPICAL_US[cell.wait or cell.path] * (1 + index / 100)
         cpu_ns = 10**6 if cell.path == "shm" else 10**7
-        if cell.kind in ("stream", "callers", "training"):
-            found[cell] = StreamMeasurement(1000, int(us * 1e6), cpu_ns, None if cell.kind == "training" else cpu_ns)
+        if cell.kind in ("stream", "callers", "program", "training"):
+            engine_cpu_ns = None if cell.kind in ("program", "training") else cpu_ns
+            found[cell] = StreamMeasurement(1000, int(us * 1e6), cpu_ns, engine_cpu_ns)
         else:
             samples = np.full(600, int(us * 1000), np.int64)
             found[cell] = Measurement(samples, samples[:5], cpu_ns, cpu_ns, False, True if cell.rate_hz else None)
@@ -74,7 +75,7 @@ def test_a_transport_that_carries_no_stubs_is_refused_by_name() -> None:
         plan_of_stubs(("grpc", "inproc"), None, rounds=5, quick=False)
 
 
-def test_each_way_of_waiting_asyncio_and_training_have_processes_of_their_own() -> None:
+def test_each_way_of_waiting_asyncio_and_whole_programs_have_processes_of_their_own() -> None:
     plan = plan_of_stubs(("grpc", "shm"), None, rounds=5, quick=False)
     assert [str(setup) for setup in setups_of(plan, training=True)] == [
         "grpc-tcp",
@@ -85,6 +86,8 @@ def test_each_way_of_waiting_asyncio_and_training_have_processes_of_their_own() 
         "grpc-tcp, asyncio",
         "grpc-unix, asyncio",
         "shm adaptive, asyncio",
+        "grpc-tcp, program",
+        "shm adaptive, program",
         "grpc-tcp, training",
         "shm adaptive, training",
     ]
@@ -107,7 +110,7 @@ def test_without_luckyrobots_there_is_no_training_loop_and_a_note_says_why(monke
     def without(name: str) -> Any:
         return None if name == "luckyrobots" else installed(name) or object()
 
-    monkeypatch.setattr(training.importlib.util, "find_spec", without)
+    monkeypatch.setattr(programs.importlib.util, "find_spec", without)
     prepared = bench.prepare(("grpc", "shm"), None, rounds=1, quick=True)
     assert "no LuckyEnv training loop: luckyrobots is not installed" in prepared.notes
     assert all(setup.kind != "training" for setup in prepared.setups)
@@ -147,12 +150,30 @@ def test_a_pair_measures_every_cell_of_its_setup(setup: StubSetup) -> None:
 
 
 @needs_grpc
+@pytest.mark.parametrize("setup", [StubSetup("grpc-tcp", None, "program"), StubSetup("shm", "adaptive", "program")])
+def test_a_program_and_its_server_run_unchanged_over_grpc_and_under_the_launcher(setup: StubSetup) -> None:
+    assert programs.measure_echo(_quick(setup)).n > 0
+
+
+@needs_grpc
+def test_a_program_that_was_not_switched_is_no_measurement_of_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = programs._launcher  # pyright: ignore[reportPrivateUsage]
+
+    def elsewhere(job: Job, switch: list[str], report: Path) -> list[str]:
+        return launcher(job, ["--map", "127.0.0.1:1=shm://lucky_bench_elsewhere"], report)
+
+    monkeypatch.setattr(programs, "_launcher", elsewhere)
+    with pytest.raises(NotReachable, match=r"was not switched; over gRPC: /lucky_transport.bench.Echo/Ask \(.+\)"):
+        programs.measure_echo(_quick(StubSetup("shm", "adaptive", "program")))
+
+
+@needs_grpc
 def test_a_training_program_runs_unchanged_over_grpc_and_under_the_launcher() -> None:
-    missing = training.why_no_training()
+    missing = programs.why_no_training()
     if missing:
         pytest.skip(missing)
     for setup in (StubSetup("grpc-tcp", None, "training"), StubSetup("shm", "adaptive", "training")):
-        assert training.measure_training(_quick(setup)).n > 0
+        assert programs.measure_training(_quick(setup)).n > 0
 
 
 def test_a_client_that_fails_is_reported_with_its_exit_report() -> None:
@@ -350,7 +371,7 @@ def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> Non
     rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
     keys = [(row["kind"], row["path"], row["wait"], row["what"], row["rate_hz"]) for row in rows]
     assert len(set(keys)) == len(keys)
-    assert {row["kind"] for row in rows} == {"unary", "stream", "callers", "aio", "training"}
+    assert {row["kind"] for row in rows} == {"unary", "stream", "callers", "aio", "program", "training"}
     assert result["noise_floor"]["floor"] == 1.0
     assert not any("skipped" in row for row in rows)
 
@@ -406,7 +427,8 @@ def test_a_run_calls_advance_once_per_piece(prepared: PreparedSuite, monkeypatch
         return made_up(job.setup, 0)
 
     monkeypatch.setattr(bench, "measure_pair", measured)
-    monkeypatch.setattr(bench, "measure_training", lambda job: next(iter(measured(job).values())))
+    whole = dict.fromkeys(("program", "training"), lambda job: next(iter(measured(job).values())))
+    monkeypatch.setattr(bench, "_PROGRAMS", whole)
     texts: list[str] = []
     prepared.run("lucky-transport bench", texts.append)
     assert len(texts) == prepared.pieces == len(seen)

@@ -4,6 +4,7 @@
     stream     messages of 1 kB from the server, as fast as they come
     callers    16 threads of one client on one channel, each calling flat out
     aio        the unary call once more, awaited one at a time; channel and server are those of asyncio
+    program    the unary call of a whole program to another, over shm both under `lucky-transport run`
     training   the steps of a luckyrobots LuckyEnv loop, over shm under `lucky-transport run`
 
 All cells of a setup share its processes and its channel; a comparison is between setups of one round. What is compared
@@ -22,7 +23,7 @@ from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Plan
 from lucky_transport_migration.bench.suite import CallCell, CallSuite
 from lucky_transport_migration.bench.targets import Result, SpeedTarget, at_least, at_most, times
 
-__all__ = ["STUBS", "TRAINING_PARTS", "StubSetup", "plan_of_stubs", "setups_of"]
+__all__ = ["PROGRAM_PARTS", "STUBS", "StubSetup", "plan_of_stubs", "setups_of"]
 
 
 def _cpu_us(result: Result, path: str, wait: str | None) -> float | None:
@@ -61,6 +62,7 @@ STUBS = CallSuite(
         "stream": "server streaming of 1 kB messages, per message",
         "callers": "16 concurrent callers of one channel, per call",
         "aio": "unary call of a generated stub, asyncio on both sides",
+        "program": "unmodified program and its server, per call",
         "training": "LuckyEnv training loop, per step",
     },
     targets=STUB_TARGETS,
@@ -68,11 +70,11 @@ STUBS = CallSuite(
 
 #: A transport as the command line names it -> the ways by which its stubs can be reached.
 _WAYS = {"grpc": ("grpc-tcp", "grpc-unix"), "shm": ("shm",)}
-_TCP_AND_SHM = ("grpc-tcp", "shm")  # the ways of a training loop: luckyrobots connects to a port
+_TCP_AND_SHM = ("grpc-tcp", "shm")  # the ways of whole programs: they connect to a port
 _OPTIONS = {"text_chars": 100, "item_bytes": 1000, "callers": 16}
 _START_S = 2.0  # a pair of processes that import grpc: started, connected, ended
-#: A training loop measures so many times the budget: it is a program of its own, with a policy that warms up.
-TRAINING_PARTS = 4
+#: A whole program measures so many times the budget: it warms up by itself, a training loop with its policy too.
+PROGRAM_PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +83,15 @@ class StubSetup:
 
     path: str
     wait: str | None
-    kind: Literal["calls", "asyncio", "training"] = "calls"
+    kind: Literal["calls", "asyncio", "program", "training"] = "calls"
     full: bool = True  # False: only the unary calls; the others keep both sides awake, so that waiting hardly matters
     twin: bool = False
 
     def cells(self) -> list[CallCell]:
         """Return what to measure."""
         cell = CallCell("unary", self.path, self.wait)
-        if self.kind == "training":
-            return [replace(cell, kind="training")]
+        if self.kind in ("program", "training"):
+            return [replace(cell, kind=self.kind)]
         if self.kind == "asyncio":
             return [replace(cell, kind="aio")]
         pool, inline = replace(cell, what="pool"), replace(cell, what="inline")
@@ -100,8 +102,8 @@ class StubSetup:
 
     def estimate_s(self, effort: Effort) -> float:
         """Return about how long it takes in one round."""
-        if self.kind == "training":
-            return 2 * _START_S + TRAINING_PARTS * effort.budget_s
+        if self.kind in ("program", "training"):
+            return 2 * _START_S + 1.1 * PROGRAM_PARTS * effort.budget_s
         loops = (effort.open_loop_s if cell.rate_hz else 1.1 * effort.budget_s for cell in self.cells())
         return _START_S + sum(loops)
 
@@ -118,9 +120,10 @@ def setups_of(plan: Plan, *, training: bool) -> Iterator[StubSetup]:
     yield StubSetup(plan.reference, plan.main_wait(plan.reference), twin=True)
     for path in plan.paths:
         yield StubSetup(path, plan.main_wait(path), "asyncio")
-    for path in plan.paths:
-        if training and path in _TCP_AND_SHM:
-            yield StubSetup(path, plan.main_wait(path), "training")
+    for kind in ("program", "training") if training else ("program",):
+        for path in plan.paths:
+            if path in _TCP_AND_SHM:
+                yield StubSetup(path, plan.main_wait(path), kind)
 
 
 def plan_of_stubs(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:

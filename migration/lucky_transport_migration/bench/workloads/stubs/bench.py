@@ -10,10 +10,12 @@ from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.stubs import STUBS, StubSetup, plan_of_stubs, setups_of
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair
-from lucky_transport_migration.bench.workloads.stubs.training import measure_training, why_no_training
+from lucky_transport_migration.bench.workloads.stubs.programs import measure_echo, measure_training, why_no_training
 
 __all__ = ["prepare"]
 
+#: Setups in which whole programs are measured -> how.
+_PROGRAMS = {"program": measure_echo, "training": measure_training}
 _NOTES = (
     "all ways have the same stub, servicer and loop, grpc's default options, and a pool of 16 threads at the server; "
     "calls carry no deadline",
@@ -38,7 +40,7 @@ def prepare(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: i
 def measure_stubs(setup: StubSetup, plan: Plan) -> Mapping[CallCell, Measured]:
     """Return the measurements of a setup's cells; its processes have ended when this returns."""
     job = Job(setup, plan.effort, plan.options)
-    if setup.kind == "training":
+    if setup.kind in _PROGRAMS:
         (cell,) = setup.cells()
-        return {cell: measure_training(job)}
+        return {cell: _PROGRAMS[setup.kind](job)}
     return measure_pair(job)

@@ -18,7 +18,7 @@ from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.stubs import StubSetup
 
-__all__ = ["Job", "Outcome", "measure_pair", "program"]
+__all__ = ["Job", "Outcome", "environment", "measure_pair", "program"]
 
 _PROGRAM = "lucky_transport_migration.bench.workloads.stubs.client_program"
 _PATIENCE_S = 60.0
@@ -54,6 +54,10 @@ def program(command: list[str], job: Job, stdin: bytes = b"") -> bytes:
 
     Raises NotReachable with its last words when it fails, PeerTimeout when it takes far longer than it should.
     """
-    wait = job.setup.wait
     limit_s = _PATIENCE_S + 10 * job.setup.estimate_s(job.effort)
-    return run_client(["env", f"LUCKY_WAIT={wait}", *command] if wait else command, str(job.setup), limit_s, stdin)
+    return run_client([*environment(job), *command], str(job.setup), limit_s, stdin)
+
+
+def environment(job: Job) -> list[str]:
+    """Return what stands before the command of a process of this job."""
+    return ["env", f"LUCKY_WAIT={job.setup.wait}"] if job.setup.wait else []

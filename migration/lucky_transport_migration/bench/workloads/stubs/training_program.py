@@ -47,7 +47,7 @@ def train(env: LuckyEnv, seconds: float) -> dict[str, int]:
     _steps(env, policy, seconds / 10)
     cpu, start = time.process_time_ns(), time.perf_counter_ns()
     steps = _steps(env, policy, seconds)
-    return {"steps": steps, "took_ns": time.perf_counter_ns() - start, "cpu_ns": time.process_time_ns() - cpu}
+    return {"n": steps, "took_ns": time.perf_counter_ns() - start, "cpu_ns": time.process_time_ns() - cpu}
 
 
 def _steps(env: LuckyEnv, policy: PolicyNetwork, seconds: float) -> int:
