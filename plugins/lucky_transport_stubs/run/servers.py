@@ -36,7 +36,7 @@ class Ports:
     def count(self, method: str, *, over_shm: bool) -> None:
         """Count a call of a method that has come in."""
         if self._counters is not None and self._served is not None:
-            served = self._served if over_shm else self._served.stays("by callers over it")
+            served = self._served if over_shm else self._served.stays("calls that came to the port")
             self._counter(served, method).add()
 
     def _counter(self, served: Served, method: str) -> CallCounter:
@@ -76,7 +76,7 @@ class Ports:
             try:
                 over_shm(served.endpoint)
             except RuntimeError as error:
-                refusal = f"{served.endpoint} is taken: {error}"
+                refusal = str(error)
         return served.stays(refusal) if refusal else served
 
     def _hold(self, address: str) -> int:
