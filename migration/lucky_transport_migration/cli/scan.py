@@ -18,12 +18,14 @@ __all__ = ["scan"]
 
 _SCANNER = "lucky_transport_migration.scan.scanner"
 _CHANGES = "lucky_transport_migration.scan.changes"
+_TARGETS = "lucky_transport_migration.scan.targets"
 
 
 @click.command(
     epilog="\b\nExamples:\n"
     "  lucky-transport scan ./training\n"
     "  lucky-transport scan ./training --fix --endpoint shm://demo\n"
+    "  lucky-transport scan ./training --fix --target 'robot.lab:*=shm://robot'\n"
     "  lucky-transport scan ./training --json | jq -r '.findings[] | \"\\(.path):\\(.line) \\(.symbol)\"'\n"
     "  lucky-transport scan . --gate"
 )
@@ -40,10 +42,11 @@ _CHANGES = "lucky_transport_migration.scan.changes"
 @click.option(
     "--target",
     "targets",
-    metavar="HOST:PORT",
+    metavar="PATTERN[=ENDPOINT]",
     multiple=True,
-    help="A target of gRPC that is the engine's too, as the program spells it; can be given several times."
-    "  [default: port 50051 of this host]",
+    help="A target of gRPC that is the engine's too: HOST:PORT, unix:PATH, with * for anything, or an expression as the"
+    " program spells it; found at --endpoint, or at one of its own, shm://NAME. Can be given several times."
+    "  [default: port 50051 of this host, and what the setting grpc_map names]",
 )
 @click.option("--gate", is_flag=True, help="Exit with 1 unless nothing of gRPC is left.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
@@ -64,8 +67,8 @@ def scan(
     counted apart; --gate counts those with stubs, and files that cannot be understood, as something left.
 
     --fix rewrites luckyrobots' LuckyEnv and LuckyEngineClient, channels, servers, and requirements that nothing needs
-    any more. Only what is known to lead to the engine is replaced: port 50051 of this host, and what --target names;
-    everything else is listed with the reason. Notebooks are not rewritten.
+    any more. Only what is known to lead to the engine is replaced: port 50051 of this host, what the setting grpc_map
+    names, and what --target names; everything else is listed with the reason. Notebooks are not rewritten.
     """
     if as_json and (fix or diff) and not (yes or diff):
         raise click.UsageError("--json with --fix cannot ask; add --yes, or --diff to change nothing")
@@ -108,16 +111,19 @@ def _fix(
     silent: bool,
 ) -> tuple[ScanResult, dict[str, Any]]:
     """Return what is left after the rewrites, or before them where they were not wanted, and what JSON adds."""
+    from lucky_transport.config import load_settings
     from lucky_transport.registry import load
     from lucky_transport_migration.console import watched
     from lucky_transport_migration.scan.processes import usable_cores
 
     plan = load(f"{_CHANGES}:plan_changes", owner="command 'scan --fix'", extra="scan")
+    load(f"{_TARGETS}:check_targets", owner="command 'scan --fix'", extra="scan")(targets)
     from lucky_transport_migration.scan.changes import files_with_code
     from lucky_transport_migration.scan.show import show_changes
 
+    settings = load_settings(directory=path.resolve() if path.is_dir() else path.resolve().parent)
     with watched("rewriting", len(files_with_code(result)), silent=silent) as advance:
-        changes = plan(path, result, endpoint, targets, advance=advance, processes=usable_cores())
+        changes = plan(path, result, endpoint, targets, settings=settings, advance=advance, processes=usable_cores())
     if not silent:
         show_changes(changes)
     if (

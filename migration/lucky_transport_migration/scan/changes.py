@@ -13,11 +13,12 @@ from typing import Any
 
 from libcst.codemod import CodemodContext
 
+from lucky_transport.config import Settings
 from lucky_transport.errors import TransportError
 from lucky_transport_migration.atomic_write import write_atomically
 from lucky_transport_migration.scan.codemod import EngineCodemod
 from lucky_transport_migration.scan.concrete import parse_concrete
-from lucky_transport_migration.scan.drop_ins import rewrite_channels, rewrite_servers
+from lucky_transport_migration.scan.drop_ins import rewrite_drop_ins
 from lucky_transport_migration.scan.findings import ScanResult
 from lucky_transport_migration.scan.known import LUCKYROBOTS
 from lucky_transport_migration.scan.luckyrobots import rewrite_clients, rewrite_envs
@@ -30,7 +31,7 @@ from lucky_transport_migration.scan.targets import Targets
 __all__ = ["Change", "Changes", "Refusal", "files_with_code", "plan_changes", "rewrite_python", "write_changes"]
 
 _BYTES_WORTH_A_PROCESS = 64 << 10  # rewriting them takes a few times as long as starting one
-_RULES = (rewrite_channels, rewrite_servers, rewrite_envs, rewrite_clients)
+_RULES = (rewrite_drop_ins, rewrite_envs, rewrite_clients)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,15 @@ def plan_changes(
     endpoint: str | None,
     targets: Sequence[str] = (),
     *,
+    settings: Settings | None = None,
     advance: Callable[[str], None] = lambda _: None,
     processes: int = 1,
 ) -> Changes:
     """Return the rewrites of what a scan of `root` found; nothing is written.
 
     endpoint: where the channels, envs and clients are to lead; None: where the configuration says when they are made.
-    targets: those of gRPC that are the engine's, beside port 50051 of this host.
+    targets: those of gRPC that are the engine's, beside port 50051 of this host: PATTERN, or PATTERN=ENDPOINT.
+    settings: of their `grpc_map` and `grpc_serve` too.
     advance: is told the name of each file whose code was worked at. processes: how many may share that work.
     """
     paths = {name_in(root, path): path for path in files_of(root)}
@@ -96,7 +99,8 @@ def plan_changes(
     code = [(name, contents[name]) for name in files_with_code(result) if name in contents]
     code = [(name, before) for name, before in code if is_python(name, before)]
     most = sum(len(before) for _, before in code) // _BYTES_WORTH_A_PROCESS
-    work = partial(_rewrite_file, endpoint=endpoint, targets=targets)
+    mapped, served = ((), ()) if settings is None else (settings.grpc_map.split(), settings.grpc_serve.split())
+    work = partial(_rewrite_file, endpoint=endpoint, targets=targets, mapped=mapped, served=served)
     files: list[Change] = []
     for (name, before), (after, refused) in zip(code, map_files(work, code, min(processes, most)), strict=True):
         advance(name)
@@ -116,19 +120,21 @@ def files_with_code(result: ScanResult) -> list[str]:
     return list(dict.fromkeys(one.path for one in found))
 
 
-def _rewrite_file(
-    _: str, source: bytes, *, endpoint: str | None, targets: Sequence[str]
-) -> tuple[bytes, list[tuple[int, str]]]:
-    return rewrite_python(source, endpoint, targets)
+def _rewrite_file(_: str, source: bytes, **where: Any) -> tuple[bytes, list[tuple[int, str]]]:
+    return rewrite_python(source, **where)
 
 
 def rewrite_python(
-    source: bytes, endpoint: str | None, targets: Sequence[str] = ()
+    source: bytes,
+    endpoint: str | None,
+    targets: Sequence[str] = (),
+    mapped: Sequence[str] = (),
+    served: Sequence[str] = (),
 ) -> tuple[bytes, list[tuple[int, str]]]:
     """Return Python source after all rules, and (line, why) of what they leave; what cannot be read stays as it is."""
-    engine = Targets(targets)
+    engine = Targets(endpoint, targets, mapped, served)
     try:
-        codemod = EngineCodemod(CodemodContext(), [partial(rule, endpoint=endpoint, targets=engine) for rule in _RULES])
+        codemod = EngineCodemod(CodemodContext(), [partial(rule, targets=engine) for rule in _RULES])
         after = codemod.transform_module(parse_concrete(source)).bytes
         parse(after)
     except Unreadable as error:

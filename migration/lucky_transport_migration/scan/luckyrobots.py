@@ -28,7 +28,7 @@ from lucky_transport_migration.scan.codemod import (
 from lucky_transport_migration.scan.concrete import imported
 from lucky_transport_migration.scan.known import luckyrobots_class
 from lucky_transport_migration.scan.results import Obstacle, ResultUses
-from lucky_transport_migration.scan.targets import Targets
+from lucky_transport_migration.scan.targets import Found, Targets
 
 __all__ = ["rewrite_clients", "rewrite_envs"]
 
@@ -41,8 +41,8 @@ _BY_POSITION = 6  # parameters before `host`
 _INSIDE = "_client"
 
 
-def rewrite_envs(codemod: EngineCodemod, endpoint: str | None, targets: Targets) -> None:
-    """Have every LuckyEnv of a file taken from lucky_transport; at `endpoint`, or as configured when that is None.
+def rewrite_envs(codemod: EngineCodemod, targets: Targets) -> None:
+    """Have every LuckyEnv of a file taken from lucky_transport; at the endpoint that its address stands for.
 
     `host` and `port` go, if they are the engine's. A file that looks inside the env, or derives from it, is left.
     """
@@ -60,7 +60,8 @@ def rewrite_envs(codemod: EngineCodemod, endpoint: str | None, targets: Targets)
         if _is_env(codemod, node):
             codemod.rename(node, _ENV, needs=_ENV_IMPORT)
     for call in calls:
-        codemod.edit(call, lambda updated: _without_address(updated, endpoint))
+        endpoint = _address(codemod, call, targets).endpoint
+        codemod.edit(call, lambda updated, endpoint=endpoint: _without_address(updated, endpoint))
 
 
 def _is_env(codemod: EngineCodemod, node: cst.CSTNode) -> bool:
@@ -84,8 +85,7 @@ def _env_obstacle(
     for call in calls:
         if has_stars(call) or sum(one.keyword is None for one in call.args) > _BY_POSITION:
             return Obstacle(call, "its host and port cannot be told from its other arguments: pass them by name")
-        named = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
-        if why := targets.why_not_at(codemod, named.get("host"), named.get("port")):
+        if why := _address(codemod, call, targets).why_not:
             return Obstacle(call, why)
     for node, name in codemod.values_of(lambda name: luckyrobots_class(name) == _ENV):
         return Obstacle(node, f"{name} is passed on as a value, so what it is called with is not to be seen here")
@@ -97,6 +97,11 @@ def _env_obstacle(
         if node.attr.value == _INSIDE:
             return Obstacle(node, f"the env's {_INSIDE} is used: lucky_transport.connect() has its calls, typed")
     return None
+
+
+def _address(codemod: EngineCodemod, call: cst.Call, targets: Targets) -> Found:
+    named = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
+    return targets.at(codemod, named.get("host"), named.get("port"))
 
 
 def _without_address(call: cst.Call, endpoint: str | None) -> cst.Call:
@@ -144,7 +149,7 @@ _TYPED = {
 }
 
 
-def rewrite_clients(codemod: EngineCodemod, endpoint: str | None, targets: Targets) -> None:
+def rewrite_clients(codemod: EngineCodemod, targets: Targets) -> None:
     """Have a client made by `lucky_transport.connect`, where each of its calls and what is done with the result has a
     typed twin: all uses are rewritten or none.
 
@@ -152,7 +157,7 @@ def rewrite_clients(codemod: EngineCodemod, endpoint: str | None, targets: Targe
     """
     for call in codemod.nodes(cst.Call):
         if _is_client(codemod, call.func):
-            _rewrite_client(codemod, call, endpoint, targets)
+            _rewrite_client(codemod, call, targets)
     for node, name in codemod.values_of(lambda name: luckyrobots_class(name) == _CLIENT):
         codemod.refuse(node, f"{name} is passed on as a value, so what is done with the client is not to be seen here")
     for node in codemod.nodes(cst.ClassDef):
@@ -167,14 +172,15 @@ def _is_client(codemod: EngineCodemod, node: cst.CSTNode) -> bool:
     return bool(names) and all(luckyrobots_class(name) == _CLIENT for name in names)
 
 
-def _rewrite_client(codemod: EngineCodemod, call: cst.Call, endpoint: str | None, targets: Targets) -> None:
+def _rewrite_client(codemod: EngineCodemod, call: cst.Call, targets: Targets) -> None:
     variable = _variable(codemod, call)
     made = _arguments(call, {name: name for name in _PARAMETERS})
     if variable is None or made is None:
         codemod.refuse(call, "only a client that a plain name holds, made with host, port and timeout, can be followed")
         return
-    if why := targets.why_not_at(codemod, made.get("host"), made.get("port")):
-        codemod.refuse(call, why)
+    found = targets.at(codemod, made.get("host"), made.get("port"))
+    if found.why_not:
+        codemod.refuse(call, found.why_not)
         return
     calls: list[cst.Call] = []
     obstacles: list[Obstacle] = []
@@ -195,7 +201,7 @@ def _rewrite_client(codemod: EngineCodemod, call: cst.Call, endpoint: str | None
     if obstacles:
         return
     given = {_PARAMETERS[name]: value for name, value in made.items() if _PARAMETERS[name]}
-    arguments = [cst.Arg(text_node(endpoint))] if endpoint is not None else []
+    arguments = [cst.Arg(text_node(found.endpoint))] if found.endpoint is not None else []
     arguments += [keyword_argument(name, value) for name, value in given.items()]
     codemod.rename(call.func, _CONNECT, needs="import lucky_transport")
     codemod.edit(call, lambda updated: with_arguments(updated, arguments))

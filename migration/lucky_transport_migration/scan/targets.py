@@ -1,4 +1,5 @@
-"""Which targets of gRPC are the engine's: port 50051 of this host, and those that the user names.
+"""Which targets of gRPC are the engine's: port 50051 of this host, those of a configured map, and those that the user
+names.
 
 A target counts only when its text is known, because a rewrite of another service's channel would break a program.
 """
@@ -7,42 +8,72 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import libcst as cst
 from libcst.metadata import Assignment
 
+from lucky_transport.registry import load
 from lucky_transport_migration.scan.codemod import EngineCodemod
 from lucky_transport_migration.scan.known import PORT
 
-__all__ = ["Targets", "folded"]
+__all__ = ["Found", "Targets", "check_targets", "folded"]
 
-_THIS_HOST = re.compile(r"localhost|127\.0\.0\.1|0\.0\.0\.0|\[?::1?\]?")
-_SCHEME = re.compile(r"dns:///|ipv4:|ipv6:")
 _DEEPEST = 20
+_PAIR = re.compile(r"(?P<pattern>.+?)=(?P<endpoint>[a-z][a-z0-9+]*://.*)", re.DOTALL)
+_GRPC_TARGETS = "lucky_transport_stubs.run.targets"
 
 #: What an expression is known to be.
 Constant = str | int
 
 
-class Targets:
-    """The engine's targets; named: those that the user gives, as "host:port", "unix:/path" or as the program spells
-    them: "localhost:port", "arguments.address".
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a target of the engine's is found, None for where the configuration says when the program runs.
+
+    why_not: why it is left alone; "" for a target of the engine's.
     """
 
-    def __init__(self, named: Iterable[str] = ()) -> None:
-        self._named = {_bare(one) for one in named}
+    endpoint: str | None = None
+    why_not: str = ""
 
-    def why_not(self, codemod: EngineCodemod, target: cst.BaseExpression) -> str:
-        """Return why a target is left alone, "" when it is the engine's."""
-        text = folded(codemod, target)
-        if not isinstance(text, str):
-            return self._why_not_spelt("its target is not a constant", codemod.code(target))
-        return self._why_not(text)
 
-    def why_not_at(
-        self, codemod: EngineCodemod, host: cst.BaseExpression | None, port: cst.BaseExpression | None
-    ) -> str:
+class Targets:
+    """The engine's targets, and the endpoints that take their places.
+
+    endpoint: that of port 50051 of this host and of what is named without one. named: by the user, as "host:port",
+    "unix:/path", a pattern with `*`, or as the program spells it ("options.address"), perhaps with "=ENDPOINT".
+    mapped, served: pairs of the settings `grpc_map` and `grpc_serve`; ports are looked for in both.
+    """
+
+    def __init__(
+        self, endpoint: str | None, named: Sequence[str] = (), mapped: Sequence[str] = (), served: Sequence[str] = ()
+    ) -> None:
+        self._endpoint = endpoint
+        pairs = dict(_pair(one) for one in named)
+        self._spelt = {pattern: own or endpoint for pattern, own in pairs.items()}
+        places = [(pattern, own) for pattern, own in pairs.items() if "=" not in pattern]  # others are expressions
+        known = [f"localhost:{PORT}", *(pattern for pattern, own in places if not own)]
+        texts = [f"{pattern}={own}" for pattern, own in places if own]
+        self._channels = _map_of([*texts, *mapped])
+        self._servers = _map_of([*texts, *served, *mapped])
+        self._known = _map_of([f"{pattern}=shm://known" for pattern in known])
+
+    def of_channel(self, codemod: EngineCodemod, target: cst.BaseExpression) -> Found:
+        """Return where the target of a channel is found."""
+        return self._find(codemod, target, self._channels)
+
+    def of_server(self, codemod: EngineCodemod, address: cst.BaseExpression) -> Found:
+        """Return where the address that a server binds is found."""
+        return self._find(codemod, address, self._servers)
+
+    def may_be_the_engines(self, codemod: EngineCodemod, address: cst.BaseExpression) -> bool:
+        """Return False for an address that is known, and not the engine's."""
+        return not isinstance(folded(codemod, address), str) or not self.of_server(codemod, address).why_not
+
+    def at(self, codemod: EngineCodemod, host: cst.BaseExpression | None, port: cst.BaseExpression | None) -> Found:
         """Return the same of a host and a port; None for one that is not given, which is this host, port 50051."""
         known = [
             default if node is None else folded(codemod, node) for node, default in ((host, "localhost"), (port, PORT))
@@ -52,25 +83,49 @@ class Targets:
                 one if one is not None or node is None else codemod.code(node)
                 for one, node in zip(known, (host, port), strict=True)
             ]
-            return self._why_not_spelt("its host and port are not constants", f"{spelt[0]}:{spelt[1]}")
+            return self._find_spelt("its host and port are not constants", f"{spelt[0]}:{spelt[1]}")
         name = f"[{known[0]}]" if ":" in str(known[0]) and not str(known[0]).startswith("[") else known[0]
-        return self._why_not(f"{name}:{known[1]}")
+        return self._find_text(f"{name}:{known[1]}", self._channels)
 
-    def _why_not_spelt(self, why: str, spelt: str) -> str:
+    def _find(self, codemod: EngineCodemod, target: cst.BaseExpression, endpoint_of: Callable[[str], str]) -> Found:
+        text = folded(codemod, target)
+        if not isinstance(text, str):
+            return self._find_spelt("its target is not a constant", codemod.code(target))
+        return self._find_text(text, endpoint_of)
+
+    def _find_spelt(self, why: str, spelt: str) -> Found:
         """Return the same of what is not known: the user may name it as the program spells it."""
-        if spelt in self._named:
-            return ""
-        return f"{why}, so it is not known to be the engine's; if it is, say so with --target {shlex.quote(spelt)}"
+        if spelt in self._spelt:
+            return Found(self._spelt[spelt])
+        remedy = f"if it is, say so with --target {shlex.quote(spelt)}"
+        return Found(why_not=f"{why}, so it is not known to be the engine's; {remedy}")
 
-    def _why_not(self, text: str) -> str:
-        bare = _bare(text)
-        host, _, port = bare.rpartition(":")
-        if bare in self._named or (port == str(PORT) and _THIS_HOST.fullmatch(host)):
-            return ""
-        return (
-            f"{text} is not known to be the engine: only port {PORT} of this host is; if it is, say so with "
-            f"--target {text}"
+    def _find_text(self, text: str, endpoint_of: Callable[[str], str]) -> Found:
+        if endpoint := endpoint_of(text):
+            return Found(endpoint)
+        if self._known(text):
+            return Found(self._endpoint)
+        return Found(
+            why_not=f"{text} is not known to be the engine: only port {PORT} of this host is, and what grpc_map or "
+            f"--target names; if it is, say so with --target {shlex.quote(text)}"
         )
+
+
+def _pair(named: str) -> tuple[str, str]:
+    """Return what a user names, and the endpoint of its own, "" without one."""
+    match = _PAIR.fullmatch(named)
+    return (named, "") if match is None else (match["pattern"], match["endpoint"])
+
+
+def check_targets(named: Sequence[str]) -> None:
+    """Return when all of these can be read. Raises ConfigError for one that leads to no endpoint in shared memory."""
+    _map_of([f"*={endpoint}" for _, endpoint in map(_pair, named) if endpoint])
+
+
+def _map_of(pairs: Sequence[str]) -> Callable[[str], str]:
+    """Return what tells the endpoint of a target, "" for one that no pair fits: the map of `lucky-transport run`."""
+    found: Any = load(f"{_GRPC_TARGETS}:TargetMap", owner="command 'scan --fix'")(pairs)
+    return found.endpoint_of
 
 
 def folded(codemod: EngineCodemod, node: cst.BaseExpression, depth: int = 0) -> Constant | None:
@@ -168,8 +223,3 @@ def _filled(codemod: EngineCodemod, call: cst.Call, depth: int) -> str | None:
         return text.format(*(value for name, value in values if not name), **{n: v for n, v in values if n})
     except (IndexError, KeyError, ValueError, AttributeError):
         return None
-
-
-def _bare(target: str) -> str:
-    """Return a target without the scheme that says how to resolve it."""
-    return _SCHEME.sub("", target, count=1) if _SCHEME.match(target) else target

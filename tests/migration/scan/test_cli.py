@@ -75,6 +75,14 @@ def test_a_fix_with_yes_does_not_ask_and_opens_the_gate(tree: Any) -> None:
     assert "No rule rewrites anything here." in again.output
 
 
+def test_a_fix_follows_the_configured_map(tree: Any) -> None:
+    program = "import grpc\nc = grpc.insecure_channel('robot.lab:9000')\n"
+    files = {"app/a.py": program, "lucky_transport.toml": "grpc_map = 'robot.lab:9000=shm://robot'\n"}
+    done = run(str(tree(files) / "app"), "--diff")
+    assert '+c = lucky_transport_stubs.channel("shm://robot")' in done.output
+    assert "shm://other" in run(str(tree(files)), "--diff", "--target", "*.lab:*=shm://other").output
+
+
 def test_a_diff_writes_nothing(tree: Any) -> None:
     root: Path = tree({"a.py": TRAIN})
     assert "+from lucky_transport import LuckyEnv\n" in run(str(root), "--diff").output
@@ -89,6 +97,7 @@ def test_a_diff_writes_nothing(tree: Any) -> None:
     [
         (["--fix", "--json"], "cannot ask; add --yes"),
         (["--fix", "--endpoint", "nowhere"], "nowhere"),
+        (["--fix", "--target", "h:1=grpc://h:1"], "is not an endpoint shm://NAME"),
         (["/no/such/folder"], "does not exist"),
     ],
 )

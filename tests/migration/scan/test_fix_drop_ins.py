@@ -77,7 +77,10 @@ def test_a_partial_that_holds_the_target_is_one_of_a_drop_in(before: str, after:
             "passed on as a value",
         ),
         ("import grpc\npartial(grpc.insecure_channel, 'localhost:50051')\n", "passed on as a value"),
-        ("import grpc\ngrpc.server(pool).start()\n", "say so with --endpoint shm://NAME"),
+        (
+            "import grpc\ns = grpc.server(pool); s.add_insecure_port('[::]:50051')\n",
+            "say so with --endpoint shm://NAME",
+        ),
     ],
 )
 def test_what_cannot_be_known_is_left_with_the_reason(source: str, why: str) -> None:
@@ -277,3 +280,124 @@ def test_a_file_with_more_than_one_port_is_left(line: str) -> None:
     after, refused = rewrite_python(source.encode(), "shm://a")
     assert b"grpc.server(pool)" in after
     assert any("a rule knows one of each" in why for _, why in refused)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("    server.add_insecure_port(", "    port = server.add_insecure_port(", ""),
+        ("    server.add_insecure_port('[::]:50051')", "    print(server.add_insecure_port('[::]:50051'))",
+         "used afterwards"),
+        ("    server.start()", "    server.start(); print(port)", "used afterwards"),
+        ("    server.add_insecure", "    for _ in range(1): server.add_insecure", "in a loop"),
+        ("grpc.server(pool)", "grpc.server(pool, options=[('grpc.so_reuseport', 1)])", "several processes may share"),
+        ("    server.add_insecure_port('[::]:50051')", "    server.add_secure_port('[::]:50051', c)",
+         "has credentials"),
+    ],
+)  # fmt: skip
+def test_a_port_that_a_name_cannot_stand_for_is_left(before: str, after: str, why: str) -> None:
+    source = PROGRAM.replace('"', "'").replace(before, after)
+    if "print(port)" in after:
+        source = source.replace("    server.add_insecure_port(", "    port = server.add_insecure_port(")
+    new, refused = rewrite_python(source.encode(), "shm://a")
+    assert any(why in text for _, text in refused) or not why
+    assert (new.decode() == source) == bool(why)
+
+
+IMPORTS = "import multiprocessing, threading\nfrom concurrent.futures import ProcessPoolExecutor\n"
+
+
+@pytest.mark.parametrize(
+    ("use", "why"),
+    [
+        ("serve(pool, handler)", ""),
+        ("threading.Thread(target=serve).start()", ""),
+        ("multiprocessing.Process(target=serve).start()", ""),
+        ("def main(): serve(pool, handler)\nmain()", ""),
+        ("for _ in range(4): serve(pool, handler)", "in a loop"),
+        ("servers = [serve(pool, handler) for _ in range(4)]", "in a loop"),
+        ("def main(): serve(pool, handler)\nwhile again(): main()", "in a loop"),
+        ("for _ in range(4): multiprocessing.Process(target=serve).start()", "in a loop"),
+        ("a, b = multiprocessing.Process(target=serve), multiprocessing.Process(target=serve)", "several processes"),
+        ("ProcessPoolExecutor().map(serve, pools)", "several processes"),
+        ("def main(): serve(pool, handler)\nstart(main)", "several processes"),
+    ],
+)
+def test_a_server_is_rewritten_when_its_function_runs_once(use: str, why: str) -> None:
+    source = f"{IMPORTS}{PROGRAM}\n{use}\n"
+    after, refused = rewrite_python(source.encode(), "shm://a")
+    assert (after.decode() == source) == bool(why)
+    assert not why or any(why in text for _, text in refused)
+
+
+def test_a_method_that_serves_is_found_by_its_name() -> None:
+    source = (
+        "import grpc\nclass Host:\n    def serve(self, pool):\n        s = grpc.server(pool)\n"
+        "        s.add_insecure_port('[::]:50051')\n"
+        "    def start(self):\n        for pool in self.pools: self.serve(pool)\n"
+    )
+    after, refused = rewrite_python(source.encode(), "shm://a")
+    assert after.decode() == source
+    assert [(line, "in a loop" in why) for line, why in refused] == [(7, True)]
+
+
+@pytest.mark.parametrize(("port", "stays"), [("'[::]:50051'", True), ("address", True), ("'[::]:9000'", False)])
+def test_a_channel_stays_where_the_files_own_server_may_be_what_it_leads_to(port: str, stays: bool) -> None:
+    source = PROGRAM.replace('"[::]:50051"', port).replace("    server.start()", "    other = grpc.server(pool)")
+    after, refused = rewrite_python(source.encode(), "shm://a")
+    assert (b"grpc.insecure_channel" in after) is stays
+    assert stays == any("a server of this file stays on gRPC" in why for _, why in refused)
+
+
+PAIRS = [
+    "robot.lab:*=shm://robot",
+    "unix:/run/engine.sock=shm://socket",
+    "options.address=shm://spelt",
+    "h:1",
+    "f(x=1)",
+    "g(x=1)=shm://g",
+]
+
+
+@pytest.mark.parametrize(
+    ("target", "endpoint"),
+    [
+        ("'robot.lab:9000'", "shm://robot"),
+        ("'dns:///robot.lab:1'", "shm://robot"),
+        ("'unix:///run/engine.sock'", "shm://socket"),
+        ("options.address", "shm://spelt"),
+        ("f(x=1)", "shm://default"),
+        ("g(x=1)", "shm://g"),
+        ("'h:1'", "shm://default"),
+        ("'localhost:50051'", "shm://default"),
+        ("'mapped:1'", "shm://mapped"),
+        ("':50051'", "shm://default"),
+        ("'served:1'", None),
+        ("'unix:/run/other.sock'", None),
+        ("'other.lab:9000'", None),
+    ],
+)
+def test_a_target_is_found_where_the_user_or_the_configuration_says(target: str, endpoint: str | None) -> None:
+    source = f"import grpc\nc = grpc.insecure_channel({target})\n".encode()
+    after, refused = rewrite_python(
+        source, "shm://default", PAIRS, ["mapped:*=shm://mapped"], ["served:1=shm://served"]
+    )
+    if endpoint is None:
+        assert after == source
+        assert [line for line, _ in refused] == [2]
+    else:
+        assert f'c = lucky_transport_stubs.channel("{endpoint}")' in after.decode()
+
+
+@pytest.mark.parametrize("address", ["served:1", "mapped:1", "robot.lab:1"])
+def test_a_port_is_found_where_the_maps_say(address: str) -> None:
+    source = f"import grpc\ns = grpc.server(pool)\ns.add_insecure_port('{address}')\n".encode()
+    after, refused = rewrite_python(source, None, PAIRS, ["mapped:*=shm://mapped"], ["served:1=shm://served"])
+    assert refused == []
+    assert f's.add_insecure_port("shm://{address.partition(".")[0].partition(":")[0]}")' in after.decode()
+
+
+def test_luckyrobots_at_a_mapped_place_is_found_there() -> None:
+    source = b"from luckyrobots import LuckyEnv\na = LuckyEnv(host='robot.lab', port=1)\nb = LuckyEnv()\n"
+    after, _ = rewrite_python(source, None, PAIRS)
+    assert after.endswith(b'a = LuckyEnv(endpoint="shm://robot")\nb = LuckyEnv()\n')
