@@ -17,6 +17,7 @@ from lucky_transport.errors import ConfigError
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.arities import ArityChannel
+from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.connectivity import Connectivity
 from lucky_transport_stubs.credentials import channel_credentials
 from lucky_transport_stubs.link import Link
@@ -44,7 +45,7 @@ def channel(
     """
     found = endpoint_of(endpoint)
     if found.scheme == "shm":
-        return Channel(found, options, credentials)
+        return Channel(found, options, credentials, compression)
     given = {"options": tuple(options or ()), "compression": compression}
     if credentials is None:
         return grpc.insecure_channel(target_of(found), **given)
@@ -71,9 +72,12 @@ class Channel(ArityChannel):
     Its connection lives as long as the channel, a stub or a call of it, or until `close`.
     """
 
-    def __init__(self, endpoint: Endpoint, options: Options = None, credentials: Any = None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, options: Options = None, credentials: Any = None, compression: Any = None
+    ) -> None:
         given = tuple(options or ())
         self._credentials = channel_credentials(credentials, given, endpoint.address)
+        self._compression = ChannelCompression(given, compression)
         self._link = Link(endpoint, given)
         self._max_send_bytes = max_send_bytes(given)
         self._user_agent = user_agent(given)
@@ -102,5 +106,5 @@ class Channel(ArityChannel):
     def _make(self, arity: str, method: str, serialize: Any, deserialize: Any) -> Any:
         messages = Messages(serialize, deserialize, self._max_send_bytes, self._link.max_receive_bytes)
         return BY_ARITY[arity](
-            self._link, method or "/", messages, self._user_agent, self._credentials
+            self._link, method or "/", messages, self._user_agent, self._credentials, self._compression
         )  # without a name no server knows it either

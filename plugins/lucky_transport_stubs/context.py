@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.compression import check_compression
 from lucky_transport_stubs.credentials import PortSecurity
 from lucky_transport_stubs.metadata import invocation_metadata
 from lucky_transport_stubs.server_call_state import ServerCallState
@@ -146,7 +147,8 @@ class ServicerContext(CallerContext, grpc.ServicerContext):
         self.abort(status.code, status.details)
 
     def set_compression(self, compression: grpc.Compression) -> None:
-        """Changes nothing."""
+        """Changes nothing. Raises KeyError for what is none."""
+        check_compression(compression)
 
     def disable_next_message_compression(self) -> None:
         """Changes nothing."""

@@ -17,6 +17,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.status import Code, error_of
 
 __all__ = [
+    "ENCODING",
     "USER_AGENT",
     "InvalidMetadata",
     "check_size",
@@ -37,7 +38,11 @@ _MOST_BYTES = 16384
 _ENTRY_BYTES = 32
 #: Keys of HTTP/2 and gRPC itself: dropped without a word, from both sides, and from callers.
 _RESERVED = frozenset({"te", "content-type"})
-_RESERVED_FOR_CALLERS = frozenset({"user-agent", "grpc-timeout", "grpc-message"})
+_RESERVED_FOR_CALLERS = frozenset(
+    {"user-agent", "grpc-timeout", "grpc-message", "grpc-encoding", "grpc-internal-encoding-request"}
+)
+#: The key by which a call says what it would be compressed with; the first entry where it is there.
+ENCODING = "grpc-encoding"
 
 USER_AGENT = f"grpc-python/{grpc.__version__} lucky-transport ({sys.platform}; shm)"
 
@@ -58,14 +63,14 @@ def checked(metadata: Iterable[Any]) -> Metadata:
     return tuple(entry for entry in entries if entry[0] not in _RESERVED)
 
 
-def outgoing(metadata: Iterable[Any] | None, user_agent: str = "") -> Metadata:
-    """Return a caller's metadata as they travel, with the user agent if there is a special one.
+def outgoing(metadata: Iterable[Any] | None, user_agent: str = "", encoding: Metadata = ()) -> Metadata:
+    """Return a caller's metadata as they travel, with the encoding and the user agent if there are special ones.
 
     Raises the errors of `checked` and `check_size`: a server has the same limit.
     """
     entries = tuple(entry for entry in checked(metadata or ()) if entry[0] not in _RESERVED_FOR_CALLERS)
     check_size(entries)
-    return (("user-agent", user_agent), *entries) if user_agent else entries
+    return (*encoding, ("user-agent", user_agent), *entries) if user_agent else (*encoding, *entries)
 
 
 def check_size(*several: Metadata) -> None:
@@ -91,6 +96,8 @@ def metadata_of(metadata: Metadata) -> tuple[Any, ...]:
 
 def invocation_metadata(metadata: Metadata) -> tuple[Any, ...]:
     """Return a caller's metadata as a server's programs get them: the first entry is the user agent."""
+    if metadata and metadata[0][0] == ENCODING:
+        metadata = metadata[1:]
     if not metadata or metadata[0][0] != "user-agent":  # clients send only one that their options make
         return (_Metadatum("user-agent", USER_AGENT), *metadata_of(metadata))
     return metadata_of(metadata)

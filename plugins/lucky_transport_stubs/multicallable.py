@@ -17,6 +17,7 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.unary import UnaryResult
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.call_state import CallState
+from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.credentials import ChannelCredentials
 from lucky_transport_stubs.ended import failed, succeeded
 from lucky_transport_stubs.link import Link
@@ -38,11 +39,17 @@ Given = Iterable[tuple[str, str | bytes]] | None
 class _Method:
     """What the four arities share. path: the method's full name. user_agent: sent with each call unless empty.
 
-    credentials: the channel's. `compression` is accepted and changes nothing: there is no wire.
+    credentials, compression: the channel's.
     """
 
     def __init__(
-        self, link: Link, path: str, messages: Messages, user_agent: str, credentials: ChannelCredentials
+        self,
+        link: Link,
+        path: str,
+        messages: Messages,
+        user_agent: str,
+        credentials: ChannelCredentials,
+        compression: ChannelCompression,
     ) -> None:
         self._link = link
         self._path = path
@@ -50,6 +57,8 @@ class _Method:
         self._user_agent = user_agent
         self._credentials = credentials
         self._has_plugins = bool(credentials.plugins)
+        self._compression = compression
+        self._has_entries = bool(user_agent or compression.entries())
 
     def _begin(
         self,
@@ -59,18 +68,23 @@ class _Method:
         metadata: Given,
         credentials: Any,
         wait_for_ready: bool | None,
+        compression: Any,
     ) -> Rpc:
-        """Return a call under way. request: bytes, or an iterator, as the shape says. Raises ValueError when closed."""
+        """Return a call under way. request: bytes, or an iterator, as the shape says.
+
+        Raises ValueError when closed; AttributeError, TypeError for no credentials and KeyError for no compression.
+        """
         if self._link.is_closed:
             raise ValueError(_CLOSED)
         fetch = self._credentials.fetch(credentials, self._path)
+        encoding = self._compression.entries(compression)
         state = CallState(self._link, self._messages, _until(timeout), bool(shape & Shape.SERVER_STREAM))
         rpc = Rpc(state)
         streams = bool(shape & Shape.CLIENT_STREAM)
         try:
             if not streams:
                 self._messages.check_length(request)
-            entries = outgoing(metadata, self._user_agent)
+            entries = outgoing(metadata, self._user_agent, encoding)
 
             def opening(calls: ClientCalls, more: Metadata) -> ClientCall:
                 payload = b"" if streams else request
@@ -113,7 +127,7 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
         wait_for_ready: bool | None = None,
         compression: Any = None,
     ) -> Any:
-        return self._exchange(request, timeout, metadata, credentials, wait_for_ready)[0]
+        return self._exchange(request, timeout, metadata, credentials, wait_for_ready, compression)[0]
 
     def with_call(
         self,
@@ -124,7 +138,7 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
         wait_for_ready: bool | None = None,
         compression: Any = None,
     ) -> tuple[Any, Any]:
-        response, answer = self._exchange(request, timeout, metadata, credentials, wait_for_ready)
+        response, answer = self._exchange(request, timeout, metadata, credentials, wait_for_ready, compression)
         return response, succeeded(response, CallStatus(Code.OK, trailing=answer.trailing), answer.headers)
 
     def future(
@@ -137,20 +151,28 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
         compression: Any = None,
     ) -> Any:
         payload = self._payload(request)
-        return self._begin(Shape.UNARY, payload, timeout, metadata, credentials, wait_for_ready)
+        return self._begin(Shape.UNARY, payload, timeout, metadata, credentials, wait_for_ready, compression)
 
     def _exchange(
-        self, request: Any, timeout: float | None, metadata: Given, credentials: Any, wait_for_ready: bool | None
+        self,
+        request: Any,
+        timeout: float | None,
+        metadata: Given,
+        credentials: Any,
+        wait_for_ready: bool | None,
+        compression: Any,
     ) -> tuple[Any, UnaryResult]:
         """Return the response and what came with it; raises the failed call, ValueError when closed, TypeError."""
         if credentials is not None or self._has_plugins:
-            return self._exchange_with(request, timeout, metadata, credentials, wait_for_ready)
+            return self._exchange_with(request, timeout, metadata, credentials, wait_for_ready, compression)
         messages, link = self._messages, self._link
         answer = None
         try:
             payload = messages.payload(request)
             messages.check_length(payload)
-            entries = outgoing(metadata, self._user_agent) if metadata or self._user_agent else ()
+            entries: Metadata = ()
+            if metadata or compression or self._has_entries:
+                entries = outgoing(metadata, self._user_agent, self._compression.entries(compression))
             deadline = None if timeout is None else _until(timeout)
             calls = link.current()
             if calls is None:
@@ -167,11 +189,17 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
         raise _failed(link.status_of(error), answer) from None
 
     def _exchange_with(
-        self, request: Any, timeout: float | None, metadata: Given, credentials: Any, wait_for_ready: bool | None
+        self,
+        request: Any,
+        timeout: float | None,
+        metadata: Given,
+        credentials: Any,
+        wait_for_ready: bool | None,
+        compression: Any,
     ) -> tuple[Any, UnaryResult]:
         """As `_exchange`, for a call with credentials: it has an object, whose plugins run elsewhere."""
         _check_open(self._link)
-        call = self.future(request, timeout, metadata, credentials, wait_for_ready)
+        call = self.future(request, timeout, metadata, credentials, wait_for_ready, compression)
         if call.code() is not Code.OK:
             raise call.as_error()
         answer = UnaryResult()
@@ -192,7 +220,7 @@ class UnaryStream(_Method, grpc.UnaryStreamMultiCallable):
         compression: Any = None,
     ) -> Any:
         payload = self._payload(request)
-        return self._begin(Shape.SERVER_STREAM, payload, timeout, metadata, credentials, wait_for_ready)
+        return self._begin(Shape.SERVER_STREAM, payload, timeout, metadata, credentials, wait_for_ready, compression)
 
 
 class StreamUnary(_Method, grpc.StreamUnaryMultiCallable):
@@ -207,7 +235,7 @@ class StreamUnary(_Method, grpc.StreamUnaryMultiCallable):
         wait_for_ready: bool | None = None,
         compression: Any = None,
     ) -> Any:
-        return self.with_call(request_iterator, timeout, metadata, credentials, wait_for_ready)[0]
+        return self.with_call(request_iterator, timeout, metadata, credentials, wait_for_ready, compression)[0]
 
     def with_call(
         self,
@@ -219,7 +247,7 @@ class StreamUnary(_Method, grpc.StreamUnaryMultiCallable):
         compression: Any = None,
     ) -> tuple[Any, Any]:
         _check_open(self._link)
-        call = self.future(request_iterator, timeout, metadata, credentials, wait_for_ready)
+        call = self.future(request_iterator, timeout, metadata, credentials, wait_for_ready, compression)
         if call.code() is not Code.OK:
             raise call.as_error()
         return call.result(), call
@@ -233,7 +261,9 @@ class StreamUnary(_Method, grpc.StreamUnaryMultiCallable):
         wait_for_ready: bool | None = None,
         compression: Any = None,
     ) -> Any:
-        return self._begin(Shape.CLIENT_STREAM, request_iterator, timeout, metadata, credentials, wait_for_ready)
+        return self._begin(
+            Shape.CLIENT_STREAM, request_iterator, timeout, metadata, credentials, wait_for_ready, compression
+        )
 
 
 class StreamStream(_Method, grpc.StreamStreamMultiCallable):
@@ -248,7 +278,9 @@ class StreamStream(_Method, grpc.StreamStreamMultiCallable):
         wait_for_ready: bool | None = None,
         compression: Any = None,
     ) -> Any:
-        return self._begin(Shape.BIDIRECTIONAL, request_iterator, timeout, metadata, credentials, wait_for_ready)
+        return self._begin(
+            Shape.BIDIRECTIONAL, request_iterator, timeout, metadata, credentials, wait_for_ready, compression
+        )
 
 
 #: Arity -> the class of its callables.

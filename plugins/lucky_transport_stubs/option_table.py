@@ -70,10 +70,14 @@ TABLE = (
     ),
     Row(_L, "responses are read as without it", "SingleThreadedUnaryStream"),
     Row(
+        _H,
+        "a server refuses calls with an algorithm that it has disabled; nothing is compressed, for there is no wire",
+        "grpc.compression_enabled_algorithms_bitset grpc.default_compression_algorithm",
+    ),
+    Row(
         _S,
-        "there is no wire to save bytes on",
-        "grpc.compression_enabled_algorithms_bitset grpc.default_compression_algorithm grpc.default_compression_level"
-        " grpc.per_message_compression grpc.per_message_decompression",
+        "nothing is compressed, for there is no wire",
+        "grpc.default_compression_level grpc.per_message_compression grpc.per_message_decompression",
     ),
     Row(
         _S,
@@ -187,7 +191,7 @@ TABLE = (
         "target credentials options interceptors handlers thread_pool migration_thread_pool maximum_concurrent_rpcs",
         "argument",
     ),
-    Row(_S, "there is no wire to save bytes on", "compression", "argument"),
+    Row(_H, "checked as in gRPC; nothing is compressed, for there is no wire", "compression", "argument"),
     Row(_L, "there is no xDS", "xds", "argument"),
 )
 

@@ -18,6 +18,8 @@ from lucky_transport_stubs.status import Code, error_of
 __all__ = [
     "Options",
     "authority",
+    "compression_algorithm",
+    "enabled_algorithms",
     "log_ignored",
     "max_receive_bytes",
     "max_send_bytes",
@@ -74,6 +76,19 @@ def authority(options: Options) -> str:
     return _value(options, "grpc.default_authority", str, overridden)
 
 
+def compression_algorithm(options: Options) -> int | str | None:
+    """Return the number or the name of the algorithm in the options, None for none. Raises the same errors."""
+    return _value(options, "grpc.default_compression_algorithm", (int, str), None)
+
+
+def enabled_algorithms(options: Options, every: int) -> int:
+    """Return a bit for each algorithm that the options leave enabled, of `every`. Raises the same errors.
+
+    Not to compress cannot be disabled.
+    """
+    return _value(options, "grpc.compression_enabled_algorithms_bitset", int, every) | 1
+
+
 def primary_user_agent(options: Options) -> str:
     """Return what the options put before the user agent, "" for nothing. Raises the same errors."""
     return _value(options, "grpc.primary_user_agent", str, "")
@@ -91,15 +106,15 @@ def sent_too_long(side: str, length: int, limit: int) -> StatusError:
     return error_of(Code.RESOURCE_EXHAUSTED, f"{side}: Sent message larger than max ({length} vs. {limit})")
 
 
-def _value(options: Options, name: str, kind: type, default: Any) -> Any:
-    """Return the last value given for `name`; as in gRPC, one of another type is ignored.
+def _value(options: Options, name: str, kind: type | tuple[type, ...], default: Any) -> Any:
+    """Return the first value given for `name`; as in gRPC, the others are ignored, and so is one of another type.
 
     Raises TypeError, ValueError for what are no pairs with a name, as gRPC does.
     """
-    found = default
+    found: list[Any] = []
     for key, value in options or ():
         if not isinstance(key, str | bytes):
             raise TypeError(f"Expected str, not {type(key)}")
-        if key in (name, name.encode()) and isinstance(value, kind):
-            found = value
-    return found
+        if key in (name, name.encode()):
+            found.append(value)
+    return found[0] if found and isinstance(found[0], kind) else default

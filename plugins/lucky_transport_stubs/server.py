@@ -23,6 +23,7 @@ from typing import Any
 from lucky_transport.fork import on_child
 from lucky_transport.shm.server_loop import ServerThread
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.compression import checked_default
 from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.handlers import Handlers
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
@@ -44,14 +45,16 @@ def server(
     """Return a server that is not started; the arguments are those of `grpc.server`.
 
     `compression` and `xds` change nothing here; the log says so of `xds`. Raises AttributeError for a handler that is
-    none.
+    none, TypeError and ValueError for a compression that is none.
     """
+    checked_default(compression)
     log_ignored((*(options or ()), *((("xds", xds),) if xds else ())))
     servicing = Servicing(
         Handlers(handlers or (), interceptors or ()),
         thread_pool,
         max_calls=maximum_concurrent_rpcs,
         max_send_bytes=max_send_bytes(options or ()),
+        options=tuple(options or ()),
     )
     return Server(servicing, max_receive_bytes(options or ()))
 

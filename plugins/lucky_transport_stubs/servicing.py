@@ -20,9 +20,11 @@ from lucky_transport.rpc.adaptive_executor import CountedPool
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.server_loop import ServerThread
 from lucky_transport_stubs.answering import answer_call, behaviour_of
+from lucky_transport_stubs.compression import refusal_of
 from lucky_transport_stubs.context import ServicerContext
 from lucky_transport_stubs.credentials import INSECURE, PortSecurity
 from lucky_transport_stubs.handlers import Handlers
+from lucky_transport_stubs.options import Options
 from lucky_transport_stubs.server_call_state import ServerCallState
 from lucky_transport_stubs.status import Code
 
@@ -34,7 +36,8 @@ _log = logging.getLogger("lucky_transport")
 class Servicing:
     """Answers the calls of one server. handlers: what it answers. slots: the pool, for `ServerThread`.
 
-    max_calls: whose methods may run at a time, None for any number. max_send_bytes: see `ServerCallState`.
+    max_calls: whose methods may run at a time, None for any number. max_send_bytes: see `ServerCallState`. options: of
+    the server.
     """
 
     def __init__(
@@ -44,8 +47,10 @@ class Servicing:
         *,
         max_calls: int | None = None,
         max_send_bytes: int | None = None,
+        options: Options = None,
     ) -> None:
         self.handlers = handlers
+        self._options = options
         self._pool = pool
         self._max_calls = max_calls
         self._max_send_bytes = max_send_bytes
@@ -62,6 +67,10 @@ class Servicing:
         """Start to answer a call that `port`, of this security, has received."""
         if self._is_refusing:
             call.fail(ClosedError("the server is shutting down", backend="shm"))
+            return
+        refusal = refusal_of(call.metadata, self._options)
+        if refusal is not None:
+            call.fail(refusal)
             return
         state = ServerCallState(call, self._max_send_bytes, security)
         context = contextvars.Context()  # what an interceptor sets in it the method sees, as in gRPC

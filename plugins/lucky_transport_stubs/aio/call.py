@@ -129,7 +129,11 @@ class RingCall(AioCallState):
         """Have the call under way; one that cannot be has its status when this returns."""
         self._streams_back = bool(shape & Shape.SERVER_STREAM)
         try:
-            entries = outgoing((pair for pair in metadata if pair[0] not in _COMPRESSION), self._channel.user_agent)
+            asked = next((pair[1] for pair in metadata if pair[0] in _COMPRESSION), "")
+            encoding = self._channel.compression.named(asked.decode() if isinstance(asked, bytes) else asked)
+            entries = outgoing(
+                (pair for pair in metadata if pair[0] not in _COMPRESSION), self._channel.user_agent, encoding
+            )
             self._refuse_too_long(payload)
             self._awaited = self._channel.connect(self._wait_for_ready)
             calls = await self._awaited

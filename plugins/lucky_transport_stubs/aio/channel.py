@@ -45,7 +45,9 @@ def aio_channel(
     """
     found = endpoint_of(endpoint)
     if found.scheme == "shm":
-        return Channel(Connection(working_loop(), found, tuple(options or ()), credentials), interceptors or ())
+        return Channel(
+            Connection(working_loop(), found, tuple(options or ()), credentials, compression), interceptors or ()
+        )
     if credentials is None:
         return grpc.aio.insecure_channel(target_of(found), options, compression, interceptors)
     return grpc.aio.secure_channel(target_of(found), credentials, options, compression, interceptors)

@@ -22,6 +22,7 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.event_loop import LoopCondition, LoopReader, is_running_here
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
+from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.credentials import channel_credentials
 from lucky_transport_stubs.metadata import USER_AGENT
@@ -39,13 +40,18 @@ _PAUSE_S = 0.05
 class Connection:
     """The way to the server at `endpoint` for one channel of `loop`. options: see `lucky_transport_stubs.options`.
 
-    credentials: the channel's, None of an insecure one.
+    credentials: the channel's, None of an insecure one. compression: the channel's.
 
     max_send_bytes (None for any number), max_receive_bytes: of a message. user_agent: what each call says of us.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, endpoint: Endpoint, options: Options, credentials: Any = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        endpoint: Endpoint,
+        options: Options,
+        credentials: Any = None,
+        compression: Any = None,
     ) -> None:
         self.loop = loop
         self.max_send_bytes = max_send_bytes(options)
@@ -54,6 +60,7 @@ class Connection:
         agent = primary_user_agent(options)
         self.user_agent = f"{agent} {_USER_AGENT}".lstrip()
         self._endpoint = endpoint
+        self.compression = ChannelCompression(options, compression)
         self._is_insecure = credentials is None
         self._credentials = channel_credentials(credentials, options, endpoint.address)
         self._calls: ClientCalls | None = None

@@ -30,6 +30,7 @@ from lucky_transport_stubs.aio.answering import answer
 from lucky_transport_stubs.aio.inner import working_loop
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
+from lucky_transport_stubs.compression import checked_default, refusal_of
 from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.handlers import HandlerCallDetails, Handlers
 from lucky_transport_stubs.metadata import invocation_metadata
@@ -59,8 +60,10 @@ def aio_server(
 ) -> Server:
     """Return a server that is not started; the arguments are those of `grpc.aio.server`. `compression` changes nothing.
 
-    Raises ValueError for what is no interceptor and for a limit below one, AttributeError for a handler that is none.
+    Raises ValueError for what is no interceptor and for a limit below one, AttributeError for a handler that is none,
+    TypeError and ValueError for a compression that is none.
     """
+    checked_default(compression)
     return Server(migration_thread_pool, handlers or (), interceptors or (), options or (), maximum_concurrent_rpcs)
 
 
@@ -87,6 +90,7 @@ class Server(grpc.aio.Server):
         self._handlers = Handlers(handlers)
         self._interceptors = tuple(interceptors)
         self._max_receive_bytes = max_receive_bytes(options)
+        self._options = tuple(options)
         log_ignored(options)
         self._max_send_bytes = max_send_bytes(options)
         self._max_rpcs = maximum_concurrent_rpcs
@@ -182,6 +186,10 @@ class Server(grpc.aio.Server):
     def _begin(self, security: PortSecurity, call: ServerCall) -> None:
         if self._state is not _State.RUNNING:
             call.fail(ClosedError("the server is shutting down", backend="shm"))
+            return
+        refusal = refusal_of(call.metadata, self._options)
+        if refusal is not None:
+            call.fail(refusal)
             return
         rpc = ServerRpc(call, self._loop, self._max_send_bytes, security)
         is_one_too_many = self._max_rpcs is not None and len(self._rpcs) >= self._max_rpcs

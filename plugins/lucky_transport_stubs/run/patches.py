@@ -116,11 +116,9 @@ def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) ->
 
 def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: given[key] for key in _KEPT if key in given}
-    if "credentials" in kept:  # plugins are told the host that the program dials, and options may say another
-        kept["options"] = (
-            ("grpc.default_authority", authority_of(_text(given["target"]))),
-            *(kept.get("options") or ()),
-        )
+    if "credentials" in kept:  # plugins are told the host that the program dials, unless options say another
+        authority = ("grpc.default_authority", authority_of(_text(given["target"])))
+        kept["options"] = (*(kept.get("options") or ()), authority)
     return kept
 
 

@@ -79,7 +79,7 @@ def test_a_mapped_target_gets_a_channel_over_shared_memory(grpc: Any) -> None:
 
 def test_a_channel_with_credentials_gets_them_and_the_authority_of_its_target(grpc: Any) -> None:
     switched(grpc)
-    kept = {"credentials": "secret", "options": (("grpc.default_authority", TARGET), ("a", 1))}
+    kept = {"credentials": "secret", "options": (("a", 1), ("grpc.default_authority", TARGET))}
     assert grpc.secure_channel(TARGET, "secret", options=[("a", 1)]) == ("shm", "shm://x", kept)
     kept["options"] = (("grpc.default_authority", TARGET),)
     assert grpc.aio.secure_channel(TARGET, "secret", None) == ("shm.aio", "shm://x", kept)

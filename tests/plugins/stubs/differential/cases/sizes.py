@@ -129,3 +129,11 @@ def a_stream_goes_on_after_large_messages(ends: Ends) -> Record:
     sizes = (DEFAULT, 1, DEFAULT, 0, 100_000)
     method = ends.stream_stream(lambda requests, context: (_size(request, context) for request in requests))
     return taken(method(_blob(size) for size in sizes))
+
+
+@each(limits=((10, 9000), (9000, 10), ("ten", 10)))
+def the_first_of_two_limits_counts(ends: Ends, limits: tuple[Any, Any]) -> Record:
+    options = [("grpc.max_receive_message_length", limit) for limit in limits]
+    method = ends.unary_unary(lambda request, context: request, channel_options=options)
+    seen = attempt(method, b"x" * 2000, timeout=10.0)
+    return {"kind": list(seen), "code": seen.get("raised", {}).get("code")}
