@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import pytest
 pytest.importorskip("grpc")
 
 PROGRAMS = Path(__file__).with_name("programs")
+#: What a program needs beside grpc.
+NEEDED = {"channelz": "grpc_channelz", "health_checking": "grpc_health", "reflection": "grpc_reflection"}
 #: Its client is there before its server; all others find one.
 EARLY = "wait_for_ready"
 
@@ -26,7 +29,9 @@ def programs() -> Iterator[Any]:
     """Yield each program, over threads and over asyncio."""
     for kind in ("threads", "aio"):
         for path in sorted((PROGRAMS / kind).glob("*.py")):
-            yield pytest.param(path, id=f"{kind}-{path.stem}")
+            package = NEEDED.get(path.stem, "grpc")
+            absent = pytest.mark.skipif(find_spec(package) is None, reason=f"{package} is not installed")
+            yield pytest.param(path, id=f"{kind}-{path.stem}", marks=absent)
 
 
 @contextmanager
