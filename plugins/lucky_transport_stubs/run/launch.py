@@ -104,11 +104,11 @@ def _prepare(libc: ctypes.CDLL, mask: Iterable[int]) -> Callable[[], None]:
 
 
 def _pass_on(program: subprocess.Popen[bytes], news: signal.struct_siginfo, probe: _GroupSignalProbe) -> None:
-    sent_by_a_process = news.si_code <= 0  # SI_USER, SI_QUEUE, SI_TKILL; the kernel's own are above
-    if news.si_signo == signal.SIGCHLD or not sent_by_a_process:
+    if news.si_signo == signal.SIGCHLD:
         return
-    was_for_all = probe.saw(news.si_signo)
-    if not (was_for_all and _is_in_our_group(program.pid)):
+    was_for_all = probe.saw(news.si_signo)  # for a terminal's too: the probe keeps none for the next one
+    sent_by_a_process = news.si_code <= 0  # SI_USER, SI_QUEUE, SI_TKILL; the kernel's own are above
+    if sent_by_a_process and not (was_for_all and _is_in_our_group(program.pid)):
         program.send_signal(news.si_signo)
 
 
@@ -135,13 +135,19 @@ class _GroupSignalProbe:
         self._prepare = prepare
         self._program = shutil.which("sleep")
         self._process = self._start()
+        self._earlier: set[int] = set()  # what a probe had that is gone, and the launcher has not taken
 
     def saw(self, number: int) -> bool:
         """Return True when the signal that just came was for the whole group; False too where there is no probe."""
+        if number in self._earlier:
+            self._earlier.remove(number)
+            return True
         if self._process is None:
             return False
         for _ in range(_LOOKS):
-            if number in _pending(self._process.pid):
+            pending = _pending(self._process.pid)
+            if number in pending:
+                self._earlier |= pending - {number}
                 self.close()
                 self._process = self._start()  # the next signal is another matter
                 return True

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,11 +22,19 @@ import os, signal, sys
 if {apart}:
     os.setpgid(0, 0)
 told = []
-signal.signal(signal.SIGTERM, lambda *_: told.append(1) or print("TERM", flush=True))
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, lambda number, _: told.append(1) or print(signal.Signals(number).name[3:], flush=True))
 signal.signal(signal.SIGUSR1, lambda *_: (print("count", len(told), flush=True), sys.exit(0)))
 print("ready", flush=True)
 while True:
     signal.pause()
+"""
+
+#: Makes the terminal on stdin that of this session, and becomes the command.
+TAKE_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
 """
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -91,3 +101,48 @@ def test_a_signal_to_the_group_reaches_a_program_that_left_it(start: Start) -> N
     os.kill(launcher.pid, signal.SIGUSR1)
     assert _line(launcher) == "count 1"
     assert launcher.wait(20) == 0
+
+
+def test_several_signals_to_the_group_reach_the_program_once_each(start: Start) -> None:
+    launcher = start()
+    os.kill(launcher.pid, signal.SIGSTOP)  # so that both wait for it
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        os.killpg(launcher.pid, number)
+    assert {_line(launcher) for _ in numbers} == {"TERM", "HUP"}
+    os.kill(launcher.pid, signal.SIGCONT)
+    for number in numbers:
+        _wait_until_taken(launcher, number)
+    for number in numbers:
+        os.kill(launcher.pid, number)
+        assert _line(launcher) == number.name[3:]
+    os.kill(launcher.pid, signal.SIGUSR1)
+    assert _line(launcher) == "count 4"
+    assert launcher.wait(20) == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",)], ids=["beneath the launcher", "in its place"])
+def test_ctrl_c_at_a_terminal_reaches_the_program_once(
+    environ: dict[str, str], tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    ours, theirs = pty.openpty()
+    program = [sys.executable, "-c", PROGRAM.format(apart=False)]
+    command = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", *options, "--", *program]
+    take_terminal = [sys.executable, "-c", TAKE_TERMINAL, *command]  # a session's leader opens it, and it is its own
+    pipes: dict[str, Any] = {"stdin": theirs, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(take_terminal, env=environ, cwd=tmp_path, start_new_session=True, **pipes) as launcher:
+        try:
+            assert _line(launcher) == "ready"
+            for count in (1, 2):
+                os.write(ours, b"\x03")
+                assert _line(launcher) == "INT"
+                _wait_until_taken(launcher, signal.SIGINT)
+                os.kill(launcher.pid, signal.SIGINT)  # another one, for the launcher alone
+                assert _line(launcher) == "INT", f"after Ctrl-C {count}"
+            os.kill(launcher.pid, signal.SIGUSR1)
+            assert _line(launcher) == "count 4"
+            assert launcher.wait(20) == 0
+        finally:
+            launcher.kill()
+            os.close(ours)
+            os.close(theirs)
