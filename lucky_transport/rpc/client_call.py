@@ -36,7 +36,8 @@ class ClientCall(BaseCall):
     end is returned before the end, except after `cancel`. The call's deadline ends the call, a deadline given to `recv`
     or `send` only that wait.
 
-    headers: metadata that came before all else; None until something came. on_change: called after anything came for
+    headers: metadata that came before all else; None until something came. has_started: something came before the end.
+    on_change: called after anything came for
     the call or it was ended here, on the thread that noticed: time for another `try_recv` or `try_send`. It must not
     wait and not make calls. gates, completion_thread: for `LeaderFollowers` and `CompletionThread`.
     """
@@ -57,6 +58,7 @@ class ClientCall(BaseCall):
         super().__init__(correlation_id, state, deadline, threading.RLock(), calls.backend)
         self.dropped = 0
         self.headers: Metadata | None = None
+        self.has_started = False
         self.trailing: Metadata = ()
         self.on_change: Callable[[], None] | None = None
         self.gates: list[Any] = []
@@ -200,6 +202,7 @@ class ClientCall(BaseCall):
         elif kind is Kind.HEADERS:
             self._note_received(kind)
             self.headers = from_metadata(envelope.metadata)
+            self.has_started = True
             self._tell()
         else:
             self._on_end(envelope)
@@ -225,6 +228,7 @@ class ClientCall(BaseCall):
                 self.dropped = dropped
             if self.headers is None:
                 self.headers = ()
+            self.has_started = True
         if self.on_change is not None:
             self.on_change()
 

@@ -15,7 +15,7 @@ __all__ = ["UnaryResult"]
 class UnaryResult:
     """A `ClientCall` without what costs time; it takes the same envelopes and refuses the same ones.
 
-    error: why there is no payload. headers, trailing: metadata of the response.
+    error: why there is no payload. headers, trailing: metadata of the response. has_started: headers came, if empty.
     """
 
     # Attributes of the class until they are set: a call sets few of them, and needs no `__init__`.
@@ -25,6 +25,7 @@ class UnaryResult:
     gates: Sequence[Any] = ()
     headers: Metadata = ()
     trailing: Metadata = ()
+    has_started: bool = False
 
     def is_done(self) -> bool:
         return self.done
@@ -47,6 +48,7 @@ class UnaryResult:
             self.on_error(error_in(envelope))
         elif envelope.kind is Kind.HEADERS:
             self.headers = from_metadata(envelope.metadata)
+            self.has_started = True
         else:
             raise RemoteProtocolError(f"{envelope.kind.name} for a unary call", hint="the peer speaks another protocol")
 

@@ -5,6 +5,8 @@ A call is over when it has ended and its caller has taken every response before 
 
 from __future__ import annotations
 
+import contextvars
+import queue
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -22,12 +24,16 @@ from lucky_transport_stubs.credentials import Fetch
 from lucky_transport_stubs.link import CLOSED, OF_THE_PARENT, Link, State
 from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.metadata import check_size, within_limit
-from lucky_transport_stubs.status import LATE, OK, CallStatus, Code, status_of
+from lucky_transport_stubs.retries import Retries
+from lucky_transport_stubs.status import LATE, OK, CallStatus, Code, error_of, status_of
 
 __all__ = ["CallState", "Opening"]
 
-#: Begins a call on the connection that there is, with the metadata of its credentials.
+#: Begins a call, or another attempt of it, on the connection that there is, with the metadata of its credentials.
 Opening = Callable[[ClientCalls, Metadata], ClientCall]
+
+#: How long a thread that waits for the credentials of an attempt takes to see that the call is over.
+_SLICE_S = 0.05
 
 _DROPPED = CallStatus(Code.CANCELLED, "Cancelled upon garbage collection!")
 
@@ -48,7 +54,9 @@ class CallState:
         self._streams = streams
         self._calls: ClientCalls | None = None
         self._call: ClientCall | None = None
-        self._beginning: threading.Event | None = None  # made for a call that waits for the engine or its credentials
+        self._retries: Retries | None = None
+        self._attempt: ClientCall | None = None  # the present one of a call that is not committed to it
+        self._beginning: threading.Event | None = None  # set once it has begun; made for one that waits for that
         self._waits: ExitStack | None = None  # what would end a call that waits for its credentials
         self._ahead: bytes | None = None  # a response that was taken early to see whether it is the last
         self._callbacks = Callbacks()
@@ -58,16 +66,25 @@ class CallState:
 
     # -- begin and end ------------------------------------------------------------------------------------------------
 
-    def begin(self, opening: Opening, wait_for_ready: bool | None, fetch: Fetch | None = None) -> None:
+    def begin(
+        self,
+        opening: Opening,
+        wait_for_ready: bool | None,
+        fetch: Fetch | None = None,
+        retries: Retries | None = None,
+    ) -> None:
         """Begin the call at once or, if it shall wait for an engine, when there is one. Raises why it cannot begin.
 
-        fetch: gets the metadata of its credentials, once there is an engine.
+        fetch: gets the metadata of its credentials, once there is an engine. retries: its attempts; a thread makes
+        them, and the call has begun once it is committed to one of them.
         """
+        if retries is not None:
+            self._retries = retries
+            self._begin_later(self._begin_when_committed, opening, fetch, bool(wait_for_ready), retries)
+            return
         calls = self._link.current()
         if calls is None and wait_for_ready:
-            self._beginning = threading.Event()
-            arguments = (opening, fetch)
-            threading.Thread(target=self._begin_when_ready, args=arguments, name="grpc call", daemon=True).start()
+            self._begin_later(self._begin_when_ready, opening, fetch)
         else:
             self._begin(calls or self._link.reach(self.deadline), opening, fetch)
 
@@ -79,6 +96,8 @@ class CallState:
             self.result, self.status = result, status
             is_attended = self._is_attended
             waits, self._waits = self._waits, None
+        if self._retries is not None and self._retries.is_committed:
+            self._retries.after(status)
         if self._beginning is not None:
             self._beginning.set()
         if waits is not None:
@@ -90,8 +109,9 @@ class CallState:
     def fail(self, status: CallStatus) -> bool:
         """End the call, for the engine too; False when it was over."""
         was_first = self.end(status)
-        if was_first and self._call is not None:
-            self._call.cancel()
+        call = self._call or self._attempt
+        if was_first and call is not None:
+            call.cancel()
         return was_first
 
     def drop(self) -> None:
@@ -99,12 +119,70 @@ class CallState:
         if not self._link.is_forked:
             self.fail(_DROPPED)
 
+    def _begin_later(self, begin: Callable[..., None], *arguments: Any) -> None:
+        self._beginning = threading.Event()
+        context = contextvars.copy_context()  # an iterator over requests runs in its caller's context
+        target = partial(context.run, begin, *arguments)
+        threading.Thread(target=target, name="grpc call", daemon=True).start()
+
     def _begin_when_ready(self, opening: Opening, fetch: Fetch | None) -> None:
         try:
-            calls = self._link.reach(self.deadline, wait_for_ready=True, is_wanted=lambda: self.status is None)
+            calls = self._link.reach(self.deadline, wait_for_ready=True, is_wanted=self._is_wanted)
             self._begin(calls, opening, fetch)
         except TransportError as error:
             self.end(self._link.status_of(error))
+
+    def _begin_when_committed(
+        self, opening: Opening, fetch: Fetch | None, wait_for_ready: bool, retries: Retries
+    ) -> None:
+        """Make attempts until the call is committed to one of them, or over."""
+        while self.status is None:
+            try:
+                calls = self._link.current() or self._link.reach(
+                    self.deadline, wait_for_ready=wait_for_ready, is_wanted=self._is_wanted
+                )
+                self._attempt = call = opening(calls, () if fetch is None else self._credentials_metadata(fetch))
+            except TransportError as error:
+                status, calls, call = self._link.status_of(error), None, None
+            else:
+                if not self._is_wanted():
+                    call.cancel()
+                    return
+                retries.begins()
+                call.wait_headers()
+                if call.has_started or call.error is None:
+                    retries.commit()
+                status = None if call.error is None else self._link.status_of(call.error)
+            is_over = status is None or retries.is_committed or self._link.is_closed
+            delay_s = None if is_over or status is None else retries.after(status)
+            if delay_s is not None and self._link.pause(delay_s, self.deadline, self._is_wanted):
+                continue
+            if delay_s is not None:
+                self.end(LATE)
+            elif call is None or calls is None:
+                self.end(status or LATE)
+            else:
+                self._opened(calls, call)
+            return
+
+    def _credentials_metadata(self, fetch: Fetch) -> Metadata:
+        """Return what the credentials add to an attempt; nothing once the call is over. Raises StatusError."""
+        answer: queue.SimpleQueue[Metadata | StatusError] = queue.SimpleQueue()
+        fetch(answer.put)
+        while self._is_wanted() and not self._link.is_closed:
+            if self.deadline is not None and self.deadline.expired:
+                raise error_of(LATE.code, LATE.details)
+            try:
+                found = answer.get(timeout=_SLICE_S)
+            except queue.Empty:
+                continue
+            if isinstance(found, StatusError):
+                raise found
+            return found
+        raise error_of(CLOSED.code, CLOSED.details)
+
+    def _is_wanted(self) -> bool:
+        return self.status is None
 
     def _begin(self, calls: ClientCalls, opening: Opening, fetch: Fetch | None) -> None:
         if fetch is None:
@@ -140,7 +218,9 @@ class CallState:
             self.end(self._link.status_of(error))
 
     def _open(self, calls: ClientCalls, opening: Opening, more: Metadata) -> None:
-        call = opening(calls, more)
+        self._opened(calls, opening(calls, more))
+
+    def _opened(self, calls: ClientCalls, call: ClientCall) -> None:
         with self._lock:
             self._calls, self._call = calls, call
             is_over = self.status is not None

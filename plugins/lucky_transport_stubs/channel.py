@@ -18,6 +18,7 @@ from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.arities import ArityChannel
 from lucky_transport_stubs.compression import ChannelCompression
+from lucky_transport_stubs.configured import ConfiguredUnaryUnary
 from lucky_transport_stubs.connectivity import Connectivity
 from lucky_transport_stubs.credentials import channel_credentials
 from lucky_transport_stubs.link import Link
@@ -105,6 +106,8 @@ class Channel(ArityChannel):
 
     def _make(self, arity: str, method: str, serialize: Any, deserialize: Any) -> Any:
         messages = Messages(serialize, deserialize, self._max_send_bytes, self._link.max_receive_bytes)
-        return BY_ARITY[arity](
-            self._link, method or "/", messages, self._user_agent, self._credentials, self._compression
-        )  # without a name no server knows it either
+        path = method or "/"  # without a name no server knows it either
+        configs = self._link.service_config
+        config = None if configs is None else configs.method(path)
+        kind = BY_ARITY[arity] if config is None or arity != "unary_unary" else ConfiguredUnaryUnary
+        return kind(self._link, path, messages, self._user_agent, self._credentials, self._compression, config)

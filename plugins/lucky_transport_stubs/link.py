@@ -22,6 +22,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.connection_monitor import CONNECTION_MONITOR
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes
+from lucky_transport_stubs.service_config import load_service_config
 from lucky_transport_stubs.status import CallStatus, Code, error_of, status_of
 
 __all__ = ["CLOSED", "OF_THE_PARENT", "Link", "State"]
@@ -41,6 +42,8 @@ _FIRST_SLEEP_S, _LONGEST_SLEEP_S = 0.005, 0.05
 class Link:
     """The connection to `shm://name`. calls: the connection, if there is one. state: a `ChannelConnectivity`.
 
+    service_config: of the channel, if there is one; an invalid one ends every call.
+
     listeners: called with each new state, on the thread that brought it about; they must not block. Dropping
     the last reference closes the connection.
     """
@@ -53,6 +56,7 @@ class Link:
         self.is_closed = False
         self.is_forked = False
         self.max_receive_bytes = max_receive_bytes(options)
+        self.service_config = load_service_config(options, endpoint)
         log_ignored(options)
         self._connecting = threading.Lock()  # one thread at a time connects
         self._closing = threading.Event()
@@ -106,6 +110,15 @@ class Link:
                 if not is_wanted():
                     raise
 
+    def pause(self, seconds: float, deadline: Deadline | None, is_wanted: Callable[[], bool] = lambda: True) -> bool:
+        """Wait so long, while it is wanted and the link is open; False when the deadline came first."""
+        end = Deadline(seconds)
+        while is_wanted() and not end.expired and not (deadline is not None and deadline.expired):
+            until_s = end.remaining_s if deadline is None else min(end.remaining_s, deadline.remaining_s)
+            if self._closing.wait(min(until_s, _LONGEST_SLEEP_S)):
+                break
+        return deadline is None or not deadline.expired
+
     def attempt(self, deadline: Deadline | None = None) -> ClientCalls:
         """Return the connection, made now if there is none; does not wait for an engine. Raises what `reach` raises."""
         if not self._connecting.acquire(timeout=-1 if deadline is None else deadline.remaining_s):
@@ -155,6 +168,9 @@ class Link:
             raise error_of(OF_THE_PARENT.code, OF_THE_PARENT.details)
         if self.is_closed:
             raise error_of(CLOSED.code, CLOSED.details)
+        config = self.service_config
+        if config is not None and config.refusal is not None:
+            raise error_of(config.refusal.code, config.refusal.details)
         if deadline is not None and deadline.expired:
             raise self._late(deadline)
 

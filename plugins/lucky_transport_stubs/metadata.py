@@ -18,6 +18,7 @@ from lucky_transport_stubs.status import Code, error_of
 
 __all__ = [
     "ENCODING",
+    "PREVIOUS_ATTEMPTS",
     "USER_AGENT",
     "InvalidMetadata",
     "check_size",
@@ -36,10 +37,12 @@ _VALUE = re.compile(rb"[\x20-\x7e]*")
 #: key and value.
 _MOST_BYTES = 16384
 _ENTRY_BYTES = 32
+#: What tells a server how many attempts of a call there were.
+PREVIOUS_ATTEMPTS = "grpc-previous-rpc-attempts"
 #: Keys of HTTP/2 and gRPC itself: dropped without a word, from both sides, and from callers.
 _RESERVED = frozenset({"te", "content-type"})
 _RESERVED_FOR_CALLERS = frozenset(
-    {"user-agent", "grpc-timeout", "grpc-message", "grpc-encoding", "grpc-internal-encoding-request"}
+    {"user-agent", "grpc-timeout", "grpc-message", "grpc-encoding", "grpc-internal-encoding-request", PREVIOUS_ATTEMPTS}
 )
 #: The key by which a call says what it would be compressed with; the first entry where it is there.
 ENCODING = "grpc-encoding"

@@ -21,13 +21,24 @@ from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.credentials import ChannelCredentials
 from lucky_transport_stubs.ended import failed, succeeded
 from lucky_transport_stubs.link import Link
-from lucky_transport_stubs.messages import Messages
+from lucky_transport_stubs.messages import AS_THEY_ARE, Messages
 from lucky_transport_stubs.metadata import check_size, outgoing, within_limit
+from lucky_transport_stubs.replayed_requests import ReplayedRequests
 from lucky_transport_stubs.requests import send_requests
 from lucky_transport_stubs.rpc import Rpc
+from lucky_transport_stubs.service_config import MethodConfig
 from lucky_transport_stubs.status import CallStatus, Code, status_of
 
-__all__ = ["BY_ARITY", "StreamStream", "StreamUnary", "UnaryStream", "UnaryUnary"]
+__all__ = [
+    "BY_ARITY",
+    "StreamStream",
+    "StreamUnary",
+    "UnaryStream",
+    "UnaryUnary",
+    "check_open",
+    "failed_call",
+    "until",
+]
 
 #: gRPC's texts for a call on a closed channel: of calls that block, and of all others.
 _CLOSED_BLOCKING = "Cannot invoke RPC on closed channel!"
@@ -39,7 +50,7 @@ Given = Iterable[tuple[str, str | bytes]] | None
 class _Method:
     """What the four arities share. path: the method's full name. user_agent: sent with each call unless empty.
 
-    credentials, compression: the channel's.
+    credentials, compression: the channel's. config: what its service config says of the method.
     """
 
     def __init__(
@@ -50,8 +61,10 @@ class _Method:
         user_agent: str,
         credentials: ChannelCredentials,
         compression: ChannelCompression,
+        config: MethodConfig | None = None,
     ) -> None:
         self._link = link
+        self._config = config
         self._path = path
         self._messages = messages
         self._user_agent = user_agent
@@ -78,7 +91,11 @@ class _Method:
             raise ValueError(_CLOSED)
         fetch = self._credentials.fetch(credentials, self._path)
         encoding = self._compression.entries(compression)
-        state = CallState(self._link, self._messages, _until(timeout), bool(shape & Shape.SERVER_STREAM))
+        retries = None
+        if self._config is not None:
+            timeout, wait_for_ready = self._config.timeout(timeout), self._config.waits_for_ready(wait_for_ready)
+            retries = self._config.retries()
+        state = CallState(self._link, self._messages, until(timeout), bool(shape & Shape.SERVER_STREAM))
         rpc = Rpc(state)
         streams = bool(shape & Shape.CLIENT_STREAM)
         try:
@@ -86,19 +103,25 @@ class _Method:
                 self._messages.check_length(request)
             entries = outgoing(metadata, self._user_agent, encoding)
 
+            replayed = None
+            if streams and retries is not None and self._config is not None:
+                replayed = ReplayedRequests(request, self._messages, self._config.buffer_bytes, retries)
+
             def opening(calls: ClientCalls, more: Metadata) -> ClientCall:
                 payload = b"" if streams else request
-                sent = (*entries, *more)
+                sent = (*(entries if retries is None else retries.metadata(entries)), *more)
                 if more:
                     check_size(sent)
                 call = calls.open(
                     self._path, payload, shape=shape, deadline=state.deadline, metadata=sent, may_wait=False
                 )
-                if streams:
+                if replayed is not None:
+                    send_requests(replayed.again(), AS_THEY_ARE, call, state.fail)
+                elif streams:
                     send_requests(request, self._messages, call, state.fail)
                 return call
 
-            state.begin(opening, wait_for_ready, fetch)
+            state.begin(opening, wait_for_ready, fetch, retries)
         except TransportError as error:
             state.end(self._link.status_of(error))
         return rpc
@@ -173,10 +196,10 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
             entries: Metadata = ()
             if metadata or compression or self._has_entries:
                 entries = outgoing(metadata, self._user_agent, self._compression.entries(compression))
-            deadline = None if timeout is None else _until(timeout)
+            deadline = None if timeout is None else until(timeout)
             calls = link.current()
             if calls is None:
-                _check_open(link)
+                check_open(link)
                 calls = link.reach(deadline, wait_for_ready=bool(wait_for_ready))
             answer = calls.exchange(self._path, payload, deadline, entries)
             if answer.headers or answer.trailing:
@@ -186,7 +209,7 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
             error = answer.error
         except TransportError as raised:
             error = raised
-        raise _failed(link.status_of(error), answer) from None
+        raise failed_call(link.status_of(error), answer) from None
 
     def _exchange_with(
         self,
@@ -198,7 +221,7 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
         compression: Any,
     ) -> tuple[Any, UnaryResult]:
         """As `_exchange`, for a call with credentials: it has an object, whose plugins run elsewhere."""
-        _check_open(self._link)
+        check_open(self._link)
         call = self.future(request, timeout, metadata, credentials, wait_for_ready, compression)
         if call.code() is not Code.OK:
             raise call.as_error()
@@ -246,7 +269,7 @@ class StreamUnary(_Method, grpc.StreamUnaryMultiCallable):
         wait_for_ready: bool | None = None,
         compression: Any = None,
     ) -> tuple[Any, Any]:
-        _check_open(self._link)
+        check_open(self._link)
         call = self.future(request_iterator, timeout, metadata, credentials, wait_for_ready, compression)
         if call.code() is not Code.OK:
             raise call.as_error()
@@ -292,17 +315,18 @@ BY_ARITY = {
 }
 
 
-def _until(timeout: float | None) -> Deadline | None:
+def until(timeout: float | None) -> Deadline | None:
     """Return the deadline of a call; a timeout of zero or less has passed already."""
     return None if timeout is None else Deadline(timeout if timeout > 0 else 0.0)
 
 
-def _check_open(link: Link) -> None:
+def check_open(link: Link) -> None:
+    """Raise ValueError, in gRPC's words for a call that blocks, when the channel is closed."""
     if link.is_closed:
         raise ValueError(_CLOSED_BLOCKING)
 
 
-def _failed(status: CallStatus, answer: UnaryResult | None) -> Any:
+def failed_call(status: CallStatus, answer: UnaryResult | None) -> Any:
     """Return what to raise; an answer that came has metadata, also when its message could not be read."""
     if answer is None:
         return failed(status)

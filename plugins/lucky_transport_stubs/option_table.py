@@ -1,4 +1,4 @@
-"""What happens to every channel option, server option, credential and argument that gRPC knows: one table.
+"""What happens to each channel option, server option, credential, argument and field of a service config: one table.
 
 Names of options are those of `grpc/impl/channel_arg_names.h`; a test takes them from the installed grpcio. Those of
 `grpc.internal.` are set by gRPC itself only.
@@ -41,7 +41,11 @@ TABLE = (
         "the host that plugins of call credentials are told",
         "grpc.default_authority grpc.ssl_target_name_override",
     ),
-    Row(_L, "its retry policies, timeouts and waitForReady are not applied", "grpc.service_config"),
+    Row(
+        _H,
+        "as in gRPC; what of a service config has an effect is below",
+        "grpc.service_config grpc.enable_retries grpc.per_rpc_retry_buffer_size",
+    ),
     Row(_L, "metadata has 16,384 bytes at most", "grpc.max_metadata_size grpc.absolute_max_metadata_size"),
     Row(_L, "a server takes any number of calls at a time", "grpc.max_concurrent_streams"),
     Row(
@@ -79,11 +83,7 @@ TABLE = (
         "nothing is compressed, for there is no wire",
         "grpc.default_compression_level grpc.per_message_compression grpc.per_message_decompression",
     ),
-    Row(
-        _S,
-        "a call that no server has seen fails at once",
-        "grpc.enable_retries grpc.experimental.enable_hedging grpc.per_rpc_retry_buffer_size",
-    ),
+    Row(_S, "a call makes one attempt at a time, as in gRPC without it", "grpc.experimental.enable_hedging"),
     Row(
         _S,
         "a broken connection is made again with the next call",
@@ -193,9 +193,19 @@ TABLE = (
     ),
     Row(_H, "checked as in gRPC; nothing is compressed, for there is no wire", "compression", "argument"),
     Row(_L, "there is no xDS", "xds", "argument"),
+    Row(_H, "as in gRPC", "methodConfig name timeout waitForReady retryPolicy retryThrottling", "service config"),
+    Row(_L, "a call makes one attempt at a time", "hedgingPolicy", "service config"),
+    Row(_L, "there is one server", "loadBalancingConfig loadBalancingPolicy", "service config"),
+    Row(_L, "a server that listens is taken to be healthy", "healthCheckConfig", "service config"),
+    Row(
+        _L,
+        "the channel's options limit the size of messages",
+        "maxRequestMessageBytes maxResponseMessageBytes",
+        "service config",
+    ),
 )
 
-#: The options and arguments that the log names, and what it says of them.
+#: The options, arguments and fields that the log names, and what it says of them.
 LOGGED = {name: row.why for row in TABLE if row.effect is Effect.LOGGED for name in row.names.split()}
 
 

@@ -20,12 +20,16 @@ __all__ = [
     "authority",
     "compression_algorithm",
     "enabled_algorithms",
+    "enables_retries",
     "log_ignored",
+    "log_unsupported",
     "max_receive_bytes",
     "max_send_bytes",
     "primary_user_agent",
     "received_too_long",
+    "retry_buffer_bytes",
     "sent_too_long",
+    "service_config",
     "user_agent",
 ]
 
@@ -35,14 +39,21 @@ _log = logging.getLogger("lucky_transport")
 
 _logged: set[str] = set()
 
+#: What gRPC keeps of a call's requests for another attempt.
+_RETRY_BUFFER_BYTES = 256 * 1024
+
 #: What stands for "any length": more than any message has.
 _UNLIMITED = 2**31 - 1
 
 
 def log_ignored(options: Options) -> None:
     """Log, once in a process, each option given that has no effect here and would have one over a network."""
-    for key, _ in options or ():
-        name = key.decode(errors="replace") if isinstance(key, bytes) else key
+    log_unsupported(key.decode(errors="replace") if isinstance(key, bytes) else key for key, _ in options or ())
+
+
+def log_unsupported(names: Iterable[str]) -> None:
+    """Log in the same way each of these options, or fields of a service config, that has no effect here."""
+    for name in names:
         if name in LOGGED and name not in _logged:
             _logged.add(name)
             _log.warning("the option %s has no effect over shared memory: %s", name, LOGGED[name])
@@ -92,6 +103,21 @@ def enabled_algorithms(options: Options, every: int) -> int:
 def primary_user_agent(options: Options) -> str:
     """Return what the options put before the user agent, "" for nothing. Raises the same errors."""
     return _value(options, "grpc.primary_user_agent", str, "")
+
+
+def service_config(options: Options) -> str | None:
+    """Return the JSON of the service config, None where there is none. Raises the same errors."""
+    return _value(options, "grpc.service_config", str, None)
+
+
+def enables_retries(options: Options) -> bool:
+    """Return whether retry policies hold. Raises the same errors."""
+    return bool(_value(options, "grpc.enable_retries", int, 1))
+
+
+def retry_buffer_bytes(options: Options) -> int:
+    """Return how much of a call's requests is kept for another attempt. Raises the same errors."""
+    return max(_value(options, "grpc.per_rpc_retry_buffer_size", int, _RETRY_BUFFER_BYTES), 0)
 
 
 def received_too_long(side: str) -> Callable[[int, int], StatusError]:

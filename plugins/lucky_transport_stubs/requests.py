@@ -42,6 +42,9 @@ def _send_all(requests: Any, messages: Messages, call: ClientCall, give_up: Call
             request = next(requests)
         except StopIteration:
             break
+        except StatusError as error:  # of `ReplayedRequests`
+            give_up(status_of(error))
+            return
         except Exception:  # the program's iterator may raise anything
             _log.exception(_ITERATING.details)
             give_up(_ITERATING)

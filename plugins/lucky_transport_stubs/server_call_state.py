@@ -91,6 +91,8 @@ class ServerCallState:
     def end(self) -> None:
         """End the call with the status so far, which is OK unless the handler said otherwise."""
         if self.number:
+            if self._kept is not None and not self.has_started:
+                self.send_headers(())  # what gRPC sends with the response: the call is not made again
             self.fail(self.code, "")
         elif self._kept is None and not self.call.shape & _TAKES_MANY:
             self.fail(Code.INTERNAL, "No message for a caller who takes one.")

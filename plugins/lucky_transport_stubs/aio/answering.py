@@ -82,6 +82,8 @@ async def _serve(rpc: ServerRpc, lookup: Lookup, pool: Executor | None) -> None:
         rpc.check()
         if not rpc.number:
             await context.write(response)
+        elif not rpc.has_started:
+            rpc.send_headers(())  # in gRPC an empty response goes out with such a status: the call is not made again
     rpc.end()
 
 

@@ -129,11 +129,7 @@ class RingCall(AioCallState):
         """Have the call under way; one that cannot be has its status when this returns."""
         self._streams_back = bool(shape & Shape.SERVER_STREAM)
         try:
-            asked = next((pair[1] for pair in metadata if pair[0] in _COMPRESSION), "")
-            encoding = self._channel.compression.named(asked.decode() if isinstance(asked, bytes) else asked)
-            entries = outgoing(
-                (pair for pair in metadata if pair[0] not in _COMPRESSION), self._channel.user_agent, encoding
-            )
+            entries = self._entries(metadata)
             self._refuse_too_long(payload)
             self._awaited = self._channel.connect(self._wait_for_ready)
             calls = await self._awaited
@@ -152,6 +148,12 @@ class RingCall(AioCallState):
         if self._sends_no_more:
             await self.send_receive_close()
         self._on_news()
+
+    def _entries(self, metadata: tuple[Any, ...]) -> Metadata:
+        """Return the metadata as they travel; raises what `outgoing` raises."""
+        asked = next((pair[1] for pair in metadata if pair[0] in _COMPRESSION), "")
+        encoding = self._channel.compression.named(asked.decode() if isinstance(asked, bytes) else asked)
+        return outgoing((pair for pair in metadata if pair[0] not in _COMPRESSION), self._channel.user_agent, encoding)
 
     async def _credentials_metadata(self, fetch: Fetch) -> Metadata:
         """Return what the call's credentials add, nothing once it has ended. Raises StatusError."""

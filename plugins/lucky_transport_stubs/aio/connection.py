@@ -11,6 +11,7 @@ nothing that its parent uses.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -22,11 +23,14 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.event_loop import LoopCondition, LoopReader, is_running_here
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
+from lucky_transport_stubs.aio.retried_call import RetriedCall
 from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.credentials import channel_credentials
 from lucky_transport_stubs.metadata import USER_AGENT
 from lucky_transport_stubs.options import Options, log_ignored, max_receive_bytes, max_send_bytes, primary_user_agent
+from lucky_transport_stubs.service_config import load_service_config
+from lucky_transport_stubs.status import error_of
 
 __all__ = ["Connection"]
 
@@ -56,6 +60,7 @@ class Connection:
         self.loop = loop
         self.max_send_bytes = max_send_bytes(options)
         self.max_receive_bytes = max_receive_bytes(options)
+        self._service_config = load_service_config(options, endpoint)
         log_ignored(options)
         agent = primary_user_agent(options)
         self.user_agent = f"{agent} {_USER_AGENT}".lstrip()
@@ -98,7 +103,17 @@ class Connection:
         path = method.decode()
         fetch = self._credentials.fetch(python_call_credentials, path)
         self._open_calls += 1
-        return RingCall(self, path, deadline, bool(wait_for_ready), fetch)
+        config = None if self._service_config is None else self._service_config.method(path)
+        if config is None:
+            return RingCall(self, path, deadline, bool(wait_for_ready), fetch)
+        is_patient = bool(config.waits_for_ready(wait_for_ready))
+        if config.timeout_s is not None:
+            until = time.time() + config.timeout_s
+            deadline = until if deadline is None else min(deadline, until)
+        retries = config.retries()
+        if retries is None:
+            return RingCall(self, path, deadline, is_patient, fetch)
+        return RetriedCall(self, path, deadline, is_patient, fetch, retries, config.buffer_bytes)
 
     def get_registered_call_handle(self, method: bytes) -> int:
         """Return 0: methods get their numbers by themselves."""
@@ -149,6 +164,10 @@ class Connection:
     def connect(self, wait_for_ready: bool) -> asyncio.Future[ClientCalls | None]:
         """Return where the connection will be; a caller that waits no longer sets None. It may raise TransportError."""
         future: asyncio.Future[ClientCalls | None] = self.loop.create_future()
+        refusal = None if self._service_config is None else self._service_config.refusal
+        if refusal is not None:
+            future.set_exception(error_of(refusal.code, refusal.details))
+            return future
         if self._calls is not None:
             self._calls.pump()  # the server's goodbye may be there: then this is not the connection to use
         if self._calls is not None:

@@ -60,6 +60,19 @@ def test_each_option_without_effect_is_logged_once(
     assert said == [f"the option {name} has no effect over shared memory: {why}" for name, why in OPTIONS.items()]
 
 
+@pytest.mark.parametrize("end", ["channel", "aio_channel"])
+def test_what_a_service_config_says_of_other_things_is_logged_once(
+    end: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(options, "_logged", set[str]())
+    config = '{"loadBalancingConfig": [], "methodConfig": [{"hedgingPolicy": {}, "timeout": "1s"}], "unknown": 1}'
+    for _ in range(2):
+        ENDS[end]([("grpc.service_config", config)])
+    said = [record.getMessage() for record in caplog.records if record.name == "lucky_transport"]
+    names = ("loadBalancingConfig", "hedgingPolicy")
+    assert said == [f"the option {name} has no effect over shared memory: {LOGGED[name]}" for name in names]
+
+
 def test_xds_is_logged_where_a_server_asks_for_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -44,6 +44,13 @@ DIFFERENCES = (
         reason="there is no such socket; the code and the first words are gRPC's",
     ),
     Difference(
+        cases=("service_config.is_no_json",),
+        fields=("details",),
+        grpc="names an index of its own parser",
+        ours="names the index, or the key, of Python's",
+        reason="the code and the first words are gRPC's",
+    ),
+    Difference(
         cases=("servers.an_address_is_taken",),
         fields=("classes",),
         grpc="takes the address of a living server, or shares it",
@@ -143,6 +150,17 @@ DIFFERENCES = (
         ours='RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!"',
         reason="as newer gRPC has it",
         before=(1, 62),
+    ),
+    Difference(
+        cases=(
+            *("service_config.is_wrong", "service_config.is_wrong_in_every_way"),
+            *("aio_service_config.is_wrong", "aio_service_config.is_wrong_in_every_way"),
+        ),
+        fields=("details",),
+        grpc="does not say what is wrong",
+        ours="names the fields and what is wrong with each",
+        reason="as newer gRPC has it",
+        before=(1, 73),
     ),
 )
 

@@ -14,6 +14,8 @@ from ..invoking import FREE_WAYS, WAYS, Way, answering, argument, ended, invoke
 from ..plugins import BEHAVIOURS, TARDY, TOKEN, credentials, giving
 from ..records import PATIENCE_S, Diary, Record, attempt, entries
 from ..registry import case, each
+from ..service_configs import POLICY, options
+from .service_config import Flaky
 
 EXPERIMENTAL: Any = importlib.import_module("grpc.experimental")
 UDS = grpc.LocalConnectionType.UDS
@@ -52,6 +54,28 @@ def plugin_of_a_call(ends: Ends, way: Way, what: str) -> Record:
 def plugin_of_a_channel(ends: Ends, way: Way, what: str) -> Record:
     method = _method(ends, way.arity, credentials(BEHAVIOURS[what]), _token("second"))
     return invoke(way.style, method, argument(way.arity), timeout=PATIENCE_S)
+
+
+@each(way=WAYS, failures=(1, 3))
+def each_attempt_has_its_own(ends: Ends, way: Way, failures: int) -> Record:
+    tokens = iter(range(9))
+    asked: list[int] = []
+
+    def plugin(context: Any, callback: Any) -> None:
+        asked.append(next(tokens))
+        callback((("token", str(asked[-1])),), None)
+
+    flaky = Flaky(way.arity, failures)
+    handlers = {"Method": method_handler(way.arity, flaky)}
+    served = ends.serve(handlers, credentials=grpc.local_server_credentials(UDS))
+    channel = ends.connect(
+        served.target,
+        [AUTHORITY, *options({"retryPolicy": POLICY})],
+        credentials=grpc.local_channel_credentials(UDS),
+    )
+    method = getattr(channel, way.arity)(path())
+    seen = invoke(way.style, method, argument(way.arity), credentials=credentials(plugin), timeout=PATIENCE_S)
+    return {"call": seen, "met": flaky.met, "asked": asked}
 
 
 @each(way=WAYS, what=TARDY)
