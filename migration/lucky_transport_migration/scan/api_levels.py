@@ -11,10 +11,17 @@ stubs of their file go.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from lucky_transport_migration.scan.findings import Finding, GrpcUse, Kind
-from lucky_transport_migration.scan.known import DROP_INS, LUCKYROBOTS, PORT, luckyrobots_class, service_of
+from lucky_transport_migration.scan.known import (
+    DROP_INS,
+    LUCKYROBOTS,
+    PORT,
+    is_grpc_module,
+    luckyrobots_class,
+    service_of,
+)
 
 __all__ = ["judge"]
 
@@ -26,7 +33,8 @@ _LUCKYROBOTS = {
     "AsyncSession": (2, "connect_async() has the same calls, typed, for asyncio"),
 }
 _STEPPING = (3, "the agent's stub steps one agent a call; make() steps the whole batch in shared memory")
-_OWN_SERVICE = (1, "a service of your own: its stub runs over a drop-in channel as it is")
+_OWN_SERVICE = (1, "a service without typed calls: its stub runs over a drop-in channel as it is")
+_GRPCS_SERVICE = (1, "a service of gRPC itself: its stub runs over a drop-in channel as it is")
 _OTHERS: dict[Kind, tuple[int, str]] = {
     "import": (1, "it runs as it is under `lucky-transport run`"),
     "channel": (1, "its stubs stay as they are: `lucky-transport run` or lucky_transport_stubs.channel"),
@@ -37,35 +45,51 @@ _OTHERS: dict[Kind, tuple[int, str]] = {
 }
 
 
-def judge(path: str, places: Iterable[GrpcUse], *, steps: bool = False) -> list[Finding]:
-    """Return the findings of one file. steps: the file calls a stub's `Step`."""
+def judge(path: str, places: Iterable[GrpcUse], *, steps: bool = False, foreign: Collection[str] = ()) -> list[Finding]:
+    """Return the findings of one file.
+
+    steps: the file calls a stub's `Step`. foreign: names of services that mean another service than the engine's.
+    """
     found = list(places)
-    services = [service_of(place.symbol) for place in found if place.kind == "stub"]
+    services = [service_of(place.symbol, foreign) for place in found if place.kind == "stub"]
+    if any(place.kind in ("server", "servicer") for place in found):
+        services.append(None)  # what it serves needs gRPC's package, whatever it calls
     return [
-        Finding(path, place.line, place.kind, place.symbol, *_door(place, services, steps=steps)) for place in found
+        Finding(path, place.line, place.kind, place.symbol, *_door(place, services, foreign, steps=steps))
+        for place in found
     ]
 
 
-def _door(place: GrpcUse, services: Sequence[str | None], *, steps: bool) -> tuple[int, str]:
+def _door(place: GrpcUse, services: Sequence[str | None], foreign: Collection[str], *, steps: bool) -> tuple[int, str]:
     own = luckyrobots_class(place.symbol)
     if own is not None or place.symbol == LUCKYROBOTS:
         return _LUCKYROBOTS.get(own or "", (2, "the package is a gRPC client; connect() has the same calls, typed"))
     if place.kind == "stub":
-        return _door_of_stub(service_of(place.symbol), steps=steps)
+        return _door_of_stub(place.symbol, service_of(place.symbol, foreign), steps=steps)
+    if place.kind == "import" and _has_no_twin(place.symbol, foreign):
+        return _OTHERS["import"]
+    if re.match(r"grpc(\+unix)?://", place.symbol):
+        return 2, "an endpoint of gRPC: give the one of shared memory, shm://name"
     if place.kind in ("channel", "import") and services and None not in services:
         return 2, f"all stubs of this file are of the engine's services ({_listed(services)}): connect() has them typed"
     if place.symbol.partition(".")[0] == DROP_INS:
         return 1, "a drop-in: gRPC's package stays installed until its stubs are gone"
     if place.symbol == f"port {PORT}" or place.symbol.endswith(f":{PORT}"):
         return 1, "gRPC's port: `lucky-transport run` maps it, an endpoint such as shm://name takes its place"
-    if place.kind == "channel" and re.match(r"grpc(\+unix)?://", place.symbol):
-        return 2, "an endpoint of gRPC: give the one of shared memory, shm://name"
     return _OTHERS[place.kind]
 
 
-def _door_of_stub(service: str | None, *, steps: bool) -> tuple[int, str]:
+def _has_no_twin(module: str, foreign: Collection[str]) -> bool:
+    """True for an import of what no typed call replaces: gRPC's own services, stubs of others."""
+    top, _, rest = module.partition(".")
+    if top != "grpc" and is_grpc_module(module):
+        return True
+    return rest.endswith("Stub") and service_of(module, foreign) is None
+
+
+def _door_of_stub(symbol: str, service: str | None, *, steps: bool) -> tuple[int, str]:
     if service is None:
-        return _OWN_SERVICE
+        return _GRPCS_SERVICE if is_grpc_module(symbol) else _OWN_SERVICE
     if service == "AgentService" and steps:
         return _STEPPING
     return 2, f"connect() has {service} typed"

@@ -75,13 +75,17 @@ class Unread:
 
 @dataclass
 class ScanResult:
-    """findings: sorted by path and line. generated: paths of generated code. files: how many were looked at."""
+    """findings: sorted by path and line. generated: paths of generated code. files: how many were looked at.
+
+    foreign: names of services that mean another service here than the engine's.
+    """
 
     root: str
     files: int = 0
     findings: list[Finding] = field(default_factory=list[Finding])
     generated: list[str] = field(default_factory=list[str])
     unread: list[Unread] = field(default_factory=list[Unread])
+    foreign: frozenset[str] = frozenset()
 
     def add(self, other: ScanResult) -> None:
         """Take in what was found elsewhere below the same root."""

@@ -6,6 +6,7 @@ A name is qualified as Python resolves it ("grpc.aio.server"), whatever a file c
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from functools import cache
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "PORT",
     "PORT_BINDERS",
     "SERVERS",
+    "foreign_services",
     "is_grpc_distribution",
     "is_grpc_module",
     "is_stub_module",
@@ -80,6 +82,7 @@ BASES = re.compile(
 )
 
 _STUB_MODULE = re.compile(r"(^|\.)\w*_pb2_grpc(\.|$)")
+_METHOD_PATH = re.compile(rb"[\"']/([\w.]+)/\w+[\"']")
 _DISTRIBUTION = re.compile(r"(types-)?grpcio(-[a-z0-9-]+)?|grpc-[a-z0-9-]+|grpclib|mypy-grpc")
 
 
@@ -105,13 +108,25 @@ def luckyrobots_class(qualified: str) -> str | None:
 
 
 @cache
-def _services() -> frozenset[str]:
-    from lucky_transport.messages.methods import METHODS
+def _services() -> dict[str, str]:
+    """Return the services of which each method is a typed call, their full names by their short ones."""
+    from lucky_transport.client.service import SERVICES
 
-    return frozenset(method.service.rpartition(".")[2] for method in METHODS)
+    names = {method.service for methods in SERVICES.values() for method in methods.values()}
+    return {name.rpartition(".")[2]: name for name in names}
 
 
-def service_of(symbol: str) -> str | None:
-    """Return which service of ours a stub is for: "scene_pb2_grpc.SceneServiceStub" -> "SceneService", else None."""
+def service_of(symbol: str, foreign: Collection[str] = ()) -> str | None:
+    """Return which service with typed calls a stub is for: "scene_pb2_grpc.SceneServiceStub" -> "SceneService".
+
+    None for one of another service. foreign: short names that stand for other services in this code base.
+    """
     name = symbol.rpartition(".")[2].removesuffix("Stub")
-    return name if name in _services() else None
+    return name if name in _services() and name not in foreign and not is_grpc_module(symbol) else None
+
+
+def foreign_services(stubs: Iterable[bytes]) -> frozenset[str]:
+    """Return the short names that generated stubs give to services of others, and to none of the engine's."""
+    found = {match[1].decode() for text in stubs for match in _METHOD_PATH.finditer(text)}
+    ours = {name.rpartition(".")[2] for name in found if name in _services().values()}
+    return frozenset({name.rpartition(".")[2] for name in found} & set(_services()) - ours)

@@ -32,6 +32,7 @@ __all__ = ["places_in"]
 _IMPORTERS = {"import_module", "__import__", "importorskip", "find_spec"}
 _PROTOC = "grpc_tools.protoc"
 _STUB = re.compile(r"(^|\.)[A-Z]\w*Stub$")
+_VERSION_QUERIES = {"distribution", "files", "get", "metadata", "requires", "version"}
 _TYPE_CHECKS = {"isinstance", "issubclass"}
 
 
@@ -75,9 +76,11 @@ def _meanings(use: Use, lines: list[bytes]) -> Iterator[tuple[Kind, str]]:
                 if (kind := _kind_of_callable(name)) is not None:
                     yield kind, name
         case ast.Constant(value=str(text)) if not _is_in_text(use) and _is_spelt(use.node, lines):
-            yield from _place_of_text(text)
-        case ast.JoinedStr(values=[*_, ast.Constant(value=str(text))] as parts) if not _is_in_text(use):
-            yield from _place_of_text(f"{{}}{text}" if len(parts) > 1 else text)
+            for kind, symbol in _place_of_text(text):
+                if not _only_compares(use, text, kind):
+                    yield kind, symbol
+        case ast.JoinedStr(values=parts) if not _is_in_text(use) and _is_spelt(use.node, lines):
+            yield from _place_of_text(_known_part(parts))
         case ast.Constant(value=int(number)) if number == PORT and _is_spelt(use.node, lines):
             yield "channel", f"port {PORT}"
         case _:
@@ -105,6 +108,35 @@ def _is_in_text(use: Use) -> bool:
         isinstance(use.parent.node, ast.JoinedStr)
         or (isinstance(use.parent.node, ast.FormattedValue) and isinstance(use.node, ast.JoinedStr))
     )
+
+
+def _known_part(parts: list[ast.expr]) -> str:
+    """Return the end of an f-string, or where that is a value its beginning, with braces for the rest."""
+    match parts:
+        case [ast.Constant(value=str(text))]:
+            return text
+        case [*_, ast.Constant(value=str(text))]:
+            return f"{{}}{text}"
+        case [ast.Constant(value=str(text)), *_]:
+            return f"{text}{{}}"
+        case _:
+            return ""
+
+
+def _only_compares(use: Use, text: str, kind: Kind) -> bool:
+    """True where a text asks about something and is not used itself: a table of versions, a test for a prefix."""
+    parent = None if use.parent is None else use.parent.node
+    if kind == "channel" and text.endswith("://"):
+        return not (isinstance(parent, ast.BinOp) and parent.left is use.node)  # "grpc://" + host
+    match parent:
+        case ast.Dict(keys=keys):
+            return kind == "dependency" and use.node in keys
+        case ast.Subscript() | ast.Compare():
+            return kind == "dependency"
+        case ast.Call(func=function):
+            return kind == "dependency" and _last_name(function) in _VERSION_QUERIES
+        case _:
+            return False
 
 
 def _is_spelt(node: ast.expr, lines: list[bytes]) -> bool:

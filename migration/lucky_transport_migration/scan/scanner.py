@@ -10,12 +10,15 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from lucky_transport_migration.scan import requirements
 from lucky_transport_migration.scan.api_levels import judge
 from lucky_transport_migration.scan.findings import Finding, GrpcUse, ScanResult, Unread
+from lucky_transport_migration.scan.known import foreign_services
 from lucky_transport_migration.scan.notebook import read_notebook
 from lucky_transport_migration.scan.processes import map_files
 from lucky_transport_migration.scan.python import places_in
@@ -63,8 +66,10 @@ def scan(root: Path, advance: Callable[[str], None] = lambda _: None, processes:
         result.unread.append(Unread(name, 1, f"is a folder that cannot be listed: {error.strerror}"))
 
     files = [(name_in(root, path), path) for path in files_of(root, note)]
+    result.foreign = foreign_services(_stubs_of(files))
     most = sum(_size(path) for name, path in files if _is_of_interest(name)) // _BYTES_WORTH_A_PROCESS
-    for (name, _), found in zip(files, map_files(_scan_file, files, min(processes, most)), strict=True):
+    work = partial(_scan_file, foreign=result.foreign)
+    for (name, _), found in zip(files, map_files(work, files, min(processes, most)), strict=True):
         advance(name)
         result.add(found)
     result.findings.sort(key=_order)
@@ -79,7 +84,7 @@ def scan_again(result: ScanResult, changed: Mapping[str, bytes]) -> ScanResult:
         unread=[one for one in result.unread if one.path not in changed],
     )
     for name, content in changed.items():
-        after.add(_scan_content(name, content))
+        after.add(_scan_content(name, content, result.foreign))
     after.findings.sort(key=_order)
     return after
 
@@ -93,7 +98,15 @@ def _order(finding: Finding) -> tuple[str, int]:
     return finding.path, finding.line
 
 
-def _scan_file(name: str, path: Path) -> ScanResult:
+def _stubs_of(files: list[tuple[str, Path]]) -> Iterator[bytes]:
+    """Yield the contents of generated stubs; `_scan_file` reports what cannot be read."""
+    for name, path in files:
+        if name.endswith("_pb2_grpc.py"):
+            with suppress(OSError, Unreadable):
+                yield _read(path, name) or b""
+
+
+def _scan_file(name: str, path: Path, *, foreign: frozenset[str]) -> ScanResult:
     """Return what one file holds."""
     if _GENERATED.search(name):
         return ScanResult(name, files=1, generated=[name])
@@ -103,19 +116,19 @@ def _scan_file(name: str, path: Path) -> ScanResult:
         return ScanResult(name, unread=[Unread(name, error.line, str(error))])
     found = ScanResult(name)
     if content is not None:
-        found = _scan_content(name, content)
+        found = _scan_content(name, content, foreign)
         found.files = 1
     return found
 
 
-def _scan_content(name: str, content: bytes) -> ScanResult:
+def _scan_content(name: str, content: bytes, foreign: frozenset[str]) -> ScanResult:
     if not may_mention(content):
         return ScanResult(name)
     try:
         places, broken = _places(name, content)
     except Unreadable as error:
         return ScanResult(name, unread=[Unread(name, error.line, str(error))])
-    findings = judge(name, places, steps=bool(_STEPS.search(content)))
+    findings = judge(name, places, steps=bool(_STEPS.search(content)), foreign=foreign)
     return ScanResult(name, findings=findings, unread=[Unread(name, line, why) for line, why in broken])
 
 

@@ -79,6 +79,14 @@ def test_calls_are_found_under_whatever_name(call: str, kind: str, symbol: str) 
         "x = 500510, 150051, 5005",
         "log.info('grpc is slow; status of luckyrobots')",
         "headers = ('grpc-timeout', 'grpc-status')",
+        "VERSIONS = {'grpcio': '1.60', 'grpcio>=1.60': 1}",
+        "VERSIONS['grpcio']",
+        "name == 'grpcio'",
+        "importlib.metadata.version('grpcio')",
+        "url.startswith('grpc://')",
+        "url.removeprefix('grpc+unix://')",
+        "SCHEMES = ('grpc://', 'shm://')",
+        "f'\\x67rpc://{host}'",
         "from helloworld_pb2 import HelloRequest",
     ],
 )
@@ -92,6 +100,8 @@ def test_what_only_looks_like_grpc_is_no_finding(source: str) -> None:
         ("TARGET = 'localhost:50051'", "localhost:50051"),
         ("f'{host}:50051'", "{}:50051"),
         ("connect('grpc://10.0.0.7:9000')", "grpc://10.0.0.7:9000"),
+        ("f'grpc://{host}:{port}'", "grpc://{}"),
+        ("url = 'grpc://' + host", "grpc://"),
         ("PORT = 50_051  # 50051", "port 50051"),
         ("def f(port=50051): ...", "port 50051"),
     ],
@@ -195,6 +205,41 @@ def test_a_file_goes_where_its_stubs_go(source: str, doors: set[int]) -> None:
 def test_a_stub_that_steps_is_for_the_env() -> None:
     source = "from a_pb2_grpc import AgentServiceStub\ns = AgentServiceStub(c)\nwhile 1: s.Step(r)"
     assert [one.door for one in find(source) if one.kind == "stub"] == [3]
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "door", "why"),
+    [
+        (
+            "from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub as S\nS(c)",
+            "stub",
+            1,
+            "of gRPC",
+        ),
+        ("from grpc_health.v1 import health_pb2_grpc as h\nh.HealthStub(c)", "stub", 1, "a service of gRPC itself"),
+        ("from g_pb2_grpc import GreeterStub\nGreeterStub(c)", "stub", 1, "without typed calls"),
+        ("x = 'grpc://localhost:50051'", "channel", 2, "an endpoint of gRPC"),
+        ("x = 'localhost:50051'", "channel", 1, "gRPC's port"),
+    ],
+)
+def test_advice_fits_what_stands_there(source: str, kind: str, door: int, why: str) -> None:
+    (found,) = [one for one in find(source) if one.kind == kind]
+    assert (found.door, why in found.why) == (door, True)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    ["grpc.server(pool)", "from grpc_health.v1.health_pb2_grpc import HealthStub\nHealthStub(c)"],
+)
+def test_an_import_that_something_else_in_the_file_needs_stays_with_it(beside: str) -> None:
+    source = f"import grpc\nfrom s_pb2_grpc import SceneServiceStub\nSceneServiceStub(c)\n{beside}\n"
+    assert [one.door for one in find(source) if one.symbol == "grpc"] == [1]
+
+
+def test_an_import_without_a_typed_twin_stays_at_door_1() -> None:
+    stubs = "from g_pb2_grpc import GreeterStub\nfrom s_pb2_grpc import SceneServiceStub\nSceneServiceStub(c)"
+    source = f"import grpc_status\n{stubs}\n"
+    assert [one.door for one in find(source)] == [1, 1, 2, 2]
 
 
 def test_every_finding_says_why() -> None:
