@@ -51,6 +51,7 @@ class EngineCodemod(VisitorBasedCodemodCommand):
         self._rules = rules
         self._root: cst.Module
         self._nodes: dict[type, list[Any]] = {}
+        self._values: list[tuple[cst.BaseExpression, list[str]]] | None = None
         self._edits: dict[cst.CSTNode, Edit] = {}
         self._needs: dict[cst.CSTNode, str] = {}  # a node whose name was rewritten -> the import it needs instead
         self._moved: dict[tuple[cst.CSTNode, str], str] = {}
@@ -87,10 +88,24 @@ class EngineCodemod(VisitorBasedCodemodCommand):
         """Yield every use of a qualified name as a value, with the name: not as what is called, as part of a longer
         name, as a base class or as a type.
         """
-        for node in [*self.nodes(cst.Name), *self.nodes(cst.Attribute)]:
-            found = self.names(node)
-            if found and all(map(is_meant, found)) and self._is_value(node):
-                yield node, found[0]
+        if self._values is None:
+            self._values = sorted(self._find_values(), key=lambda found: self._place(found[0]))
+        yield from ((node, names[0]) for node, names in self._values if all(map(is_meant, names)))
+
+    def _find_values(self) -> Iterator[tuple[cst.BaseExpression, list[str]]]:
+        imports = [one for kind in (cst.Import, cst.ImportFrom) for one in self.nodes(kind)]
+        named = [one.names for one in imports if not isinstance(one.names, cst.ImportStar)]
+        roots = {bound_name(alias).partition(".")[0] for names in named for alias in names}
+        for node in self.metadata[ParentNodeProvider]:
+            root = node
+            while isinstance(root, cst.Attribute):
+                root = root.value
+            # Most names lead to no import; to ask for the meaning of each would take longer than all else.
+            is_imported = isinstance(root, cst.Name) and root.value in roots
+            if not (is_imported and isinstance(node, cst.Name | cst.Attribute) and self._is_value(node)):
+                continue
+            if names := self.names(node):
+                yield node, names
 
     def named_by_text(self, *names: str) -> Iterator[tuple[cst.Call, str]]:
         """Yield every call that is told one of these qualified names by a text: `getattr(grpc, "server")`."""

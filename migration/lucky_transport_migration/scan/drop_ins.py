@@ -32,7 +32,9 @@ def rewrite_drop_ins(codemod: EngineCodemod, targets: Targets) -> None:
     """
     if rewrite_servers(codemod, targets):
         for node, _ in chain(codemod.calls_of(*_CHANNELS), codemod.values_of({*_SECURE, *_CHANNELS}.__contains__)):
-            codemod.refuse(node, "a server of this file stays on gRPC, and may be what this channel leads to")
+            target = _target(node) if isinstance(node, cst.Call) else None
+            why = "" if target is None else targets.of_channel(codemod, target.value).why_not
+            codemod.refuse(node, why or "a server of this file stays on gRPC, and may be what this channel leads to")
     else:
         _rewrite_channels(codemod, targets)
     for call, name in codemod.calls_of(*_SECURE):

@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 _MOST = 16
 #: Files that go to a process at once: one at a time would take longer to hand over than to read.
 _BATCH = 8
-_AHEAD = 2  # batches for each process, so that none waits for the others' results to be taken
+_AHEAD = 4  # batches for each process, so that none waits while another is at a long file
 
 
 def usable_cores() -> int:
