@@ -28,12 +28,14 @@ async def _method(ends: AioEnds, arity: str, enabled: int, **arguments: Any) -> 
     return getattr(ends.connect(served.target, **arguments), arity)(path())
 
 
-@each(way=WAYS, compression=(GZIP, DEFLATE, NONE, None), enabled=(1, 3, 7))
+#: With a stream of requests grpc.aio ends at times with "Internal error from Core" when the refusal meets a write.
+UNARY = tuple(way for way in WAYS if not way.arity.startswith("stream"))
+
+
+@each(way=UNARY, compression=(GZIP, DEFLATE, NONE, None), enabled=(1, 3, 7))
 async def server_has_some_disabled(ends: AioEnds, way: Way, compression: Any, enabled: int) -> Record:
     method = await _method(ends, way.arity, enabled)
-    seen = await invoke(way, method, compression=compression, metadata=(("mine", "1"),), timeout=PATIENCE_S)
-    seen.pop("writing", None)  # a write may come before the refusal or after it
-    return seen
+    return await invoke(way, method, compression=compression, metadata=(("mine", "1"),), timeout=PATIENCE_S)
 
 
 @each(of_call=(None, NONE, DEFLATE), of_channel=(None, GZIP))
