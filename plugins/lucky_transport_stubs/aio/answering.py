@@ -13,6 +13,7 @@ import logging
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
+from contextlib import aclosing
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
@@ -102,5 +103,6 @@ async def _stream(
     elif inspect.iscoroutinefunction(function):
         await function(request, context)
     else:
-        async for response in function(request, context):
-            await context.write(response)
+        async with aclosing(function(request, context)) as responses:  # it ends here, not in a task of its own
+            async for response in responses:
+                await context.write(response)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -197,5 +199,33 @@ def test_the_time_that_remains_is_told(aio: Any) -> None:
         call = client.unary_unary("Remaining")(b"")
         assert call.time_remaining() is None
         assert await call == b"None"
+
+    aio(scenario)
+
+
+def test_a_generator_whose_call_is_cancelled_ends_in_the_context_it_began_in(aio: Any) -> None:
+    scope: ContextVar[int] = ContextVar("scope")
+    ended: list[str] = []
+
+    async def fill(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        token = scope.set(1)
+        try:
+            while True:  # more than is on the way at a time: the call is cancelled while a response waits to be sent
+                yield bytes(1 << 16)
+        finally:
+            try:
+                scope.reset(token)
+                ended.append("here")
+            except ValueError:
+                ended.append("elsewhere")
+
+    async def scenario(ends: Any) -> None:
+        client = await ends.pair({"unary_stream Fill": fill})
+        call = client.unary_stream("Fill")(b"")
+        async for _ in call:
+            break
+        call.cancel()
+        await until_in_loop(lambda: ended)
+        assert ended == ["here"]
 
     aio(scenario)
