@@ -241,8 +241,8 @@ class Dispatcher:
 
     def _answer_raw(self, handler: RawHandler, call: ServerCall) -> None:
         try:
-            handler(call)
-            if not call.is_over:
+            answers_later = handler(call)
+            if not answers_later and not call.is_over:
                 raise EngineFailed(f"the handler of {call.name} returned without an answer")
         except TransportError as error:
             self._fail_if_open(call, error)

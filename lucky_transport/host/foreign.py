@@ -20,8 +20,8 @@ __all__ = ["ForeignServices", "RawHandler", "foreign_services"]
 _log = logging.getLogger("lucky_transport")
 
 #: Answers a call with messages of another protocol: reads `call.payload` or `call.recv()`, uses `call.send` and ends
-#: with `call.finish`. It runs on a thread of the pool.
-RawHandler = Callable[[ServerCall], None]
+#: with `call.finish`. It runs on a thread of the pool, and returns True where another thread answers later.
+RawHandler = Callable[[ServerCall], bool | None]
 
 
 class ForeignServices(Protocol):

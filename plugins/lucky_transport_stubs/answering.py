@@ -7,6 +7,7 @@ the handler's; a caller of another arity is served as far as that makes sense.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -28,22 +29,56 @@ def behaviour_of(handler: Any) -> Callable[..., Any]:
     return getattr(handler, arity_of(handler))
 
 
-def answer_call(handler: Any, state: ServerCallState, context: ServicerContext) -> None:
-    """Call the handler's method with this context and give its answer; returns when the call has ended."""
+def answer_call(handler: Any, state: ServerCallState, context: ServicerContext) -> bool:
+    """Call the handler's method with this context and give its answer.
+
+    When this returns False the call has ended. It returns True for a method that does not block
+    (`experimental_non_blocking`), whose call ends when its callback is called with None.
+    """
     requests = Requests(state, handler.request_deserializer)
     request = requests if handler.request_streaming else requests.only()
     if request is None:
-        return
+        return False
+    method = behaviour_of(handler)
+    calls_back = handler.response_streaming and getattr(method, "experimental_non_blocking", False)
+    arguments = (_ResponseCallback(state, handler.response_serializer),) if calls_back else ()
     try:
-        response = behaviour_of(handler)(request, context)
+        response = method(request, context, *arguments)
     except BaseException as error:  # SystemExit too: the caller must get an answer
         _fail(state, error, "calling application")
-        return
+        return False
+    if calls_back:
+        return True
     if handler.response_streaming:
         _send_all(state, response, handler.response_serializer)
     elif (payload := _serialized(state, response, handler.response_serializer)) is not None:
         _send(state, payload)
         state.end()
+    return False
+
+
+class _ResponseCallback:
+    """Sends a response of a method that does not block, from any thread; None ends the call."""
+
+    def __init__(self, state: ServerCallState, serializer: Callable[[Any], bytes] | None) -> None:
+        self._state = state
+        self._serializer = serializer
+        self._turn = threading.Lock()
+
+    def __call__(self, response: Any) -> None:
+        with self._turn:
+            if response is None or not self._state.is_active:
+                _end(self._state)
+            elif (payload := _serialized(self._state, response, self._serializer)) is not None:
+                _send(self._state, payload)
+
+
+def _end(state: ServerCallState) -> None:
+    """End a call whose method has no more to say: well, unless the caller has left or it was ended before."""
+    if state.is_active:
+        state.end()
+    else:
+        state.drop()
 
 
 def _serialized(state: ServerCallState, message: Any, serializer: Callable[[Any], bytes] | None) -> bytes | None:
@@ -81,13 +116,12 @@ def _send_all(state: ServerCallState, responses: Any, serializer: Callable[[Any]
             _fail(state, error, "iterating responses")
             return
         if response is None:
-            state.end()
-            return
+            break
         payload = _serialized(state, response, serializer)
         if payload is None:
             return
         _send(state, payload)
-    state.drop()
+    _end(state)
 
 
 def _fail(state: ServerCallState, error: BaseException, doing: str) -> None:

@@ -58,14 +58,14 @@ class EngineServices:
     def close(self) -> None:
         self._services.close()
 
-    def _answer(self, handler: Any, call: ServerCall) -> None:
+    def _answer(self, handler: Any, call: ServerCall) -> bool:
         process, state = _process_of(call.peer), ServerCallState(call)
         if call.peer not in self._channels.get(process, ()):
             with self._lock:
                 self._channels[process].add(call.peer)
             if call.is_ended:  # perhaps its channel ended before we knew it
                 self.leave(call.peer)
-        answer_call(handler, state, _Context(state, process))
+        return answer_call(handler, state, _Context(state, process))
 
 
 class _Context(ServicerContext):

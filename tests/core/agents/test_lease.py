@@ -331,6 +331,7 @@ class Sharing(RuleBasedStateMachine):
         self.lease = DriverLease(self.host, shared=True)
         self.gone: set[str] = set()
         self.attached: set[str] = set()
+        self.left: set[str] = set()  # detached: their calls are late ones
         self.drivers: set[str] = set()
         self.steps = 0
 
@@ -348,7 +349,11 @@ class Sharing(RuleBasedStateMachine):
         except Busy:
             assert alone
             assert others
+        except Cancelled:
+            assert client in self.left
+            self.drivers = others
         else:
+            assert client not in self.left
             assert not (alone and others)
             self.drivers = others | {client}
             self.steps += 1
@@ -356,6 +361,7 @@ class Sharing(RuleBasedStateMachine):
     @rule(client=clients)
     def attach(self, client: str) -> None:
         self.attached.add(client)
+        self.left.discard(client)
         self.gone.discard(client)
         self.lease.attach(client, f"attached {client}")
 
@@ -366,8 +372,7 @@ class Sharing(RuleBasedStateMachine):
         self.lease.detach(client)
         self.attached.discard(client)
         self.drivers.discard(client)
-        self.lease.attach(client, "back")  # else its next call is taken for a late one
-        self.lease._attached.pop(client)
+        self.left.add(client)
 
     @rule(client=clients)
     def leave(self, client: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.rpc import typed
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.server_call import ServerCall
 from tests.support.memory_pipe import memory_pipes
 from tests.support.waiting import PATIENCE_S, soon
 
@@ -290,6 +292,21 @@ def test_raw_handlers_answer_by_path_and_in_every_shape(scene: Scene) -> None:
         assert call.recv(soon()) == b"1"
         call.half_close()
         assert call.recv(soon()) is None
+
+
+def test_a_raw_handler_may_answer_later_from_another_thread(scene: Scene) -> None:
+    calls: queue.SimpleQueue[ServerCall] = queue.SimpleQueue()
+
+    def later(call: ServerCall) -> bool:
+        calls.put(call)
+        return True
+
+    answering = threading.Thread(target=lambda: calls.get(timeout=PATIENCE_S).finish(b"later"))
+    answering.start()
+    with scene.client() as client:
+        scene.dispatcher.register("/t/later", later)
+        assert client.unary("/t/later", b"", soon()) == b"later"
+    answering.join(PATIENCE_S)
 
 
 def test_a_raw_handler_that_raises_or_forgets_to_answer_fails_its_call(scene: Scene) -> None:
