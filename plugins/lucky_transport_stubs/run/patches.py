@@ -101,6 +101,8 @@ def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) ->
     def make_channel(*args: Any, **named: Any) -> Any:
         given = signature.bind(*args, **named).arguments
         patch_luckyrobots()
+        if given.get("credentials", "") is None:
+            return makers.original(*args, **named)  # which refuses it
         route = switch.route(_text(given["target"]), _why_not(given.get("credentials")))
         if route.is_staged:
             return makers.staged(makers, route, given, counters)

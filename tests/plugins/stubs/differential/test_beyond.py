@@ -65,7 +65,7 @@ def test_every_row_of_the_readme_names_its_test() -> None:
 @pytest.mark.parametrize("secure", ["channel", "server"])
 def test_credentials_of_one_end_alone_connect(ends: Ends, secure: str) -> None:
     of_port = grpc.local_server_credentials() if secure == "server" else None
-    of_channel = {"credentials": grpc.local_channel_credentials()} if secure == "channel" else {}
+    of_channel: dict[str, Any] = {"credentials": grpc.local_channel_credentials()} if secure == "channel" else {}
     served = ends.serve({"Method": method_handler("unary_unary", metadata_of)}, credentials=of_port)
     assert "value" in attempt(ends.connect(served.target, **of_channel).unary_unary(path()), b"", timeout=PATIENCE_S)
 

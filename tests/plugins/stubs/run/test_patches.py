@@ -85,6 +85,12 @@ def test_a_channel_with_credentials_gets_them_and_the_authority_of_its_target(gr
     assert grpc.aio.secure_channel(TARGET, "secret", None) == ("shm.aio", "shm://x", kept)
 
 
+def test_a_secure_channel_without_credentials_is_left_to_grpc_to_refuse(grpc: Any) -> None:
+    switched(grpc)
+    assert grpc.secure_channel(TARGET, None) == ("grpc", TARGET, None, None, None)
+    assert grpc.aio.secure_channel(TARGET, None) == ("grpc.aio", TARGET, None, None, None, None)
+
+
 def test_every_other_target_gets_what_grpc_makes_of_the_same_arguments(grpc: Any) -> None:
     switched(grpc)
     assert grpc.insecure_channel("robot:1", compression=2) == ("grpc", "robot:1", None, 2)
