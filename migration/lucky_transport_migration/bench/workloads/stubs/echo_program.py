@@ -24,7 +24,7 @@ _CHARS = 100
 _WORKERS = 16
 
 
-class Echo(EchoServicer):
+class Greeter(EchoServicer):
     """Answers with what it was asked."""
 
     def Ask(self, request: Any, context: Any) -> Any:  # noqa: N802 - as the stub calls it
@@ -36,7 +36,7 @@ class Echo(EchoServicer):
 def serve() -> None:
     """Serve at a free port until stdin ends."""
     server = grpc.server(ThreadPoolExecutor(_WORKERS))
-    add_EchoServicer_to_server(Echo(), server)
+    add_EchoServicer_to_server(Greeter(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(f"ready {port}", flush=True)
