@@ -9,10 +9,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-__all__ = ["LOGGED", "TABLE", "Effect", "Row", "rows"]
+__all__ = ["LOGGED", "TABLE", "Row", "Treatment", "rows"]
 
 
-class Effect(enum.Enum):
+class Treatment(enum.Enum):
     """What happens to what a program gives."""
 
     HONOURED = "honoured"
@@ -23,15 +23,15 @@ class Effect(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Names with one effect, and what a program sees: why that is so, or what is there in place of it."""
+    """Names with one treatment, and what a program sees: why that is so, or what is there in place of it."""
 
-    effect: Effect
+    treatment: Treatment
     why: str
     names: str
     kind: str = "option"
 
 
-_H, _L, _S, _R = Effect.HONOURED, Effect.LOGGED, Effect.SILENT, Effect.REFUSED
+_H, _L, _S, _R = Treatment.HONOURED, Treatment.LOGGED, Treatment.SILENT, Treatment.REFUSED
 
 TABLE = (
     Row(_H, "as in gRPC", "grpc.max_receive_message_length grpc.max_send_message_length"),
@@ -206,12 +206,12 @@ TABLE = (
 )
 
 #: The options, arguments and fields that the log names, and what it says of them.
-LOGGED = {name: row.why for row in TABLE if row.effect is Effect.LOGGED for name in row.names.split()}
+LOGGED = {name: row.why for row in TABLE if row.treatment is Treatment.LOGGED for name in row.names.split()}
 
 
 def rows() -> list[str]:
     """Return the rows of the README's table."""
-    return [f"| {row.kind} | {_quoted(row)} | {row.effect.value} | {row.why} |" for row in TABLE]
+    return [f"| {row.kind} | {_quoted(row)} | {row.treatment.value} | {row.why} |" for row in TABLE]
 
 
 def _quoted(row: Row) -> str:
