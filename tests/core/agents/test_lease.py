@@ -349,6 +349,7 @@ class Sharing(RuleBasedStateMachine):
         except Busy:
             assert alone
             assert others
+            self.drivers -= self.gone  # whoever is gone is forgotten then
         except Cancelled:
             assert client in self.left
             self.drivers = others
