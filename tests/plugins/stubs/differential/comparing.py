@@ -12,8 +12,11 @@ import inspect
 import pkgutil
 from typing import Any
 
-from . import cases
+import pytest
+
+from . import cases, generated
 from .aio_ends import AioEnds
+from .declared import DIFFERENCES
 from .ends import OURS, REAL, Ends, Implementation
 from .records import Record, without
 from .registry import CASES, Case
@@ -68,3 +71,18 @@ def differences(case: Case) -> dict[str, tuple[Any, Any]]:
         if not found:
             break
     return found
+
+
+def judged(case: Case) -> tuple[dict[str, tuple[Any, Any]], list[str]]:
+    """Return the differences that are not declared, and the fields that are declared as different and are the same."""
+    declared = [name for one in DIFFERENCES if one.is_about(case) for name in one.fields]
+    found = differences(case)
+    undeclared = {field: pair for field, pair in found.items() if not set(declared) & set(field.split("."))}
+    stale = [name for name in declared if not any(name in field.split(".") for field in found)]
+    return undeclared, stale
+
+
+def skip_without_generated_stubs(case: Case) -> None:
+    """Skip a case whose stubs cannot be made here."""
+    if case.name.startswith(("interop.", "aio_interop.")) and not generated.AVAILABLE:
+        pytest.skip("no grpcio-tools to make the stubs with")

@@ -197,7 +197,7 @@ def unknown_fields_are_ignored(ends: Ends, what: str) -> Record:
     return _call(ends, WAYS[0], Flaky("unary_unary", 1), options({what: {"maxAttempts": 3}}))
 
 
-@each(way=_BLOCKING, timeouts=((2.5, None), (60, 0.2), (2.5, 60)))
+@each(way=_BLOCKING[:1], timeouts=((2.5, None), (60, 0.2), (2.5, 60)))
 def has_a_timeout(ends: Ends, way: Way, timeouts: Any) -> Record:
     configured, asked = timeouts
     gate = ends.gate()
