@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # `--hypothesis-profile deep` tries more examples of everything whose number no test names.
 settings.register_profile("lucky_transport", deadline=None)
 settings.register_profile("deep", deadline=None, max_examples=2000)
+settings.register_profile("brief", deadline=None, max_examples=20)  # for tests that run elsewhere with the default
 settings.load_profile("lucky_transport")
 
 pytest.register_assert_rewrite("lucky_transport.testing")
