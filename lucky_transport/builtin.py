@@ -45,6 +45,11 @@ def lucky_transport_engines() -> list[EngineInfo]:
             summary="a pole on a cart, with wind: worlds for sessions, or a batch",
             worlds="lucky_transport.engines.cartpole:CartPoleWorlds",
         ),
+        EngineInfo(
+            name="pendulum",
+            factory="lucky_transport.engines.pendulum:make_engine",
+            summary="a batch of pendulums: the example engine of the kits in schema/kits",
+        ),
     ]
 
 

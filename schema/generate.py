@@ -19,6 +19,7 @@ __all__ = ["GenerateError", "compile_protos", "main"]
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = ROOT / "plugins"
 MESSAGES = ROOT / "lucky_transport" / "messages" / "_generated"
+VECTORS = ROOT / "schema" / "kits" / "vectors"
 
 #: Which folder of `.proto` files each file of descriptors is made from.
 DESCRIPTORS = {
@@ -85,7 +86,7 @@ def _from_protos(check: bool) -> list[Path]:
 
 def _from_classes(check: bool) -> list[Path]:
     sys.path[:0] = [str(ROOT), str(PLUGINS)]
-    from generators import flatbuffers, typed
+    from generators import flatbuffers, typed, vectors
 
     released = (ROOT / "schema" / "released.fbs").read_text(encoding="utf-8")
     schema = flatbuffers.render()
@@ -94,6 +95,7 @@ def _from_classes(check: bool) -> list[Path]:
         raise GenerateError("peers built from schema/released.fbs would break:\n" + "\n".join(broken))
     contents = {ROOT / "schema" / "hazel_rpc.fbs": schema.encode()}
     contents[ROOT / "lucky_transport" / "client" / "typed.pyi"] = typed.render().encode()
+    contents |= {VECTORS / name: text.encode() for name, text in vectors.render().items()}
     return _settle(contents, check)
 
 

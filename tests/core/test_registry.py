@@ -100,7 +100,7 @@ def test_a_plugin_whose_hook_misbehaves_hides_no_other(modules: Path, body: str)
 
 
 TRANSPORTS = "grpc, holodeck, inproc, openra, pipe, recorded, shm, staged"
-ENGINES = "cartpole, echo, gymnasium, libenv, mujoco, relay, skirmish, toy"
+ENGINES = "cartpole, echo, gymnasium, libenv, mujoco, pendulum, relay, skirmish, toy"
 
 
 @pytest.mark.parametrize(
