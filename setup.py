@@ -1,15 +1,25 @@
-"""The tag of the wheel, which depends on what the build gave; everything else is in pyproject.toml."""
+"""What depends on the machine that builds: NumPy's headers, the tag of the wheel. All else is in pyproject.toml."""
 
 from __future__ import annotations
 
 import sysconfig
 from pathlib import Path
 
+import numpy
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 
 #: The native module needs this Python's limited API (`Py_LIMITED_API` in pyproject.toml), and runs on all newer ones.
 _STABLE_ABI = "cp311"
+
+
+class BuildExt(build_ext):
+    """Compiles against NumPy's headers."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.include_dirs.append(numpy.get_include())
 
 
 class BdistWheel(bdist_wheel):
@@ -30,4 +40,4 @@ class BdistWheel(bdist_wheel):
         super().run()
 
 
-setup(cmdclass={"bdist_wheel": BdistWheel})
+setup(cmdclass={"bdist_wheel": BdistWheel, "build_ext": BuildExt})

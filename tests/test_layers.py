@@ -32,6 +32,7 @@ LAYERS = (
     "builtin",
     "registry",
     "fork",
+    "native",
     "lockstep",
     "spec",
     "messages",

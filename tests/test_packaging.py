@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.env import results
 from lucky_transport.registry import registry
 from lucky_transport.shm import atomics
 
@@ -193,15 +194,17 @@ def test_nothing_but_the_plugins_for_grpc_imports_grpc(package: Path) -> None:
 # --- the native module ---
 
 
-def test_the_native_module_is_there_where_it_is_required() -> None:
-    if not REQUIRE_NATIVE:
-        pytest.skip("LUCKY_REQUIRE_NATIVE is not set")
+@pytest.mark.skipif(not REQUIRE_NATIVE, reason="LUCKY_REQUIRE_NATIVE is not set")
+def test_the_native_modules_are_there_where_they_are_required() -> None:
     assert atomics.native_error() == ""
+    assert results.native_error() == ""
 
 
 def test_a_missing_compiler_never_fails_the_install() -> None:
-    (module,) = PYPROJECT["tool"]["setuptools"]["ext-modules"]
-    assert module["optional"] is True
+    modules = PYPROJECT["tool"]["setuptools"]["ext-modules"]
+    assert all(module["optional"] is True for module in modules)
+    module, of_results = modules
+    assert of_results["sources"] == ["lucky_transport/env/_native.c"]
     folder = ROOT / "lucky_transport" / "shm" / "_native"
     assert {ROOT / path for path in module["sources"]} == set(folder.glob("*.c"))
     assert {ROOT / path for path in module["depends"]} == set(folder.glob("*.h"))

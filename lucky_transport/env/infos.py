@@ -68,40 +68,38 @@ class Info(dict[str, Any]):
 
 
 class TermColumns:
-    """Turns the signals of one spec into infos. `names`: of all terms, reward terms first."""
+    """Turns the signals of one spec into infos.
+
+    names: of all terms, reward terms first. reward_columns: the names that reward terms have in an info. shared: what
+    most steps have in common, every row valid and no termination term set.
+    """
 
     def __init__(self, spec: BatchSpec) -> None:
         self.names = (*spec.reward_terms, *spec.termination_terms)
-        self._rewards = [f"reward_terms/{name}" for name in spec.reward_terms]
+        self.reward_columns = [f"reward_terms/{name}" for name in spec.reward_terms]
         self._terminations = [f"termination_terms/{name}" for name in spec.termination_terms]
-        self._split = len(spec.reward_terms)
         every = np.ones(spec.num_envs, np.bool_)
         none = np.zeros(spec.num_envs, np.bool_)
         every.flags.writeable = none.flags.writeable = False
         self._no_flags = bytes(4 * len(spec.termination_terms) * spec.num_envs)
-        # what most steps share: every row valid, no termination term set
-        self._shared = dict.fromkeys(self._rewards) | dict.fromkeys(self._terminations, none) | self._masks(every)
+        self.shared = dict.fromkeys(self.reward_columns) | dict.fromkeys(self._terminations, none) | self._masks(every)
 
-    def info(self, signals: NDArray[np.float32]) -> Info:
-        """Return the info of a step in which every env stepped; the columns are views of `signals`, float32
-        (terms, num_envs), which the caller gives away.
+    def info(self, signals: NDArray[np.float32], valid: NDArray[np.bool_] | None = None) -> Info:
+        """Return the info of a step; the columns are views of `signals`, float32 (terms, num_envs), which the caller
+        gives away. `valid`: bool (num_envs,), the envs that have terms (None: all).
         """
-        info = Info(self._shared)
+        info = Info(self.shared)
         # zip's keyword `strict` costs 0.2 us a call, a tenth of what this whole env may add to a step
-        info.update(zip(self._rewards, signals))  # noqa: B905
-        flags = signals[self._split :]
+        info.update(zip(self.reward_columns, signals))  # noqa: B905
+        flags = signals[len(self.reward_columns) :]
         if flags.tobytes() != self._no_flags:  # a third of what numpy.count_nonzero takes for one env
             info.update(zip(self._terminations, flags.astype(np.bool_)))  # noqa: B905
-        return info
-
-    def masked_info(self, signals: NDArray[np.float32], valid: NDArray[np.bool_]) -> Info:
-        """Return the info where only the envs of `valid`, bool (num_envs,), have terms."""
-        info = self.info(signals)
-        info.update(self._masks(valid))
+        if valid is not None:
+            info.update(self._masks(valid))
         return info
 
     def _masks(self, mask: NDArray[np.bool_]) -> dict[str, Any]:
-        names = ("reward_terms", "termination_terms", *self._rewards, *self._terminations)
+        names = ("reward_terms", "termination_terms", *self.reward_columns, *self._terminations)
         return {f"_{name}": mask for name in names}
 
 

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from lucky_transport.client.client import Client
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.autoreset import NotSteppable, check_mode, parse_mode, state_error
-from lucky_transport.env.composite import CompositeActions, CompositeObservations
-from lucky_transport.env.infos import Info, InfoParts, TermColumns
+from lucky_transport.env.composite import CompositeActions
 from lucky_transport.env.rendering import RENDER_MODES, EnvRenderer, can_render, make_renderer
 from lucky_transport.env.resetting import ResetNegotiator, Seed, neutral_actions, read_reset
+from lucky_transport.env.results import RewardFunction, StepResult, StepResults, plain_results
 from lucky_transport.errors import (
     Busy,
     ClosedError,
@@ -47,12 +47,6 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
 
 __all__ = ["Owner", "RewardFunction", "VectorEnv", "attributes_of", "frames_per_second"]
-
-#: Computes the reward, float (num_envs,), from the signals: term name -> float32 (num_envs,).
-RewardFunction = Callable[[dict[str, NDArray[np.float32]]], NDArray[Any]]
-
-#: What a step returns: observations, rewards, terminated, truncated, info.
-StepResult = tuple[Any, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
 #: Names that stacks written against `gymnasium.Env` use, and the attribute that answers them.
 _ALIASES = {"_max_episode_steps": "max_episode_steps"}
@@ -117,16 +111,13 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         self.autoreset_mode = mode
         self.batch_spec = spec
         self._describe(make_renderer(transport, render_mode, camera, render_size))
-        self._set_shown(copy=copy)
-        self._reward_fn = reward_fn
         self._set_exchange(strict=validate == "strict")
-        self._columns = TermColumns(spec)
-        self._info_parts = InfoParts(spec) if spec.info_parts else None
+        self._results = StepResults(spec, copy=copy, reward_fn=reward_fn)
+        self._plain_result = plain_results(self._results)
         self._recipe = recipe
         self._reset_negotiator = ResetNegotiator(transport)
         self._neutral_actions = neutral_actions(spec)
         self._not_steppable: NotSteppable | None = NotSteppable.FRESH
-        self._none_ended = np.zeros(spec.num_envs, np.bool_)
         self._ended: NDArray[np.bool_] | None = None  # envs that wait for their reset
         self._control: NDArray[np.uint8] | None = None  # the next step's control bytes
         self._outstanding = False  # a frame may still come for a step that was given up
@@ -162,15 +153,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         elif strict:
             self._bounds = Bounds(self.batch_spec.action)
 
-    def _set_shown(self, *, copy: bool) -> None:
-        """Choose how a frame's observations are handed out: `_shown` None is as they are, `_nested` as of a copy."""
-        self._shown: Callable[[NDArray[Any]], Any] | None = np.ndarray.copy if copy else None
-        self._nested: Callable[[NDArray[Any]], Any] | None = None
-        if self.batch_spec.observation_parts:
-            observations = CompositeObservations(self.batch_spec)
-            self._shown = observations.copy if copy else observations.view
-            self._nested = observations.view
-
     @property
     def out_of_bounds(self) -> int:
         """Action values outside the action space so far; they went to the engine as they are."""
@@ -200,47 +182,25 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
             raise
         if frame.any_ended or control is not None:
             return self._step_with_ends(frame, control)
-        signals = frame.signals.copy()
-        info = self._columns.info(signals)
-        if self._info_parts is not None:
-            info |= self._info_parts.info(frame.observations)
-        rewards = frame.rewards.copy() if self._reward_fn is None else self._custom_rewards(signals)
-        observations = frame.observations if self._shown is None else self._shown(frame.observations)
-        return observations, rewards, self._none_ended.copy(), self._none_ended.copy(), info
+        return self._plain_result(frame)
 
     def _step_with_ends(self, frame: Frame, control: NDArray[np.uint8] | None) -> StepResult:
         """The rest of a step in which envs were reset or have ended."""
         terminated, truncated = frame.terminated.astype(np.bool_), frame.truncated.astype(np.bool_)
         ended = terminated | truncated
         some_ended = bool(ended.any())
+        results = self._results
+        stepped = None if control is None else control == 0
         rewards, signals = frame.rewards.copy(), frame.signals.copy()
-        if control is None:
-            info = self._columns.info(signals)
-        else:
-            info = self._columns.masked_info(signals, control == 0)
+        info = results.columns.info(signals, stepped)
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             self._await_reset(ended if some_ended else None)
         elif some_ended and not self.batch_spec.resets_itself:
-            info |= self._final(frame, signals, ended)
+            info |= results.final(frame, signals, ended)
             frame = self._reset_ended(ended)
-        if self._info_parts is not None:
-            info |= self._info_parts.info(frame.observations)
-        if self._reward_fn is not None:
-            rewards = self._custom_rewards(signals)
-            if control is not None:
-                rewards[control != 0] = 0
-        observations = frame.observations if self._shown is None else self._shown(frame.observations)
-        return observations, rewards, terminated, truncated, info
-
-    def _final(self, frame: Frame, signals: NDArray[np.float32], ended: NDArray[np.bool_]) -> dict[str, Any]:
-        """SAME_STEP's info of how episodes ended; rows without a meaning are zero, as in Gymnasium's own info."""
-        rows = frame.observations.copy()
-        rows[~ended] = 0
-        final_info = self._columns.masked_info(signals.copy(), ended)
-        if self._info_parts is not None:
-            final_info |= self._info_parts.info(rows, ended)
-        final = rows if self._nested is None else self._nested(rows)
-        return {"final_obs": final, "_final_obs": ended, "final_info": final_info, "_final_info": ended}
+        info |= results.info_parts(frame)
+        rewards = results.rewards(rewards, signals, stepped)
+        return results.observations(frame), rewards, terminated, truncated, info
 
     def _reset_ended(self, ended: NDArray[np.bool_]) -> Frame:
         """SAME_STEP's second exchange: the ended envs are reset, the others hold still."""
@@ -258,16 +218,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
             self._not_steppable = None if ended is None else NotSteppable.ENDED
         else:
             self._control = None if ended is None else ended.view(np.uint8)  # True is RESET
-
-    def _custom_rewards(self, signals: NDArray[np.float32]) -> NDArray[np.float32]:
-        assert self._reward_fn is not None
-        # a copy: what the caller's function keeps or changes must not show up in info
-        rewards: Any = np.asarray(self._reward_fn(dict(zip(self._columns.names, signals.copy(), strict=True))))
-        if rewards.shape != (self.num_envs,) or rewards.dtype.kind not in "fiub":
-            raise ValueError(
-                f"reward_fn returned {rewards.dtype} {rewards.shape}, expected real numbers of shape ({self.num_envs},)"
-            )
-        return np.array(rewards, np.float32)
 
     def reset(
         self, *, seed: Seed | None = None, options: Mapping[str, Any] | None = None
@@ -293,8 +243,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         self._not_steppable = None
         still = None if self._ended is None else self._ended & ~request.mask
         self._await_reset(still if still is not None and still.any() else None)
-        info = Info() if self._info_parts is None else self._info_parts.info(frame.observations, request.mask)
-        return frame.observations if self._shown is None else self._shown(frame.observations), info
+        return self._results.observations(frame), self._results.info_parts(frame, request.mask)
 
     def _drain_outstanding(self) -> None:
         """Receive the frame of a step that was given up; how that step ended does not matter any more."""

@@ -1,53 +1,31 @@
 """Which implementation is in use: the native module where it was built, else pure Python on x86-64.
 
 Both offer the names of `_native.pyi` with the same meaning, and the same tests run over both. Plain Python stores keep
-their order on x86-64 only; elsewhere the fallback is refused, not hoped for. A native module of another version is a
-stale build and counts as absent.
+their order on x86-64 only; elsewhere the fallback is refused, not hoped for.
 """
 
 from __future__ import annotations
 
-import importlib
 import platform
 from mmap import mmap
 from types import ModuleType
 
 from lucky_transport.errors import MissingExtra
+from lucky_transport.native import load_native
 from lucky_transport.shm import fallback
 
 __all__ = [
     "NATIVE_VERSION",
     "Words",
     "implementation",
-    "load_native",
     "native_error",
     "single_accesses",
 ]
 
 #: Of the interface in `_native.pyi`: to be raised with each change of it.
 NATIVE_VERSION = 20
-_REMEDY = "install a C compiler and run the install command again"
 
-
-def load_native() -> tuple[ModuleType | None, str]:
-    """Return the native module, or None and why it cannot be used, with the remedy."""
-    try:
-        module = importlib.import_module("lucky_transport.shm._native")
-    except ImportError as error:
-        why = "was not built" if isinstance(error, ModuleNotFoundError) else f"cannot be loaded ({error})"
-        return None, f"the native module {why}: {_REMEDY}"
-    version = getattr(module, "VERSION", None)
-    if version is None:  # the folder of its sources can be imported, too
-        return None, f"the native module was not built: {_REMEDY}"
-    if version != NATIVE_VERSION:
-        return None, (
-            f"the native module is of version {version}, this code needs {NATIVE_VERSION}: "
-            "run the install command again"
-        )
-    return module, ""
-
-
-_native, _error = load_native()
+_native, _error = load_native("lucky_transport.shm._native", NATIVE_VERSION)
 
 
 def native_error() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import sys
 import threading
 import time
 from mmap import mmap
@@ -442,28 +441,8 @@ def test_the_fallback_is_refused_where_plain_stores_do_not_keep_their_order(monk
         implementation(native=False)
 
 
-def test_a_native_module_of_another_version_counts_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lucky_transport.shm._native", _module(VERSION=0))
-    module, error = atomics.load_native()
-    assert module is None
-    assert f"version 0, this code needs {atomics.NATIVE_VERSION}: run the install command again" in error
-
-
-def test_where_only_its_sources_lie_the_native_module_was_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    remedy = "install a C compiler and run the install command again"
-    for found in (_module(), None):  # the folder of the sources, imported as a namespace package; nothing at all
-        monkeypatch.setitem(sys.modules, "lucky_transport.shm._native", found)
-        assert atomics.load_native() == (None, f"the native module was not built: {remedy}")
-
-
 def test_without_the_native_module_the_fallback_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomics, "_native", None)
     monkeypatch.setattr(atomics, "_error", "the native module was not built: install it")
     assert implementation().__name__.endswith(".fallback")
     assert "not built" in native_error()
-
-
-def _module(**names: object) -> ModuleType:
-    module = ModuleType("lucky_transport.shm._native")
-    vars(module).update(names)
-    return module
