@@ -12,7 +12,7 @@
 #define LUCKY_VERSION 1u
 #define LUCKY_HEADER_BYTES 4096
 #define LUCKY_EXTENSION_OFFSET 1024
-#define LUCKY_EXTENSION_BYTES 640
+#define LUCKY_EXTENSION_BYTES 768
 #define LUCKY_REGION_ALIGNMENT 64
 #define LUCKY_RING_HEAD_BYTES 256
 #define LUCKY_ERROR_BYTES 4096
@@ -89,5 +89,9 @@
 #define LUCKY_OFFSET_PARK_ENGINE 1280 /* uint32_t: 0 awake, 1 parked: the engine waits for actions or commands */
 #define LUCKY_OFFSET_PARK_FRAME 1408 /* uint32_t: the client waits for a frame */
 #define LUCKY_OFFSET_PARK_COMMAND 1536 /* uint32_t: the client waits for a command's answer */
+#define LUCKY_OFFSET_SERVER_LOCK 1664 /* uint64_t: byte of the lock file that the engine alone holds for as long as it lives; 0: byte 0 */
+#define LUCKY_OFFSET_CLIENT_LOCK 1672 /* uint64_t: the client's; set before its features, 0 for a client that is known by its pid only */
+#define LUCKY_OFFSET_SERVER_PID_NAMESPACE 1680 /* uint64_t: pid namespace (inode) that server_pid and server_start are of; 0: not known */
+#define LUCKY_OFFSET_CLIENT_PID_NAMESPACE 1688 /* uint64_t: the client's; set before its features */
 
 #endif

@@ -66,6 +66,8 @@ def _segment_plain(report: SegmentReport) -> dict[str, Any]:
         "size_bytes": report.size_bytes,
         "engine_pid": report.engine_pid,
         "client_pid": report.client_pid,
+        "engine": report.engine,
+        "client": report.client,
         "problem": report.problem,
         "header": [
             {
@@ -93,8 +95,7 @@ def _engine_plain(report: EngineReport) -> dict[str, Any]:
 
 def _show_segment(report: SegmentReport) -> None:
     click.echo(
-        f"{report.path}: {report.size_bytes} bytes, {_pid('engine', report.engine_pid)}, "
-        f"{_pid('client', report.client_pid)}"
+        f"{report.path}: {report.size_bytes} bytes, {_side('engine', report.engine)}, {_side('client', report.client)}"
     )
     if report.problem:
         click.echo(f"problem: {report.problem}")
@@ -137,8 +138,8 @@ def _parts(spec: BatchSpec) -> list[tuple[str, int, str, str]]:
     ]
 
 
-def _pid(side: str, pid: int) -> str:
-    return f"{side} pid {pid}" if pid else f"no {side}"
+def _side(side: str, name: str) -> str:
+    return f"{side} {name}" if name else f"no {side}"
 
 
 def _cut(text: str) -> str:

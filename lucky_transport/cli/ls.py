@@ -51,8 +51,8 @@ def _show_segments(segments: list[Any]) -> None:
             one.name,
             f"{one.size_bytes / 2**20:.1f} MiB",
             one.num_envs,
-            one.engine_pid or "-",
-            one.client_pid or "-",
+            one.engine.removeprefix("pid ") or "-",
+            one.client.removeprefix("pid ") or "-",
             one.frame_seq,
             "stale" if one.stale else "ok",
         )
@@ -83,6 +83,8 @@ def _segment_plain(one: Any) -> dict[str, Any]:
         "num_envs": one.num_envs,
         "engine_pid": one.engine_pid,
         "client_pid": one.client_pid,
+        "engine": one.engine,
+        "client": one.client,
         "frame_seq": one.frame_seq,
         "stale": one.stale,
     }

@@ -17,6 +17,7 @@ from lucky_transport.errors import SegmentError, TransportError, Unimplemented
 from lucky_transport.messages.methods import METHODS, Effect
 from lucky_transport.shm import header, segment, segment_files
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES, EngineState, Feature, SegmentLayout
+from lucky_transport.shm.namespaces import process_name
 from lucky_transport.shm.private_file import open_private
 from lucky_transport.spec.batch_spec import DTYPES, BatchSpec
 from lucky_transport.transport import Transport
@@ -42,14 +43,17 @@ class HeaderField:
 
 @dataclass(frozen=True, slots=True)
 class SegmentReport:
-    """A segment as it is now. `problem` is the reason why no client can attach, "" if one can: then spec and layout are
-    set.
+    """A segment as it is now. engine, client: what messages call that side, "" when it is gone.
+
+    problem: the reason why no client can attach, "" if one can: then spec and layout are set.
     """
 
     path: Path
     size_bytes: int
     engine_pid: int
     client_pid: int
+    engine: str
+    client: str
     fields: tuple[HeaderField, ...]
     problem: str = ""
     spec: BatchSpec | None = None
@@ -74,28 +78,39 @@ def of_segment(name: str, directory: Path = segment_files.DIRECTORY) -> SegmentR
     """
     found = next((one for one in segment_files.find(directory) if one.name == name), None)
     if found is None:
-        opened = segment.open_segment(name, Deadline(0), directory=directory)  # raises the error that names the problem
-        return _report(opened.path, opened.mapping, engine_pid=header.get(opened.mapping, "server_pid"), client_pid=0)
+        segment.open_segment(name, Deadline(0), directory=directory)  # raises the error that names the problem
+        return of_segment(name, directory)  # it came meanwhile
     fd = open_private(found.path, writes=False)
     try:
         mapping = mmap(fd, os.fstat(fd).st_size, access=ACCESS_READ)
     finally:
         os.close(fd)
-    return _report(found.path, mapping, engine_pid=found.engine_pid, client_pid=found.client_pid)
+    return _report(found, mapping)
 
 
-def _report(path: Path, mapping: mmap, *, engine_pid: int, client_pid: int) -> SegmentReport:
+def _report(found: segment_files.SegmentInfo, mapping: mmap) -> SegmentReport:
     spec: BatchSpec | None = None
     layout: SegmentLayout | None = None
     problem = ""
     try:
-        spec, layout = header.read(mapping, str(path))
-        if not engine_pid:
-            pid = header.get(mapping, "server_pid")
-            problem = f"the engine (pid {pid}) is gone; `lucky-transport doctor --fix` removes the segment"
+        spec, layout = header.read(mapping, str(found.path))
+        if found.stale:
+            engine = process_name(header.get(mapping, "server_pid"), header.get(mapping, "server_pid_namespace"))
+            problem = f"the engine ({engine}) is gone; `lucky-transport doctor --fix` removes the segment"
     except SegmentError as error:
         problem = str(error)
-    return SegmentReport(path, len(mapping), engine_pid, client_pid, _fields(mapping), problem, spec, layout)
+    return SegmentReport(
+        found.path,
+        len(mapping),
+        found.engine_pid,
+        found.client_pid,
+        found.engine,
+        found.client,
+        _fields(mapping),
+        problem,
+        spec,
+        layout,
+    )
 
 
 def _fields(mapping: mmap) -> tuple[HeaderField, ...]:

@@ -21,19 +21,17 @@ from lucky_transport.messages import SessionSnapshot, ShareSessionResponse
 from lucky_transport.sessions.api import DEFAULT_TIMEOUT_S, WorldSnapshot, nothing_newer
 from lucky_transport.sessions.session import Session
 from lucky_transport.sessions.snapshots import from_message, to_message
-from lucky_transport.shm.channel import Result
-from lucky_transport.shm.liveness import Peer, start_time
-from lucky_transport.shm.segment_files import DIRECTORY
+from lucky_transport.shm.liveness import LockHolder, engine_of, start_time
+from lucky_transport.shm.segment_files import DIRECTORY, lock_path_of, map_segment
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile, LatestValueState
+from lucky_transport.shm.timing import PEER_POLL_NS
 from lucky_transport.world import Worlds
 
 __all__ = ["SharedSnapshots", "SnapshotReader"]
 
 #: A file's slots are this many times as large as the snapshot at the time it is made.
 _HEADROOM = 2
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}\.looks\.[0-9]{1,10}")
-#: How often a waiting reader checks the state of the file and of the engine.
-_SLICE_NS = 200_000_000
+_NAME = re.compile(r"([A-Za-z0-9_.-]{1,200})\.looks\.[0-9]{1,10}")
 
 
 class SharedSnapshots:
@@ -174,24 +172,31 @@ class SnapshotReader:
 
     def _dead(self) -> PeerDied:
         return PeerDied(
-            f"the engine (pid {self._engine.pid}) of session {self._session_id} ended",
+            f"the engine ({self._engine.name}) of session {self._session_id} ended",
             backend="shm",
             hint="start it and connect again",
         )
 
     def _wait(self, message: SessionSnapshot | None, mark: int, deadline: Deadline) -> None:
-        """Wait for a newer snapshot. Raises SessionEnded or PeerDied when none can come."""
+        """Wait a moment for a newer snapshot. Raises SessionEnded when none can come."""
         if message is not None and message.is_over:
             raise SessionEnded(
                 f"session {self._session_id} is over since tick {message.ticks}: there is nothing newer to see"
             )
-        found = self._file.wait(mark, self._strategy, self._engine.pidfd, min(deadline.remaining_ns, _SLICE_NS))
-        if found == Result.PEER_GONE:
-            raise self._dead()
+        self._file.wait(mark, self._strategy, min(deadline.remaining_ns, PEER_POLL_NS))
 
     def _open(self) -> None:
         shared = self._share()
-        if not _NAME.fullmatch(shared.name):
+        name = _NAME.fullmatch(shared.name)
+        if name is None:
             raise RemoteProtocolError(f"a session in {shared.name!r}", backend="shm", hint="the peer is broken")
         self._file = LatestValueFile.open(DIRECTORY / shared.name)
-        self._engine = Peer(shared.engine_pid, shared.engine_started)
+        self._engine = _engine_at(DIRECTORY / name[1])
+
+
+def _engine_at(path: Path) -> LockHolder:
+    """Return the engine of the segment at `path`. Raises PeerDied when it is gone, SegmentError."""
+    mapping = map_segment(path)
+    if mapping is None:
+        raise PeerDied(f"the engine of {path} ended", backend="shm", hint="start it and connect again")
+    return engine_of(mapping, lock_path_of(path))

@@ -24,7 +24,7 @@ class _FrameHead(Protocol):
 class ClientChannel:
     """The client's end of the step counters.
 
-    strategy: how it waits, see wait.py. peer: PEER_* bits of the engine. pidfd: the engine's process, or -1.
+    strategy: how it waits, see wait.py. peer: PEER_* bits of the engine.
     """
 
     def __init__(
@@ -35,7 +35,6 @@ class ClientChannel:
         /,
         strategy: int,
         peer: int,
-        pidfd: int,
     ) -> None: ...
     @property
     def seq(self) -> int:
@@ -87,8 +86,8 @@ class EngineChannel:
         """Make `next` return at once, and `serve` after its present step."""
     def commands_read(self, position: int, /) -> None:
         """Commands up to this ring position are read."""
-    def set_peer(self, pidfd: int, peer: int, /) -> None:
-        """Wait for this client from now on: its process, and its PEER_* bits."""
+    def set_peer(self, peer: int, /) -> None:
+        """Wait for this client from now on: its PEER_* bits."""
     def resync(self) -> None:
         """Drop an exchange that a dead client left behind."""
 
@@ -121,8 +120,8 @@ class RingWriter(RecordWriter):
         """Bytes not in use now. Raises RemoteProtocolError for an impossible reader's position."""
     def woke_reader(self) -> bool:
         """True, once, when the reader was parked as the last record came: no answer can come soon."""
-    def wait_writable(self, length: int, pidfd: int, timeout_ns: int) -> int:
-        """Wait until a record of `length` bytes fits: 1, Result.TIMED_OUT (also after `stop`) or Result.PEER_GONE.
+    def wait_writable(self, length: int, timeout_ns: int) -> int:
+        """Wait until a record of `length` bytes fits: 1, or Result.TIMED_OUT (also after `stop`).
 
         Raises as `try_push`.
         """
@@ -167,8 +166,8 @@ class RingReader(RecordReader):
         """Refuse to pop from now on, with the error that `why()` returns."""
     def ready(self) -> bool:
         """True when something was written and not popped, be it whole or not."""
-    def wait(self, pidfd: int, timeout_ns: int, oversubscribed: bool = False, skip_spin: bool = False) -> int:
-        """Wait for a record, parked on the futex: 1, 0 after `interrupt`, Result.TIMED_OUT or Result.PEER_GONE.
+    def wait(self, timeout_ns: int, oversubscribed: bool = False, skip_spin: bool = False) -> int:
+        """Wait for a record, parked on the futex: 1, 0 after `interrupt`, or Result.TIMED_OUT.
 
         oversubscribed: threads of this process want the core too. skip_spin: park at once, for nothing can come soon.
         """
@@ -252,10 +251,9 @@ def wait32(
     park: int,
     strategy: int,
     peer: int,
-    pidfd: int,
     timeout_ns: int,
 ) -> int:
-    """Wait until the u32 at `offset` leaves `old`: 1, Result.TIMED_OUT or Result.PEER_GONE.
+    """Wait until the u32 at `offset` leaves `old`: 1 or Result.TIMED_OUT.
 
-    park: byte of the word on which this side sleeps. strategy: see wait.py. peer: PEER_* bits. pidfd: the peer, or -1.
+    park: byte of the word on which this side sleeps. strategy: see wait.py. peer: PEER_* bits.
     """

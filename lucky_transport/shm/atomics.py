@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 #: Of the interface in `_native.pyi`: to be raised with each change of it.
-NATIVE_VERSION = 20
+NATIVE_VERSION = 21
 
 _native, _error = load_native("lucky_transport.shm._native", NATIVE_VERSION)
 
@@ -80,8 +80,8 @@ class Words:
         """Wake the side that is parked on this word, if it is."""
         self._module.wake(self._mapping, park_offset)
 
-    def wait32(self, offset: int, old: int, *, park: int, strategy: int, peer: int, pidfd: int, timeout_ns: int) -> int:
-        """Wait until the u32 at `offset` leaves `old`: 1, or Result.TIMED_OUT, or Result.PEER_GONE."""
+    def wait32(self, offset: int, old: int, *, park: int, strategy: int, peer: int, timeout_ns: int) -> int:
+        """Wait until the u32 at `offset` leaves `old`: 1, or Result.TIMED_OUT."""
         return self._module.wait32(
-            self._mapping, offset, old, park=park, strategy=strategy, peer=peer, pidfd=pidfd, timeout_ns=timeout_ns
+            self._mapping, offset, old, park=park, strategy=strategy, peer=peer, timeout_ns=timeout_ns
         )

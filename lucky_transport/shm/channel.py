@@ -34,7 +34,7 @@ class Result:
     """Outcomes of `send` / `recv` / `step` (first lines) and bits of `EngineChannel.next` (last line)."""
 
     FRAME, FRAME_ENDED, FRAME_REFUSED = 0, 1, 2
-    TIMED_OUT, PEER_GONE, OUT_OF_ORDER = -1, -2, -3
+    TIMED_OUT, OUT_OF_ORDER = -1, -3
     NOT_TRIED, INTERRUPTED = -10, -100
     UNFIT_ACTIONS, NOT_FINITE, UNFIT_CONTROL = -11, -12, -13
     HAS_ACTIONS, HAS_CONTROL, HAS_COMMANDS = 1, 2, 4

@@ -15,12 +15,22 @@ from pathlib import Path
 
 from lucky_transport.config import runtime_directories
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError, from_wire
+from lucky_transport.errors import (
+    ConfigError,
+    NotReachable,
+    PeerTimeout,
+    RemoteProtocolError,
+    SegmentError,
+    from_wire,
+)
+from lucky_transport.shm import lockfile
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.handshake import LONGEST_SERVER_HELLO, ClientHello, PeerFeature, ServerHello, receive_pair
 from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
+from lucky_transport.shm.namespaces import process_name
+from lucky_transport.shm.segment_files import DIRECTORY, lock_path_of
 from lucky_transport.shm.socket_path import socket_path
 from lucky_transport.shm.timing import ANSWER_S, CONNECT_FIRST_SLEEP_S, CONNECT_LONGEST_SLEEP_S
 
@@ -54,14 +64,30 @@ def connect_pipe(
             if pipe is not None:
                 return pipe
         if deadline.expired:
-            raise NotReachable(
-                f"no engine listens at {' or '.join(map(str, paths))} after {deadline.timeout_s:g} s",
-                backend="shm",
-                hint=f"start the engine (lucky-transport serve ENGINE --endpoint shm://{name}), check the name "
-                "(`lucky-transport ls`), and that both run as the same user and see the same /tmp",
-            )
+            raise _unreachable(name, paths, deadline)
         time.sleep(min(sleep_s, deadline.remaining_s))
         sleep_s = min(sleep_s * 2, CONNECT_LONGEST_SLEEP_S)
+
+
+def _unreachable(name: str, paths: Sequence[Path], deadline: Deadline) -> NotReachable:
+    """Return the error where no engine listens: another one where its segment shows that it lives."""
+    text = f"no engine listens at {' or '.join(map(str, paths))} after {deadline.timeout_s:g} s"
+    segment = DIRECTORY / name
+    with contextlib.suppress(SegmentError):
+        pid = lockfile.holder(lock_path_of(segment), lockfile.ENGINE)
+        if pid is not None:
+            return NotReachable(
+                f"{text}; {segment} is there and its engine lives ({process_name(pid)})",
+                backend="shm",
+                hint="if it runs in another container, share the runtime directory too (a volume at "
+                f"{paths[-1].parent} in both); else both have to run as the same user with the same XDG_RUNTIME_DIR",
+            )
+    return NotReachable(
+        text,
+        backend="shm",
+        hint=f"start the engine (lucky-transport serve ENGINE --endpoint shm://{name}), check the name "
+        "(`lucky-transport ls`), and that both run as the same user and see the same /tmp",
+    )
 
 
 def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> MemfdPipe | None:
@@ -109,7 +135,7 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
             bool(answer.features & PeerFeature.PARKS),
         )
         connection.setblocking(False)
-        name = f"the engine of pid {peer.pid} at {path}"
+        name = f"the engine of {peer.name} at {path}"
         pipe = MemfdPipe(pair, parts, name, engine=False, strategy=strategy, native=native)
         undo.pop_all()  # all but the memory is the pipe's now
         os.close(memory)

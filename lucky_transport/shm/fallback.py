@@ -116,7 +116,7 @@ class ClientChannel:
     """The client's end of the step counters."""
 
     def __init__(
-        self, mapping: mmap, offsets: ChannelOffsets, actions: ActionFormat, /, strategy: int, peer: int, pidfd: int
+        self, mapping: mmap, offsets: ChannelOffsets, actions: ActionFormat, /, strategy: int, peer: int
     ) -> None:
         self._mapping = mapping
         self._frame_seq = word64(mapping, offsets.frame_seq)
@@ -130,7 +130,6 @@ class ClientChannel:
         self._terminated = _flags(mapping, offsets.terminated, offsets.num_envs)
         self._truncated = _flags(mapping, offsets.truncated, offsets.num_envs)
         self._bounds = None if actions.low is None or actions.high is None else (actions.low, actions.high)
-        self._pidfd = pidfd
         self.seq: int = self._action_seq[0]
         self.frames = 0
         self.out_of_bounds = 0
@@ -171,7 +170,7 @@ class ClientChannel:
 
     def recv(self, timeout_ns: int) -> int:
         cut = lambda: is_cut(self._mapping)  # noqa: E731
-        result = poll(lambda: not cut() and self._frame_seq[0] != self.seq - 1, cut, self._pidfd, timeout_ns)
+        result = poll(lambda: not cut() and self._frame_seq[0] != self.seq - 1, cut, timeout_ns)
         if result != 1:
             return result
         if self._frame_seq[0] != self.seq:
@@ -225,14 +224,13 @@ class EngineChannel:
         self._control = _flags(mapping, offsets.control, offsets.num_envs)
         self._commands_read = 0
         self._interrupted = False
-        self._pidfd = -1
         self.seq: int = self._frame_seq[0]
 
     def next(self, timeout_ns: int) -> int:
         if is_cut(self._mapping):
             return Result.TIMED_OUT
         self._heartbeat[0] = (self._heartbeat[0] + 1) & 0xFFFFFFFFFFFFFFFF
-        result = poll(self._has_work, self._must_stop, self._pidfd, timeout_ns)
+        result = poll(self._has_work, self._must_stop, timeout_ns)
         if self._interrupted:
             self._interrupted = False
             return Result.TIMED_OUT  # nothing is consumed yet: what there is is found again
@@ -274,8 +272,7 @@ class EngineChannel:
     def commands_read(self, position: int) -> None:
         self._commands_read = position
 
-    def set_peer(self, pidfd: int, peer: int) -> None:
-        self._pidfd = pidfd
+    def set_peer(self, peer: int) -> None:
         self._client.needed = bool(peer & PEER_PARKS)
 
     def resync(self) -> None:

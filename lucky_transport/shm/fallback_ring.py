@@ -148,14 +148,14 @@ class RingWriter(_End):
     def push(self, *fields: Any) -> bool:
         return self.try_push(encode_compact(*cast(CompactFields, fields)))
 
-    def wait_writable(self, length: int, pidfd: int, timeout_ns: int) -> int:
+    def wait_writable(self, length: int, timeout_ns: int) -> int:
         need = self._need_of(length)
 
         def fits() -> bool:
             self._check()
             return self.free >= need
 
-        return poll(fits, lambda: self._stopped, pidfd, timeout_ns)
+        return poll(fits, lambda: self._stopped, timeout_ns)
 
     def woke_reader(self) -> bool:
         return False  # whether it was parked is not known here
@@ -218,12 +218,12 @@ class RingReader(_End):
     def ready(self) -> bool:
         return self._load(WRITE_POSITION) != self.position
 
-    def wait(self, pidfd: int, timeout_ns: int, oversubscribed: bool = False, skip_spin: bool = False) -> int:
+    def wait(self, timeout_ns: int, oversubscribed: bool = False, skip_spin: bool = False) -> int:
         def is_ready() -> bool:
             self._check()
             return self.ready()
 
-        result = poll(is_ready, lambda: self._stopped, pidfd, timeout_ns)
+        result = poll(is_ready, lambda: self._stopped, timeout_ns)
         if self._stopped:
             self._stopped = False
             return result if result == 1 else 0

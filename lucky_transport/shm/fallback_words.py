@@ -9,7 +9,6 @@ before its look at it.
 from __future__ import annotations
 
 import ctypes
-import select
 import time
 from collections.abc import Callable
 from mmap import mmap
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.shm.channel import Result
-from lucky_transport.shm.timing import FALLBACK_PEER_POLL_S, FALLBACK_SLEEP_S, FALLBACK_YIELD_S
+from lucky_transport.shm.timing import FALLBACK_SLEEP_S, FALLBACK_YIELD_S
 
 __all__ = [
     "Doorbell",
@@ -90,30 +89,16 @@ class Doorbell:
             futex_wake(self._mapping, self._offset)
 
 
-def poll(there: Callable[[], bool], stopped: Callable[[], bool], pidfd: int, timeout_ns: int) -> int:
-    """Look until `there()`: 1; Result.TIMED_OUT then or once `stopped()`; Result.PEER_GONE."""
+def poll(there: Callable[[], bool], stopped: Callable[[], bool], timeout_ns: int) -> int:
+    """Look until `there()`: 1; Result.TIMED_OUT then or once `stopped()`."""
     start = time.monotonic()
     end = start + timeout_ns / 1e9
-    look_at_peer = start
     while not there():
         now = time.monotonic()
-        if now >= look_at_peer:
-            look_at_peer = now + FALLBACK_PEER_POLL_S
-            if _gone(pidfd):
-                return 1 if there() else Result.PEER_GONE
         if now >= end or stopped():
             return Result.TIMED_OUT
         time.sleep(0.0 if now - start < FALLBACK_YIELD_S else min(FALLBACK_SLEEP_S, end - now))
     return 1
-
-
-def _gone(pidfd: int) -> bool:
-    """True when the process of this pidfd has ended; False for -1."""
-    if pidfd < 0:
-        return False
-    poller = select.poll()
-    poller.register(pidfd, select.POLLIN)
-    return bool(poller.poll(0))
 
 
 def load32(mapping: mmap, offset: int) -> int:
@@ -136,8 +121,6 @@ def wake(mapping: mmap, offset: int) -> None:
     Doorbell(mapping, offset).wake()
 
 
-def wait32(
-    mapping: mmap, offset: int, old: int, /, park: int, strategy: int, peer: int, pidfd: int, timeout_ns: int
-) -> int:
+def wait32(mapping: mmap, offset: int, old: int, /, park: int, strategy: int, peer: int, timeout_ns: int) -> int:
     word = word32(mapping, offset)
-    return poll(lambda: not is_cut(mapping) and word[0] != old, lambda: is_cut(mapping), pidfd, timeout_ns)
+    return poll(lambda: not is_cut(mapping) and word[0] != old, lambda: is_cut(mapping), timeout_ns)

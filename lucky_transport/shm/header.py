@@ -20,6 +20,7 @@ from lucky_transport.shm.layout import (
     EXTENSION_BYTES,
     FIELDS,
     HEADER_BYTES,
+    LEAST_EXTENSION_BYTES,
     MAGIC,
     REGION_ALIGNMENT,
     RING_HEAD_BYTES,
@@ -63,13 +64,28 @@ def put(mapping: mmap, name: str, value: Any) -> None:
     struct.pack_into("<" + place.code, mapping, place.offset, value)
 
 
-def write(mapping: mmap, layout: SegmentLayout, spec: BatchSpec, *, pid: int, started: int, ring_bytes: int) -> None:
-    """Fill the header of a fresh segment, all but the version word: it is not ready yet."""
+def write(
+    mapping: mmap,
+    layout: SegmentLayout,
+    spec: BatchSpec,
+    *,
+    pid: int,
+    started: int,
+    namespace: int,
+    lock: int,
+    ring_bytes: int,
+) -> None:
+    """Fill the header of a fresh segment, all but the version word: it is not ready yet.
+
+    The engine is process `pid` of pid `namespace`, `started` then, and holds byte `lock` of the lock file.
+    """
     text = spec.to_json().encode()
     values: dict[str, Any] = {
         "magic": MAGIC,
         "server_pid": pid,
         "server_start": started,
+        "server_lock": lock,
+        "server_pid_namespace": namespace,
         "num_envs": spec.num_envs,
         "obs_size": spec.observation.size,
         "act_size": spec.action.size,
@@ -119,7 +135,9 @@ def read(mapping: mmap, where: str) -> tuple[BatchSpec, SegmentLayout]:
     _expect(where, "magic", bool(header["magic"] == MAGIC), f"{header['magic']:#x}, expected {MAGIC:#x} ('LRBC')")
     _check_version(where, header["version"])
     ext = header["ext_size"]
-    _expect(where, "ext_size", ext >= EXTENSION_BYTES, f"{ext}, need {EXTENSION_BYTES}: the engine is too old")
+    _expect(
+        where, "ext_size", ext >= LEAST_EXTENSION_BYTES, f"{ext}, need {LEAST_EXTENSION_BYTES}: the engine is too old"
+    )
     total = header["total_size"]
     _expect(where, "total_size", HEADER_BYTES <= total <= min(size, _LARGEST), f"{total}, mapped are {size}")
     spec = _read_spec(mapping, where, header, total)

@@ -132,7 +132,13 @@ _EXTENSION: tuple[tuple[str, str, bool, str], ...] = (
     ("park_engine", "I", True, "0 awake, 1 parked: the engine waits for actions or commands"),
     ("park_frame", "I", True, "the client waits for a frame"),
     ("park_command", "I", True, "the client waits for a command's answer"),
+    ("server_lock", "Q", True, "byte of the lock file that the engine alone holds for as long as it lives; 0: byte 0"),
+    ("client_lock", "Q", False, "the client's; set before its features, 0 for a client that is known by its pid only"),
+    ("server_pid_namespace", "Q", False, "pid namespace (inode) that server_pid and server_start are of; 0: not known"),
+    ("client_pid_namespace", "Q", False, "the client's; set before its features"),
 )
+#: The last field of the first extension block: an engine may know no later ones, which then are 0.
+_FIRST_LAST = "park_command"
 
 #: Sits on frame_seq's line, so that reading it costs no further cache miss.
 _FRAME_STATUS_GAP = 8
@@ -161,8 +167,9 @@ FRAME_STATUS = FieldPlace(
 )
 #: Every header field by name.
 FIELDS: dict[str, FieldPlace] = {f.name: f for f in (*SEED_FIELDS, FRAME_STATUS, *EXTENSION_FIELDS)}
-_last = EXTENSION_FIELDS[-1]
-EXTENSION_BYTES = _last.offset + CACHE_LINE - EXTENSION_OFFSET
+EXTENSION_BYTES = EXTENSION_FIELDS[-1].offset // CACHE_LINE * CACHE_LINE + CACHE_LINE - EXTENSION_OFFSET
+#: The least `ext_size` that a reader takes.
+LEAST_EXTENSION_BYTES = FIELDS[_FIRST_LAST].offset + CACHE_LINE - EXTENSION_OFFSET
 assert SEED_FIELDS[-1].offset + 4 <= EXTENSION_OFFSET
 assert EXTENSION_OFFSET + EXTENSION_BYTES <= HEADER_BYTES
 

@@ -30,6 +30,7 @@ from lucky_transport.shm.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHel
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES
 from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
+from lucky_transport.shm.namespaces import process_name
 from lucky_transport.shm.socket_path import private_directory, socket_path
 from lucky_transport.shm.timing import ACCEPT_PAUSE_S, HANDSHAKE_S
 from lucky_transport.shm.usage_guard import UsageGuard
@@ -68,17 +69,16 @@ class Listener:
         self._silent: dict[int, tuple[socket.socket, float]] = {}
         self._pipes: weakref.WeakSet[MemfdPipe] = weakref.WeakSet()
         self._resume_at = 0.0
-        self._lock_path = f"{self.path}.lock"
-        if not lockfile.acquire(self._lock_path, lockfile.ENGINE):
-            raise Busy(
-                f"the engine of pid {lockfile.holder(self._lock_path, lockfile.ENGINE)} listens at {self.path}",
-                backend="shm",
-                hint="use another name",
-            )
+        lock_path = f"{self.path}.lock"
+        lock = lockfile.acquire(lock_path, lockfile.ENGINE)
+        if lock is None:
+            owner = process_name(lockfile.holder(lock_path, lockfile.ENGINE) or 0)
+            raise Busy(f"the engine of {owner} listens at {self.path}", backend="shm", hint="use another name")
+        self._lock = lock
         try:
             self._listener = self._listen()
         except BaseException:
-            lockfile.release(self._lock_path, lockfile.ENGINE, unlink=True)
+            lock.release(unlink=True)
             raise
         self._epoll = select.epoll()
         self._epoll.register(self._listener.fileno(), select.EPOLLIN)
@@ -181,7 +181,7 @@ class Listener:
             socket.send_fds(connection, [answer.to_bytes()], [memory, my_event.fd, client_event.fd])
             client_parks = bool(hello.features & PeerFeature.PARKS)
             parts = PipeResources(my_event, client_event, connection, peer, client_parks)
-            name = f"shm client of pid {peer.pid}"
+            name = f"shm client of {peer.name}"
             pipe = MemfdPipe(pair, parts, name, engine=True, strategy=self.strategy, native=self.native)
             undo.pop_all()  # all but the memory is the pipe's now
             os.close(memory)
@@ -221,7 +221,7 @@ class Listener:
             if not self._guard.closed:
                 self.path.unlink()
         if self._guard.close(self._let_go):
-            lockfile.release(self._lock_path, lockfile.ENGINE, unlink=True)
+            self._lock.release(unlink=True)
 
     def close_after_fork(self) -> None:
         """In a forked child: let go of the copies; the socket stays the parent's."""

@@ -1,7 +1,8 @@
-"""Other processes: which one is at the other end of a socket, and whether a process still lives.
+"""Other processes: which one is at the other end of a socket or a segment, and whether it still lives.
 
-A pidfd tells a death at once, wakes any poll and is not fooled by a reused pid. Memory in a segment alone never proves
-that a process lives.
+The two ends of a segment are known by their locks, the ends of a socket by pidfds. Both tell a death whatever namespace
+the process is in and whatever its forked children keep open; a pidfd also wakes any poll. Memory in a segment alone
+never proves that a process lives.
 """
 
 from __future__ import annotations
@@ -10,25 +11,48 @@ import os
 import select
 import socket
 import struct
+from mmap import mmap
+from typing import Protocol
 
 from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.shm import header
+from lucky_transport.shm.lockfile import ENGINE, Watch
+from lucky_transport.shm.namespaces import process_name
+from lucky_transport.shm.private_file import describe_user
 
-__all__ = ["Peer", "peer_of", "start_time"]
+__all__ = ["LockHolder", "Peer", "Process", "client_of", "engine_of", "peer_of", "start_time"]
 
 #: The kernel's own limit (PID_MAX_LIMIT). A pid may come from memory that a peer writes.
 _LARGEST_PID = 1 << 22
 #: From Linux 6.5 on; the `socket` module does not name it.
 _SO_PEERPIDFD = 77
 _UCRED = struct.Struct("iII")
+#: A lock's byte comes from memory that a peer writes, too; offsets have 63 bits.
+_LARGEST_BYTE = (1 << 63) - 1
 
 
 def start_time(pid: int) -> int:
-    """Return when the process started, in clock ticks since boot (`/proc/PID/stat` field 22); 0 when it is gone."""
+    """Return when the process started, in clock ticks since boot (`/proc/PID/stat` field 22); 0 when it is gone.
+
+    This process is found also where /proc is of another pid namespace.
+    """
     try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
+        with open(f"/proc/{'self' if pid == os.getpid() else pid}/stat", "rb") as stat:
             return int(stat.read().rpartition(b")")[2].split()[19])
     except (OSError, IndexError, ValueError):
         return 0
+
+
+class Process(Protocol):
+    """Another process. pid: as it calls itself, for messages. name: what messages call it."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def alive(self) -> bool: ...
+    def close(self) -> None: ...
 
 
 class Peer:
@@ -54,6 +78,11 @@ class Peer:
         return peer
 
     @property
+    def name(self) -> str:
+        """What messages call it; a socket's peer in another pid namespace has pid 0."""
+        return process_name(self.pid)
+
+    @property
     def alive(self) -> bool:
         """True while the process runs (a zombie is dead)."""
         if self.pidfd < 0:
@@ -69,15 +98,58 @@ class Peer:
             self.pidfd = -1
 
 
+class LockHolder:
+    """A process known by the byte that it holds of a lock file, in whatever namespace it is."""
+
+    __slots__ = ("_watch", "name", "pid")
+
+    def __init__(self, path: str, byte: int, pid: int, namespace: int) -> None:
+        self.pid = pid
+        self.name = process_name(pid, namespace)
+        self._watch = Watch(path, byte)
+
+    @property
+    def alive(self) -> bool:
+        """True until the process ends, executes another program or lets go of its lock."""
+        return self._watch.held
+
+    def close(self) -> None:
+        """Look no more; idempotent."""
+        self._watch.close()
+
+
+def engine_of(mapping: mmap, lock_path: str) -> LockHolder:
+    """Return the engine of a segment; the caller closes it. Raises SegmentError for a lock file that is not ours."""
+    byte = header.get(mapping, "server_lock") & _LARGEST_BYTE
+    pid, namespace = header.get(mapping, "server_pid"), header.get(mapping, "server_pid_namespace")
+    return LockHolder(lock_path, byte or ENGINE, pid, namespace)
+
+
+def client_of(mapping: mmap, lock_path: str) -> Process:
+    """Return the client that is attached to a segment; the caller closes it.
+
+    One that knows no locks is known by its pid and start time, which works within one pid namespace only.
+    """
+    byte = header.get(mapping, "client_lock") & _LARGEST_BYTE
+    pid, namespace = header.get(mapping, "client_pid"), header.get(mapping, "client_pid_namespace")
+    if byte:
+        return LockHolder(lock_path, byte, pid, namespace)
+    return Peer(pid, header.get(mapping, "client_start"))
+
+
 def peer_of(connection: socket.socket) -> Peer:
     """Return the process that connected (or listens); the caller closes it.
 
-    `pidfd` is -1 for a process that we cannot see (another pid namespace); then only the socket tells its end.
-    Raises RemoteProtocolError for another user's process.
+    From Linux 6.5 on its pidfd is there also for a process of another pid namespace; before, `pidfd` is -1 for that,
+    and only the socket tells its end. Raises RemoteProtocolError for another user's process.
     """
     pid, uid, _ = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
     if uid != os.getuid():
-        raise RemoteProtocolError(f"process {pid} belongs to user {uid}, not to {os.getuid()}", backend="shm")
+        raise RemoteProtocolError(
+            f"{process_name(pid)} belongs to {describe_user(uid)}, not to {describe_user(os.getuid())}",
+            backend="shm",
+            hint="run both as the same user; containers need the same user id on the host",
+        )
     try:
         return Peer.holding(pid, connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD))
     except OSError:

@@ -1,7 +1,12 @@
 """The owners of a segment: POSIX locks on a lock file beside it.
 
-Byte 0 is the engine's, byte 1 the client's. The kernel releases them when their process ends, however it ends. POSIX
-locks never conflict within one process; there the table of this module decides.
+Byte 0 is the engine's, byte 1 the client's: who holds it has the place. Beside it each side holds a byte of its own, at
+a random offset that the header names: it tells a side from the next one that has its place.
+
+The kernel releases a process's locks when it ends or executes another program, however that comes about, and no forked
+child inherits them, whatever descriptors it keeps. Locks know no namespaces: they are seen wherever the file is, also
+where the holder's pid means nothing. POSIX locks never conflict within one process; there the table of this module
+decides. A look (F_OFD_GETLK) sees those of its own process too.
 """
 
 from __future__ import annotations
@@ -16,67 +21,137 @@ from lucky_transport.errors import NotReachable
 from lucky_transport.fork import on_child
 from lucky_transport.shm.private_file import Make, open_private, remove_private
 
-__all__ = ["CLIENT", "ENGINE", "acquire", "forget_after_fork", "holder", "release"]
+__all__ = ["CLIENT", "ENGINE", "Lock", "Watch", "acquire", "forget_after_fork", "holder"]
 
 ENGINE, CLIENT = 0, 1
 
+#: A byte of one's own lies beyond those of the places, and below the largest offset of a file (2^63 - 1).
+_OWN_FIRST, _OWN_BYTES = 1 << 16, 7
+
 # struct flock on 64-bit Linux: l_type, l_whence, padding, l_start, l_len, l_pid
 _FLOCK = struct.Struct("hhxxxxqqixxxx")
+#: From Linux 3.15 on; the `fcntl` module names it from Python 3.13 on.
+_F_OFD_GETLK = 36
+
+
+class _LockFile:
+    """An open lock file. It is kept open while a byte is held or watched: a process loses its POSIX locks when it
+    closes any descriptor of the file.
+    """
+
+    __slots__ = ("fd", "held", "path", "watches")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path, self.fd = path, fd
+        self.held: set[int] = set()
+        self.watches = 0
+
+    def lock(self, byte: int) -> bool:
+        if byte in self.held:
+            return False
+        try:
+            fcntl.lockf(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        except OSError:
+            return False
+        self.held.add(byte)
+        return True
+
+    def unlock(self, byte: int) -> None:
+        fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, byte)
+        self.held.discard(byte)
+
+    def holder(self, byte: int) -> int | None:
+        answer = fcntl.fcntl(self.fd, _F_OFD_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0))
+        kind, _, _, _, pid = _FLOCK.unpack(answer)
+        return None if kind == fcntl.F_UNLCK else max(pid, 0)
+
 
 _guard = threading.RLock()
-#: Kept open while a byte is held: a process loses its POSIX locks when it closes any descriptor of the file.
-_open: dict[str, int] = {}
-_held: dict[str, set[int]] = {}
+#: By device and inode: a path may get another file while the old one is still held.
+_files: dict[tuple[int, int], _LockFile] = {}
 
 
-def acquire(path: str, byte: int) -> bool:
-    """Take `byte` of the lock file (made when absent); False when another process, or this one, has it.
+class Watch:
+    """Looks whether another side holds its byte. Made for the file that is at `path` now, if there is one."""
+
+    __slots__ = ("_byte", "_file")
+
+    def __init__(self, path: str, byte: int) -> None:
+        self._byte = byte
+        with _guard:
+            self._file = _find(path)
+            if self._file is not None:
+                self._file.watches += 1
+
+    @property
+    def held(self) -> bool:
+        """True while some process holds the byte; False once closed, and in a forked child."""
+        with _guard:
+            file = self._file
+            return file is not None and file.fd >= 0 and file.holder(self._byte) is not None
+
+    def close(self) -> None:
+        """Look no more; idempotent."""
+        with _guard:
+            file, self._file = self._file, None
+            if file is not None and file.fd >= 0:
+                file.watches -= 1
+                _close_if_unused(file)
+
+
+class Lock:
+    """A place that this process holds, until `release` or its end. own: the byte that it alone holds beside it."""
+
+    __slots__ = ("_file", "_place", "own")
+
+    def __init__(self, file: _LockFile, place: int) -> None:
+        self._file, self._place, self.own = file, place, _any_byte()
+        while not file.lock(self.own):
+            self.own = _any_byte()
+
+    def release(self, *, unlink: bool = False) -> None:
+        """Give the place back; with `unlink` the file is removed first. Idempotent; no effect in a forked child."""
+        with _guard:
+            file = self._file
+            if file.fd < 0 or self._place not in file.held or self.own not in file.held:
+                return
+            if unlink and _files.get(_identity(file.path)) is file:
+                remove_private(file.path)
+            file.unlock(self.own)
+            file.unlock(self._place)
+            _close_if_unused(file)
+
+
+def acquire(path: str, place: int) -> Lock | None:
+    """Take `place` of the lock file (made when absent); None when another process, or this one, has it.
 
     Raises SegmentError for a file that is not this user's alone.
     """
     with _guard:
-        if byte in _held.get(path, ()):
-            return False
         for _ in range(8):  # the file may be unlinked by its last owner between our open and our lock
-            fd = _descriptor(path)
-            try:
-                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-            except OSError:
-                _drop_if_unused(path)
-                return False
-            if _same_file(path, fd):
-                _held.setdefault(path, set()).add(byte)
-                return True
-            _drop(path)
+            file = _find(path) or _opened(path, Make.IF_ABSENT)
+            if not file.lock(place):
+                _close_if_unused(file)
+                return None
+            if _files.get(_identity(path)) is file:
+                return Lock(file, place)
+            file.unlock(place)
+            _close_if_unused(file)
         raise NotReachable(f"lock file {path} keeps vanishing", hint="is another engine starting and stopping there?")
 
 
-def release(path: str, byte: int, *, unlink: bool = False) -> None:
-    """Give `byte` back; with `unlink` the file is removed first. No effect when this process does not hold it."""
-    with _guard:
-        if byte not in _held.get(path, ()):
-            return
-        if unlink:
-            remove_private(path)
-        fcntl.lockf(_open[path], fcntl.LOCK_UN, 1, byte)
-        _held[path].discard(byte)
-        _drop_if_unused(path)
+def holder(path: str, byte: int) -> int | None:
+    """Return the pid that holds `byte`, None for none; 0 for a process that has no pid here (see `process_name`).
 
-
-def holder(path: str, byte: int) -> int:
-    """Return the pid that holds `byte`, 0 for none. Raises SegmentError for a lock file that is not ours."""
+    Raises SegmentError for a lock file that is not ours.
+    """
     with _guard:
-        if byte in _held.get(path, ()):
-            return os.getpid()
-        try:
-            fd = _descriptor(path, may_make=False)
-        except FileNotFoundError:
-            return 0
-        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
-        answer = fcntl.fcntl(fd, fcntl.F_GETLK, request)
-        _drop_if_unused(path)
-        kind, _, _, _, pid = _FLOCK.unpack(answer)
-        return 0 if kind == fcntl.F_UNLCK else pid
+        file = _find(path)
+        if file is None:
+            return None
+        pid = file.holder(byte)
+        _close_if_unused(file)
+        return pid
 
 
 def forget_after_fork() -> None:
@@ -86,38 +161,49 @@ def forget_after_fork() -> None:
     """
     global _guard
     _guard = threading.RLock()
-    for fd in _open.values():
+    for file in _files.values():
         with contextlib.suppress(OSError):
-            os.close(fd)
-    _open.clear()
-    _held.clear()
+            os.close(file.fd)
+        file.fd = -1
+    _files.clear()
 
 
 on_child(forget_after_fork)
 
 
-def _descriptor(path: str, *, may_make: bool = True) -> int:
-    if path not in _open:
-        _open[path] = open_private(path, make=Make.IF_ABSENT if may_make else Make.NEVER)
-    return _open[path]
+def _any_byte() -> int:
+    return _OWN_FIRST + int.from_bytes(os.urandom(_OWN_BYTES), "little")
 
 
-def _same_file(path: str, fd: int) -> bool:
+def _identity(path: str) -> tuple[int, int]:
+    """Return device and inode of what is at `path`, (0, 0) for nothing."""
     try:
-        named = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
-        return False
-    opened = os.fstat(fd)
-    return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
-def _drop_if_unused(path: str) -> None:
-    if not _held.get(path):
-        _drop(path)
+def _find(path: str) -> _LockFile | None:
+    """Return the file at `path`, opened unless it is open; None when there is none. Raises SegmentError."""
+    known = _files.get(_identity(path))  # looked up without opening: closing a second descriptor would drop our locks
+    if known is not None:
+        return known
+    try:
+        return _opened(path, Make.NEVER)
+    except FileNotFoundError:
+        return None
 
 
-def _drop(path: str) -> None:
-    fd = _open.pop(path, None)
-    _held.pop(path, None)
-    if fd is not None:
-        os.close(fd)
+def _opened(path: str, make: Make) -> _LockFile:
+    fd = open_private(path, make=make)
+    status = os.fstat(fd)
+    return _files.setdefault((status.st_dev, status.st_ino), _LockFile(path, fd))
+
+
+def _close_if_unused(file: _LockFile) -> None:
+    if not file.held and not file.watches and file.fd >= 0:
+        status = os.fstat(file.fd)
+        del _files[status.st_dev, status.st_ino]
+        os.close(file.fd)
+        file.fd = -1

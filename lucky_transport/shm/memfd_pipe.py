@@ -70,7 +70,6 @@ class MemfdPipe(RingPipe):
             peer,
             open_writer(pair.mapping, outward, pair.size, native=native, **to_peer),
             open_reader(pair.mapping, inward, pair.size, native=native, **to_me),
-            parts.peer.pidfd,
             native,
         )
         self.pid = parts.peer.pid
@@ -152,8 +151,8 @@ class MemfdPipe(RingPipe):
                 return self.reader.ready()
         return True
 
-    def _check_peer(self, gone: bool) -> None:
-        if gone or self.peer_left:
+    def _check_peer(self) -> None:
+        if self.peer_left:
             raise self._left()
 
     @property

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.atomics import implementation
-from lucky_transport.shm.channel import Result
 from lucky_transport.shm.ring import SMALLEST, check_place, largest_record, ring_bytes
 from lucky_transport.shm.timing import WRITABLE_SLICE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
@@ -60,11 +59,10 @@ class RingPipe(ABC):
     those of the ends, without a function in between.
     """
 
-    def __init__(self, what: str, peer: str, writer: RingWriter, reader: RingReader, pidfd: int, native: bool) -> None:
+    def __init__(self, what: str, peer: str, writer: RingWriter, reader: RingReader, native: bool) -> None:
         self.peer = peer
         self.largest_record = largest_record(writer.size)
         self._guard = UsageGuard(what)
-        self._pidfd = pidfd
         self._native = native
         self.use(writer, reader)
         on_child(self.close_after_fork)
@@ -88,18 +86,18 @@ class RingPipe(ABC):
         with self._guard:
             while True:
                 left_ns = max(0, until_ns - time.monotonic_ns())
-                result = self._writer.wait_writable(length, self._pidfd, min(left_ns, WRITABLE_SLICE_NS))
+                result = self._writer.wait_writable(length, min(left_ns, WRITABLE_SLICE_NS))
                 if result == 1:
                     return True
                 if self._guard.closed:
                     raise self._guard.error()
-                self._check_peer(result == Result.PEER_GONE)
+                self._check_peer()
                 if not left_ns:
                     return False
 
     @abstractmethod
-    def _check_peer(self, gone: bool) -> None:
-        """Raise PeerDied when the peer is `gone`, and whatever else ends a wait early."""
+    def _check_peer(self) -> None:
+        """Raise PeerDied when the peer is gone, and whatever else ends a wait early."""
 
     def close(self) -> None:
         """Refuse everything from now on, and end every wait. Idempotent."""

@@ -6,6 +6,7 @@ engine's. (`multiprocessing.shared_memory` would not do: its tracker deletes liv
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import struct
@@ -38,11 +39,13 @@ from lucky_transport.shm.layout import (
     SegmentLayout,
     plan,
 )
-from lucky_transport.shm.liveness import start_time
+from lucky_transport.shm.liveness import engine_of, start_time
 from lucky_transport.shm.mapping import Mapping, allocate
+from lucky_transport.shm.namespaces import pid_namespace, process_name
 from lucky_transport.shm.private_file import remove_private
 from lucky_transport.shm.segment_files import DIRECTORY, find, lock_path_of, map_segment, remove_dead, segment_path
 from lucky_transport.shm.slot_files.image_file import remove_images
+from lucky_transport.shm.socket_path import live_socket
 from lucky_transport.shm.timing import SEGMENT_POLL_S
 from lucky_transport.spec.batch_spec import BatchSpec
 
@@ -62,7 +65,9 @@ def view(mapping: mmap, offset: int, dtype: str, shape: tuple[int, ...]) -> NDAr
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A mapped segment; both ends hold one. `owner` is True in the process that made it.
+    """A mapped segment; both ends hold one.
+
+    lock: the engine's place in the lock file, in the process that made it.
 
     The mapping is never closed by hand: it goes when the last view of it goes.
     """
@@ -72,7 +77,7 @@ class Segment:
     mapping: Mapping
     spec: BatchSpec
     layout: SegmentLayout
-    owner: bool
+    lock: lockfile.Lock | None
 
     @property
     def lock_path(self) -> str:
@@ -121,7 +126,8 @@ class Segment:
         """Remove the segment, its images and its lock file; mapped memory stays valid. For the engine, idempotent."""
         remove_images(self.path)
         remove_private(self.path)
-        lockfile.release(self.lock_path, lockfile.ENGINE, unlink=True)
+        if self.lock is not None:
+            self.lock.release(unlink=True)
 
 
 def create(name: str, spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, directory: Path = DIRECTORY) -> Segment:
@@ -131,12 +137,11 @@ def create(name: str, spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, 
     to something else, NoSpace when the memory is not there.
     """
     path = segment_path(name, directory)
-    if not lockfile.acquire(lock_path_of(path), lockfile.ENGINE):
-        raise Busy(
-            f"segment {path} belongs to the engine of pid {lockfile.holder(lock_path_of(path), lockfile.ENGINE)}",
-            backend="shm",
-            hint="use another name",
-        )
+    lock_path = lock_path_of(path)
+    lock = lockfile.acquire(lock_path, lockfile.ENGINE)
+    if lock is None:
+        owner = process_name(lockfile.holder(lock_path, lockfile.ENGINE) or 0)
+        raise Busy(f"segment {path} belongs to the engine of {owner}", backend="shm", hint="use another name")
     try:
         remove_dead(path)
         layout = plan(spec, ring_bytes=ring_bytes)
@@ -146,10 +151,19 @@ def create(name: str, spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, 
             raise SegmentError(
                 f"{path} was made by somebody else just now", backend="shm", hint="use another name"
             ) from error
-        header.write(mapping, layout, spec, pid=os.getpid(), started=start_time(os.getpid()), ring_bytes=ring_bytes)
-        return Segment(name, path, mapping, spec, layout, owner=True)
+        header.write(
+            mapping,
+            layout,
+            spec,
+            pid=os.getpid(),
+            started=start_time(os.getpid()),
+            namespace=pid_namespace(),
+            lock=lock.own,
+            ring_bytes=ring_bytes,
+        )
+        return Segment(name, path, mapping, spec, layout, lock)
     except BaseException:
-        lockfile.release(lock_path_of(path), lockfile.ENGINE, unlink=True)
+        lock.release(unlink=True)
         raise
 
 
@@ -164,16 +178,25 @@ def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) 
         mapping = map_segment(path)
         if mapping is not None and Words(mapping).load32(FIELDS["version"].offset):
             spec, layout = header.read(mapping, str(path))
-            pid = header.get(mapping, "server_pid")
-            started = header.get(mapping, "server_start")
-            if not started or start_time(pid) != started:
-                raise NotReachable(
-                    f"the engine of {path} (pid {pid}) is gone", backend="shm", hint="start the engine again"
-                )
-            return Segment(name, path, mapping, spec, layout, owner=False)
+            with contextlib.closing(engine_of(mapping, lock_path_of(path))) as engine:
+                if not engine.alive:
+                    raise _gone(path, engine.name)
+            return Segment(name, path, mapping, spec, layout, None)
         if deadline.expired:
             raise _absent(name, path, deadline)
         time.sleep(SEGMENT_POLL_S)
+
+
+def _gone(path: Path, engine: str) -> NotReachable:
+    """Return the error for a segment whose engine is gone, or cannot be seen."""
+    lock_path = lock_path_of(path)
+    if not os.path.lexists(lock_path):
+        return NotReachable(
+            f"the engine of {path} ({engine}) cannot be seen: there is no {lock_path}, the lock by which it is known",
+            backend="shm",
+            hint=f"share all of {path.parent} between containers, not single files; else start the engine again",
+        )
+    return NotReachable(f"the engine of {path} ({engine}) is gone", backend="shm", hint="start the engine again")
 
 
 def _absent(name: str, path: Path, deadline: Deadline) -> NotReachable:
@@ -182,6 +205,15 @@ def _absent(name: str, path: Path, deadline: Deadline) -> NotReachable:
     names = [one.name for one in find(path.parent) if not one.stale and one.name != name]
     shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
     there = f"engines here: {shown}" if names else "there are no engines here"
+    if not path.exists() and (listens := live_socket(name)):
+        return NotReachable(
+            f"no engine at shm://{name} after {deadline.timeout_s:g} s: {path} {state}, "
+            f"but a process listens at {listens}",
+            backend="shm",
+            hint=f"an engine in another container has to share {path.parent} (docker run --ipc=host, or "
+            "--ipc=container:ID of one with --ipc=shareable); a server of stubs alone has no segment: use a stub "
+            "channel",
+        )
     return NotReachable(
         f"no engine at shm://{name} after {deadline.timeout_s:g} s: {path} {state}; {there}",
         backend="shm",

@@ -12,6 +12,7 @@ from lucky_transport.errors import ConfigError, SegmentError
 from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.layout import HEADER_BYTES, MAGIC
 from lucky_transport.shm.mapping import Mapping, map_private
+from lucky_transport.shm.namespaces import process_name
 from lucky_transport.shm.private_file import open_private, remove_private
 from lucky_transport.shm.slot_files.image_file import SUFFIX, remove_images
 from lucky_transport.shm.socket_path import remove_stale_sockets
@@ -85,7 +86,9 @@ def _first_bytes(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SegmentInfo:
-    """A segment seen on this host; pids are 0 when that side is gone."""
+    """A segment seen on this host. engine, client: what messages call that side, "" when it is gone; its pid is as it
+    calls itself, 0 when it is gone. stale: its engine is gone.
+    """
 
     name: str
     path: Path
@@ -94,11 +97,13 @@ class SegmentInfo:
     engine_pid: int
     client_pid: int
     frame_seq: int
+    engine: str
+    client: str
 
     @property
     def stale(self) -> bool:
         """True when its engine is gone."""
-        return self.engine_pid == 0
+        return not self.engine
 
 
 def find(directory: Path = DIRECTORY) -> list[SegmentInfo]:
@@ -111,19 +116,26 @@ def find(directory: Path = DIRECTORY) -> list[SegmentInfo]:
             mapping = map_segment(path)
             if mapping is None:
                 continue
-            lock = lock_path_of(path)
-            found.append(
-                SegmentInfo(
-                    path.name,
-                    path,
-                    len(mapping),
-                    header.get(mapping, "num_envs"),
-                    lockfile.holder(lock, lockfile.ENGINE),
-                    lockfile.holder(lock, lockfile.CLIENT),
-                    header.get(mapping, "frame_seq"),
-                )
-            )
+            engine_pid, engine = _side(mapping, path, lockfile.ENGINE, "server")
+            client_pid, client = _side(mapping, path, lockfile.CLIENT, "client")
+            envs, frames = header.get(mapping, "num_envs"), header.get(mapping, "frame_seq")
+            size = len(mapping)
+            found.append(SegmentInfo(path.name, path, size, envs, engine_pid, client_pid, frames, engine, client))
     return found
+
+
+def _side(mapping: Mapping, path: Path, byte: int, side: str) -> tuple[int, str]:
+    """Return the pid and the name of who holds a place, (0, "") for nobody.
+
+    A process of another pid namespace has no pid here; the header has the one that it has there.
+    """
+    pid = lockfile.holder(lock_path_of(path), byte)
+    if pid is None:
+        return 0, ""
+    if pid:
+        return pid, process_name(pid)
+    pid = header.get(mapping, f"{side}_pid")
+    return pid, process_name(pid, header.get(mapping, f"{side}_pid_namespace") or -1)
 
 
 def remove_stale(directory: Path = DIRECTORY) -> list[SegmentInfo]:
@@ -135,11 +147,11 @@ def remove_stale(directory: Path = DIRECTORY) -> list[SegmentInfo]:
     for one in find(directory):
         lock = lock_path_of(one.path)
         with contextlib.suppress(OSError, SegmentError):
-            if one.stale and lockfile.acquire(lock, lockfile.ENGINE):
+            if one.stale and (held := lockfile.acquire(lock, lockfile.ENGINE)):
                 remove_images(one.path)
                 if remove_private(one.path):
                     removed.append(one)
-                lockfile.release(lock, lockfile.ENGINE, unlink=True)
+                held.release(unlink=True)
     if directory == DIRECTORY:
         remove_stale_sockets()
     return removed

@@ -6,17 +6,16 @@ so its end has no `wait`.
 
 from __future__ import annotations
 
-import os
-
 from lucky_transport.errors import LocalProtocolError, PeerDied
 from lucky_transport.shm.atomics import Words
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
+from lucky_transport.shm.liveness import Process
 from lucky_transport.shm.mapping import Mapping
 from lucky_transport.shm.ring import reset_ring
 from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, open_writer
 from lucky_transport.shm.segment import Segment
-from lucky_transport.shm.timing import TRUNCATION_POLL_NS
+from lucky_transport.shm.timing import PEER_POLL_NS
 
 __all__ = ["SegmentPipe"]
 
@@ -27,7 +26,15 @@ class SegmentPipe(RingPipe):
     """One end of a segment's rings. Made by `client_end` and `engine_end`."""
 
     def __init__(
-        self, segment: Segment, peer: str, *, engine: bool, strategy: int, peer_bits: int, pidfd: int, native: bool
+        self,
+        segment: Segment,
+        peer: str,
+        process: Process | None,
+        *,
+        engine: bool,
+        strategy: int,
+        peer_bits: int,
+        native: bool,
     ) -> None:
         mine, theirs = (_ENGINE, _CLIENT) if engine else (_CLIENT, _ENGINE)
         inward, outward = ("ring_c2s", "ring_s2c") if engine else ("ring_s2c", "ring_c2s")
@@ -36,21 +43,21 @@ class SegmentPipe(RingPipe):
         to_me: EndOptions = {**common, "park": mine}
         writer = open_writer(*_place(segment, outward), native=native, **to_peer)
         reader = open_reader(*_place(segment, inward), native=native, **to_me)
-        pidfd = os.dup(pidfd) if pidfd >= 0 else -1
-        super().__init__(f"the pipe to {peer} at {segment.path}", peer, writer, reader, pidfd, native)
+        super().__init__(f"the pipe to {peer} at {segment.path}", peer, writer, reader, native)
+        self._process = process
         self._mapping: Mapping | None = segment.mapping
         self._waits = not engine
 
     @classmethod
     def client_end(
-        cls, segment: Segment, *, strategy: int, peer_bits: int, pidfd: int, engine: str = "", native: bool = True
+        cls, segment: Segment, engine: Process, *, strategy: int, peer_bits: int, native: bool = True
     ) -> SegmentPipe:
-        """Return the client's end. `peer_bits`: PEER_* of the engine, `pidfd` its process, `engine` its name.
+        """Return the client's end. `engine`: its process, which stays the caller's. `peer_bits`: PEER_* of the engine.
 
         Raises RemoteProtocolError when the rings hold what no peer may have left there.
         """
-        peer = engine or f"the engine of {segment.path}"
-        return cls(segment, peer, engine=False, strategy=strategy, peer_bits=peer_bits, pidfd=pidfd, native=native)
+        peer = f"the engine ({engine.name})"
+        return cls(segment, peer, engine, engine=False, strategy=strategy, peer_bits=peer_bits, native=native)
 
     @classmethod
     def engine_end(
@@ -59,17 +66,19 @@ class SegmentPipe(RingPipe):
         *,
         strategy: int,
         peer_bits: int = PEER_WAKES | PEER_PARKS,
-        pidfd: int = -1,
         client: str = "",
         native: bool = True,
     ) -> SegmentPipe:
-        """Return the engine's end, with both rings emptied; no client may be using them."""
+        """Return the engine's end, with both rings emptied; no client may be using them.
+
+        It does not look whether the client lives: the engine's loop does, and closes it then.
+        """
         words = Words(segment.mapping, native)
         for ring in ("ring_c2s", "ring_s2c"):
             _, offset, size = _place(segment, ring)
             reset_ring(words, offset, size)
         peer = client or f"the client of {segment.path}"
-        return cls(segment, peer, engine=True, strategy=strategy, peer_bits=peer_bits, pidfd=pidfd, native=native)
+        return cls(segment, peer, None, engine=True, strategy=strategy, peer_bits=peer_bits, native=native)
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""
@@ -80,19 +89,24 @@ class SegmentPipe(RingPipe):
         skip_spin = self._writer.woke_reader()
         while True:
             with self._guard:
-                result = self.reader.wait(self._pidfd, min(timeout_ns, TRUNCATION_POLL_NS), oversubscribed, skip_spin)
-            timeout_ns -= TRUNCATION_POLL_NS
+                result = self.reader.wait(min(timeout_ns, PEER_POLL_NS), oversubscribed, skip_spin)
+            timeout_ns -= PEER_POLL_NS
             if result == 1:
                 return True
             if self._guard.closed:
                 raise self._guard.error()
-            self._check_peer(result == Result.PEER_GONE)
+            try:
+                self._check_peer()
+            except PeerDied:
+                if self.reader.ready():  # published before it died
+                    return True
+                raise
             if result == 0 or timeout_ns <= 0:
                 return False
             skip_spin = True
 
-    def _check_peer(self, gone: bool) -> None:
-        if gone:
+    def _check_peer(self) -> None:
+        if self._process is not None and not self._process.alive:
             raise PeerDied(
                 f"the process of {self.peer} ended", backend="shm", hint="start the engine and connect again"
             )
@@ -116,11 +130,8 @@ class SegmentPipe(RingPipe):
             self.reader.interrupt()
 
     def _let_go(self) -> None:
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
         super()._let_go()
-        self._mapping = None
+        self._mapping = self._process = None
 
 
 def _place(segment: Segment, ring: str) -> tuple[Mapping, int, int]:

@@ -13,7 +13,7 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.errors import ConfigError, SegmentError
 from lucky_transport.shm import lockfile
 
-__all__ = ["private_directory", "remove_stale_sockets", "socket_path"]
+__all__ = ["live_socket", "private_directory", "remove_stale_sockets", "socket_path"]
 
 #: `sockaddr_un` takes 108 bytes, the last one is 0.
 _LONGEST = 107
@@ -36,6 +36,16 @@ def socket_path(directory: Path, name: str) -> Path:
     if len(name.encode()) > room:
         name = hashlib.sha256(name.encode()).hexdigest()[:_HASH]
     return directory / f"{name}{_SUFFIX}"
+
+
+def live_socket(name: str) -> Path | None:
+    """Return the socket at which a living engine listens for segment `name`, in whatever namespace; None for none."""
+    for directory in runtime_directories():
+        with contextlib.suppress(ConfigError, SegmentError):
+            path = socket_path(directory, name)
+            if _is_private_directory(directory) and lockfile.holder(f"{path}.lock", lockfile.ENGINE) is not None:
+                return path
+    return None
 
 
 def _is_private_directory(directory: Path) -> bool:
@@ -81,11 +91,11 @@ def remove_stale_sockets(directories: Sequence[Path] | None = None) -> list[Path
         for path in sorted(directory.glob("*.sock")) if _is_private_directory(directory) else ():
             lock = f"{path}.lock"  # a living engine holds it
             with contextlib.suppress(OSError, SegmentError):
-                if not path.is_socket() or not lockfile.acquire(lock, lockfile.ENGINE):
+                if not path.is_socket() or (held := lockfile.acquire(lock, lockfile.ENGINE)) is None:
                     continue
                 try:
                     path.unlink()
                     removed.append(path)
                 finally:
-                    lockfile.release(lock, lockfile.ENGINE, unlink=True)
+                    held.release(unlink=True)
     return removed

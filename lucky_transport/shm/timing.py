@@ -23,7 +23,6 @@ __all__ = [
     "CONNECT_FIRST_SLEEP_S",
     "CONNECT_LONGEST_SLEEP_S",
     "DRAIN_SLICE_NS",
-    "FALLBACK_PEER_POLL_S",
     "FALLBACK_SLEEP_S",
     "FALLBACK_YIELD_S",
     "FRESH_NS",
@@ -38,7 +37,6 @@ __all__ = [
     "PEER_POLL_NS",
     "SEGMENT_POLL_S",
     "THROTTLE_NS",
-    "TRUNCATION_POLL_NS",
     "WRITABLE_SLICE_NS",
 ]
 
@@ -64,12 +62,11 @@ HAND_OVER_S = 0.5
 
 # Waiting.
 
-#: The engine's loop notices its end and signals this often; its client's wait polls the pidfd by itself.
+#: A wait at a segment returns to Python this often. There the peer's lock is looked at (3 us), so that its death is
+#: seen within this time; and whether the file was truncated, or the peer is closing.
 PEER_POLL_NS = 50_000_000
 #: A wait for free space looks this often whether the peer has left or the file was truncated.
 WRITABLE_SLICE_NS = 50_000_000
-#: A wait returns to Python this often: whether the file was truncated or the engine is closing is seen there.
-TRUNCATION_POLL_NS = 200_000_000
 #: A side that sleeps in an epoll wakes at least this often: more is not needed, since every event wakes it.
 LONGEST_SLEEP_NS = 10_000_000_000
 #: However busy the rings are, new clients and ends of clients are handled this often.
@@ -103,15 +100,15 @@ NATIVE = {
     # Waits that have to agree before a waiter believes an extreme: four that were over soon, two that were not.
     "SCORE_SOON": 4,
     "SCORE_LATE": -2,
-    # A parked wait polls the peer's pidfd this often: its death is seen within 50 ms.
+    # A parked wait looks at Python's signals this often, and a caller that waits so long at its peer.
     "SLICE_NS": 50_000_000,
-    # A spinning wait polls it, and Python's signals, this often.
+    # A spinning wait looks at Python's signals this often.
     "SPIN_SLICE_NS": 10_000_000,
     # A peer that never wakes us is polled this often: at most 1 ms apart, at little CPU.
     "POLL_NS": 500_000,
     # A reader that does not know the writer's park word is polled this often by a writer that waits for free space.
     "FREED_POLL_NS": 1_000_000,
-    # Such a writer polls the peer's pidfd and Python's signals this often: it holds up a thread that has more to do.
+    # Such a writer looks at Python's signals this often: it holds up a thread that has more to do.
     "FREED_SLICE_NS": 20_000_000,
 }
 
@@ -121,5 +118,3 @@ NATIVE = {
 FALLBACK_SLEEP_S = 0.5e-3
 #: A wait yields the core without sleeping for this time: most peers answer within it.
 FALLBACK_YIELD_S = 150e-6
-#: A wait polls the peer's process this often.
-FALLBACK_PEER_POLL_S = 0.05

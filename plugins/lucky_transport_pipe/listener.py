@@ -13,6 +13,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ConfigError, NotReachable
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.liveness import peer_of
+from lucky_transport.shm.namespaces import process_name
 from lucky_transport_pipe.address import BACKEND, lock_path, path_of, remove_socket
 from lucky_transport_pipe.connection import PipeConnection
 
@@ -33,7 +34,8 @@ class PipeListener:
     def __init__(self, name: str) -> None:
         self.name = name
         self.path = path_of(name)
-        self._lock = lock_path(self.path)
+        self._lock_path = lock_path(self.path)
+        self._lock: lockfile.Lock | None = None
         self._pid = os.getpid()
         self._listener: socket.socket | None = None
         self._is_closed = False
@@ -47,16 +49,18 @@ class PipeListener:
     def _lock_name(self) -> None:
         deadline = Deadline(_TIDYING_S)
         try:
-            while not lockfile.acquire(self._lock, lockfile.CLIENT):
+            while (lock := lockfile.acquire(self._lock_path, lockfile.CLIENT)) is None:
                 if deadline.expired:
                     raise self._busy()
                 time.sleep(0.005)
+            self._lock = lock
         except OSError as error:
             raise _unusable(self.path, error) from error
 
     def _busy(self) -> Busy:
+        other = process_name(lockfile.holder(self._lock_path, lockfile.CLIENT) or 0)
         return Busy(
-            f"pipe {self.name!r} has a client already, pid {lockfile.holder(self._lock, lockfile.CLIENT)}",
+            f"pipe {self.name!r} has a client already, {other}",
             backend=BACKEND,
             hint="one client drives an engine; close that one first, or use another name",
         )
@@ -132,8 +136,8 @@ class PipeListener:
         if not self._is_closed:
             self._is_closed = True
             self._stop_listening()
-            if os.getpid() == self._pid:
-                lockfile.release(self._lock, lockfile.CLIENT, unlink=True)
+            if self._lock is not None:
+                self._lock.release(unlink=True)
 
 
 def _unusable(path: str, error: OSError) -> ConfigError:

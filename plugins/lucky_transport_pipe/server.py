@@ -135,7 +135,7 @@ def _try_connect(path: str) -> PipeConnection | None:
         connection.setblocking(False)
         connection.connect(path)
         with contextlib.closing(peer_of(connection)) as peer:
-            return PipeConnection(connection, f"pipe client of pid {peer.pid}")
+            return PipeConnection(connection, f"pipe client of {peer.name}")
     except (FileNotFoundError, ConnectionRefusedError, BlockingIOError) as error:
         connection.close()
         if isinstance(error, ConnectionRefusedError):
@@ -152,9 +152,10 @@ def _remove_left_over(path: str) -> None:
     if not os.path.exists(lock):
         return
     with contextlib.suppress(OSError):
-        if not lockfile.acquire(lock, lockfile.CLIENT):
+        held = lockfile.acquire(lock, lockfile.CLIENT)
+        if held is None:
             return
         try:
             remove_socket(path)
         finally:
-            lockfile.release(lock, lockfile.CLIENT, unlink=True)
+            held.release(unlink=True)

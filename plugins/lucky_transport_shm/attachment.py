@@ -10,14 +10,16 @@ from lucky_transport.errors import PeerDied, PeerTimeout
 from lucky_transport.shm import header
 from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
-from lucky_transport.shm.liveness import Peer, start_time
+from lucky_transport.shm.liveness import Process, start_time
+from lucky_transport.shm.lockfile import Lock
+from lucky_transport.shm.namespaces import pid_namespace
 from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.timing import HAND_OVER_POLL_S, HAND_OVER_S
 
 __all__ = ["attach", "detach"]
 
 
-def attach(segment: Segment, engine: Peer, deadline: Deadline, *, parks: bool) -> None:
+def attach(segment: Segment, lock: Lock, engine: Process, deadline: Deadline, *, parks: bool) -> None:
     """Take the client's place once the engine has let go of the last client and finished its exchange.
 
     The words are written in an order in which the engine never takes a client that comes for one that left: that has
@@ -33,10 +35,10 @@ def attach(segment: Segment, engine: Peer, deadline: Deadline, *, parks: bool) -
         or header.get(mapping, "frame_seq") != header.get(mapping, "action_seq")
     ):
         if not engine.alive:
-            raise PeerDied(f"the engine (pid {engine.pid}) ended", backend="shm", hint="start it again")
+            raise PeerDied(f"the engine ({engine.name}) ended", backend="shm", hint="start it again")
         if deadline.expired:
             raise PeerTimeout(
-                f"the engine (pid {engine.pid}) did not let go of its last client within {deadline.timeout_s} s",
+                f"the engine ({engine.name}) did not let go of its last client within {deadline.timeout_s} s",
                 backend="shm",
                 hint="it may hang in a step; restart it",
             )
@@ -44,13 +46,15 @@ def attach(segment: Segment, engine: Peer, deadline: Deadline, *, parks: bool) -
         time.sleep(HAND_OVER_POLL_S)
     features = header.ENGINE_FEATURES | (Feature.PARKS if parks else Feature(0))
     pid = os.getpid()
-    header.put(mapping, "client_start", start_time(pid))
+    header.put(mapping, "client_lock", lock.own)
+    header.put(mapping, "client_pid_namespace", pid_namespace())
+    header.put(mapping, "client_start", start_time(pid) or 1)  # not 0, also without /proc
     words.store32(FIELDS["client_features"].offset, int(features))
     words.store32(FIELDS["client_pid"].offset, pid)  # last: from here the engine looks at us
     words.wake(FIELDS["park_engine"].offset)
 
 
-def detach(segment: Segment, engine: Peer) -> None:
+def detach(segment: Segment, engine: Process) -> None:
     """Leave, and wait a moment until the engine let go, so that the next driver finds it free."""
     mapping = segment.mapping
     words = Words(mapping)

@@ -32,12 +32,13 @@ from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.atomics import implementation, native_error
 from lucky_transport.shm.channel import Result, action_format, channel_offsets, peer_bits
 from lucky_transport.shm.layout import EngineState
-from lucky_transport.shm.liveness import Peer
+from lucky_transport.shm.liveness import engine_of
+from lucky_transport.shm.namespaces import process_name
 from lucky_transport.shm.segment import Segment, open_segment
 from lucky_transport.shm.segment_files import remove_stale
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_reader import ImageReader
-from lucky_transport.shm.timing import TRUNCATION_POLL_NS
+from lucky_transport.shm.timing import PEER_POLL_NS
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame
@@ -61,12 +62,13 @@ def connect(endpoint: Endpoint, settings: Settings) -> ShmTransport | CommandTra
         )
     deadline = Deadline(settings.connect_timeout_s)
     segment = open_segment(name, deadline)
-    if not lockfile.acquire(segment.lock_path, lockfile.CLIENT):
+    lock = lockfile.acquire(segment.lock_path, lockfile.CLIENT)
+    if lock is None:
         return _connect_for_commands(segment, settings, deadline)
     try:
-        return ShmTransport(segment, settings, deadline)
+        return ShmTransport(segment, lock, settings, deadline)
     except BaseException:
-        lockfile.release(segment.lock_path, lockfile.CLIENT)
+        lock.release()
         raise
 
 
@@ -74,8 +76,9 @@ def _connect_for_commands(segment: Segment, settings: Settings, deadline: Deadli
     try:
         return CommandTransport(segment, settings, deadline)
     except NotReachable as error:
+        other = process_name(lockfile.holder(segment.lock_path, lockfile.CLIENT) or 0)
         raise Busy(
-            f"segment {segment.path} has a client already, pid {lockfile.holder(segment.lock_path, lockfile.CLIENT)}",
+            f"segment {segment.path} has a client already, {other}",
             backend="shm",
             hint="one client steps an engine; close that one first",
         ) from error
@@ -86,7 +89,7 @@ class ShmTransport(CallsTransport):
 
     name = "shm"
 
-    def __init__(self, segment: Segment, settings: Settings, deadline: Deadline) -> None:
+    def __init__(self, segment: Segment, lock: lockfile.Lock, settings: Settings, deadline: Deadline) -> None:
         self.spec = segment.spec
         self.capabilities = Capabilities(
             zero_copy=True, streams=True, hold=segment.spec.hold, images=True, sessions=True
@@ -94,12 +97,13 @@ class ShmTransport(CallsTransport):
         self._segment = segment
         self._forked = False
         mapping = segment.mapping
-        self._engine = Peer(header.get(mapping, "server_pid"), header.get(mapping, "server_start"))
+        self._engine = engine_of(mapping, segment.lock_path)
         self._step_timeout_ns = int(settings.step_timeout_s * 1e9)
         self._settings = settings
         strategy = strategy_code(settings.wait)
         native = settings.native and not native_error()
-        attach(segment, self._engine, deadline, parks=native)
+        self._lock = lock
+        attach(segment, lock, self._engine, deadline, parks=native)
         buffers = segment.buffers()
         self.actions = buffers.actions
         self._frame = Frame.showing(buffers)
@@ -113,24 +117,16 @@ class ShmTransport(CallsTransport):
             action_format(self.spec, bounds if counts_natively else None),
             strategy=strategy,
             peer=peer,
-            pidfd=self._engine.pidfd,
         )
         self._native_send, self._native_recv = self._channel.send, self._channel.recv
-        self._slice_ns = min(self._step_timeout_ns, TRUNCATION_POLL_NS)
+        self._slice_ns = min(self._step_timeout_ns, PEER_POLL_NS)
         self._count_here = None if counts_natively else bounds
         self._counted = 0
         self._channel.fuse(self._frame, self._step_slowly, self._slice_ns)
         if self._count_here is not None:
             self._channel.unfuse()  # every exchange has to be looked at in Python
         vars(self)["step"] = self._channel.exchange  # saves the hot loop a call
-        pipe = SegmentPipe.client_end(
-            segment,
-            strategy=strategy,
-            peer_bits=peer,
-            pidfd=self._engine.pidfd,
-            engine=f"the engine (pid {self._engine.pid})",
-            native=settings.native,
-        )
+        pipe = SegmentPipe.client_end(segment, self._engine, strategy=strategy, peer_bits=peer, native=settings.native)
         self._calls = ClientCalls(
             pipe,
             backend="shm",
@@ -193,19 +189,31 @@ class ShmTransport(CallsTransport):
                 return self._show(code)
             deadline = Deadline(self._step_timeout_ns / 1e9)
         else:
-            code = self._channel.recv(min(deadline.remaining_ns, TRUNCATION_POLL_NS))
-        while code == Result.TIMED_OUT and not deadline.expired:
+            code = self._channel.recv(min(deadline.remaining_ns, PEER_POLL_NS))
+        while code == Result.TIMED_OUT:
             self._check_segment()
+            if not self._engine.alive:
+                code = self._channel.recv(0)  # published before it died
+                if code == Result.TIMED_OUT:
+                    self._on(LockstepEvent.LOST)
+                    raise PeerDied(
+                        f"the engine's process ({self._engine.name}) ended while a frame was awaited",
+                        backend="shm",
+                        hint="start the engine and connect again",
+                    )
+                break
+            if deadline.expired:
+                break
             if header.get(self._segment.mapping, "engine_state") == EngineState.CLOSING:
                 code = self._channel.recv(0)
                 if code == Result.TIMED_OUT:
                     self._on(LockstepEvent.LOST)
                     raise PeerDied("the engine closed", backend="shm", hint="start it and connect again")
                 break
-            code = self._channel.recv(min(deadline.remaining_ns, TRUNCATION_POLL_NS))
+            code = self._channel.recv(min(deadline.remaining_ns, PEER_POLL_NS))
         if code == Result.TIMED_OUT:
             raise PeerTimeout(
-                f"the engine (pid {self._engine.pid}) sent no frame within {deadline.timeout_s} s",
+                f"the engine ({self._engine.name}) sent no frame within {deadline.timeout_s} s",
                 backend="shm",
                 hint="recv() again, or raise step_timeout_s (LUCKY_STEP_TIMEOUT_S)",
             )
@@ -222,12 +230,6 @@ class ShmTransport(CallsTransport):
             self._on(LockstepEvent.REFUSED)
             raise self._segment.read_error("shm")
         self._on(LockstepEvent.LOST)
-        if code == Result.PEER_GONE:
-            raise PeerDied(
-                f"the engine's process (pid {self._engine.pid}) ended while a frame was awaited",
-                backend="shm",
-                hint="start the engine and connect again",
-            )
         raise RemoteProtocolError(
             f"the engine's frame counter moved by more than one (to {header.get(self._segment.mapping, 'frame_seq')})",
             backend="shm",
@@ -276,7 +278,7 @@ class ShmTransport(CallsTransport):
         mapping = self._segment.mapping
         if self._engine.alive and not mapping.is_cut:
             detach(self._segment, self._engine)
-        lockfile.release(self._segment.lock_path, lockfile.CLIENT)
+        self._lock.release()
         if not self._engine.alive:
             remove_stale(self._segment.path.parent)  # a killed engine cannot clean up after itself
         self._engine.close()

@@ -23,6 +23,7 @@ from lucky_transport.rpc.async_calls import LoopCalls
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.namespaces import process_name
 from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.timing import ANSWER_S, LISTENER_S
@@ -110,14 +111,15 @@ class CommandTransport(CallsTransport):
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         self._check_open()
         driver = lockfile.holder(self._segment.lock_path, lockfile.CLIENT)
-        if not driver:
+        if driver is None:
             raise Busy(
                 f"this client of engine {self.spec.engine!r} came while another one drove it: it sends commands only",
                 backend="shm",
                 hint="that one has left: connect again",
             )
         raise Busy(
-            f"engine {self.spec.engine!r} is driven by the shm client of pid {driver}; this one can send commands only",
+            f"engine {self.spec.engine!r} is driven by the shm client of {process_name(driver)}; this one can send "
+            "commands only",
             backend="shm",
             hint="close that client first, then connect again",
         )

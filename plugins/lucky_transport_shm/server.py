@@ -27,7 +27,7 @@ from lucky_transport.shm import header
 from lucky_transport.shm.atomics import Words, implementation, native_error
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result, channel_offsets, peer_bits
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
-from lucky_transport.shm.liveness import Peer
+from lucky_transport.shm.liveness import Process, client_of
 from lucky_transport.shm.segment import create
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.server_loop import serve_listener
@@ -58,7 +58,7 @@ class ShmServer(Server):
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._lease: Lease | None = None
-        self._peer: Peer | None = None
+        self._peer: Process | None = None
 
     def start(self, host: Host) -> Endpoint:
         self._host = host
@@ -154,22 +154,21 @@ class ShmServer(Server):
     def _admit(self) -> Lease:
         """Make the attached client the driver; raises Busy."""
         self._know_client()
-        pid = self._peer.pid if self._peer else 0
+        name = self._peer.name if self._peer else "no process"
         self._lease = self._host.drive(
-            f"shm client of pid {pid} at {self._endpoint}", self._buffers, interrupt=self._channel.interrupt
+            f"shm client of {name} at {self._endpoint}", self._buffers, interrupt=self._channel.interrupt
         )
         return self._lease
 
     def _know_client(self) -> None:
-        """Hold the attached client's pidfd, so that its death ends every wait."""
+        """Know the attached client's process, so that its death is seen."""
         mapping = self._segment.mapping
         pid = header.get(mapping, "client_pid")
         if pid and (self._peer is None or self._peer.pid != pid):
             if self._peer is not None:
                 self._peer.close()
-            self._peer = Peer(pid, header.get(mapping, "client_start"))
-            features = header.get(mapping, "client_features")
-            self._channel.set_peer(self._peer.pidfd, peer_bits(features))
+            self._peer = client_of(mapping, self._segment.lock_path)
+            self._channel.set_peer(peer_bits(header.get(mapping, "client_features")))
 
     def _look_after_client(self, found: int) -> None:
         """Between exchanges: notice a client that came, left, died or broke the counters.
@@ -184,7 +183,7 @@ class ShmServer(Server):
         if pid:
             self._know_client()
             if self._peer is not None and not self._peer.alive:
-                _log.warning("shm client of %s (pid %d) ended without closing", self._endpoint, pid)
+                _log.warning("shm client of %s (%s) ended without closing", self._endpoint, self._peer.name)
                 self._let_go()
         elif self._peer is not None or self._has_left_unseen():
             self._let_go()
@@ -196,13 +195,15 @@ class ShmServer(Server):
 
     def _let_go(self) -> None:
         """Forget the client: the engine is free for the next driver, the segment for the next client."""
-        self._channel.set_peer(-1, PEER_WAKES | PEER_PARKS)
+        self._channel.set_peer(PEER_WAKES | PEER_PARKS)
         self._channel.resync()
         self._forget_client(PeerDied(f"{self._pipe.peer} is gone", backend="shm"))
         if not self._stopping:  # what the engine said last is still to be read
             self._await_client()
         self._channel.commands_read(0)
         mapping = self._segment.mapping
+        header.put(mapping, "client_lock", 0)
+        header.put(mapping, "client_pid_namespace", 0)
         header.put(mapping, "client_start", 0)
         header.put(mapping, "client_pid", 0)
         header.put(mapping, "client_features", 0)  # last: the next client waits for it

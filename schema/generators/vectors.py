@@ -92,7 +92,7 @@ def _segments() -> Iterator[dict[str, Any]]:
     for name, spec, ring_bytes in _specs():
         layout = plan(spec, ring_bytes=ring_bytes)
         mapping = mmap(-1, layout.total_size)
-        header.write(mapping, layout, spec, pid=_PID, started=_STARTED, ring_bytes=ring_bytes)
+        header.write(mapping, layout, spec, pid=_PID, started=_STARTED, namespace=0, lock=0, ring_bytes=ring_bytes)
         yield {
             "name": name,
             "spec": spec.to_json(),
@@ -388,9 +388,9 @@ class _Script:
         spec = PendulumEngine(_NUM_ENVS).spec
         layout = plan(spec, ring_bytes=4096)
         self._mapping = mmap(-1, layout.total_size)
-        header.write(self._mapping, layout, spec, pid=_PID, started=_STARTED, ring_bytes=4096)
+        header.write(self._mapping, layout, spec, pid=_PID, started=_STARTED, namespace=0, lock=0, ring_bytes=4096)
         self._channel = EngineChannel(self._mapping, channel_offsets(layout, _NUM_ENVS), strategy=2)
-        self._channel.set_peer(-1, 3)
+        self._channel.set_peer(3)
         self._control = layout["control"].offset
         self._commands = layout["ring_c2s"].offset
         self.steps: list[dict[str, Any]] = []

@@ -60,7 +60,7 @@ def test_looking_attaches_nothing_and_changes_no_byte(make_segment: MakeSegment)
     report = inspected(f"shm://{made.name}")
     assert report["client_pid"] == 0
     assert made.path.read_bytes() == before
-    assert holder(made.lock_path, CLIENT) == 0
+    assert holder(made.lock_path, CLIENT) is None
 
 
 def test_a_segment_that_is_not_ready_is_shown_with_the_reason(make_segment: MakeSegment) -> None:

@@ -58,6 +58,8 @@ def test_a_running_segment_is_listed_with_its_processes(make_segment: MakeSegmen
         "num_envs": 5,
         "engine_pid": os.getpid(),
         "client_pid": 0,
+        "engine": f"pid {os.getpid()}",
+        "client": "",
         "frame_seq": 0,
         "stale": False,
     }

@@ -247,20 +247,20 @@ static int client_takes(Client *c, PyObject *tuple) {
     return 0;
 }
 
-/* ClientChannel(mapping, offsets, actions, /, strategy, peer, pidfd): ChannelOffsets, ActionFormat, how to wait. */
+/* ClientChannel(mapping, offsets, actions, /, strategy, peer): ChannelOffsets, ActionFormat, how to wait. */
 static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     Client *c = (Client *)self;
     PyObject *mapping, *offsets, *actions;
     ChannelOffsets o;
-    int strategy, peer, pidfd;
-    static char *names[] = {"", "", "", "strategy", "peer", "pidfd", NULL};
+    int strategy, peer;
+    static char *names[] = {"", "", "", "strategy", "peer", NULL};
     if (first_init(self) ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "OO!O!iii", names, &mapping, &PyTuple_Type, &offsets, &PyTuple_Type,
-                                     &actions, &strategy, &peer, &pidfd) ||
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "OO!O!ii", names, &mapping, &PyTuple_Type, &offsets, &PyTuple_Type,
+                                     &actions, &strategy, &peer) ||
         channel_offsets(offsets, &o) || PyObject_GetBuffer(mapping, &c->view, PyBUF_WRITABLE) || client_takes(c, actions))
         return -1;
     c->num_envs = o.num_envs;
-    c->waiter = (Waiter){{strategy, 0}, peer & PEER_WAKES, pidfd, NULL};
+    c->waiter = (Waiter){{strategy, 0}, peer & PEER_WAKES, NULL};
     if (!(c->frame_seq = at(&c->view, o.frame_seq, 8, 8)) || !(c->frame_status = at(&c->view, o.frame_status, 4, 4)) ||
         !(c->action_seq = at(&c->view, o.action_seq, 8, 8)) || !(c->park_engine = at(&c->view, o.park_engine, 4, 4)) ||
         !(c->waiter.park = at(&c->view, o.park_frame, 4, 4)) ||

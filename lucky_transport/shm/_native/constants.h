@@ -4,12 +4,11 @@
 #ifndef LUCKY_CONSTANTS_H
 #define LUCKY_CONSTANTS_H
 
-#define NATIVE_VERSION 20
+#define NATIVE_VERSION 21
 #define FRAME 0
 #define FRAME_ENDED 1
 #define FRAME_REFUSED 2
 #define TIMED_OUT (-1)
-#define PEER_GONE (-2)
 #define OUT_OF_ORDER (-3)
 #define NOT_TRIED (-10)
 #define INTERRUPTED (-100)

@@ -152,12 +152,10 @@ static PyObject *engine_commands(PyObject *self, PyObject *position) {
     Py_RETURN_NONE;
 }
 
-static PyObject *engine_peer(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+static PyObject *engine_peer(PyObject *self, PyObject *peer) {
     EngineEnd *e = engine_of(self);
     if (!e) return NULL;
-    if (n != 2) return PyErr_Format(PyExc_TypeError, "set_peer(pidfd, peer)");
-    e->waiter.pidfd = (int)PyLong_AsLong(args[0]);
-    e->waiter.wakes = (int)PyLong_AsLong(args[1]) & PEER_WAKES;
+    e->waiter.wakes = (int)PyLong_AsLong(peer) & PEER_WAKES;
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }
@@ -186,7 +184,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         channel_offsets(offsets, &o) || PyObject_GetBuffer(mapping, &e->view, PyBUF_WRITABLE))
         return -1;
     e->num_envs = o.num_envs;
-    e->waiter = (Waiter){{strategy, 0}, 1, -1, NULL};
+    e->waiter = (Waiter){{strategy, 0}, 1, NULL};
     if (!(e->frame_seq = at(&e->view, o.frame_seq, 8, 8)) || !(e->frame_status = at(&e->view, o.frame_status, 4, 4)) ||
         !(e->action_seq = at(&e->view, o.action_seq, 8, 8)) || !(e->heartbeat = at(&e->view, o.heartbeat, 8, 8)) ||
         !(e->waiter.park = at(&e->view, o.park_engine, 4, 4)) || !(e->park_frame = at(&e->view, o.park_frame, 4, 4)) ||
@@ -203,7 +201,7 @@ static PyMethodDef engine_methods[] = {
     {"serve", (PyCFunction)(void (*)(void))engine_serve, METH_FASTCALL, "Answer plain actions until something else."},
     {"interrupt", engine_interrupt, METH_NOARGS, "Make next return at once, and serve after its present step."},
     {"commands_read", engine_commands, METH_O, "Commands up to this ring position are read."},
-    {"set_peer", (PyCFunction)(void (*)(void))engine_peer, METH_FASTCALL, "The client's pidfd, and what it does (PEER_* bits)."},
+    {"set_peer", engine_peer, METH_O, "What the client does: PEER_* bits."},
     {"resync", engine_resync, METH_NOARGS, "Drop an exchange that a dead client left behind."},
     {NULL, NULL, 0, NULL}};
 

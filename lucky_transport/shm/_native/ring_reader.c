@@ -84,21 +84,20 @@ static PyObject *ring_ready(PyObject *self, PyObject *unused) {
     return r ? PyBool_FromLong(ring_written(r)) : NULL;
 }
 
-/* wait(pidfd, timeout_ns, oversubscribed=False, skip_spin=False): 1 there is something to pop, 0 interrupted, TIMED_OUT or
- * PEER_GONE. Parks on the futex. */
+/* wait(timeout_ns, oversubscribed=False, skip_spin=False): 1 there is something to pop, 0 interrupted, or TIMED_OUT. Parks
+ * on the futex. */
 static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     Ring *r = ring_of(self);
     if (!r) return NULL;
-    if (n < 2 || n > 4 || !r->park)
-        return PyErr_Format(PyExc_TypeError,
-                            "wait(pidfd, timeout_ns, oversubscribed, skip_spin), of an end with a park word");
-    long long pidfd = PyLong_AsLongLong(args[0]), ns = PyLong_AsLongLong(args[1]);
+    if (n < 1 || n > 3 || !r->park)
+        return PyErr_Format(PyExc_TypeError, "wait(timeout_ns, oversubscribed, skip_spin), of an end with a park word");
+    long long ns = PyLong_AsLongLong(args[0]);
     if (PyErr_Occurred()) return NULL;
-    int oversubscribed = n > 2 && PyObject_IsTrue(args[2]) && r->budget.strategy == WAIT_ADAPTIVE;
+    int oversubscribed = n > 1 && PyObject_IsTrue(args[1]) && r->budget.strategy == WAIT_ADAPTIVE;
     Watch w = {&r->stops, 0, r->write, r->position, NULL};
-    Waiter me = {r->budget, r->wakes, (int)pidfd, r->park};
+    Waiter me = {r->budget, r->wakes, r->park};
     if (oversubscribed) me.budget.strategy = WAIT_OVERSUBSCRIBED;
-    int result = wait_change(&w, &me, ns, n > 3 && PyObject_IsTrue(args[3]));
+    int result = wait_change(&w, &me, ns, n > 2 && PyObject_IsTrue(args[2]));
     r->budget.score = me.budget.score;
     __atomic_exchange_n(&r->stops, 0, __ATOMIC_ACQ_REL);
     if (result == 1 && !ring_written(r)) result = 0;

@@ -95,9 +95,9 @@ static PyObject *ring_free_getter(PyObject *self, void *closure) {
     return free < 0 ? ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0) : PyLong_FromLongLong(free);
 }
 
-/* One slice of it, without the GIL: 1 it fits (or the position is impossible), 0 not yet, PEER_GONE. A writer that waits
+/* One slice of it, without the GIL: 1 it fits (or the position is impossible), 0 not yet. A writer that waits
  * says so in the ring's third word, and the reader wakes it there. */
-static int wait_writable_slice(Ring *r, int64_t need, int pidfd, int64_t until) {
+static int wait_writable_slice(Ring *r, int64_t need, int64_t until) {
     uint32_t read;
     int64_t start = now_ns(), t = start, end = start + FREED_SLICE_NS < until ? start + FREED_SLICE_NS : until;
     int64_t pause_end = r->budget.strategy == WAIT_BLOCK ? start : start + PAUSE_NS;
@@ -122,16 +122,15 @@ static int wait_writable_slice(Ring *r, int64_t need, int pidfd, int64_t until) 
         t = now_ns();
     } while (t < end);
     int64_t free = ring_free_bytes(r, &read);
-    if (free < 0 || free >= need) return 1;
-    return peer_gone(pidfd) ? PEER_GONE : 0;
+    return free < 0 || free >= need;
 }
 
-/* wait_writable(length, pidfd, timeout_ns): 1, TIMED_OUT (also after stop()) or PEER_GONE */
+/* wait_writable(length, timeout_ns): 1 or TIMED_OUT (also after stop()) */
 static PyObject *ring_wait_writable(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     Ring *r = ring_of(self);
     if (!r) return NULL;
-    if (n != 3) return PyErr_Format(PyExc_TypeError, "wait_writable(length, pidfd, timeout_ns)");
-    long long length = PyLong_AsLongLong(args[0]), pidfd = PyLong_AsLongLong(args[1]), ns = PyLong_AsLongLong(args[2]);
+    if (n != 2) return PyErr_Format(PyExc_TypeError, "wait_writable(length, timeout_ns)");
+    long long length = PyLong_AsLongLong(args[0]), ns = PyLong_AsLongLong(args[1]);
     if (PyErr_Occurred()) return NULL;
     if (length < 1 || length > ring_largest(r)) return refuse(REFUSE_OUTGOING, (uint64_t)length, r->size, 0, 0);
     uint32_t skipped, read;
@@ -142,9 +141,8 @@ static PyObject *ring_wait_writable(PyObject *self, PyObject *const *args, Py_ss
         if (free >= need) return PyLong_FromLong(1);
         if (__atomic_load_n(&r->stops, __ATOMIC_ACQUIRE) || now_ns() >= until) return PyLong_FromLong(TIMED_OUT);
         PyThreadState *thread = PyEval_SaveThread();
-        int result = wait_writable_slice(r, need, (int)pidfd, until);
+        int result = wait_writable_slice(r, need, until);
         PyEval_RestoreThread(thread);
-        if (result == PEER_GONE) return PyLong_FromLong(PEER_GONE);
         if (!result && PyErr_CheckSignals()) return NULL;
     }
 }

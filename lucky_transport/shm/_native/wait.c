@@ -6,13 +6,7 @@ void futex_wait(uint32_t *word, int64_t ns) {
     syscall(SYS_futex, word, FUTEX_WAIT, 1, &t, NULL, 0);
 }
 
-int peer_gone(int pidfd) {
-    if (pidfd < 0) return 0;
-    struct pollfd p = {pidfd, POLLIN, 0};
-    return poll(&p, 1, 0) > 0;
-}
-
-/* One slice of a wait, without the GIL: 1 changed, 0 slice over, PEER_GONE. `skip_spin` skips the spinning phases. */
+/* One slice of a wait, without the GIL: 1 changed, 0 slice over. `skip_spin` skips the spinning phases. */
 static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int skip_spin) {
     int64_t start = now_ns(), t = start;
     int spins = me->budget.strategy == WAIT_SPIN || (me->budget.strategy != WAIT_BLOCK && !skip_spin);
@@ -30,7 +24,7 @@ static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int skip_
         }
     }
     if (changed(w)) return 1;
-    if (me->budget.strategy == WAIT_SPIN) return peer_gone(me->pidfd) ? (changed(w) ? 1 : PEER_GONE) : 0;
+    if (me->budget.strategy == WAIT_SPIN) return 0;
     int64_t end = t + SLICE_NS < until ? t + SLICE_NS : until;
     if (me->wakes) {
         if (end > t) {
@@ -46,9 +40,7 @@ static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int skip_
             t = now_ns();
         }
     }
-    if (changed(w)) return 1;
-    /* a peer that published and then died still counts as having published */
-    return peer_gone(me->pidfd) ? (changed(w) ? 1 : PEER_GONE) : 0;
+    return changed(w);
 }
 
 int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int skip_spin) {

@@ -48,9 +48,6 @@ static inline int wake(uint32_t *park) {
     return 1;
 }
 
-/* 1 when the process of this pidfd has ended; 0 for -1. */
-int peer_gone(int pidfd);
-
 /* What a waiter looks at: up to two words, each against the value it must leave, and a word of this process that ends the
  * wait once it is not 0. */
 typedef struct {
@@ -85,7 +82,6 @@ PyObject *spin_budget_ns(const SpinBudget *budget);
 typedef struct {
     SpinBudget budget;
     int wakes;        /* the peer honours our park word */
-    int pidfd;
     uint32_t *park;
 } Waiter;
 
@@ -100,8 +96,8 @@ static inline int changed_at_once(const Watch *w, const Waiter *me) {
     return 0;
 }
 
-/* A whole wait, entered with the GIL: 1, TIMED_OUT, PEER_GONE, or INTERRUPTED (a signal handler's exception). It is cut into
- * slices; between them the peer's pidfd and Python's signals are looked at. `skip_spin` parks at once: nothing can come
+/* A whole wait, entered with the GIL: 1, TIMED_OUT, or INTERRUPTED (a signal handler's exception). It is cut into slices;
+ * between them Python's signals are looked at. Whether the peer lives is for the caller to find out, once it timed out. `skip_spin` parks at once: nothing can come
  * soon, from a peer that is only being woken or was idle for long. A waiter whose last waits were long does so by itself. */
 int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int skip_spin);
 

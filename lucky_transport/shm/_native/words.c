@@ -74,24 +74,24 @@ static PyObject *words_wake(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* wait32(mapping, offset, old, /, park, strategy, peer, pidfd, timeout_ns): 1, TIMED_OUT or PEER_GONE. */
+/* wait32(mapping, offset, old, /, park, strategy, peer, timeout_ns): 1 or TIMED_OUT. */
 static PyObject *words_wait32(PyObject *module, PyObject *args, PyObject *kwargs) {
     PyObject *mapping;
     unsigned long long offset, park_offset;
     unsigned int old;
-    int strategy, peer, pidfd;
+    int strategy, peer;
     long long timeout;
     Py_buffer view;
     void *place, *park;
-    static char *names[] = {"", "", "", "park", "strategy", "peer", "pidfd", "timeout_ns", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OKIKiiiL", names, &mapping, &offset, &old, &park_offset, &strategy,
-                                     &peer, &pidfd, &timeout) ||
+    static char *names[] = {"", "", "", "park", "strategy", "peer", "timeout_ns", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OKIKiiL", names, &mapping, &offset, &old, &park_offset, &strategy,
+                                     &peer, &timeout) ||
         view_at(mapping, &view, offset, 4, &place))
         return NULL;
     int result = INTERRUPTED;
     if ((park = at(&view, park_offset, 4, 4))) {
         Watch w = {NULL, 0, place, old, NULL};
-        Waiter me = {{strategy, 0}, peer & PEER_WAKES, pidfd, park};
+        Waiter me = {{strategy, 0}, peer & PEER_WAKES, park};
         result = wait_change(&w, &me, timeout, 0);
     }
     PyBuffer_Release(&view);

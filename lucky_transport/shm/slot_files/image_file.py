@@ -94,7 +94,7 @@ class ImageFile(SlotFile):
         """Wait until the slot is given back by `owner`, as that waiting strategy does, or for that long."""
         at = _WORDS + slot * _WORDS_STEP + _OWNER
         peer = PEER_WAKES | PEER_PARKS
-        self._wait(self.mapping, at, owner, park=_PARK, strategy=strategy, peer=peer, pidfd=-1, timeout_ns=timeout_ns)
+        self._wait(self.mapping, at, owner, park=_PARK, strategy=strategy, peer=peer, timeout_ns=timeout_ns)
 
 
 class WriterSlot:

@@ -124,15 +124,13 @@ class LatestValueFile(SlotFile):
             raise self.mapping.error()
         return record
 
-    def wait(self, mark: int, strategy: int, pidfd: int, timeout_ns: int) -> int:
-        """Wait until `mark` has changed: 1, Result.TIMED_OUT, or Result.PEER_GONE for a writer that died.
+    def wait(self, mark: int, strategy: int, timeout_ns: int) -> int:
+        """Wait until `mark` has changed: 1, or Result.TIMED_OUT.
 
         Raises SegmentError when the file was truncated meanwhile.
         """
         peer = PEER_WAKES | PEER_PARKS
-        result = self._words.wait32(
-            _NEWEST, mark, park=_PARK, strategy=strategy, peer=peer, pidfd=pidfd, timeout_ns=timeout_ns
-        )
+        result = self._words.wait32(_NEWEST, mark, park=_PARK, strategy=strategy, peer=peer, timeout_ns=timeout_ns)
         if result != 1:
             self.mapping.check()
         return result

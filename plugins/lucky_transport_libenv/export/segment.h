@@ -115,6 +115,8 @@ static int attach(struct segment *s) {
     uint32_t features = LUCKY_FEATURE_WAKE | LUCKY_FEATURE_HOLD | LUCKY_FEATURE_STATUS | LUCKY_FEATURE_TRUNCATED |
                         LUCKY_FEATURE_PARKS;
     s->seq = wide(s, LUCKY_OFFSET_ACTION_SEQ);
+    /* known by its pid: the engine is its child, in the same pid namespace */
+    __atomic_store_n((uint64_t *)(s->base + LUCKY_OFFSET_CLIENT_LOCK), 0, __ATOMIC_RELEASE);
     /* in this order: the engine takes a client that has features and no start time for one that left */
     __atomic_store_n((uint64_t *)(s->base + LUCKY_OFFSET_CLIENT_START), start_time(), __ATOMIC_RELEASE);
     __atomic_store_n((uint32_t *)(s->base + LUCKY_OFFSET_CLIENT_FEATURES), features, __ATOMIC_RELEASE);

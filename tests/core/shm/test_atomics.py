@@ -16,7 +16,6 @@ from lucky_transport.errors import MissingExtra
 from lucky_transport.shm import atomics
 from lucky_transport.shm.atomics import Words, implementation, native_error
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, ActionFormat, ChannelOffsets, Result
-from lucky_transport.shm.liveness import Peer
 
 FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
 ACTIONS, CONTROL, TERMINATED, TRUNCATED = 1024, 2048, 2112, 2176
@@ -56,18 +55,17 @@ class Channels:
         low: float | None = -1.0,
         high: float | None = 1.0,
         strategy: int = 1,
-        pidfd: int = -1,
         **offsets: int,
     ) -> Any:
         actions = ActionFormat(shape, code, low, high)
         both = PEER_WAKES | PEER_PARKS
         return self.module(self.client_native).ClientChannel(
-            mapping, OFFSETS._replace(**offsets), actions, strategy=strategy, peer=both, pidfd=pidfd
+            mapping, OFFSETS._replace(**offsets), actions, strategy=strategy, peer=both
         )
 
     def engine(self, mapping: mmap, strategy: int = 1) -> Any:
         engine = self.module(self.engine_native).EngineChannel(mapping, OFFSETS, strategy=strategy)
-        engine.set_peer(-1, PEER_WAKES | PEER_PARKS)
+        engine.set_peer(PEER_WAKES | PEER_PARKS)
         return engine
 
     @staticmethod
@@ -232,37 +230,11 @@ class Channels:
         thread.join(20)
         assert found == [Result.HAS_ACTIONS] * 20
 
-    def test_a_dead_peer_ends_the_wait_long_before_the_timeout(self, mapping: mmap) -> None:
-        import subprocess
-        import sys
-
-        child = subprocess.Popen([sys.executable, "-c", "pass"])
-        peer = Peer(child.pid)
-        client = self.client(mapping, pidfd=peer.pidfd)
-        client.send(np.zeros((3, 2), np.float32), None)
-        assert client.recv(60 * SECOND_NS) == Result.PEER_GONE
-        child.wait()
-        peer.close()
-
-    def test_a_frame_published_by_a_peer_that_then_died_is_still_received(self, mapping: mmap) -> None:
-        import subprocess
-        import sys
-
-        child = subprocess.Popen([sys.executable, "-c", "pass"])
-        peer = Peer(child.pid)
-        child.wait()
-        client, engine = self.client(mapping, pidfd=peer.pidfd), self.engine(mapping)
-        client.send(np.zeros((3, 2), np.float32), None)
-        engine.next(0)
-        engine.publish(0)
-        assert client.recv(SECOND_NS) == Result.FRAME
-        peer.close()
-
     def test_words_are_loaded_stored_and_waited_for(self, mapping: mmap) -> None:
         words = Words(mapping, self.client_native)
         words.store32(64, 2**32 - 1)
         assert words.load32(64) == 2**32 - 1
-        waiting = {"park": 384, "strategy": 1, "peer": PEER_WAKES, "pidfd": -1}
+        waiting = {"park": 384, "strategy": 1, "peer": PEER_WAKES}
         assert words.wait32(64, 2**32 - 1, **waiting, timeout_ns=1_000_000) == Result.TIMED_OUT
         other = Words(mapping, self.engine_native)
 
@@ -285,7 +257,7 @@ class Channels:
 
         thread = threading.Thread(target=change)
         thread.start()
-        assert words.wait32(64, 0, park=384, strategy=2, peer=0, pidfd=-1, timeout_ns=20 * SECOND_NS) == 1
+        assert words.wait32(64, 0, park=384, strategy=2, peer=0, timeout_ns=20 * SECOND_NS) == 1
         thread.join()
 
     @pytest.mark.parametrize("offset", [4094, 4096, 2**40, 6])

@@ -125,9 +125,7 @@ def _channel(native: bool, bounds: Bounds, actions: NDArray[Any], memory: mmap |
     code, low, high = actions.dtype.char, bounds.low.item(), bounds.high.item()
     offsets = ChannelOffsets(0, 8, 128, 256, 384, 512, 640, 1024, 2048, 2112, 2176, 1)
     actions_format = ActionFormat(actions.shape, code, low, high)
-    return implementation(native).ClientChannel(
-        memory or mmap(-1, 4096), offsets, actions_format, strategy=1, peer=3, pidfd=-1
-    )
+    return implementation(native).ClientChannel(memory or mmap(-1, 4096), offsets, actions_format, strategy=1, peer=3)
 
 
 @given(_cases())

@@ -52,14 +52,14 @@ def test_a_record_that_does_not_fit_changes_nothing(pair: tuple[LatestValueFile,
 def test_a_reader_waits_for_a_newer_record_and_for_the_end(pair: tuple[LatestValueFile, LatestValueFile]) -> None:
     writer, reader = pair
     mark = reader.mark
-    assert reader.wait(mark, 1, -1, 1_000_000) == Result.TIMED_OUT
+    assert reader.wait(mark, 1, 1_000_000) == Result.TIMED_OUT
     timer = threading.Timer(0.02, writer.put, [b"x"])
     timer.start()
-    assert reader.wait(mark, 1, -1, 10 * _SECOND_NS) == 1
+    assert reader.wait(mark, 1, 10 * _SECOND_NS) == 1
     timer.join()
     mark = reader.mark
     writer.end(LatestValueState.ENDED)
-    assert reader.wait(mark, 1, -1, 10 * _SECOND_NS) == 1
+    assert reader.wait(mark, 1, 10 * _SECOND_NS) == 1
     assert (reader.state, reader.read()) == (LatestValueState.ENDED, b"x")
 
 

@@ -26,7 +26,8 @@ def test_a_child_forked_while_a_thread_is_inside_can_use_locks(tmp_path: Path, m
         lockf(*arguments)
 
     monkeypatch.setattr(lockfile.fcntl, "lockf", slow)
-    thread = threading.Thread(target=lockfile.acquire, args=(f"{tmp_path}/a.lock", lockfile.ENGINE))
+    locks: list[lockfile.Lock | None] = []
+    thread = threading.Thread(target=lambda: locks.append(lockfile.acquire(f"{tmp_path}/a.lock", lockfile.ENGINE)))
     thread.start()
     assert inside.wait(30)
     with warnings.catch_warnings():  # newer Pythons warn of a fork beside threads: that is what this tests
@@ -39,7 +40,7 @@ def test_a_child_forked_while_a_thread_is_inside_can_use_locks(tmp_path: Path, m
             monkeypatch.undo()
             if (
                 lockfile.acquire(f"{tmp_path}/b.lock", lockfile.ENGINE)
-                and lockfile.holder(f"{tmp_path}/a.lock", 0) == 0
+                and lockfile.holder(f"{tmp_path}/a.lock", 0) is None
             ):
                 status = 0
         os._exit(status)
@@ -48,4 +49,6 @@ def test_a_child_forked_while_a_thread_is_inside_can_use_locks(tmp_path: Path, m
     finally:
         go_on.set()
         thread.join()
-        lockfile.release(f"{tmp_path}/a.lock", lockfile.ENGINE, unlink=True)
+        for lock in locks:
+            assert lock
+            lock.release(unlink=True)

@@ -53,7 +53,7 @@ def half(kind):
     far = 1 << 40
     offsets = (0, 8, 128, 256, 384, 512, 640, 1024)
     arguments = {
-        "ClientChannel": ((*offsets, 2048, 2112, far, 3), ((3, 2), "f", -1.0, 1.0), 1, 3, -1),
+        "ClientChannel": ((*offsets, 2048, 2112, far, 3), ((3, 2), "f", -1.0, 1.0), 1, 3),
         "EngineChannel": ((*offsets, far, 2112, 2176, 3), 1),
         "RingWriter": (far, 64), "RingReader": (far, 64), "ImageSlot": (0, 4, far),
     }[kind.__name__]
@@ -163,13 +163,13 @@ def _parked(memory: mmap, offset: int, native: bool) -> Callable[[], bool]:
 
 def _engine(native: bool, memory: mmap) -> Any:
     engine = implementation(native).EngineChannel(memory, OFFSETS, strategy=BLOCK)
-    engine.set_peer(-1, BOTH)
+    engine.set_peer(BOTH)
     return engine
 
 
 def _client(native: bool, memory: mmap) -> Any:
     actions = ActionFormat((1, 2), "f")
-    return implementation(native).ClientChannel(memory, OFFSETS, actions, strategy=BLOCK, peer=BOTH, pidfd=-1)
+    return implementation(native).ClientChannel(memory, OFFSETS, actions, strategy=BLOCK, peer=BOTH)
 
 
 def _nothing(*_: Any) -> None:
@@ -217,7 +217,7 @@ def test_the_longest_timeout_is_no_short_one(native: bool) -> None:
         memory[3000] = 1
         module.wake(memory, 3004)
 
-    wait = {"park": 3004, "strategy": BLOCK, "peer": BOTH, "pidfd": -1, "timeout_ns": LONGEST_NS}
+    wait = {"park": 3004, "strategy": BLOCK, "peer": BOTH, "timeout_ns": LONGEST_NS}
     waited = _answer_of(lambda: module.wait32(memory, 3000, 0, **wait), _parked(memory, 3004, native), bump)
     assert waited == 1
 
@@ -228,11 +228,11 @@ def test_the_longest_timeout_of_a_rings_ends_is_no_short_one(native: bool) -> No
     writer = module.RingWriter(memory, start, 64, park=park, strategy=BLOCK)
     reader = module.RingReader(memory, start, 64, park=park, strategy=BLOCK)
     parked = _parked(memory, park, native)
-    assert _answer_of(lambda: reader.wait(-1, LONGEST_NS), parked, lambda: writer.try_push(b"12345678")) == 1
+    assert _answer_of(lambda: reader.wait(LONGEST_NS), parked, lambda: writer.try_push(b"12345678")) == 1
     while writer.try_push(b"12345678"):
         pass
     waits_for_room = _parked(memory, start + 192, native)
-    assert _answer_of(lambda: writer.wait_writable(8, -1, LONGEST_NS), waits_for_room, reader.try_pop) == 1
+    assert _answer_of(lambda: writer.wait_writable(8, LONGEST_NS), waits_for_room, reader.try_pop) == 1
 
 
 @each_implementation

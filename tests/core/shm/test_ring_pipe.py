@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from mmap import mmap
 from typing import TYPE_CHECKING
 
@@ -18,7 +16,6 @@ import pytest
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
 from lucky_transport.shm.atomics import implementation, native_error
 from lucky_transport.shm.channel import PEER_PARKS, Result
-from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.ring import WRITER_PARK, ring_bytes
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.wait import spin
@@ -64,15 +61,6 @@ def reader(memory: mmap, kinds: tuple[bool, bool], strategy: int) -> RingReader:
     return open_reader(memory, RING, SIZE, park=PARK, strategy=strategy, native=kinds[1])
 
 
-@pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that lives until it is killed."""
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    yield process
-    process.kill()
-    process.wait()
-
-
 def fill(writer: RingWriter, length: int = 500) -> int:
     count = 0
     while writer.try_push(bytes(length)):
@@ -82,7 +70,7 @@ def fill(writer: RingWriter, length: int = 500) -> int:
 
 def test_a_wait_ends_with_the_record(writer: RingWriter, reader: RingReader) -> None:
     thread = call_later(writer.try_push, b"record")
-    assert reader.wait(-1, LONG_NS) == 1
+    assert reader.wait(LONG_NS) == 1
     thread.join()
     assert reader.try_pop() == b"record"
 
@@ -90,47 +78,35 @@ def test_a_wait_ends_with_the_record(writer: RingWriter, reader: RingReader) -> 
 def test_a_wait_for_what_is_there_ends_at_once(writer: RingWriter, reader: RingReader) -> None:
     writer.try_push(b"record")
     assert reader.ready()
-    assert reader.wait(-1, 0) == 1
+    assert reader.wait(0) == 1
 
 
 def test_a_wait_ends_at_its_timeout(writer: RingWriter, reader: RingReader) -> None:
     assert not reader.ready()
-    assert reader.wait(-1, 0) == Result.TIMED_OUT
-    assert reader.wait(-1, 3_000_000) == Result.TIMED_OUT
+    assert reader.wait(0) == Result.TIMED_OUT
+    assert reader.wait(3_000_000) == Result.TIMED_OUT
 
 
 def test_a_wait_can_be_interrupted_while_it_lasts_and_before(writer: RingWriter, reader: RingReader) -> None:
     thread = call_later(reader.interrupt)
-    assert reader.wait(-1, LONG_NS) == 0
+    assert reader.wait(LONG_NS) == 0
     thread.join()
     reader.interrupt()
-    assert reader.wait(-1, LONG_NS) == 0
-    assert reader.wait(-1, 1_000_000) == Result.TIMED_OUT
-
-
-def test_a_wait_ends_when_the_peer_is_killed(
-    writer: RingWriter, reader: RingReader, sleeper: subprocess.Popen[bytes]
-) -> None:
-    peer = Peer(sleeper.pid)
-    thread = call_later(sleeper.kill)
-    assert reader.wait(peer.pidfd, LONG_NS) == Result.PEER_GONE
-    thread.join()
-    writer.try_push(b"written before it died")
-    assert reader.wait(peer.pidfd, LONG_NS) == 1
-    peer.close()
+    assert reader.wait(LONG_NS) == 0
+    assert reader.wait(1_000_000) == Result.TIMED_OUT
 
 
 def test_room_comes_when_the_reader_reads(writer: RingWriter, reader: RingReader) -> None:
     fill(writer)
-    assert writer.wait_writable(500, -1, 1_000_000) == Result.TIMED_OUT
+    assert writer.wait_writable(500, 1_000_000) == Result.TIMED_OUT
     thread = call_later(reader.try_pop)
-    assert writer.wait_writable(500, -1, LONG_NS) == 1
+    assert writer.wait_writable(500, LONG_NS) == 1
     thread.join()
     assert writer.try_push(bytes(500))
 
 
 def test_a_wait_writable_that_is_there_ends_at_once(writer: RingWriter) -> None:
-    assert writer.wait_writable(1000, -1, 0) == 1
+    assert writer.wait_writable(1000, 0) == 1
 
 
 def test_a_wait_writable_counts_what_has_to_be_skipped(writer: RingWriter, reader: RingReader) -> None:
@@ -139,34 +115,25 @@ def test_a_wait_writable_counts_what_has_to_be_skipped(writer: RingWriter, reade
     assert writer.position == 3584
     reader.try_pop()
     assert writer.free == 1024
-    assert writer.wait_writable(1000, -1, 1_000_000) == Result.TIMED_OUT
+    assert writer.wait_writable(1000, 1_000_000) == Result.TIMED_OUT
     assert not writer.try_push(bytes(1000))
     reader.try_pop()
-    assert writer.wait_writable(1000, -1, 0) == 1
+    assert writer.wait_writable(1000, 0) == 1
     assert writer.try_push(bytes(1000))
-
-
-def test_a_wait_writable_ends_when_the_peer_is_killed(writer: RingWriter, sleeper: subprocess.Popen[bytes]) -> None:
-    fill(writer)
-    peer = Peer(sleeper.pid)
-    thread = call_later(sleeper.kill)
-    assert writer.wait_writable(500, peer.pidfd, LONG_NS) == Result.PEER_GONE
-    thread.join()
-    peer.close()
 
 
 def test_a_wait_writable_can_be_stopped_for_good(writer: RingWriter) -> None:
     fill(writer)
     thread = call_later(writer.stop)
-    assert writer.wait_writable(500, -1, LONG_NS) == Result.TIMED_OUT
+    assert writer.wait_writable(500, LONG_NS) == Result.TIMED_OUT
     thread.join()
-    assert writer.wait_writable(500, -1, LONG_NS) == Result.TIMED_OUT
+    assert writer.wait_writable(500, LONG_NS) == Result.TIMED_OUT
 
 
 @pytest.mark.parametrize("length", [0, 1021, 1 << 40])
 def test_room_that_can_never_be_there_is_refused(writer: RingWriter, length: int) -> None:
     with pytest.raises(SpecError, match=f"a record of {length} bytes, expected 1 to 1020"):
-        writer.wait_writable(length, -1, LONG_NS)
+        writer.wait_writable(length, LONG_NS)
 
 
 def test_a_hostile_read_position_ends_a_wait_writable(writer: RingWriter, memory: mmap) -> None:
@@ -177,21 +144,21 @@ def test_a_hostile_read_position_ends_a_wait_writable(writer: RingWriter, memory
 
     thread = call_later(lie)
     with pytest.raises(RemoteProtocolError, match="12345 \\(read\\)"):
-        writer.wait_writable(500, -1, LONG_NS)
+        writer.wait_writable(500, LONG_NS)
     thread.join()
 
 
 def test_a_hostile_write_position_is_no_record(reader: RingReader, memory: mmap) -> None:
     memory[RING : RING + 4] = (12345).to_bytes(4, "little")
-    assert reader.wait(-1, 0) == 1
+    assert reader.wait(0) == 1
     with pytest.raises(RemoteProtocolError, match="12345 \\(write\\)"):
         reader.try_pop()
 
 
 def test_no_park_word_stays_set_after_a_wait(writer: RingWriter, reader: RingReader, memory: mmap) -> None:
-    reader.wait(-1, 1_000_000)
+    reader.wait(1_000_000)
     fill(writer)
-    writer.wait_writable(500, -1, 2_000_000)
+    writer.wait_writable(500, 2_000_000)
     room = RING + WRITER_PARK
     assert memory[PARK : PARK + 4] == memory[room : room + 4] == bytes(4)
 
@@ -264,12 +231,12 @@ def test_an_end_that_was_never_initialised_does_nothing() -> None:
     writer, reader = native.RingWriter.__new__(native.RingWriter), native.RingReader.__new__(native.RingReader)
     uses: list[Callable[[], object]] = [
         lambda: writer.try_push(b"record"),
-        lambda: writer.wait_writable(1, -1, 0),
+        lambda: writer.wait_writable(1, 0),
         lambda: writer.free,
         reader.try_pop,
         reader.ready,
         reader.arm,
-        lambda: reader.wait(-1, 0),
+        lambda: reader.wait(0),
         lambda: reader.pending,
         lambda: native.spin((reader,), 1, 0),
         writer.stop,
@@ -294,7 +261,7 @@ def test_a_signal_gets_through_to_a_waiting_main_thread(memory: mmap) -> None:
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)
         with pytest.raises(Rung):
-            reader.wait(-1, LONG_NS)
+            reader.wait(LONG_NS)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -307,7 +274,7 @@ def test_records_pass_between_waiting_threads_whatever_they_do(writer: RingWrite
 
     def read() -> None:
         while len(got) < count:
-            if reader.wait(-1, LONG_NS) == 1 and (record := reader.try_pop()) is not None:
+            if reader.wait(LONG_NS) == 1 and (record := reader.try_pop()) is not None:
                 got.append(record)
                 if len(got) % 100 == 0:
                     time.sleep(0.005)
@@ -317,7 +284,7 @@ def test_records_pass_between_waiting_threads_whatever_they_do(writer: RingWrite
     records = [bytes([number % 256]) * (1 + number * 37 % 1020) for number in range(count)]
     for record in records:
         while not writer.try_push(record):
-            assert writer.wait_writable(len(record), -1, LONG_NS) == 1
+            assert writer.wait_writable(len(record), LONG_NS) == 1
     thread.join(30)
     assert got == records
 

@@ -259,21 +259,23 @@ def test_a_really_small_file_system_gives_the_same_error(tmp_path: Path) -> None
 
 def test_a_lock_is_seen_by_other_processes_and_ends_with_its_holder(tmp_path: Path) -> None:
     path = str(tmp_path / "x.lock")
-    assert lockfile.acquire(path, lockfile.ENGINE)
+    lock = lockfile.acquire(path, lockfile.ENGINE)
+    assert lock
     assert not lockfile.acquire(path, lockfile.ENGINE)  # not even this process takes it twice
-    code = f"from lucky_transport.shm import lockfile as l; print(l.acquire({path!r}, 0), l.holder({path!r}, 0))"
+    code = f"from lucky_transport.shm import lockfile as l; print(bool(l.acquire({path!r}, 0)), l.holder({path!r}, 0))"
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert seen.stdout.split() == ["False", str(os.getpid())]
     code = f"from lucky_transport.shm import lockfile as l; print(l.acquire({path!r}, 1)); import os; os._exit(0)"
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert lockfile.holder(path, lockfile.CLIENT) == 0
-    lockfile.release(path, lockfile.ENGINE, unlink=True)
+    assert lockfile.holder(path, lockfile.CLIENT) is None
+    lock.release(unlink=True)
     assert not os.path.exists(path)
 
 
 def test_a_forked_child_does_not_release_its_parents_lock(tmp_path: Path) -> None:
     path = str(tmp_path / "x.lock")
-    assert lockfile.acquire(path, lockfile.ENGINE)
+    lock = lockfile.acquire(path, lockfile.ENGINE)
+    assert lock
     pid = os.fork()
     if pid == 0:
         os._exit(0 if lockfile.holder(path, lockfile.ENGINE) == os.getppid() else 1)
@@ -281,7 +283,7 @@ def test_a_forked_child_does_not_release_its_parents_lock(tmp_path: Path) -> Non
     code = f"from lucky_transport.shm import lockfile as l; print(l.holder({path!r}, 0))"
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert seen.stdout.strip() == str(os.getpid())
-    lockfile.release(path, lockfile.ENGINE, unlink=True)
+    lock.release(unlink=True)
 
 
 # views

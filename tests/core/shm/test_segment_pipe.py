@@ -16,7 +16,7 @@ from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.shm.atomics import Words, native_error
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.layout import FIELDS
-from lucky_transport.shm.liveness import Peer
+from lucky_transport.shm.liveness import LockHolder, Process, engine_of
 from lucky_transport.shm.segment import Segment, create
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
@@ -24,6 +24,12 @@ from tests.support.waiting import call_later
 
 LONG_NS = 20_000_000_000
 BITS = PEER_WAKES | PEER_PARKS
+HOLDS_A_LOCK = """
+import sys, time
+from lucky_transport.shm import lockfile
+print(lockfile.acquire(sys.argv[1], lockfile.CLIENT).own, flush=True)
+time.sleep(60)
+"""
 
 
 @pytest.fixture(params=[True, False], ids=["native", "fallback"])
@@ -42,10 +48,18 @@ def segment(tmp_path: Path) -> Iterator[Segment]:
 
 
 @pytest.fixture
-def ends(segment: Segment, native: bool) -> Iterator[tuple[SegmentPipe, SegmentPipe]]:
+def me(segment: Segment) -> Iterator[Process]:
+    """The engine of the segment: this process."""
+    engine = engine_of(segment.mapping, segment.lock_path)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def ends(segment: Segment, me: Process, native: bool) -> Iterator[tuple[SegmentPipe, SegmentPipe]]:
     """The client's end and the engine's."""
     engine = SegmentPipe.engine_end(segment, strategy=1, native=native)
-    client = SegmentPipe.client_end(segment, strategy=1, peer_bits=BITS, pidfd=-1, native=native)
+    client = SegmentPipe.client_end(segment, me, strategy=1, peer_bits=BITS, native=native)
     yield client, engine
     client.close()
     engine.close()
@@ -104,13 +118,12 @@ def test_room_comes_when_the_peer_reads(ends: tuple[SegmentPipe, SegmentPipe]) -
 
 
 def test_a_killed_engine_ends_the_clients_waits(segment: Segment, native: bool, start: Callable[..., Any]) -> None:
-    process = start("import time; time.sleep(60)")
+    process = start(HOLDS_A_LOCK, segment.lock_path)
+    assert process.stdout is not None
+    byte = int(process.stdout.readline())
     engine_end = SegmentPipe.engine_end(segment, strategy=1, native=native)
-    peer = Peer(process.pid)
-    client = SegmentPipe.client_end(
-        segment, strategy=1, peer_bits=BITS, pidfd=peer.pidfd, engine="the engine (pid 7)", native=native
-    )
-    peer.close()  # the pipe has its own
+    engine = LockHolder(segment.lock_path, byte, 7, 0)
+    client = SegmentPipe.client_end(segment, engine, strategy=1, peer_bits=BITS, native=native)
     thread = call_later(process.kill)
     with pytest.raises(PeerDied, match=r"the process of the engine \(pid 7\) ended; start the engine and connect"):
         client.wait(LONG_NS)
@@ -122,6 +135,7 @@ def test_a_killed_engine_ends_the_clients_waits(segment: Segment, native: bool, 
     with pytest.raises(PeerDied):
         client.wait_writable(1000, LONG_NS)
     client.close()
+    engine.close()
     engine_end.close()
 
 
@@ -155,26 +169,14 @@ def test_closing_ends_what_other_threads_wait_for(ends: tuple[SegmentPipe, Segme
             use()
 
 
-def test_the_pipe_has_a_descriptor_of_its_own_for_the_peer_until_it_is_closed(segment: Segment, native: bool) -> None:
-    engine = SegmentPipe.engine_end(segment, strategy=1, native=native)
-    peer = Peer(os.getpid())
-    before = set(os.listdir("/proc/self/fd"))
-    client = SegmentPipe.client_end(segment, strategy=1, peer_bits=BITS, pidfd=peer.pidfd, native=native)
-    assert len(set(os.listdir("/proc/self/fd")) - before) == 1
-    client.close()
-    assert not set(os.listdir("/proc/self/fd")) - before
-    peer.close()
-    engine.close()
-
-
-def test_a_new_engines_end_starts_with_empty_rings(segment: Segment, native: bool) -> None:
+def test_a_new_engines_end_starts_with_empty_rings(segment: Segment, me: Process, native: bool) -> None:
     for place in ("ring_c2s", "ring_s2c"):
         offset = segment.layout[place].offset
         segment.mapping[offset : offset + 256] = b"\xff" * 256  # what a hostile client may leave
     with pytest.raises(RemoteProtocolError, match="ring positions"):
-        SegmentPipe.client_end(segment, strategy=1, peer_bits=BITS, pidfd=-1, native=native)
+        SegmentPipe.client_end(segment, me, strategy=1, peer_bits=BITS, native=native)
     engine = SegmentPipe.engine_end(segment, strategy=1, native=native)
-    client = SegmentPipe.client_end(segment, strategy=1, peer_bits=BITS, pidfd=-1, native=native)
+    client = SegmentPipe.client_end(segment, me, strategy=1, peer_bits=BITS, native=native)
     assert engine.reader.position == 0
     assert client.try_push(b"first")
     assert engine.try_pop() == b"first"

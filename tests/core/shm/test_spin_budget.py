@@ -67,15 +67,15 @@ def test_a_native_reader_learns_the_same() -> None:
     writer, reader = open_writer(memory, RING, SIZE, park=0), cast(Any, open_reader(memory, RING, SIZE, park=0))
     learnt: list[int] = []
     for _ in range(3):
-        assert reader.wait(-1, 2 * SOON_NS) == Result.TIMED_OUT
+        assert reader.wait(2 * SOON_NS) == Result.TIMED_OUT
         learnt.append(reader.spin_ns)
     assert writer.try_push(b"record")
     for _ in range(5):
-        assert reader.wait(-1, 2 * SOON_NS) == 1
+        assert reader.wait(2 * SOON_NS) == 1
         learnt.append(reader.spin_ns)
     reader.try_pop()
-    reader.wait(-1, 0)
+    reader.wait(0)
     learnt.append(reader.spin_ns)
-    reader.wait(-1, 2 * SOON_NS)
+    reader.wait(2 * SOON_NS)
     learnt.append(reader.spin_ns)
     assert learnt == [USUAL_NS, 0, 0, USUAL_NS, USUAL_NS, USUAL_NS, USUAL_NS, SOON_NS, SOON_NS, USUAL_NS]

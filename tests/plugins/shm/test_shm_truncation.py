@@ -265,7 +265,7 @@ def test_a_truncated_latest_value_file_is_an_error_for_its_reader_and_no_end_for
     mark = reader.mark
     os.truncate(path, length)
     with contextlib.suppress(SegmentError):  # as soon as it is noticed
-        reader.wait(mark, 1, -1, 50_000_000)
+        reader.wait(mark, 1, 50_000_000)
     with pytest.raises(SegmentError, match=f"{path} was truncated"):
         reader.read()
     ended = [not writer.put(b"later" * 1000) for _ in range(3)]

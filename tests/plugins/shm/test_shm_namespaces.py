@@ -1,0 +1,177 @@
+"""Engine and client in different pid and user namespaces, as in containers that share /dev/shm and /tmp."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.shm import segment_files
+from lucky_transport.shm.segment_files import remove_stale
+from tests.support.boxes import HOST, PID, USER, boxed, needs
+from tests.support.waiting import until
+
+pytest.importorskip("grpc")
+
+PROGRAMS = ("-m", "tests.support.boxed_programs")
+SHM = Path("/dev/shm")
+KINDS = ["steps", "sessions", "calls", "images", "stubs"]
+
+
+@pytest.fixture(autouse=True)
+def _cleaned(name: str) -> Iterator[None]:
+    """Killed engines leave their segments behind; those of living ones must stay."""
+    yield
+    until(lambda: all(one.stale for one in _segments(name)))
+    remove_stale()
+
+
+#: Where the engine is, and where the client.
+PLACES = [
+    pytest.param(PID, HOST, id="engine-inside"),
+    pytest.param(HOST, PID, id="client-inside"),
+    pytest.param(PID, PID, id="both-in-different-ones"),
+    pytest.param(USER, HOST, id="engine-in-a-user-namespace"),
+    pytest.param(HOST, USER, id="client-in-a-user-namespace"),
+]
+
+
+@pytest.mark.parametrize(("engine_box", "client_box"), PLACES)
+def test_everything_works_across_namespaces(
+    name: str, engine_box: tuple[str, ...], client_box: tuple[str, ...]
+) -> None:
+    needs(engine_box, client_box)
+    with boxed(engine_box, *PROGRAMS, "engine", name) as engine:
+        assert engine.line() == "ready"
+        with boxed(client_box, *PROGRAMS, "uses", name) as client:
+            assert [client.line() for _ in KINDS] == KINDS
+
+
+@pytest.mark.parametrize(("engine_box", "client_box"), PLACES[:3])
+def test_a_killed_engine_is_noticed_and_the_next_one_takes_over(
+    name: str, engine_box: tuple[str, ...], client_box: tuple[str, ...]
+) -> None:
+    needs(engine_box, client_box)
+    with boxed(engine_box, *PROGRAMS, "engine", name) as engine:
+        assert engine.line() == "ready"
+        with (
+            boxed(client_box, *PROGRAMS, "steps", name) as driver,
+            boxed(client_box, *PROGRAMS, "waits", f"{name}_commands") as caller,
+        ):
+            assert driver.line() == "steps"
+            assert caller.line() == "waits"
+            engine.kill()
+            with boxed(engine_box, *PROGRAMS, "engine", name) as successor:  # while the client still looks
+                assert driver.line().startswith("PeerDied: ")
+                assert caller.line().startswith("PeerDied: ")
+                assert successor.line() == "ready"
+                with boxed(client_box, *PROGRAMS, "uses", name) as client:
+                    assert [client.line() for _ in KINDS] == KINDS
+
+
+@pytest.mark.parametrize(("engine_box", "client_box"), PLACES[:3])
+def test_a_killed_client_leaves_its_place_to_the_next_one(
+    name: str, engine_box: tuple[str, ...], client_box: tuple[str, ...]
+) -> None:
+    needs(engine_box, client_box)
+    with boxed(engine_box, *PROGRAMS, "engine", name) as engine:
+        assert engine.line() == "ready"
+        for _ in range(2):  # both are the first process of their namespace, with the same pid
+            with boxed(client_box, *PROGRAMS, "steps", name) as client:
+                assert client.line() == "steps"
+                client.kill()
+
+
+def test_a_forked_worker_that_keeps_every_descriptor_does_not_keep_its_dead_engine_alive(name: str) -> None:
+    """The worker is forked by a C library, so nothing of ours closes its copies."""
+    with boxed(HOST, *PROGRAMS, "engine", name, "forks") as engine:
+        worker = int(engine.line())
+        try:
+            assert engine.line() == "ready"
+            with (
+                boxed(HOST, *PROGRAMS, "steps", name) as driver,
+                boxed(HOST, *PROGRAMS, "waits", f"{name}_commands") as caller,
+            ):
+                assert driver.line() == "steps"
+                assert caller.line() == "waits"
+                engine.kill()
+                assert driver.line().startswith("PeerDied: ")
+                assert caller.line().startswith("PeerDied: ")
+                os.kill(worker, 0)
+        finally:
+            os.kill(worker, signal.SIGKILL)
+
+
+def test_an_engine_in_another_namespace_is_listed_as_living_and_never_removed(name: str) -> None:
+    needs(PID)
+    with boxed(PID, *PROGRAMS, "engine", name) as engine:
+        assert engine.line() == "ready"
+        look = f"""
+from lucky_transport.shm.segment_files import find, remove_stale
+remove_stale()
+for one in find():
+    if one.name == {name!r}:
+        print(one.stale, one.engine, flush=True)
+"""
+        with boxed(PID, "-c", look) as client:
+            assert client.line() == "False pid 1 of another pid namespace"
+        (seen,) = [one for one in _segments(name) if one.name == name]
+        assert seen.engine == f"pid {seen.engine_pid}"  # the namespace around another one has a pid for each process
+        assert not seen.stale
+    until(lambda: all(one.stale for one in _segments(name)))
+    assert {one.name for one in remove_stale()} >= {name, f"{name}_commands"}
+
+
+def test_a_client_is_told_that_the_segments_are_not_shared(name: str) -> None:
+    needs(PID)
+    with boxed(HOST, *PROGRAMS, "engine", name) as engine:
+        assert engine.line() == "ready"
+        connect = f"""
+import subprocess
+subprocess.run(["mount", "-t", "tmpfs", "shm", "/dev/shm"], check=True)
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.errors import NotReachable
+try:
+    api.open_transport("shm://{name}", load_settings({{"connect_timeout_s": 0.1}}))
+except NotReachable as error:
+    print(error, flush=True)
+"""
+        with boxed(PID, "-c", connect) as client:
+            line = client.line()
+            assert f"/dev/shm/{name} is not there, but a process listens at " in line
+            assert f"/{name}.sock" in line
+            assert "--ipc" in line
+
+
+def test_a_client_is_told_that_the_runtime_directory_is_not_shared(name: str) -> None:
+    needs(PID)
+    with boxed(HOST, *PROGRAMS, "engine", name) as engine:
+        assert engine.line() == "ready"
+        connect = f"""
+import subprocess
+subprocess.run(["mount", "-t", "tmpfs", "tmp", "/tmp"], check=True)
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import NotReachable
+from lucky_transport.shm.connecting import connect_pipe
+try:
+    connect_pipe("{name}", Deadline(0.1))
+except NotReachable as error:
+    print(error, flush=True)
+with api.open_transport("shm://{name}", load_settings({{}})) as client:
+    print(client.name, flush=True)
+"""
+        with boxed(PID, "-c", connect) as client:
+            line = client.line()
+            assert f"/dev/shm/{name} is there and its engine lives" in line
+            assert "runtime directory" in line
+            assert client.line() == "shm"  # steps need no socket
+
+
+def _segments(name: str) -> list[segment_files.SegmentInfo]:
+    return [one for one in segment_files.find() if one.name.startswith(name)]
