@@ -157,7 +157,7 @@ class ShmTransport(CallsTransport):
         self._on(LockstepEvent.SEND)
         if code == Result.INTERRUPTED:  # by a signal while the frame was awaited; recv() can take it up
             return None
-        return self.recv() if code == Result.TIMED_OUT else self._received(code)
+        return self._await_frame(code, Deadline(self._step_timeout_ns / 1e9))
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._state is not _READY:
@@ -190,6 +190,10 @@ class ShmTransport(CallsTransport):
             deadline = Deadline(self._step_timeout_ns / 1e9)
         else:
             code = self._channel.recv(min(deadline.remaining_ns, PEER_POLL_NS))
+        return self._await_frame(code, deadline)
+
+    def _await_frame(self, code: int, deadline: Deadline) -> Frame:
+        """Wait on after a first slice that ended with `code`: the peer is looked at before the next one."""
         while code == Result.TIMED_OUT:
             self._check_segment()
             if not self._engine.alive:
