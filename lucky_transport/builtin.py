@@ -48,7 +48,7 @@ def lucky_transport_engines() -> list[EngineInfo]:
         EngineInfo(
             name="pendulum",
             factory="lucky_transport.engines.pendulum:make_engine",
-            summary="a batch of pendulums: the example engine of the kits in schema/kits",
+            summary="pendulums in arithmetic that any language repeats bit for bit",
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""A batch of pendulums that a motor swings up: the example engine of the kits in `schema/kits`, in Python.
+"""A batch of pendulums that a motor swings up, the same in every language: the engine of the conformance vectors.
 
 Dynamics of Gymnasium's Pendulum-v1 in float32. Every operation is one of + - * / on float32, rounded to nearest, in the
 order that is written here, and the sine is a polynomial of such operations: the same numbers come out bit for bit in
