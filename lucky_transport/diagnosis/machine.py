@@ -47,7 +47,7 @@ def pidfd(roots: Roots) -> Check:
         return Check(
             "pidfd",
             CheckStatus.FAIL,
-            f"pidfd_open does not work ({error}): an engine's death would go unnoticed",
+            f"pidfd_open does not work ({error}): a peer's death may be noticed late while a fork keeps its socket",
             "use Linux 5.3 or newer, and a sandbox that allows pidfd_open (Docker: a current seccomp profile)",
         )
     return Check("pidfd", CheckStatus.OK, "a peer's death is noticed at once")

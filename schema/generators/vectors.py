@@ -1,4 +1,4 @@
-"""The conformance vectors of the kits: what the Python implementation writes, reads and refuses, as JSON.
+"""The conformance vectors: what the Python implementation writes, reads and refuses, as JSON.
 
 `schema/kits/vectors/README.md` says how each file is read. Bytes are hexadecimal.
 """
