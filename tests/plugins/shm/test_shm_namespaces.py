@@ -153,12 +153,14 @@ def test_a_client_is_told_that_the_runtime_directory_is_not_shared(name: str) ->
         assert engine.line() == "ready"
         connect = f"""
 import subprocess
-subprocess.run(["mount", "-t", "tmpfs", "tmp", "/tmp"], check=True)
+from pathlib import Path
 from lucky_transport import api
-from lucky_transport.config import load_settings
+from lucky_transport.config import load_settings, runtime_directories
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable
 from lucky_transport.shm.connecting import connect_pipe
+for directory in filter(Path.is_dir, runtime_directories()):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", directory], check=True)
 try:
     connect_pipe("{name}", Deadline(0.1))
 except NotReachable as error:
