@@ -63,7 +63,7 @@ static PyObject *slot_take(PyObject *self, PyObject *value) {
     uint32_t number;
     if (!s || as_number(value, &number)) return NULL;
     if (load32(s->owner)) Py_RETURN_FALSE;
-    __atomic_store_n(s->number, number - 1, __ATOMIC_RELEASE);
+    __atomic_store_n(s->number, number - 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); /* the image's bytes come after it, for a reader's second look */
     Py_RETURN_TRUE;
 }
@@ -73,7 +73,7 @@ static PyObject *slot_hand_over(PyObject *self, PyObject *value) {
     uint32_t number;
     if (!s || as_number(value, &number)) return NULL;
     __atomic_store_n(s->number, number, __ATOMIC_RELEASE);
-    __atomic_store_n(s->owner, number, __ATOMIC_RELEASE);
+    __atomic_store_n(s->owner, number, __ATOMIC_RELAXED); /* the message with it comes later, with release */
     Py_RETURN_NONE;
 }
 

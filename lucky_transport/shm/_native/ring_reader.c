@@ -9,8 +9,7 @@ static inline uint32_t ring_length(const Ring *r, uint32_t index) {
 static inline void ring_give_back(Ring *r, uint32_t position) {
     r->position = position;
     __atomic_store_n(r->read, position, __ATOMIC_RELEASE);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (__atomic_load_n(r->freed, __ATOMIC_RELAXED) == 1) wake(r->freed);
+    wake(r->freed);
 }
 
 PyObject *ring_taken(Ring *r, uint32_t position, PyObject *copied) {

@@ -15,7 +15,7 @@ static void notify(int eventfd) {
 static inline int ring_wake(uint32_t *park, int eventfd) {
     if (eventfd < 0) return wake(park);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_ACQ_REL)) return 0;
+    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_RELAXED)) return 0;
     notify(eventfd);
     return 1;
 }

@@ -2,7 +2,8 @@
  *
  * Publishing is: data, release-store of the counter, full fence, look at the park word, wake if it was 1. Waiting is:
  * park = 1, full fence, look at the counter again, futex. The two fences close the store-load window in which both sides
- * would read the old value and the wake-up would be lost.
+ * would read the old value and the wake-up would be lost. tests/model shows that each release, acquire and fence of this
+ * module is needed, or says why it is kept.
  */
 #ifndef LUCKY_WAIT_H
 #define LUCKY_WAIT_H
@@ -43,7 +44,7 @@ void futex_wait(uint32_t *word, int64_t ns);
 /* Wake a peer that is parked on `park`: 1 when it was. */
 static inline int wake(uint32_t *park) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_ACQ_REL)) return 0;
+    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_RELAXED)) return 0;
     syscall(SYS_futex, park, FUTEX_WAKE, 1, NULL, NULL, 0);
     return 1;
 }
@@ -58,9 +59,10 @@ typedef struct {
     const uint32_t *stop;
 } Watch;
 
+/* Ends a wait, orders nothing: what was published is used behind an acquire load of the same word. */
 static inline int changed(const Watch *w) {
-    if (w->wide && load64(w->wide) != w->wide_old) return 1;
-    if (w->narrow && load32(w->narrow) != w->narrow_old) return 1;
+    if (w->wide && __atomic_load_n(w->wide, __ATOMIC_RELAXED) != w->wide_old) return 1;
+    if (w->narrow && __atomic_load_n(w->narrow, __ATOMIC_RELAXED) != w->narrow_old) return 1;
     return w->stop && load32(w->stop);
 }
 

@@ -1,0 +1,131 @@
+"""Lock-step: actions and control bytes before action_seq, the frame and its status before frame_seq.
+
+Rows of `_native/client_channel.c` and `engine_channel.c`; the park words are in park_words.py. Arrays have two
+elements. A command that is pushed before an action is drained before that step. The last exchange is refused: it has a
+status and an error text instead of a frame.
+"""
+
+from __future__ import annotations
+
+from tests.model.explorer import Scenario
+from tests.model.protocols.park_words import ring_publish
+from tests.model.steps import Break, If, Loop, Order, Process, Rows, check, do, load, read, store, write
+
+__all__ = ["exchange_scenario", "scenarios"]
+
+RELAXED, ACQUIRE, RELEASE = Order.RELAXED, Order.ACQUIRE, Order.RELEASE
+_POPPED = "the pop behind it loads the write position again, with acquire"
+_REFUSED = 13
+
+
+def _pair(name: str, number: int) -> Rows:
+    return [write(f"{name}{i}", number) for i in range(2)]
+
+
+def _whole(name: str, number: int) -> Rows:
+    rows: Rows = []
+    for i in range(2):
+        rows.append(read("data", f"{name}{i}"))
+        rows.append(check(lambda r: r["data"] == number, f"{name} of exchange {number} are torn or stale"))
+    return [*rows, do(lambda r: {"data": 0})]
+
+
+def _status(number: int, exchanges: int) -> int:
+    return _REFUSED if number == exchanges else 0
+
+
+def _client(exchanges: int, command_before: int) -> Process:
+    rows: Rows = []
+    for n in range(1, exchanges + 1):
+        if n == command_before:
+            rows += [write("command", n), *ring_publish("commands", 1)]
+        rows += [
+            *_pair("actions", n),
+            write("control", n % 2, "client_publish", "memcpy(c->control, v.buf, c->num_envs)"),
+            store("action_seq", n, RELEASE, "client_publish", "__atomic_store_n(c->action_seq, ++c->seq, {})"),
+            load(
+                "frame_seq",
+                "frame_seq",
+                RELAXED,
+                "changed",
+                "__atomic_load_n(w->wide, {})",
+                until=lambda frame_seq, n=n: frame_seq != n - 1,
+            ),
+            load("frame_seq", "frame_seq", ACQUIRE, "client_collect", "load64(c->frame_seq)"),
+            check(lambda r, n=n: r["frame_seq"] == n, "frame_seq moves by more than one"),
+            load("status", "frame_status", RELAXED, "client_collect", "__atomic_load_n(c->frame_status, {})"),
+            check(lambda r, n=n: r["status"] == _status(n, exchanges), "the status of another exchange"),
+            do(lambda r: {"frame_seq": 0, "status": 0}),
+            *(_whole("error", n) if _status(n, exchanges) else _whole("observations", n)),
+        ]
+    return Process("client", rows)
+
+
+def _engine(exchanges: int, command_before: int) -> Process:
+    rows: Rows = []
+    for n in range(1, exchanges + 1):
+        commands = int(n >= command_before)
+        rows += [
+            Loop(
+                [
+                    load("wide", "action_seq", RELAXED, "changed", "__atomic_load_n(w->wide, {})"),
+                    Break(lambda r, n=n: r["wide"] != n - 1),
+                    load("narrow", "commands", RELAXED, "changed", "__atomic_load_n(w->narrow, {})"),
+                    If(
+                        lambda r: r["narrow"] != r["commands_read"],
+                        [
+                            load("wide", "action_seq", ACQUIRE, "engine_found", "load64(e->action_seq)"),
+                            load("narrow", "commands", ACQUIRE, "engine_found", "load32(e->commands)", kept=_POPPED),
+                            *_drain(command_before),
+                        ],
+                    ),
+                    Break(lambda r, n=n: r["wide"] != n - 1),
+                ]
+            ),
+            load("wide", "action_seq", ACQUIRE, "engine_found", "load64(e->action_seq)"),
+            load("narrow", "commands", ACQUIRE, "engine_found", "load32(e->commands)", kept=_POPPED),
+            check(lambda r, n=n: r["wide"] == n, "action_seq moves by more than one"),
+            If(lambda r: r["narrow"] != r["commands_read"], _drain(command_before)),
+            check(
+                lambda r, commands=commands: r["commands_read"] >= commands, "a command before the step is not drained"
+            ),
+            do(lambda r: {"wide": 0, "narrow": 0}),
+            read("data", "control", "engine_found", "any_nonzero(e->control, e->num_envs)"),
+            check(lambda r, n=n: r["data"] == n % 2, "control bytes of another exchange"),
+            *_whole("actions", n),
+            *(_pair("error", n) if _status(n, exchanges) else _pair("observations", n)),
+            store(
+                "frame_status",
+                _status(n, exchanges),
+                RELAXED,
+                "engine_announce",
+                "__atomic_store_n(e->frame_status, status, {})",
+            ),
+            store("frame_seq", n, RELEASE, "engine_announce", "__atomic_store_n(e->frame_seq, ++e->seq, {})"),
+        ]
+    return Process("engine", rows, {"commands_read": 0, "wide": 0, "narrow": 0})
+
+
+def _drain(command_before: int) -> Rows:
+    """The pipe pops the record; what else the ring does for that is in ring.py."""
+    return [
+        load("narrow", "commands", ACQUIRE, "ring_oldest", "load32(r->write)"),
+        do(lambda r: {"commands_read": r["narrow"]}),
+        read("data", "command"),
+        check(lambda r: r["data"] == command_before, "the command is torn or stale"),
+        do(lambda r: {"data": 0}),
+    ]
+
+
+def exchange_scenario(exchanges: int, command_before: int) -> Scenario:
+    """So many exchanges; a command is pushed before exchange `command_before`."""
+    atomic = {"action_seq": 0, "frame_seq": 0, "frame_status": 0, "commands": 0}
+    arrays = [f"{name}{i}" for name in ("actions", "observations", "error") for i in range(2)]
+    plain = dict.fromkeys([*arrays, "control", "command"], 0)
+    processes = (_client(exchanges, command_before), _engine(exchanges, command_before))
+    return Scenario(f"{exchanges} exchanges, a command before the last", processes, atomic, plain)
+
+
+def scenarios(bound: int) -> list[Scenario]:
+    """Bound 1: two exchanges; each further one adds one."""
+    return [exchange_scenario(bound + 1, bound + 1)]
