@@ -31,6 +31,7 @@ class NotSteppable(Enum):
 
     FRESH = "the env was never reset"
     LOST = "the last step or reset failed, so the envs' state is unknown"
+    UNDER_WAY = "the step that step_async() began is under way"
     ENDED = "some envs have ended and autoreset is disabled"
     CLOSED = "the env is closed"
 
@@ -40,6 +41,8 @@ def state_error(what: str, reason: NotSteppable, ended: NDArray[np.bool_] | None
     if reason is NotSteppable.CLOSED:
         return ClosedError(f"{what}: the env is closed", backend=backend, hint="make a new one")
     text, hint = f"{what} is not possible: {reason.value}", "call reset()"
+    if reason is NotSteppable.UNDER_WAY:
+        return LocalProtocolError(text, backend=backend, hint="call step_wait() first")
     if ended is not None and reason is NotSteppable.ENDED:
         text += f" (envs {np.flatnonzero(ended).tolist()})"
         hint = "pass their mask to reset(options={'reset_mask': mask})"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lucky_transport.spec.actions import Bounds, check_actions
 from lucky_transport.spec.batch_spec import BatchSpec, Part
 from lucky_transport.spec.composite import Path, Record, flat, nested, place, tree_of, unpack, views
-from lucky_transport.transport import Frame, Transport
+from lucky_transport.transport import Transport
 
 __all__ = ["CompositeActions", "CompositeObservations", "observation_fields"]
 
@@ -31,13 +31,13 @@ class _ActionPart:
 
 
 class CompositeActions:
-    """Steps `transport` with actions nested as its spec says; `out_of_bounds` counts values outside their bounds."""
+    """Packs actions nested as a spec says; `out_of_bounds` counts values outside their bounds."""
 
     def __init__(self, transport: Transport, *, strict: bool) -> None:
         """`strict` refuses values out of bounds instead of counting them."""
         spec = transport.spec
         self.out_of_bounds = 0
-        self._transport = transport
+        self._written_in_place = transport.actions
         self._strict = strict
         # private rows: a forked child must not write into the memory that its parent shares with the engine
         self._rows = np.zeros(spec.action_shape, np.uint8)
@@ -46,8 +46,8 @@ class CompositeActions:
             tree_of("actions", spec.action_parts), lambda part: _action_part(spec, part, rows[part.path])
         )
 
-    def step(self, actions: Any, control: NDArray[np.uint8] | None = None) -> Frame:
-        """Send one exchange's actions and return its frame.
+    def packed(self, actions: Any) -> NDArray[Any]:
+        """Return the rows of `actions`, (num_envs, row bytes), valid until the next call.
 
         `actions`: dicts and tuples nested like the action space, each array (num_envs, *shape); or
         `transport.actions` itself, whose parts were written in place and are not checked.
@@ -55,8 +55,8 @@ class CompositeActions:
         Raises TypeError for a wrong nest, and ValueError or TypeError for a part of a wrong shape or dtype or with NaN
         or infinite values.
         """
-        if actions is self._transport.actions:
-            return self._transport.step(actions, control)
+        if actions is self._written_in_place:
+            return self._written_in_place
         given: list[tuple[_ActionPart, Any]] = []
         _collect(self._parts, actions, (), given)
         # every part is checked before the first is packed, so that refused actions change nothing
@@ -66,9 +66,8 @@ class CompositeActions:
                 part.bounds.check(values, part.name)
         for part, values in checked:
             part.rows[...] = values
-        frame = self._transport.step(self._rows, control)
         self.out_of_bounds += sum([part.bounds.count_outside(values) for part, values in checked])
-        return frame
+        return self._rows
 
 
 def _action_part(spec: BatchSpec, part: Part, rows: NDArray[Any]) -> _ActionPart:

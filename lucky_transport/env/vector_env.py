@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -50,6 +50,9 @@ __all__ = ["Owner", "RewardFunction", "VectorEnv", "attributes_of", "frames_per_
 
 #: Names that stacks written against `gymnasium.Env` use, and the attribute that answers them.
 _ALIASES = {"_max_episode_steps": "max_episode_steps"}
+
+#: A partial reset would leave the other envs in a state that nobody knows.
+_STATE_UNKNOWN = (NotSteppable.FRESH, NotSteppable.LOST, NotSteppable.UNDER_WAY)
 
 #: How long a dead engine's exit status is waited for.
 _REAPING_S = 0.05
@@ -111,7 +114,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         self.autoreset_mode = mode
         self.batch_spec = spec
         self._describe(make_renderer(transport, render_mode, camera, render_size))
-        self._set_exchange(strict=validate == "strict")
+        self._exchange = transport.step  # bound once: the hot path of a plain spec is the transport's own
+        self._set_actions(strict=validate == "strict")
         self._results = StepResults(spec, copy=copy, reward_fn=reward_fn)
         self._plain_result = plain_results(self._results)
         self._recipe = recipe
@@ -142,16 +146,15 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
             self.metadata["render_fps"] = fps
         self._attributes = attributes_of(spec)
 
-    def _set_exchange(self, *, strict: bool) -> None:
-        """Choose how actions go out; the hot path of a plain spec is the transport's own."""
+    def _set_actions(self, *, strict: bool) -> None:
+        """Choose what is done with actions before the transport takes them: nothing, for a plain spec."""
+        self._prepared: Callable[[Any], NDArray[Any]] | None = None
         self._composite_actions: CompositeActions | None = None
-        self._bounds: Bounds | None = None
-        self._exchange: Callable[..., Frame] = self.transport.step
         if self.batch_spec.action_parts:
             self._composite_actions = CompositeActions(self.transport, strict=strict)
-            self._exchange = self._composite_actions.step
+            self._prepared = self._composite_actions.packed
         elif strict:
-            self._bounds = Bounds(self.batch_spec.action)
+            self._prepared = partial(_checked, self.batch_spec, Bounds(self.batch_spec.action))
 
     @property
     def out_of_bounds(self) -> int:
@@ -171,9 +174,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         """
         if self._not_steppable is not None:
             raise self._state_error("step")
-        if self._bounds is not None:
-            actions = check_actions(self.batch_spec, actions)
-            self._bounds.check(actions)
+        if self._prepared is not None:
+            actions = self._prepared(actions)
         control = self._control
         try:
             frame = self._exchange(actions, control)
@@ -182,6 +184,42 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
             raise
         if frame.any_ended or control is not None:
             return self._step_with_ends(frame, control)
+        return self._plain_result(frame)
+
+    def step_async(self, actions: Any) -> None:
+        """Begin a step and return while the engine is at it; `step_wait` returns what `step` would.
+
+        `actions` may be changed or dropped afterwards. Until `step_wait` returns, views that `copy=False` handed out
+        are being overwritten, and of this env only `step_wait`, `reset`, which gives the step up, `client` and `close`
+        may be used. Raises what `step` raises for actions and state.
+        """
+        if self._not_steppable is not None:
+            raise self._state_error("step_async")
+        if self._prepared is not None:
+            actions = self._prepared(actions)
+        try:
+            self.transport.send(actions, self._control)
+        except BaseException as error:
+            self._note_failure(error)
+            raise
+        self._not_steppable = NotSteppable.UNDER_WAY
+
+    def step_wait(self) -> StepResult:
+        """Return the result of the step that `step_async` began, as `step` does; waits for the engine.
+
+        Raises LocalProtocolError when no step is under way, PeerDied, PeerTimeout, EngineFailed, ClosedError.
+        """
+        if self._not_steppable is not NotSteppable.UNDER_WAY:
+            raise self._no_step_to_wait_for()
+        try:
+            frame = self.transport.recv()
+        except BaseException as error:
+            self._not_steppable = None
+            self._note_failure(error, sent=True)
+            raise
+        self._not_steppable = None
+        if frame.any_ended or self._control is not None:
+            return self._step_with_ends(frame, self._control)
         return self._plain_result(frame)
 
     def _step_with_ends(self, frame: Frame, control: NDArray[np.uint8] | None) -> StepResult:
@@ -231,8 +269,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         if self._not_steppable is NotSteppable.CLOSED:
             raise self._state_error("reset")
         request = read_reset(self.batch_spec, seed, options)
-        if request.partial and self._not_steppable in (NotSteppable.FRESH, NotSteppable.LOST):
+        if request.partial and self._not_steppable in _STATE_UNKNOWN:
             raise self._state_error("a partial reset")
+        if self._not_steppable is NotSteppable.UNDER_WAY:
+            self._not_steppable, self._outstanding = NotSteppable.LOST, True
         try:
             self._drain_outstanding()
             self._reset_negotiator.send(request)
@@ -273,6 +313,13 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
     def _state_error(self, what: str) -> TransportError:
         assert self._not_steppable is not None
         return state_error(what, self._not_steppable, self._ended, backend=self.transport.name)
+
+    def _no_step_to_wait_for(self) -> TransportError:
+        if self._not_steppable is NotSteppable.CLOSED:
+            return self._state_error("step_wait")
+        return LocalProtocolError(
+            "step_wait() without a step under way", backend=self.transport.name, hint="call step_async(actions) first"
+        )
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Return an attribute of the envs, once per env; raises AttributeError naming those there are."""
@@ -343,6 +390,13 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
                 f"which remembers how"
             )
         return self._recipe, (), {"spec": self.spec}
+
+
+def _checked(spec: BatchSpec, bounds: Bounds, actions: Any) -> NDArray[Any]:
+    """Return the actions as the spec has them; raises ValueError or TypeError for others, also out of bounds."""
+    checked = check_actions(spec, actions)
+    bounds.check(checked)
+    return checked
 
 
 class _Connection:
