@@ -7,6 +7,7 @@ the arrays that it holds stay readable.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.atomics import implementation, native_error
 from lucky_transport.shm.channel import Result, action_format, channel_offsets, peer_bits
 from lucky_transport.shm.layout import EngineState
-from lucky_transport.shm.liveness import engine_of
+from lucky_transport.shm.liveness import LockHolder, engine_of
 from lucky_transport.shm.namespaces import process_name
 from lucky_transport.shm.segment import Segment, open_segment
 from lucky_transport.shm.segment_files import remove_stale
@@ -65,11 +66,13 @@ def connect(endpoint: Endpoint, settings: Settings) -> ShmTransport | CommandTra
     lock = lockfile.acquire(segment.lock_path, lockfile.CLIENT)
     if lock is None:
         return _connect_for_commands(segment, settings, deadline)
-    try:
-        return ShmTransport(segment, lock, settings, deadline)
-    except BaseException:
-        lock.release()
-        raise
+    with contextlib.ExitStack() as undo:
+        undo.callback(lock.release)
+        engine = engine_of(segment.mapping, segment.lock_path)
+        undo.callback(engine.close)
+        transport = ShmTransport(segment, lock, engine, settings, deadline)
+        undo.pop_all()  # they are the transport's now
+        return transport
 
 
 def _connect_for_commands(segment: Segment, settings: Settings, deadline: Deadline) -> CommandTransport:
@@ -89,7 +92,9 @@ class ShmTransport(CallsTransport):
 
     name = "shm"
 
-    def __init__(self, segment: Segment, lock: lockfile.Lock, settings: Settings, deadline: Deadline) -> None:
+    def __init__(
+        self, segment: Segment, lock: lockfile.Lock, engine: LockHolder, settings: Settings, deadline: Deadline
+    ) -> None:
         self.spec = segment.spec
         self.capabilities = Capabilities(
             zero_copy=True, streams=True, hold=segment.spec.hold, images=True, sessions=True
@@ -97,7 +102,7 @@ class ShmTransport(CallsTransport):
         self._segment = segment
         self._forked = False
         mapping = segment.mapping
-        self._engine = engine_of(mapping, segment.lock_path)
+        self._engine = engine
         self._step_timeout_ns = int(settings.step_timeout_s * 1e9)
         self._settings = settings
         strategy = strategy_code(settings.wait)

@@ -39,6 +39,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.shm.layout import FIELDS
 from lucky_transport.shm.liveness import start_time
+from tests.support.resources import measure
 from tests.support.waiting import suspend
 
 SHM = Path("/dev/shm")
@@ -207,6 +208,22 @@ def test_a_stopped_process_is_a_timeout_not_a_death(name: str) -> None:
         finally:
             os.kill(process.pid, signal.SIGCONT)
         assert client.recv().seq == 2
+
+
+def test_a_client_that_an_engine_does_not_let_in_keeps_nothing(name: str) -> None:
+    with engine_process(name) as process:
+        with connect(name) as client:
+            reset(client)
+            suspend(process.pid)
+        before = measure(name)
+        try:
+            with pytest.raises(PeerTimeout, match="did not let go of its last client"):
+                connect(name, connect_timeout_s=0.05)
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+        assert not measure(name).exceeds(before)
+        with connect(name) as client:
+            reset(client)
 
 
 def test_a_forked_child_cannot_use_the_clients_connection_and_can_read_its_arrays(name: str) -> None:
