@@ -51,14 +51,15 @@ class SharedSnapshots:
     def share(self, session: Session, client: str, deadline: Deadline) -> ShareSessionResponse:
         """Write every snapshot of the session for `client` from now on. Raises SessionEnded, PeerTimeout, NoSpace."""
         record = encode(to_message(session.latest(-1, deadline)))
-        shared = _SharedSession(self._make(_HEADROOM * len(record)))
+        file = self._make(_HEADROOM * len(record))
+        shared = _SharedSession(file)
         with self._lock:
             others = self._shared.get(client, set())
             self._shared[client] = {shared, *(other for other in others if not other.has_ended)}
         session.world_lock.subscribe(shared)
         session.latest(-1, deadline)  # it may have advanced before the file was subscribed
         pid = os.getpid()
-        return ShareSessionResponse(shared.file.path.name, pid, start_time(pid))
+        return ShareSessionResponse(file.path.name, pid, start_time(pid))
 
     def leave(self, client: str) -> None:
         """Remove the files of a client that has gone."""
@@ -82,20 +83,24 @@ class SharedSnapshots:
 
 
 class _SharedSession:
-    """One session for one client, a subscriber of its snapshots. has_ended: nothing is written any more."""
+    """One session for one client, a subscriber of its snapshots."""
 
     def __init__(self, file: LatestValueFile) -> None:
-        self.file = file
+        self._file: LatestValueFile | None = file
         self._lock = threading.Lock()
-        self.has_ended = False
+
+    @property
+    def has_ended(self) -> bool:
+        """True when nothing is written any more."""
+        return self._file is None
 
     def on_snapshot(self, snapshot: WorldSnapshot) -> bool:
         """Write the snapshot into the file; False when nothing is written any more."""
         record = encode(to_message(snapshot))
         with self._lock:
-            if self.has_ended:
+            if self._file is None:
                 return False
-            if self.file.put(record):
+            if self._file.put(record):
                 return True
         self._end(LatestValueState.OUTGROWN)
         return False
@@ -106,10 +111,10 @@ class _SharedSession:
 
     def _end(self, state: LatestValueState) -> None:
         with self._lock:
-            if not self.has_ended:
-                self.has_ended = True
-                self.file.end(state)
-                self.file.unlink()
+            file, self._file = self._file, None  # the session holds this one until its next snapshot
+            if file is not None:
+                file.end(state)
+                file.unlink()
 
 
 class SnapshotReader:

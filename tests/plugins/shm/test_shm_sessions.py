@@ -27,6 +27,7 @@ from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.shared_snapshots import SnapshotReader
 from lucky_transport.transport import Transport
+from tests.support.resources import measure, released
 from tests.support.waiting import PATIENCE_S, until_none_left
 
 ENDLESS = {"initial_angle": 0, "max_ticks": 1_000_000_000}
@@ -212,6 +213,21 @@ class MeetingWorld(CartPoleWorld):
     def tick(self) -> Sequence[str]:
         self._meeting.wait(PATIENCE_S)
         return super().tick()
+
+
+def test_an_engine_keeps_no_memory_of_a_client_that_left_while_it_watched(engine: EngineProcess) -> None:
+    name = engine.endpoints[0].address
+    with api.open_transport(engine.endpoints[0]) as client:
+        SessionClient(client).create(seed=1, options=ENDLESS)
+    before = measure(name, engine.pid)
+    with api.open_transport(engine.endpoints[0]) as client:
+        sessions = SessionClient(client)
+        session = sessions.create(seed=1, options=ENDLESS)
+        looks = sessions.watch(session)
+        sessions.advance(session, 1)
+        looks.latest()
+    left = released(before, name, pid=engine.pid)
+    assert (left.mappings, left.files) == (before.mappings, before.files)
 
 
 @pytest.mark.parametrize("drives", [True, False], ids=["driver", "command client"])
