@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = ROOT / "plugins"
 MESSAGES = ROOT / "lucky_transport" / "messages" / "_generated"
 VECTORS = ROOT / "schema" / "kits" / "vectors"
+CSHARP = ROOT / "schema" / "kits" / "csharp" / "src" / "Generated"
 
 #: Which folder of `.proto` files each file of descriptors is made from.
 DESCRIPTORS = {
@@ -86,7 +87,7 @@ def _from_protos(check: bool) -> list[Path]:
 
 def _from_classes(check: bool) -> list[Path]:
     sys.path[:0] = [str(ROOT), str(PLUGINS)]
-    from generators import flatbuffers, typed, vectors
+    from generators import csharp, flatbuffers, typed, vectors
 
     released = (ROOT / "schema" / "released.fbs").read_text(encoding="utf-8")
     schema = flatbuffers.render()
@@ -96,6 +97,8 @@ def _from_classes(check: bool) -> list[Path]:
     contents = {ROOT / "schema" / "hazel_rpc.fbs": schema.encode()}
     contents[ROOT / "lucky_transport" / "client" / "typed.pyi"] = typed.render().encode()
     contents |= {VECTORS / name: text.encode() for name, text in vectors.render().items()}
+    contents[CSHARP / "Messages.cs"] = csharp.messages_file().encode()
+    contents[CSHARP / "Methods.cs"] = csharp.methods_file().encode()
     return _settle(contents, check)
 
 

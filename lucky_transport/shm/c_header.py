@@ -1,7 +1,8 @@
-"""The C headers that are made from Python: the segment's layout, and the constants of the native module.
+"""The C headers and C# constants that are made from Python: the segment's layout, and what the native module needs.
 
     python -m lucky_transport.shm.c_header > schema/lucky_shm.h
     python -m lucky_transport.shm.c_header constants > lucky_transport/shm/_native/constants.h
+    python -m lucky_transport.shm.c_header csharp > schema/kits/csharp/src/Generated/SegmentLayout.cs
 
 A test compares the committed files with what this makes.
 """
@@ -9,11 +10,16 @@ A test compares the committed files with what this makes.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from enum import IntEnum, IntFlag
 
+from lucky_transport.codec.envelope import Kind
+from lucky_transport.errors import TransportError
 from lucky_transport.shm import ring, timing
 from lucky_transport.shm.atomics import NATIVE_VERSION
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.layout import (
+    DEFAULT_RING_BYTES,
     ERROR_BYTES,
     EXTENSION_BYTES,
     EXTENSION_OFFSET,
@@ -23,12 +29,14 @@ from lucky_transport.shm.layout import (
     REGION_ALIGNMENT,
     RING_HEAD_BYTES,
     VERSION,
+    EngineState,
     Feature,
 )
+from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.shm.wait import OVERSUBSCRIBED, STRATEGIES
 from lucky_transport.spec.batch_spec import DTYPES
 
-__all__ = ["constants", "render"]
+__all__ = ["constants", "csharp", "render"]
 
 _C_TYPES = {"B": "uint8_t", "I": "uint32_t", "Q": "uint64_t"}
 
@@ -104,5 +112,107 @@ def constants() -> str:
     return "\n".join(lines)
 
 
+_CSHARP_HEAD = """\
+// The layout of a lucky_transport segment, version 1 (little-endian), and what goes with it.
+//
+// Made from lucky_transport/shm/layout.py and its neighbours by `python -m lucky_transport.shm.c_header csharp`; do not
+// edit. Counters (frame_seq, action_seq), park words and the version need acquire loads and release stores.
+"""
+
+
+def csharp() -> str:
+    """Return the text of the C# kit's `SegmentLayout.cs`."""
+    layout = {
+        "Magic": f"{MAGIC:#010x}u",
+        "Version": f"{VERSION}u",
+        "HeaderBytes": HEADER_BYTES,
+        "ExtensionOffset": EXTENSION_OFFSET,
+        "ExtensionBytes": EXTENSION_BYTES,
+        "RegionAlignment": REGION_ALIGNMENT,
+        "DefaultRingBytes": DEFAULT_RING_BYTES,
+        "ErrorBytes": ERROR_BYTES,
+        "RingHeadBytes": ring.HEAD_BYTES,
+        "RingReadPosition": ring.READ_POSITION,
+        "RingWriterPark": ring.WRITER_PARK,
+        "RingSkip": f"{ring.SKIP:#x}u",
+        "RingSmallest": ring.SMALLEST,
+        "ImagesMagic": f"{ImageFile.MAGIC:#x}u",
+        "ImagesVersion": ImageFile.VERSION,
+    }
+    times = {_pascal(name): value for name, value in timing.NATIVE.items()}
+    fields = sorted(FIELDS.values(), key=lambda place: place.offset)
+    errors = (TransportError, *TransportError.__subclasses__())
+    states = {name: value for name, value in vars(EngineState).items() if name.isupper()}
+    return "\n".join(
+        [
+            _CSHARP_HEAD,
+            "namespace LuckyTransport",
+            "{",
+            *_csharp_constants(
+                "SegmentLayout", "Sizes and marks of a segment, its rings and its files of images.", layout
+            ),
+            *_csharp_constants(
+                "Timing", "How long a side looks, yields and parks: lucky_transport/shm/timing.py.", times
+            ),
+            "    /// <summary>Byte offsets of the header's fields.</summary>",
+            "    public static class HeaderField",
+            "    {",
+            *(
+                line
+                for place in fields
+                for line in (
+                    f"        /// <summary>{_CSHARP_TYPES.get(place.code, 'byte[]')}: {place.meaning}.</summary>",
+                    f"        public const int {_pascal(place.name)} = {place.offset};",
+                )
+            ),
+            "    }",
+            "",
+            *_csharp_enum("Feature", "What a side understands.", _members(Feature), flags=True),
+            *_csharp_enum("ElementType", "Element type of observations and actions.", _numbered(DTYPES)),
+            *_csharp_enum("EngineState", "What the engine says of itself.", states),
+            *_csharp_enum("Kind", "What an envelope is in the life of its call.", _members(Kind)),
+            *_csharp_enum("WireCode", "Class of an error.", {cls.__name__: cls.wire_code for cls in errors}, last=True),
+            "}",
+            "",
+        ]
+    )
+
+
+_CSHARP_TYPES = {"B": "byte", "I": "uint", "Q": "ulong"}
+
+
+def _pascal(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def _numbered(names: tuple[str, ...]) -> dict[str, int]:
+    return {_pascal(name): code for code, name in enumerate(names)}
+
+
+def _members(enum: type[IntEnum] | type[IntFlag]) -> dict[str, int]:
+    return {member.name or "": member.value for member in enum}
+
+
+def _csharp_constants(name: str, summary: str, values: Mapping[str, object]) -> list[str]:
+    lines = [f"    /// <summary>{summary}</summary>", f"    public static class {name}", "    {"]
+    for key, value in values.items():
+        kind = "uint" if str(value).endswith("u") else "int"
+        lines.append(f"        public const {kind} {key} = {value};")
+    return [*lines, "    }", ""]
+
+
+def _csharp_enum(
+    name: str, summary: str, values: Mapping[str, int], *, flags: bool = False, last: bool = False
+) -> list[str]:
+    lines = [f"    /// <summary>{summary}</summary>", *(["    [System.Flags]"] if flags else ())]
+    lines += [f"    public enum {name} : uint", "    {"]
+    lines += [
+        f"        {key if key[1:] != key[1:].upper() else _pascal(key)} = {value}," for key, value in values.items()
+    ]
+    return [*lines, "    }", *([] if last else [""])]
+
+
+_OUTPUTS = {"": render, "constants": constants, "csharp": csharp}
+
 if __name__ == "__main__":
-    print(constants() if sys.argv[1:] == ["constants"] else render(), end="")
+    print(_OUTPUTS["".join(sys.argv[1:])](), end="")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.shm import segment
-from lucky_transport.shm.c_header import constants, render
+from lucky_transport.shm.c_header import constants, csharp, render
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 ROOT = Path(__file__).parents[3]
@@ -50,6 +50,11 @@ def test_the_committed_constants_of_the_native_module_are_those_of_python() -> N
     committed = (ROOT / "lucky_transport" / "shm" / "_native" / "constants.h").read_text()
     command = "python -m lucky_transport.shm.c_header constants > lucky_transport/shm/_native/constants.h"
     assert committed == constants(), f"run: {command}"
+
+
+def test_the_committed_constants_of_the_csharp_kit_are_those_of_python() -> None:
+    path = "schema/kits/csharp/src/Generated/SegmentLayout.cs"
+    assert (ROOT / path).read_text() == csharp(), f"run: python -m lucky_transport.shm.c_header csharp > {path}"
 
 
 def test_a_c_program_reads_a_real_segment_by_the_header(tmp_path: Path) -> None:

@@ -1,0 +1,204 @@
+using System.Collections.Generic;
+using System.Globalization;
+using System.Linq;
+using System.Text;
+
+namespace LuckyTransport
+{
+    /// <summary>One array per env: its element type, shape and bounds.</summary>
+    public sealed class ArraySpec
+    {
+        public ArraySpec(ElementType type, params int[] shape)
+        {
+            if (shape.Any(extent => extent < 1))
+                throw new TransportException(WireCode.SpecError, "a shape with an empty axis; every extent is at least 1");
+            Type = type;
+            Shape = shape;
+        }
+
+        public ElementType Type { get; private set; }
+
+        /// <summary>Without the axis of the batch; empty for a single number.</summary>
+        public int[] Shape { get; private set; }
+
+        /// <summary>Bounds: null for none, one number for all elements, or one for each, in the order of memory.</summary>
+        public double[] Low { get; set; }
+
+        /// <summary>As Low.</summary>
+        public double[] High { get; set; }
+
+        /// <summary>The number of values of a Discrete space, whose shape is empty; 0 for any other.</summary>
+        public int Discrete { get; set; }
+
+        /// <summary>Elements per env.</summary>
+        public int Size { get { return Shape.Aggregate(1, (size, extent) => checked(size * extent)); } }
+
+        internal int SizeBytes { get { return checked(Size * Width); } }
+
+        private int Width
+        {
+            get
+            {
+                switch (Type)
+                {
+                    case ElementType.Int8: case ElementType.Uint8: case ElementType.Bool: return 1;
+                    case ElementType.Int16: case ElementType.Uint16: return 2;
+                    case ElementType.Float64: case ElementType.Int64: case ElementType.Uint64: return 8;
+                    default: return 4;
+                }
+            }
+        }
+
+        internal SortedDictionary<string, object> ToPlain(string what)
+        {
+            var plain = new SortedDictionary<string, object>(System.StringComparer.Ordinal);
+            plain["dtype"] = Type.ToString().ToLowerInvariant();
+            plain["shape"] = Shape;
+            plain["low"] = Bounds(Low, what + " Low");
+            plain["high"] = Bounds(High, what + " High");
+            plain["n"] = Discrete;
+            return plain;
+        }
+
+        private object Bounds(double[] values, string what)
+        {
+            if (values == null) return null;
+            if (values.Length == 1) return values[0];
+            if (values.Length != Size)
+                throw new TransportException(WireCode.SpecError, string.Format(
+                    "{0} has {1} numbers for {2} elements; expected 1 or one for each", what, values.Length, Size));
+            return Nested(values, 0, 0);
+        }
+
+        private object Nested(double[] values, int axis, int first)
+        {
+            int stride = Shape.Skip(axis + 1).Aggregate(1, (size, extent) => size * extent);
+            return Enumerable.Range(0, Shape[axis]).Select(i =>
+                axis == Shape.Length - 1 ? values[first + i] : Nested(values, axis + 1, first + i * stride)).ToArray();
+        }
+    }
+
+    /// <summary>The sizes, types and names of a batch: all a client knows of an engine before the first step.</summary>
+    public sealed class BatchSpec
+    {
+        public BatchSpec(string engine, int numEnvs, ArraySpec observation, ArraySpec action)
+        {
+            if (numEnvs < 1)
+                throw new TransportException(WireCode.SpecError, "num_envs " + numEnvs + ": expected at least 1");
+            Engine = engine;
+            NumEnvs = numEnvs;
+            Observation = observation;
+            Action = action;
+        }
+
+        public string Engine { get; private set; }
+
+        /// <summary>Envs that step together.</summary>
+        public int NumEnvs { get; private set; }
+
+        public ArraySpec Observation { get; private set; }
+
+        public ArraySpec Action { get; private set; }
+
+        /// <summary>Rows of a step's signals whose sum is the reward; at least one.</summary>
+        public string[] RewardTerms { get; set; } = { "reward" };
+
+        /// <summary>Further rows: why an env ended, 0 or 1.</summary>
+        public string[] TerminationTerms { get; set; } = new string[0];
+
+        /// <summary>Those of TerminationTerms that truncate.</summary>
+        public string[] TimeoutTerms { get; set; } = new string[0];
+
+        /// <summary>A name for each element of an observation, or none.</summary>
+        public string[] ObservationNames { get; set; } = new string[0];
+
+        /// <summary>A name for each element of an action, or none.</summary>
+        public string[] ActionNames { get; set; } = new string[0];
+
+        /// <summary>Simulated seconds of one step; 0 when not known.</summary>
+        public double StepSeconds { get; set; }
+
+        /// <summary>False for an engine that cannot leave single envs as they are while the others step.</summary>
+        public bool Hold { get; set; } = true;
+
+        /// <summary>Texts, numbers and booleans that a client sees by VectorEnv.get_attr.</summary>
+        public Dictionary<string, object> Attributes { get; set; } = new Dictionary<string, object>();
+
+        internal int NumTerms { get { return RewardTerms.Length + TerminationTerms.Length; } }
+
+        internal string ToJson()
+        {
+            if (RewardTerms.Length == 0)
+                throw new TransportException(WireCode.SpecError, "a batch needs at least one reward term");
+            CheckNames("ObservationNames", ObservationNames, Observation);
+            CheckNames("ActionNames", ActionNames, Action);
+            var plain = new SortedDictionary<string, object>(System.StringComparer.Ordinal)
+            {
+                { "engine", Engine }, { "num_envs", NumEnvs }, { "observation", Observation.ToPlain("Observation") },
+                { "action", Action.ToPlain("Action") }, { "reward_terms", RewardTerms },
+                { "termination_terms", TerminationTerms }, { "timeout_terms", TimeoutTerms },
+                { "observation_names", ObservationNames }, { "action_names", ActionNames },
+                { "observation_terms", new object[0] }, { "action_groups", new object[0] }, { "reset_ticks", 0 },
+                { "hold", Hold }, { "step_s", StepSeconds },
+                { "attributes", new SortedDictionary<string, object>(Attributes, System.StringComparer.Ordinal) },
+            };
+            var text = new StringBuilder();
+            Json(text, plain);
+            return text.ToString();
+        }
+
+        private static void CheckNames(string what, string[] names, ArraySpec array)
+        {
+            if (names.Length != 0 && names.Length != array.Size)
+                throw new TransportException(WireCode.SpecError, string.Format(
+                    "{0} has {1} names for {2} elements", what, names.Length, array.Size));
+        }
+
+        private static void Json(StringBuilder text, object value)
+        {
+            var map = value as SortedDictionary<string, object>;
+            var list = value as System.Array;
+            if (value == null) text.Append("null");
+            else if (value is string) JsonText(text, (string)value);
+            else if (value is bool) text.Append((bool)value ? "true" : "false");
+            else if (value is float || value is double) JsonNumber(text, System.Convert.ToDouble(value));
+            else if (map != null) JsonItems(text, '{', '}', map, pair => { JsonText(text, pair.Key); text.Append(':'); Json(text, pair.Value); });
+            else if (list != null) JsonItems(text, '[', ']', list.Cast<object>(), one => Json(text, one));
+            else text.Append(System.Convert.ToString(value, CultureInfo.InvariantCulture));
+        }
+
+        private static void JsonItems<T>(StringBuilder text, char open, char close, IEnumerable<T> items, System.Action<T> put)
+        {
+            text.Append(open);
+            int first = text.Length;
+            foreach (T item in items)
+            {
+                if (text.Length > first) text.Append(',');
+                put(item);
+            }
+            text.Append(close);
+        }
+
+        // JSON has no infinity: null is no bound.
+        private static void JsonNumber(StringBuilder text, double value)
+        {
+            if (double.IsInfinity(value) || double.IsNaN(value))
+            {
+                text.Append("null");
+                return;
+            }
+            string digits = value.ToString("R", CultureInfo.InvariantCulture);
+            text.Append(digits);
+            if (digits.All(c => c == '-' || char.IsDigit(c))) text.Append(".0");
+        }
+
+        private static void JsonText(StringBuilder text, string value)
+        {
+            text.Append('"');
+            foreach (char c in value)
+                if (c < ' ' || c > '~' || c == '"' || c == '\\') text.Append("\\u").Append(((int)c).ToString("x4"));
+                else text.Append(c);
+            text.Append('"');
+        }
+    }
+}

@@ -1,0 +1,79 @@
+"""Example engines of the kits (`schema/kits`), as processes of their own at a segment's name."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.transport import Transport
+from tests.support.waiting import PATIENCE_S
+
+__all__ = ["KITS", "KitEngine", "compile_csharp"]
+
+KITS = Path(__file__).parents[2] / "schema" / "kits"
+
+
+def compile_csharp(program: Path, sources: Iterable[str]) -> list[str]:
+    """Compile the C# kit with these sources besides to `program`, and return the command that runs it.
+
+    Skips where mono is not installed. sources: as mcs takes them, below the kit's folder.
+    """
+    mcs, mono = shutil.which("mcs"), shutil.which("mono")
+    if mcs is None or mono is None:
+        pytest.skip("mono is not installed: apt-get install mono-mcs mono-runtime libmono-system-core4.0-cil")
+    recursive = [f"-recurse:{pattern}" for pattern in ("src/*.cs", *sources)]
+    command = [mcs, "-unsafe", "-warn:4", "-warnaserror", f"-out:{program}", *recursive]
+    done = subprocess.run(command, cwd=KITS / "csharp", capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [mono, str(program)]
+
+
+class KitEngine:
+    """A started engine; `close` ends it.
+
+    command: its program, which takes a name and further arguments, and writes a line once it has the segment.
+    """
+
+    def __init__(self, command: Sequence[str], name: str, *arguments: object) -> None:
+        self.name = name
+        self._is_there = False
+        self.process = subprocess.Popen(
+            [*command, name, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    @property
+    def endpoint(self) -> str:
+        """Where it serves."""
+        return f"shm://{self.name}"
+
+    def connect(self, **settings: object) -> Transport:
+        """Return a client of it, once it is there."""
+        if not self._is_there:
+            assert self.process.stdout is not None
+            self._is_there = bool(self.process.stdout.readline())
+            assert self._is_there, self.process.communicate(timeout=PATIENCE_S)[1]
+        return api.open_transport(self.endpoint, load_settings({"connect_timeout_s": PATIENCE_S, **settings}))
+
+    def signal(self, number: int) -> tuple[int, str]:
+        """Send a signal and return the exit status that follows, and what the engine wrote to its standard error."""
+        self.process.send_signal(number)
+        _, errors = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, errors
+
+    def close(self) -> None:
+        """End it, if it has not ended."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(PATIENCE_S)
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
