@@ -60,9 +60,14 @@ def methods_file() -> str:
     services: dict[str, list[Method]] = {}
     for row in METHODS:
         services.setdefault(row.service.rpartition(".")[2], []).append(row)
-    lines = [_HEAD.format(title="The methods that an engine may answer, by their services.").replace(_USING, "")]
-    lines += [*_summary("The methods that an engine may answer, by their services.", "    ")]
-    lines += ["    public static class Methods", "    {"]
+    title = "The methods that an engine may answer, by their services."
+    lines = [_HEAD.format(title=title), *_summary(title, "    "), "    public static class Methods", "    {"]
+    lines += [
+        "        internal static readonly Dictionary<uint, string> Names = new Dictionary<uint, string>",
+        "        {",
+    ]
+    lines += [f'            {{ {row.id}, "{row.name}" }},' for row in METHODS]
+    lines += ["        };", ""]
     for service, rows in services.items():
         lines += [f"        public static class {service}", "        {"]
         lines += [line for row in rows for line in _method(row)]
@@ -70,14 +75,11 @@ def methods_file() -> str:
     return "\n".join([*lines[:-1], "    }", "}", ""])
 
 
-_USING = "using System.Collections.Generic;\n\n"
-
-
 def _method(row: Method) -> Iterator[str]:
     kind = "UnaryMethod" if row.stream is None else "StreamMethod"
     generic = f"{kind}<{row.request.__name__}, {row.response.__name__}>"
     yield f"            public static readonly {generic} {row.short_name} ="
-    yield f'                new {generic}({row.id}, "{row.name}", Runs.{row.runs.name.capitalize()});'
+    yield f"                new {generic}({row.id}, Runs.{row.runs.name.capitalize()});"
 
 
 def _enum(cls: type[IntEnum]) -> list[str]:

@@ -21,7 +21,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.shm.segment_files import remove_stale
 from lucky_transport.transport import Transport
-from tests.support.kit_engine import KitEngine, compile_csharp
+from tests.support.kit_engine import KitEngine
 from tests.support.waiting import PATIENCE_S, until_none_left
 
 NUM_ENVS, MAX_TICKS = 8, 25
@@ -30,28 +30,22 @@ SHM = Path("/dev/shm")
 Start = Callable[[], KitEngine]
 
 
-@pytest.fixture(scope="session")
-def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The compiled example, as its README has it compiled."""
-    return compile_csharp(tmp_path_factory.mktemp("csharp") / "pendulum.exe", ["examples/pendulum/*.cs"])
-
-
 @pytest.fixture(scope="module")
-def engine(command: list[str]) -> Iterator[KitEngine]:
+def engine(csharp_pendulum: list[str]) -> Iterator[KitEngine]:
     """One engine for the tests that leave it whole."""
-    one = KitEngine(command, unique_name(), NUM_ENVS, MAX_TICKS)
+    one = KitEngine(csharp_pendulum, unique_name(), NUM_ENVS, MAX_TICKS)
     yield one
     one.close()
     until_none_left(lambda: list(SHM.glob(f"{one.name}*")))
 
 
 @pytest.fixture
-def start(command: list[str]) -> Iterator[Start]:
+def start(csharp_pendulum: list[str]) -> Iterator[Start]:
     """Start engines that a test may end; all of them have one name."""
     name, started = unique_name(), list[KitEngine]()
 
     def start_one() -> KitEngine:
-        started.append(KitEngine(command, name, NUM_ENVS, MAX_TICKS))
+        started.append(KitEngine(csharp_pendulum, name, NUM_ENVS, MAX_TICKS))
         return started[-1]
 
     yield start_one

@@ -22,14 +22,16 @@ namespace LuckyTransport
         private readonly int* _parkEngine, _parkFrame;
         private readonly byte* _control;
         private readonly int _numEnvs;
-        private readonly Waiter _waiter = new Waiter();
+        private readonly Waiter _waiter;
         private ulong _seq;
         private uint _commandsRead;
         private int _interrupted;
         private bool _peerParks = true;
 
-        internal EngineChannel(byte* start, SegmentPlan plan, int numEnvs)
+        /// <summary>`check` is called after each sleep; it may throw.</summary>
+        internal EngineChannel(byte* start, SegmentPlan plan, int numEnvs, Action check)
         {
+            _waiter = new Waiter(check);
             _frameSeq = (ulong*)(start + HeaderField.FrameSeq);
             _actionSeq = (ulong*)(start + HeaderField.ActionSeq);
             _heartbeat = (ulong*)(start + HeaderField.Heartbeat);

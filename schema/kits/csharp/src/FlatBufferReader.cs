@@ -152,11 +152,13 @@ namespace LuckyTransport
     {
         private readonly ByteReader _bytes;
         private readonly int _table, _vtable, _length, _size;
+        private readonly List<int> _taken; // first byte and end of each field read so far
 
         internal TableReader(ByteReader bytes, int at)
         {
             _bytes = bytes;
             _table = at;
+            _taken = new List<int>();
             _vtable = bytes.VTable(at, out _length, out _size);
         }
 
@@ -167,8 +169,12 @@ namespace LuckyTransport
             if (entry + 2 > _length) return 0;
             int offset = _bytes.UInt16(_vtable + entry);
             if (offset == 0) return 0;
-            if (offset < 4 || offset + width > _size || ((_table + offset) & (Math.Min(alignment, 4) - 1)) != 0)
+            bool fits = offset >= 4 && offset + width <= _size && (offset & (Math.Min(alignment, 4) - 1)) == 0;
+            for (int i = 0; i < _taken.Count; i += 2) fits &= offset >= _taken[i + 1] || offset + width <= _taken[i];
+            if (!fits)
                 throw _bytes.Error("field {0} of the table at byte {1} lies at {2} of {3} bytes", slot, _table, offset, _size);
+            _taken.Add(offset);
+            _taken.Add(offset + width);
             return _table + offset;
         }
 

@@ -61,17 +61,16 @@ namespace LuckyTransport
         where TRequest : Message, new()
         where TResponse : Message, new()
     {
-        internal UnaryMethod(uint id, string name, Runs runs)
+        internal UnaryMethod(uint id, Runs runs)
         {
             Id = id;
-            Name = name;
             Runs = runs;
         }
 
         public uint Id { get; private set; }
 
         /// <summary>"/package.Service/Method".</summary>
-        public string Name { get; private set; }
+        public string Name { get { return Methods.Names[Id]; } }
 
         public Runs Runs { get; private set; }
     }
@@ -81,17 +80,16 @@ namespace LuckyTransport
         where TRequest : Message, new()
         where TItem : Message, new()
     {
-        internal StreamMethod(uint id, string name, Runs runs)
+        internal StreamMethod(uint id, Runs runs)
         {
             Id = id;
-            Name = name;
             Runs = runs;
         }
 
         public uint Id { get; private set; }
 
         /// <summary>"/package.Service/Method".</summary>
-        public string Name { get; private set; }
+        public string Name { get { return Methods.Names[Id]; } }
 
         public Runs Runs { get; private set; }
     }

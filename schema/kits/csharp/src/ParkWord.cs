@@ -33,8 +33,12 @@ namespace LuckyTransport
     {
         private static readonly double TicksPerNs = Stopwatch.Frequency / 1e9;
 
+        private readonly System.Action _check;
         private int _score;
         private bool _wasIdle;
+
+        /// <summary>`check` is called after each sleep, before the memory is touched again; it may throw.</summary>
+        internal Waiter(System.Action check) { _check = check; }
 
         /// <summary>False for a client that never wakes us: it is polled.</summary>
         internal bool IsWoken = true;
@@ -84,11 +88,15 @@ namespace LuckyTransport
             return watch.HasChanged;
         }
 
-        private static void Park<TWatch>(ref TWatch watch, int* park, long nanoseconds) where TWatch : struct, IWatch
+        private void Park<TWatch>(ref TWatch watch, int* park, long nanoseconds) where TWatch : struct, IWatch
         {
             Volatile.Write(ref *park, 1);
             Interlocked.MemoryBarrier();
-            if (!watch.HasChanged) Libc.WaitWhileOne(park, nanoseconds);
+            if (!watch.HasChanged)
+            {
+                Libc.WaitWhileOne(park, nanoseconds);
+                _check();
+            }
             Volatile.Write(ref *park, 0);
         }
 

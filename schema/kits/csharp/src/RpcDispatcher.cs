@@ -86,7 +86,7 @@ namespace LuckyTransport
                 else using (World.Enter()) Answer(handler, call);
                 return;
             }
-            string name = call.Path.Length > 0 ? call.Path : "method " + call.Method;
+            string name = call.Name;
             if (call.Path.Length > 0 || !_handlers.TryGetValue(call.Method, out handler))
                 call.Fail(new TransportException(
                     WireCode.Unimplemented, string.Format("engine '{0}' does not implement {1}", _engine, name)));
@@ -124,7 +124,7 @@ namespace LuckyTransport
             }
             catch (Exception error) // a handler is foreign code and may throw anything
             {
-                call.Fail(TransportException.Of(error, _engine, "method " + call.Method));
+                call.Fail(TransportException.Of(error, _engine, call.Name));
             }
         }
     }

@@ -19,6 +19,7 @@ namespace LuckyTransport
             Truncated = Place(n);
             Control = Place(n);
             Signals = Place(numTerms * n * 4);
+            RingBytes = ringBytes;
             RingToClient = Place(SegmentLayout.RingHeadBytes + ringBytes);
             RingToEngine = Place(SegmentLayout.RingHeadBytes + ringBytes);
             Spec = Place(specBytes);
@@ -27,6 +28,7 @@ namespace LuckyTransport
 
         internal long Observations, Actions, Rewards, Terminated, Truncated, Control, Signals;
         internal long RingToClient, RingToEngine, Spec, Error;
+        internal int RingBytes;
         internal long TotalSize = SegmentLayout.HeaderBytes;
 
         private long Place(long size)

@@ -43,6 +43,16 @@ namespace LuckyTransport
 
         internal string Path { get; private set; }
 
+        /// <summary>The method's full name, for texts.</summary>
+        internal string Name
+        {
+            get
+            {
+                string name;
+                return Path.Length > 0 ? Path : Methods.Names.TryGetValue(Method, out name) ? name : "method " + Method;
+            }
+        }
+
         /// <summary>Bit 0: the caller sends a stream; bit 1: it takes one.</summary>
         internal uint Shape { get; private set; }
 

@@ -30,7 +30,7 @@ namespace LuckyTransport
             _rpc = rpc;
             byte* start = segment.Mapping.Start;
             byte* inward = start + segment.Plan.RingToEngine, outward = start + segment.Plan.RingToClient;
-            uint size = segment.Mapping.Load32(HeaderField.CmdRingSize);
+            uint size = (uint)segment.Plan.RingBytes; // the header's field is writable for the client
             RingBuffer.Reset(inward);
             RingBuffer.Reset(outward);
             _reader = new RingBuffer(inward, size, null, false);

@@ -34,7 +34,7 @@ namespace LuckyTransport
             engine.Register(_rpc);
             _segment = Segment.Create(name, engine.Spec, ringBytes);
             byte* start = _segment.Mapping.Start;
-            _channel = new EngineChannel(start, _segment.Plan, engine.Spec.NumEnvs);
+            _channel = new EngineChannel(start, _segment.Plan, engine.Spec.NumEnvs, _segment.Mapping.Check);
             _buffers = new StepBuffers(start, _segment.Plan, engine.Spec);
             AwaitClient();
         }

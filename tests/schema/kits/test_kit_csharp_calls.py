@@ -1,0 +1,191 @@
+"""Commands, streams and images of the C# kit's example are those of the same engine in Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.engine import RESET
+from lucky_transport.engines.pendulum import PendulumEngine
+from lucky_transport.errors import LocalProtocolError, PeerTimeout, SpecError, TransportError, Unimplemented
+from lucky_transport.host.host import Host
+from lucky_transport.inproc import InprocTransport
+from lucky_transport.messages import (
+    GetAgentSchemaRequest,
+    GetJointStateRequest,
+    GetJointStateResponse,
+    SetSeedsRequest,
+    StreamCameraRequest,
+)
+from lucky_transport.messages.methods import method
+from lucky_transport.process import unique_name
+from lucky_transport.transport import Transport
+from tests.support.kit_engine import KitEngine
+from tests.support.waiting import until, until_none_left
+
+NUM_ENVS = 4
+SHM = Path("/dev/shm")
+JOINTS, STREAM_JOINTS = method("MujocoService/GetJointState"), method("MujocoService/StreamJointState")
+CAMERA, SEEDS = method("CameraService/StreamCamera"), method("BatchService/SetSeeds")
+#: Longer than the longest record of the example's rings, shorter than the longest message.
+LONG = 300_000
+
+
+@pytest.fixture(scope="module")
+def engine(csharp_pendulum: list[str]) -> Iterator[KitEngine]:
+    one = KitEngine(csharp_pendulum, unique_name(), NUM_ENVS)
+    yield one
+    one.close()
+    until_none_left(lambda: list(SHM.glob(f"{one.name}*")))
+
+
+def begun(client: Transport) -> Transport:
+    """Return the client after some steps, the same for each client."""
+    client.call(SEEDS, SetSeedsRequest(list(range(NUM_ENVS))))
+    client.step(np.zeros((NUM_ENVS, 1), np.float32), np.full(NUM_ENVS, RESET, np.uint8))
+    for torque in (1.0, -2.0, 0.5):
+        client.step(np.full((NUM_ENVS, 1), torque, np.float32))
+    return client
+
+
+@pytest.fixture
+def actual(engine: KitEngine) -> Iterator[Transport]:
+    with engine.connect() as client:
+        yield begun(client)
+
+
+@pytest.fixture
+def expected() -> Iterator[Transport]:
+    with InprocTransport(Host(PendulumEngine(NUM_ENVS))) as client:
+        yield begun(client)
+
+
+# commands
+
+
+@pytest.mark.parametrize("robot", ["", "agent_0", "agent_3", "agent_4", "agent_-1", "nobody", "Übermut"])
+def test_a_command_is_answered_as_in_python(actual: Transport, expected: Transport, robot: str) -> None:
+    request = GetJointStateRequest(robot)
+    assert actual.call(JOINTS, request) == expected.call(JOINTS, request)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [SetSeedsRequest([1]), SetSeedsRequest([1, 2, 3, 2**64 - 1], b"\1\0"), SetSeedsRequest([0] * 4, b"\1" * 4)],
+)
+def test_seeds_are_taken_or_refused_as_in_python(
+    actual: Transport, expected: Transport, request_: SetSeedsRequest
+) -> None:
+    assert actual.call(SEEDS, request_) == expected.call(SEEDS, request_)
+
+
+def test_messages_that_are_longer_than_a_record_travel_in_fragments(actual: Transport) -> None:
+    answer = actual.call(JOINTS, GetJointStateRequest("x" * LONG))
+    assert answer == GetJointStateResponse(False, f"no robot '{'x' * LONG}'")
+
+
+def test_a_message_beyond_the_limit_is_refused_by_itself(engine: KitEngine) -> None:
+    with engine.connect(max_message_bytes=16 << 20) as client:
+        with pytest.raises(SpecError, match="the limit is 4194304"):
+            client.call(JOINTS, GetJointStateRequest("x" * (5 << 20)))
+        assert client.call(JOINTS, GetJointStateRequest()).success
+
+
+def test_many_commands_at_once_are_all_answered(actual: Transport) -> None:
+    begun = [actual.begin(JOINTS, GetJointStateRequest(f"agent_{i % 6}")) for i in range(500)]
+    assert [one.result().success for one in begun] == [i % 6 < NUM_ENVS for i in range(500)]
+
+
+def test_a_method_without_a_handler_is_unimplemented(actual: Transport) -> None:
+    with pytest.raises(Unimplemented, match=r"engine 'pendulum' does not implement /.*AgentService/GetAgentSchema"):
+        actual.call(method("AgentService/GetAgentSchema"), GetAgentSchemaRequest())
+
+
+# streams
+
+
+def test_a_stream_ends_where_its_handler_ends_it(actual: Transport, expected: Transport) -> None:
+    request = GetJointStateRequest("nobody")
+    with actual.stream(STREAM_JOINTS, request) as ours, expected.stream(STREAM_JOINTS, request) as theirs:
+        assert list(ours) == list(theirs)
+
+
+def test_a_stream_shows_the_world_between_the_steps(actual: Transport) -> None:
+    with actual.stream(STREAM_JOINTS, GetJointStateRequest("agent_1")) as stream:
+        seen = [next(stream)]
+        for _ in range(2000):
+            actual.step(np.ones((NUM_ENVS, 1), np.float32))
+        seen.append(until(lambda: _other(next(stream), seen[0])))
+    assert seen[0] != seen[1]
+    assert actual.call(JOINTS, GetJointStateRequest()).success
+
+
+def _other(state: GetJointStateResponse, last: GetJointStateResponse) -> GetJointStateResponse | None:
+    return state if state != last else None
+
+
+def test_a_stream_ends_by_its_deadline(actual: Transport) -> None:
+    with actual.stream(STREAM_JOINTS, GetJointStateRequest(), Deadline(0.1)) as stream, pytest.raises(PeerTimeout):
+        list(stream)
+
+
+def test_a_stream_that_its_client_does_not_read_holds_up_neither_steps_nor_commands(actual: Transport) -> None:
+    request = StreamCameraRequest(name="front", target_fps=1000)
+    with actual.stream(CAMERA, request):
+        for _ in range(50):
+            actual.step(np.zeros((NUM_ENVS, 1), np.float32))
+        assert actual.call(JOINTS, GetJointStateRequest()).success
+
+
+def test_one_that_is_no_stream_is_not_opened_as_one(actual: Transport) -> None:
+    with pytest.raises(LocalProtocolError):
+        actual.call(STREAM_JOINTS, GetJointStateRequest())
+
+
+# images
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_images_are_those_of_python_and_lie_beside_the_segment(
+    engine: KitEngine, actual: Transport, expected: Transport, copy: bool
+) -> None:
+    request = StreamCameraRequest(name="front", target_fps=500)
+    with expected.stream(CAMERA, request) as stream:
+        picture = bytes(next(stream).data)
+    with actual.stream(CAMERA, request, copy=copy) as stream:
+        for number in range(20):
+            frame = next(stream)
+            assert bytes(frame.data) == picture
+            assert (frame.width, frame.height, frame.channels, frame.format) == (64, 64, 4, "raw")
+            assert frame.frame_number >= number
+        assert len(list(SHM.glob(f"{engine.name}.images.*"))) == 1
+    until_none_left(lambda: list(SHM.glob(f"{engine.name}.images.*")))
+
+
+def test_the_files_of_a_client_that_leaves_in_the_middle_go_with_it(engine: KitEngine, actual: Transport) -> None:
+    streams = [actual.stream(CAMERA, StreamCameraRequest(target_fps=500), copy=False) for _ in range(3)]
+    for stream in streams:
+        next(stream)
+    actual.close()
+    until_none_left(lambda: list(SHM.glob(f"{engine.name}.images.*")))
+    with engine.connect() as again:
+        assert again.call(JOINTS, GetJointStateRequest()).success
+
+
+def test_an_engine_that_is_stopped_tells_those_who_wait(csharp_pendulum: list[str]) -> None:
+    engine = KitEngine(csharp_pendulum, unique_name())
+    client = engine.connect()
+    stream = client.stream(STREAM_JOINTS, GetJointStateRequest())
+    next(stream)
+    engine.process.terminate()
+    with pytest.raises(TransportError, match=r"closing|ended|closed"):
+        list(stream)
+    client.close()
+    engine.close()
+    assert engine.process.returncode == os.EX_OK
+    assert not list(SHM.glob(f"{engine.name}*"))
