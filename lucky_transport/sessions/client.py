@@ -152,17 +152,18 @@ class SessionClient(SessionApi):
                 raise nothing_newer(session_id, after_tick, deadline)
             time.sleep(min(_ASK_AGAIN_S, deadline.remaining_s))
 
-    def watch(self, session_id: str) -> SnapshotReader:
+    def watch(self, session_id: str, deadline: Deadline | None = None) -> SnapshotReader:
         """Return a reader of the session's newest snapshot in shared memory, which takes no call.
 
-        Raises UnknownSession, SessionEnded, Unimplemented (the engine serves no shared memory), SegmentError.
+        Raises UnknownSession, SessionEnded, PeerTimeout, SegmentError, Unimplemented (the engine serves no shared
+        memory).
         """
         request = SessionRequest(session_id)
 
-        def share() -> ShareSessionResponse:
-            return self.transport.call(_SHARE, request, Deadline(DEFAULT_TIMEOUT_S))
+        def share(until: Deadline) -> ShareSessionResponse:
+            return self.transport.call(_SHARE, request, until)
 
-        return SnapshotReader(session_id, share, self.worlds)
+        return SnapshotReader(session_id, share, self.worlds, deadline)
 
     def restart(self, session_id: str, seed: int | None = None, deadline: Deadline | None = None) -> WorldSnapshot:
         request = RestartSessionRequest(session_id, seed)

@@ -118,13 +118,20 @@ class _SharedSession:
 
 
 class SnapshotReader:
-    """Made by `SessionClient.watch`. share: asks the engine for the file, again when a snapshot has outgrown it.
+    """Made by `SessionClient.watch`. share: asks the engine for the file until a deadline, again when a snapshot
+    has outgrown it.
 
     Raises what `share` raises, and SegmentError when the engine is on another host.
     """
 
     def __init__(
-        self, session_id: str, share: Callable[[], ShareSessionResponse], worlds: Worlds, *, strategy: int = 1
+        self,
+        session_id: str,
+        share: Callable[[Deadline], ShareSessionResponse],
+        worlds: Worlds,
+        deadline: Deadline | None = None,
+        *,
+        strategy: int = 1,
     ) -> None:
         self._session_id = session_id
         self._share = share
@@ -132,7 +139,7 @@ class SnapshotReader:
         self._strategy = strategy
         self._lock = threading.Lock()
         self._is_closed = False
-        self._open()
+        self._open(Deadline.after(deadline, DEFAULT_TIMEOUT_S))
         on_child(self.close)  # a file has one reader: a forked child must not read it
 
     def latest(self, after_tick: int = -1, deadline: Deadline | None = None) -> WorldSnapshot:
@@ -146,7 +153,7 @@ class SnapshotReader:
         with self._lock:
             while True:
                 mark = self._file.mark  # before the state: an end after this line changes the mark
-                if self._has_moved():
+                if self._has_moved(deadline):
                     continue
                 record = self._file.read()
                 message = decode(SessionSnapshot, record) if record is not None else None
@@ -161,7 +168,7 @@ class SnapshotReader:
         self._is_closed = True
         self._engine.close()
 
-    def _has_moved(self) -> bool:
+    def _has_moved(self, deadline: Deadline) -> bool:
         """Open the new file if the snapshots have moved there, and return whether they have. Raises when none come."""
         if self._is_closed:
             raise ClosedError("this subscription to a session is closed", backend="shm", hint="watch the session again")
@@ -172,7 +179,7 @@ class SnapshotReader:
             raise self._dead()
         if state == LatestValueState.OUTGROWN:
             self._engine.close()
-            self._open()
+            self._open(deadline)
         return state == LatestValueState.OUTGROWN
 
     def _dead(self) -> PeerDied:
@@ -190,8 +197,8 @@ class SnapshotReader:
             )
         self._file.wait(mark, self._strategy, min(deadline.remaining_ns, PEER_POLL_NS))
 
-    def _open(self) -> None:
-        shared = self._share()
+    def _open(self, deadline: Deadline) -> None:
+        shared = self._share(deadline)
         name = _NAME.fullmatch(shared.name)
         if name is None:
             raise RemoteProtocolError(f"a session in {shared.name!r}", backend="shm", hint="the peer is broken")

@@ -79,6 +79,8 @@ def _connect_for_commands(segment: Segment, settings: Settings, deadline: Deadli
     try:
         return CommandTransport(segment, settings, deadline)
     except NotReachable as error:
+        if lockfile.holder(segment.lock_path, lockfile.ENGINE) is None:
+            raise  # the engine has ended since the segment was opened
         other = process_name(lockfile.holder(segment.lock_path, lockfile.CLIENT) or 0)
         raise Busy(
             f"segment {segment.path} has a client already, {other}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -28,7 +29,7 @@ from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.shared_snapshots import SnapshotReader
 from lucky_transport.transport import Transport
 from tests.support.resources import measure, released
-from tests.support.waiting import PATIENCE_S, until_none_left
+from tests.support.waiting import PATIENCE_S, suspend, until_none_left
 
 ENDLESS = {"initial_angle": 0, "max_ticks": 1_000_000_000}
 
@@ -151,6 +152,20 @@ for _ in range(3):
 print("ready", flush=True)
 sys.stdin.read()
 """
+
+
+def test_watching_a_session_of_a_stopped_engine_ends_at_the_deadline(engine: EngineProcess) -> None:
+    with api.open_transport(engine.endpoints[0]) as client:
+        sessions = SessionClient(client)
+        session = sessions.create(seed=1)
+        suspend(engine.pid)
+        try:
+            with pytest.raises(PeerTimeout):
+                sessions.watch(session, Deadline(0.05))
+        finally:
+            os.kill(engine.pid, signal.SIGCONT)
+        with contextlib.closing(sessions.watch(session)) as looks:
+            assert looks.latest().ticks == 0
 
 
 @pytest.mark.parametrize("drives", [True, False], ids=["driver", "command client"])
@@ -292,7 +307,7 @@ def test_a_forked_child_does_not_look(client: Transport) -> None:
 
 def test_an_answer_that_names_another_file_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match=r"a session in '\.\./etc/passwd'"):
-        SnapshotReader("x", lambda: ShareSessionResponse("../etc/passwd", 1, 1), CartPoleWorlds())
+        SnapshotReader("x", lambda _: ShareSessionResponse("../etc/passwd", 1, 1), CartPoleWorlds())
 
 
 def test_an_engine_without_shared_memory_says_so() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lucky_transport_shm.client as shm_client
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
@@ -150,6 +151,21 @@ def test_a_second_client_may_not_step_and_is_told_the_first_ones_pid(name: str) 
         first.kill()
         first.wait()
         first.stdout.close()
+
+
+def test_an_engine_that_dies_while_a_second_client_connects_is_not_reachable(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect_for_commands = shm_client.CommandTransport
+    with engine_process(name) as process, connect(name):
+
+        def connect_after_the_death(*arguments: Any) -> Any:
+            process.kill()
+            return connect_for_commands(*arguments)
+
+        monkeypatch.setattr(shm_client, "CommandTransport", connect_after_the_death)
+        with pytest.raises(NotReachable, match="no engine listens"):
+            connect(name, connect_timeout_s=0.05)
 
 
 def test_a_second_client_in_the_same_process_may_not_step_either(name: str) -> None:
