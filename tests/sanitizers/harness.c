@@ -61,6 +61,7 @@ void _Py_Dealloc(PyObject *object) { abort(); }
 int PyObject_GetBuffer(PyObject *object, Py_buffer *view, int flags) { return *view = *(Py_buffer *)object, 0; }
 void PyBuffer_Release(Py_buffer *view) {}
 
+const uint8_t *array_bytes(PyObject *array, const ArrayFormat *format) { return (const uint8_t *)array; } /* arrays.c */
 uint32_t mappings_lost; /* truncation.c: nothing is truncated here */
 int is_in_lost_mapping(const void *address) { return 0; }
 void *never_initialised(void) { abort(); }
@@ -154,22 +155,19 @@ static uint8_t control[ENVS], terminated[ENVS], truncated[ENVS];
 static void *client_thread(void *unused) {
     float values[ENVS];
     uint8_t bits[ENVS];
-    Py_buffer batch = {.buf = values, .len = sizeof values, .itemsize = 4, .ndim = 1, .format = "f", .shape = (Py_ssize_t[]){ENVS}};
-    Py_buffer flags = {.buf = bits, .len = sizeof bits, .itemsize = 1, .ndim = 1, .format = "B", .shape = (Py_ssize_t[]){ENVS}};
     Client c = {.frame_seq = &frame_seq, .action_seq = &action_seq, .frame_status = &frame_status, .park_engine = &park_engine};
     c.actions = (uint8_t *)actions;
     c.control = control;
     c.terminated = terminated;
     c.truncated = truncated;
     c.waiter = (Waiter){.budget = {WAIT_ADAPTIVE, 0}, .wakes = 1, .park = &park_frame};
-    c.kind.kind = c.format = 'f';
-    c.action_bytes = sizeof actions;
-    c.shape[0] = c.num_envs = ENVS;
-    c.ndim = 1;
+    c.kind.kind = 'f';
+    c.action_format.size = sizeof actions;
+    c.control_format.size = c.num_envs = ENVS;
     for (uint64_t n = 1; n <= count; n++) {
         for (uint32_t i = 0; i < ENVS; i++) values[i] = (float)n;
         memset(bits, n % 5 == 0, sizeof bits);
-        must(client_publish(&c, (PyObject *)&batch, n % 5 ? Py_None : (PyObject *)&flags) == FRAME, "actions are refused", n);
+        must(client_publish(&c, (PyObject *)values, n % 5 ? Py_None : (PyObject *)bits) == FRAME, "actions are refused", n);
         int result;
         while ((result = client_collect(&c, 1000000000)) == TIMED_OUT) {}
         must(result == (n % 7 ? n % 3 ? FRAME : FRAME_ENDED : FRAME_REFUSED), "the result of another exchange", n);

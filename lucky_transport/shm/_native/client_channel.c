@@ -1,4 +1,5 @@
 /* The client's end of the step counters: send, recv, and the fused exchange. */
+#include "arrays.h"
 #include "channel.h"
 
 typedef struct {
@@ -9,9 +10,7 @@ typedef struct {
     uint8_t *actions, *control, *terminated, *truncated;
     Waiter waiter;
     ActionKind kind;
-    char format;            /* struct code the caller's array must have */
-    Py_ssize_t action_bytes, shape[8];
-    int ndim;
+    ArrayFormat action_format, control_format; /* of the caller's arrays */
     uint32_t num_envs;
     int control_dirty, woke_engine; /* woke_engine: the engine was parked when the last actions came */
     uint64_t seq, received, frames, out_of_bounds;
@@ -27,39 +26,19 @@ static inline Client *client_of(PyObject *self) {
     return c->ready ? c : never_initialised();
 }
 
-static int fits(const Client *c, const Py_buffer *v) {
-    if (v->len != c->action_bytes || v->ndim != c->ndim || !v->format || v->format[0] != c->format || v->format[1])
-        return 0;
-    for (int i = 0; i < c->ndim; i++)
-        if (v->shape[i] != c->shape[i]) return 0;
-    return 1;
-}
-
 /* Publish one exchange: FRAME (done) or why not, before anything is visible to the engine. */
 static int client_publish(Client *c, PyObject *actions, PyObject *control) {
-    Py_buffer v;
-    if (PyObject_GetBuffer(actions, &v, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)) {
-        PyErr_Clear();
-        return UNFIT_ACTIONS;
-    }
-    int result = FRAME;
     uint64_t outside = 0;
-    if (!fits(c, &v)) result = UNFIT_ACTIONS;
-    else if (v.buf != c->actions) { /* in place there is nothing to copy, and the caller answers for the values */
-        if (!scan_actions(v.buf, (size_t)v.len, &c->kind, &outside)) result = NOT_FINITE;
-        else memcpy(c->actions, v.buf, (size_t)v.len);
+    const uint8_t *given = array_bytes(actions, &c->action_format);
+    if (!given) return UNFIT_ACTIONS;
+    if (given != c->actions) { /* in place there is nothing to copy, and the caller answers for the values */
+        if (!scan_actions(given, c->action_format.size, &c->kind, &outside)) return NOT_FINITE;
+        memcpy(c->actions, given, c->action_format.size);
     }
-    PyBuffer_Release(&v);
-    if (result != FRAME) return result;
     if (control != Py_None) {
-        if (PyObject_GetBuffer(control, &v, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)) {
-            PyErr_Clear();
-            return UNFIT_CONTROL;
-        }
-        int fit = v.len == c->num_envs && v.ndim == 1 && v.itemsize == 1 && v.format && v.format[0] == 'B';
-        if (fit) memcpy(c->control, v.buf, c->num_envs);
-        PyBuffer_Release(&v);
-        if (!fit) return UNFIT_CONTROL;
+        const uint8_t *bits = array_bytes(control, &c->control_format);
+        if (!bits) return UNFIT_CONTROL;
+        memcpy(c->control, bits, c->control_format.size);
         c->control_dirty = 1;
     } else if (c->control_dirty) {
         memset(c->control, 0, c->num_envs);
@@ -213,26 +192,7 @@ static int client_takes(Client *c, PyObject *tuple) {
     PyObject *shape, *low, *high;
     const char *format;
     if (!PyArg_ParseTuple(tuple, "O!sOO", &PyTuple_Type, &shape, &format, &low, &high)) return -1;
-    Py_ssize_t ndim = PyTuple_Size(shape);
-    if (ndim < 1 || ndim > 8) {
-        PyErr_SetString(PyExc_ValueError, "actions have 1 to 8 axes");
-        return -1;
-    }
-    c->ndim = (int)ndim;
-    c->format = format[0];
-    Py_ssize_t itemsize = format[0] == 'f' || format[0] == 'i' || format[0] == 'I'                          ? 4
-                          : format[0] == 'd' || format[0] == 'l' || format[0] == 'L'                        ? 8
-                          : format[0] == 'h' || format[0] == 'H'                                            ? 2
-                                                                                                            : 1;
-    c->action_bytes = itemsize;
-    for (int i = 0; i < c->ndim; i++) {
-        c->shape[i] = PyLong_AsSsize_t(PyTuple_GetItem(shape, i));
-        if (c->shape[i] < 1) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "every axis has at least one element");
-            return -1;
-        }
-        c->action_bytes *= c->shape[i];
-    }
+    if (array_format(&c->action_format, format[0], shape)) return -1;
     c->kind.kind = format[0] == 'l' ? 'q' : format[0] == 'f' || format[0] == 'd' ? format[0] : 0;
     c->kind.bounded = low != Py_None && high != Py_None;
     if (c->kind.bounded && c->kind.kind == 'q') {
@@ -257,14 +217,16 @@ static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (first_init(self) ||
         !PyArg_ParseTupleAndKeywords(args, kwargs, "OO!O!ii", names, &mapping, &PyTuple_Type, &offsets, &PyTuple_Type,
                                      &actions, &strategy, &peer) ||
-        channel_offsets(offsets, &o) || PyObject_GetBuffer(mapping, &c->view, PyBUF_WRITABLE) || client_takes(c, actions))
+        channel_offsets(offsets, &o) || arrays_import() || PyObject_GetBuffer(mapping, &c->view, PyBUF_WRITABLE) ||
+        client_takes(c, actions))
         return -1;
     c->num_envs = o.num_envs;
+    c->control_format = (ArrayFormat){'B', 1, {o.num_envs}, o.num_envs};
     c->waiter = (Waiter){{strategy, 0}, peer & PEER_WAKES, NULL};
     if (!(c->frame_seq = at(&c->view, o.frame_seq, 8, 8)) || !(c->frame_status = at(&c->view, o.frame_status, 4, 4)) ||
         !(c->action_seq = at(&c->view, o.action_seq, 8, 8)) || !(c->park_engine = at(&c->view, o.park_engine, 4, 4)) ||
         !(c->waiter.park = at(&c->view, o.park_frame, 4, 4)) ||
-        !(c->actions = at(&c->view, o.actions, (unsigned long long)c->action_bytes, 1)) ||
+        !(c->actions = at(&c->view, o.actions, c->action_format.size, 1)) ||
         !(c->control = at(&c->view, o.control, o.num_envs, 1)) ||
         !(c->terminated = at(&c->view, o.terminated, o.num_envs, 1)) ||
         !(c->truncated = at(&c->view, o.truncated, o.num_envs, 1)))

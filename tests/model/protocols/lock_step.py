@@ -41,7 +41,7 @@ def _client(exchanges: int, command_before: int) -> Process:
             rows += [write("command", n), *ring_publish("commands", 1)]
         rows += [
             *_pair("actions", n),
-            write("control", n % 2, "client_publish", "memcpy(c->control, v.buf, c->num_envs)"),
+            write("control", n % 2, "client_publish", "memcpy(c->control, bits, c->control_format.size)"),
             store("action_seq", n, RELEASE, "client_publish", "__atomic_store_n(c->action_seq, ++c->seq, {})"),
             load(
                 "frame_seq",
