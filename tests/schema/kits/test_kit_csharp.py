@@ -107,6 +107,13 @@ def test_the_next_client_finds_it_free_and_a_second_one_may_not_step(engine: Kit
                 engine.connect(connect_timeout_s=0.1)
 
 
+def test_clients_that_come_and_leave_at_once_harm_nothing(engine: KitEngine) -> None:
+    for _ in range(30):
+        engine.connect().close()
+    with engine.connect() as client:
+        client.step(np.zeros((NUM_ENVS, 1), np.float32))
+
+
 # how it ends
 
 

@@ -178,14 +178,13 @@ def test_the_files_of_a_client_that_leaves_in_the_middle_go_with_it(engine: KitE
 
 
 def test_an_engine_that_is_stopped_tells_those_who_wait(csharp_pendulum: list[str]) -> None:
-    engine = KitEngine(csharp_pendulum, unique_name())
-    client = engine.connect()
-    stream = client.stream(STREAM_JOINTS, GetJointStateRequest())
-    next(stream)
-    engine.process.terminate()
-    with pytest.raises(TransportError, match=r"closing|ended|closed"):
-        list(stream)
-    client.close()
-    engine.close()
+    with KitEngine(csharp_pendulum, unique_name()) as engine:
+        client = engine.connect()
+        stream = client.stream(STREAM_JOINTS, GetJointStateRequest())
+        next(stream)
+        engine.process.terminate()
+        with pytest.raises(TransportError, match=r"closing|ended|closed"):
+            list(stream)
+        client.close()
     assert engine.process.returncode == os.EX_OK
     assert not list(SHM.glob(f"{engine.name}*"))

@@ -117,15 +117,14 @@ def test_the_errors_have_the_same_codes(ask: Ask) -> None:
 
 def test_the_example_makes_the_frames_of_the_vectors(csharp_pendulum: list[str]) -> None:
     case = vectors("pendulum")
-    engine = KitEngine(csharp_pendulum, unique_name(), case["num_envs"], case["max_ticks"])
-    with engine.connect() as client:
+    arguments = (case["num_envs"], case["max_ticks"])
+    with KitEngine(csharp_pendulum, unique_name(), *arguments) as engine, engine.connect() as client:
         assert client.call(method("BatchService/SetSeeds"), SetSeedsRequest(case["seeds"])).success
         for expected in case["frames"]:
             actions = np.frombuffer(bytes.fromhex(expected["actions"]), np.float32).reshape(-1, 1)
             frame = client.step(actions, np.frombuffer(bytes.fromhex(expected["control"]), np.uint8))
             for array in ("observations", "rewards", "truncated", "signals"):
                 assert getattr(frame, array).tobytes().hex() == expected[array]
-    engine.close()
 
 
 # messages at random

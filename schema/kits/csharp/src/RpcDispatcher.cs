@@ -64,16 +64,9 @@ namespace LuckyTransport
         {
             using (IEnumerator<TItem> each = items.GetEnumerator())
             {
-                while (call.WaitForCredit())
-                {
-                    if (!each.MoveNext())
-                    {
-                        call.Finish(null);
-                        return;
-                    }
-                    call.Send(each.Current);
-                }
+                while (call.WaitForCredit() && each.MoveNext()) call.Send(each.Current);
             }
+            call.Finish(null);
         }
 
         /// <summary>Begins to answer a call; never waits. For the engine's thread.</summary>

@@ -118,9 +118,17 @@ namespace LuckyTransport
             _calls.Send(envelope, () => IsOver);
         }
 
-        /// <summary>Ends the call with its response, a stream with null.</summary>
+        /// <summary>
+        /// Ends the call with its response, a stream with null. A stream that ends because its deadline has passed says
+        /// nothing: its caller ends it by its own clock.
+        /// </summary>
         internal void Finish(Message response)
         {
+            if (response == null && IsLate)
+            {
+                End();
+                return;
+            }
             if ((Shape & ServerStream) == 0 && response == null) throw new InvalidOperationException("the response is null");
             Envelope envelope = response == null
                 ? new Envelope { CorrelationId = Id, Kind = Kind.End, Dropped = Dropped }

@@ -89,7 +89,7 @@ namespace LuckyTransport
 
         private void Exchange(bool hasControl)
         {
-            if (_client == null) KnowClient();
+            if (_client == null) KnowClient(_segment.Mapping.Load32(HeaderField.ClientPid));
             try
             {
                 using (_rpc.World.Enter())
@@ -122,10 +122,10 @@ namespace LuckyTransport
             _channel.CommandsRead(0);
         }
 
-        private void KnowClient()
+        // The pid is read once by the caller: the client may leave meanwhile.
+        private void KnowClient(uint pid)
         {
             SharedMapping mapping = _segment.Mapping;
-            uint pid = mapping.Load32(HeaderField.ClientPid);
             if (pid == 0 || (_client != null && _client.Pid == pid)) return;
             _client = new PeerProcess(
                 _segment.Lock, mapping.Load64(HeaderField.ClientLock), pid, mapping.Load64(HeaderField.ClientStart));
@@ -142,9 +142,10 @@ namespace LuckyTransport
                 Console.Error.WriteLine("lucky_transport: the client broke the action counter; its exchange is dropped");
                 _channel.Resync();
             }
-            if (mapping.Load32(HeaderField.ClientPid) != 0)
+            uint pid = mapping.Load32(HeaderField.ClientPid);
+            if (pid != 0)
             {
-                KnowClient();
+                KnowClient(pid);
                 if (_client.IsAlive) return;
                 Console.Error.WriteLine("lucky_transport: the client, process {0}, ended without closing", _client.Pid);
                 LetGo();

@@ -1,0 +1,205 @@
+"""A client that writes what it may not gets an error and harms neither the C# engine nor the next client."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import TransportError
+from lucky_transport.messages import GetJointStateRequest, StreamCameraRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.process import unique_name
+from lucky_transport.shm.layout import FIELDS, HEADER_BYTES
+from lucky_transport.shm.ring import HEAD_BYTES
+from lucky_transport.shm.ring_pipe import open_writer
+from lucky_transport.shm.segment import Segment, open_segment
+from lucky_transport.transport import Transport
+from tests.support.foreign_files import MakeForeignFile
+from tests.support.kit_engine import KitEngine
+from tests.support.waiting import PATIENCE_S, soon, until, until_none_left
+
+NUM_ENVS = 4
+SHM = Path("/dev/shm")
+JOINTS, CAMERA = method("MujocoService/GetJointState"), method("CameraService/StreamCamera")
+ACTIONS = np.ones((NUM_ENVS, 1), np.float32)
+
+
+@pytest.fixture(scope="module")
+def engine(csharp_pendulum: list[str]) -> Iterator[KitEngine]:
+    one = KitEngine(csharp_pendulum, unique_name(), NUM_ENVS)
+    yield one
+    one.close()
+    until_none_left(lambda: list(SHM.glob(f"{one.name}*")))
+    assert one.process.returncode == os.EX_OK
+
+
+def segment_of(engine: KitEngine) -> Segment:
+    return open_segment(engine.name, soon())
+
+
+def put32(segment: Segment, offset: int, value: int) -> None:
+    segment.mapping[offset : offset + 4] = value.to_bytes(4, "little")
+
+
+def broken_write_position(segment: Segment) -> None:
+    put32(segment, segment.layout["ring_c2s"].offset, 0x7FFFFFF8)
+
+
+def broken_read_position(segment: Segment) -> None:
+    put32(segment, segment.layout["ring_s2c"].offset + 128, 0x7FFFFFF8)
+
+
+def record(content: bytes) -> Callable[[Segment], None]:
+    def write(segment: Segment) -> None:
+        ring = segment.layout["ring_c2s"]
+        open_writer(segment.mapping, ring.offset, ring.size - HEAD_BYTES).try_push(content)
+
+    write.__name__ = f"a record of {len(content)} bytes"
+    return write
+
+
+def assert_serves(engine: KitEngine) -> None:
+    """Assert that the next client steps, calls and reads images."""
+    with engine.connect() as client:
+        client.step(ACTIONS)
+        assert client.call(JOINTS, GetJointStateRequest()).success
+        with client.stream(CAMERA, StreamCameraRequest(target_fps=500)) as stream:
+            assert len(next(stream).data) == 64 * 64 * 4
+
+
+@pytest.mark.parametrize("attack", [broken_write_position, record(b"\1"), record(b"\xff" * 64), record(bytes(64))])
+def test_commands_that_are_garbage_end_the_commands_of_that_client_alone(
+    engine: KitEngine, attack: Callable[[Segment], None]
+) -> None:
+    with engine.connect() as client:
+        client.step(ACTIONS)
+        attack(segment_of(engine))
+        client.step(ACTIONS)
+        with pytest.raises(TransportError):
+            client.call(JOINTS, GetJointStateRequest(), Deadline(0.5))
+        client.step(ACTIONS)
+    assert_serves(engine)
+
+
+def test_a_reader_that_breaks_its_position_gets_no_answers(engine: KitEngine) -> None:
+    with engine.connect() as client:
+        client.step(ACTIONS)
+        broken_read_position(segment_of(engine))
+        with pytest.raises(TransportError):
+            client.call(JOINTS, GetJointStateRequest(), Deadline(0.2))
+        client.step(ACTIONS)
+    assert_serves(engine)
+
+
+@pytest.mark.parametrize("ahead", [2, 1000, 2**63])
+def test_an_action_counter_out_of_order_drops_the_exchange(engine: KitEngine, ahead: int) -> None:
+    segment = segment_of(engine)
+    with engine.connect() as client:
+        client.step(ACTIONS)
+        at = FIELDS["action_seq"].offset
+        now = int.from_bytes(segment.mapping[at : at + 8], "little")
+        segment.mapping[at : at + 8] = ((now + ahead) % 2**64).to_bytes(8, "little")
+    assert_serves(engine)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_writes_into_all_that_a_client_may_write_end_nothing(engine: KitEngine, seed: int) -> None:
+    random, segment = Random(seed), segment_of(engine)
+    words = [FIELDS[name].offset for name in ("action_seq", "frame_seq", "park_engine", "park_frame", "park_command")]
+    words += [FIELDS[name].offset for name in ("heartbeat", "frame_status")]
+    rings = [segment.layout[name] for name in ("ring_c2s", "ring_s2c")]
+    words += [ring.offset + place for ring in rings for place in (0, 128, 192)]
+    regions = [segment.layout[name] for name in ("actions", "control", "signals", "observations", "ring_c2s")]
+
+    def mutate() -> None:
+        if random.random() < 0.3:
+            put32(segment, random.choice(words), random.choice([0, 1, 8, 2**31, 2**32 - 8, random.getrandbits(32)]))
+            return
+        region = random.choice(regions)
+        at = region.offset + random.randrange(min(region.size, 2048))
+        segment.mapping[at : at + 1] = random.randbytes(1)
+
+    client = engine.connect(step_timeout_s=0.1, command_timeout_s=0.05)
+    for _ in range(100):
+        mutate()
+        try:
+            _use(client, random)
+        except (TransportError, ValueError):
+            client.close()
+            client = engine.connect(step_timeout_s=0.1, command_timeout_s=0.05)
+    client.close()
+    assert_serves(engine)
+
+
+def _use(client: Transport, random: Random) -> None:
+    if random.random() < 0.5:
+        client.step(ACTIONS)
+    else:
+        client.call(JOINTS, GetJointStateRequest(), Deadline(0.05))
+
+
+# files
+
+
+def test_an_engine_whose_segment_is_cut_while_it_sleeps_ends_with_an_error(csharp_pendulum: list[str]) -> None:
+    with KitEngine(csharp_pendulum, unique_name(), NUM_ENVS) as engine:
+        engine.connect().close()
+        memory = segment_of(engine).mapping
+        heartbeat, park = FIELDS["heartbeat"].offset, FIELDS["park_engine"].offset
+        last = memory[heartbeat]
+        until(lambda: memory[heartbeat] != last and memory[park])  # it has just fallen asleep, for 50 ms
+        os.truncate(SHM / engine.name, HEADER_BYTES)
+        _, errors = engine.process.communicate(timeout=PATIENCE_S)
+    assert engine.process.returncode == 1
+    assert f"SegmentError: {SHM / engine.name} was cut to {HEADER_BYTES} of" in errors
+    assert not list(SHM.glob(f"{engine.name}*"))
+
+
+@pytest.mark.parametrize("suffix", ["", ".lock"])
+def test_a_file_of_another_user_is_refused_and_left_alone(
+    csharp_pendulum: list[str], make_foreign_file: MakeForeignFile, suffix: str
+) -> None:
+    name = unique_name()
+    path = SHM / f"{name}{suffix}"
+    make_foreign_file(path, "file")
+    with KitEngine(csharp_pendulum, name, NUM_ENVS) as engine:
+        _, errors = engine.process.communicate(timeout=PATIENCE_S)
+    assert engine.process.returncode == 1
+    assert "SegmentError" in errors
+    assert path.exists()
+    path.unlink()
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o620, 0o400])
+def test_a_file_that_others_may_open_is_refused(csharp_pendulum: list[str], mode: int) -> None:
+    name = unique_name()
+    path = SHM / name
+    path.touch()
+    path.chmod(mode)
+    with KitEngine(csharp_pendulum, name, NUM_ENVS) as engine:
+        _, errors = engine.process.communicate(timeout=PATIENCE_S)
+    assert (engine.process.returncode, f"with mode {mode:04o}" in errors) == (1, True)
+    path.unlink()
+
+
+def test_a_client_that_is_killed_while_it_streams_leaves_its_place_to_the_next(engine: KitEngine) -> None:
+    engine.connect().close()
+    pid = os.fork()
+    if not pid:
+        try:
+            client = engine.connect()
+            client.step(ACTIONS)
+            next(client.stream(CAMERA, StreamCameraRequest(target_fps=500), copy=False))
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    until_none_left(lambda: list(SHM.glob(f"{engine.name}.images.*")))
+    assert_serves(engine)
