@@ -19,8 +19,7 @@ __all__ = ["GenerateError", "compile_protos", "main"]
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = ROOT / "plugins"
 MESSAGES = ROOT / "lucky_transport" / "messages" / "_generated"
-VECTORS = ROOT / "schema" / "kits" / "vectors"
-CSHARP = ROOT / "schema" / "kits" / "csharp" / "src" / "Generated"
+KITS = ROOT / "schema" / "kits"
 
 #: Which folder of `.proto` files each file of descriptors is made from.
 DESCRIPTORS = {
@@ -87,7 +86,7 @@ def _from_protos(check: bool) -> list[Path]:
 
 def _from_classes(check: bool) -> list[Path]:
     sys.path[:0] = [str(ROOT), str(PLUGINS)]
-    from generators import csharp, flatbuffers, typed, vectors
+    from generators import csharp, flatbuffers, kit_header, typed, vectors
 
     released = (ROOT / "schema" / "released.fbs").read_text(encoding="utf-8")
     schema = flatbuffers.render()
@@ -96,9 +95,10 @@ def _from_classes(check: bool) -> list[Path]:
         raise GenerateError("peers built from schema/released.fbs would break:\n" + "\n".join(broken))
     contents = {ROOT / "schema" / "hazel_rpc.fbs": schema.encode()}
     contents[ROOT / "lucky_transport" / "client" / "typed.pyi"] = typed.render().encode()
-    contents |= {VECTORS / name: text.encode() for name, text in vectors.render().items()}
-    contents[CSHARP / "Messages.cs"] = csharp.messages_file().encode()
-    contents[CSHARP / "Methods.cs"] = csharp.methods_file().encode()
+    contents |= {KITS / "vectors" / name: text.encode() for name, text in vectors.render().items()}
+    contents[KITS / "c" / "lucky_schema.h"] = kit_header.render().encode()
+    contents[KITS / "csharp" / "src" / "Generated" / "Messages.cs"] = csharp.messages_file().encode()
+    contents[KITS / "csharp" / "src" / "Generated" / "Methods.cs"] = csharp.methods_file().encode()
     return _settle(contents, check)
 
 

@@ -16,7 +16,7 @@ from lucky_transport.config import load_settings
 from lucky_transport.transport import Transport
 from tests.support.waiting import PATIENCE_S
 
-__all__ = ["KITS", "KitEngine", "compile_csharp"]
+__all__ = ["KITS", "KitEngine", "compile_c", "compile_cpp", "compile_csharp"]
 
 KITS = Path(__file__).parents[2] / "schema" / "kits"
 
@@ -34,6 +34,27 @@ def compile_csharp(program: Path, sources: Iterable[str]) -> list[str]:
     done = subprocess.run(command, cwd=KITS / "csharp", capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return [mono, str(program)]
+
+
+def compile_c(program: Path, source: str) -> list[str]:
+    """Compile a source of the C kit to `program`, and return the command that runs it; skips without a compiler."""
+    flags = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-trapping-math"]
+    return _compile_native("cc", program, [*flags, f"-I{KITS / 'c'}", str(KITS / "c" / source)])
+
+
+def compile_cpp(program: Path, source: str) -> list[str]:
+    """Do the same for the C++ kit."""
+    flags = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-trapping-math"]
+    return _compile_native("g++", program, [*flags, f"-I{KITS / 'cpp'}", f"-I{KITS / 'c'}", str(KITS / "cpp" / source)])
+
+
+def _compile_native(compiler: str, program: Path, arguments: Sequence[str]) -> list[str]:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed: apt-get install gcc g++ libc6-dev")
+    command = [compiler, "-Wall", "-Wextra", "-Werror", f"-I{KITS.parent}", *arguments, "-o", str(program), "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [str(program)]
 
 
 class KitEngine:

@@ -1,4 +1,4 @@
-"""The example engine of the C# kit steps, answers and ends as the same engine in Python does."""
+"""The example engine of each kit steps, answers and ends as the same engine in Python does."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ Start = Callable[[], KitEngine]
 
 
 @pytest.fixture(scope="module")
-def engine(csharp_pendulum: list[str]) -> Iterator[KitEngine]:
+def engine(pendulum: list[str]) -> Iterator[KitEngine]:
     """One engine for the tests that leave it whole."""
-    one = KitEngine(csharp_pendulum, unique_name(), NUM_ENVS, MAX_TICKS)
+    one = KitEngine(pendulum, unique_name(), NUM_ENVS, MAX_TICKS)
     yield one
     one.close()
     until_none_left(lambda: list(SHM.glob(f"{one.name}*")))
 
 
 @pytest.fixture
-def start(csharp_pendulum: list[str]) -> Iterator[Start]:
+def start(pendulum: list[str]) -> Iterator[Start]:
     """Start engines that a test may end; all of them have one name."""
     name, started = unique_name(), list[KitEngine]()
 
     def start_one() -> KitEngine:
-        started.append(KitEngine(csharp_pendulum, name, NUM_ENVS, MAX_TICKS))
+        started.append(KitEngine(pendulum, name, NUM_ENVS, MAX_TICKS))
         return started[-1]
 
     yield start_one

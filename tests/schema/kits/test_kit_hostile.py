@@ -1,4 +1,4 @@
-"""A client that writes what it may not gets an error and harms neither the C# engine nor the next client."""
+"""A client that writes what it may not gets an error and harms neither the engine of a kit nor the next client."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ ACTIONS = np.ones((NUM_ENVS, 1), np.float32)
 
 
 @pytest.fixture(scope="module")
-def engine(csharp_pendulum: list[str]) -> Iterator[KitEngine]:
-    one = KitEngine(csharp_pendulum, unique_name(), NUM_ENVS)
+def engine(pendulum: list[str]) -> Iterator[KitEngine]:
+    one = KitEngine(pendulum, unique_name(), NUM_ENVS)
     yield one
     one.close()
     until_none_left(lambda: list(SHM.glob(f"{one.name}*")))
@@ -148,8 +148,8 @@ def _use(client: Transport, random: Random) -> None:
 # files
 
 
-def test_an_engine_whose_segment_is_cut_while_it_sleeps_ends_with_an_error(csharp_pendulum: list[str]) -> None:
-    with KitEngine(csharp_pendulum, unique_name(), NUM_ENVS) as engine:
+def test_an_engine_whose_segment_is_cut_while_it_sleeps_ends_with_an_error(pendulum: list[str]) -> None:
+    with KitEngine(pendulum, unique_name(), NUM_ENVS) as engine:
         engine.connect().close()
         memory = segment_of(engine).mapping
         heartbeat, park = FIELDS["heartbeat"].offset, FIELDS["park_engine"].offset
@@ -164,12 +164,12 @@ def test_an_engine_whose_segment_is_cut_while_it_sleeps_ends_with_an_error(cshar
 
 @pytest.mark.parametrize("suffix", ["", ".lock"])
 def test_a_file_of_another_user_is_refused_and_left_alone(
-    csharp_pendulum: list[str], make_foreign_file: MakeForeignFile, suffix: str
+    pendulum: list[str], make_foreign_file: MakeForeignFile, suffix: str
 ) -> None:
     name = unique_name()
     path = SHM / f"{name}{suffix}"
     make_foreign_file(path, "file")
-    with KitEngine(csharp_pendulum, name, NUM_ENVS) as engine:
+    with KitEngine(pendulum, name, NUM_ENVS) as engine:
         _, errors = engine.process.communicate(timeout=PATIENCE_S)
     assert engine.process.returncode == 1
     assert "SegmentError" in errors
@@ -178,12 +178,12 @@ def test_a_file_of_another_user_is_refused_and_left_alone(
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o620, 0o400])
-def test_a_file_that_others_may_open_is_refused(csharp_pendulum: list[str], mode: int) -> None:
+def test_a_file_that_others_may_open_is_refused(pendulum: list[str], mode: int) -> None:
     name = unique_name()
     path = SHM / name
     path.touch()
     path.chmod(mode)
-    with KitEngine(csharp_pendulum, name, NUM_ENVS) as engine:
+    with KitEngine(pendulum, name, NUM_ENVS) as engine:
         _, errors = engine.process.communicate(timeout=PATIENCE_S)
     assert (engine.process.returncode, f"with mode {mode:04o}" in errors) == (1, True)
     path.unlink()

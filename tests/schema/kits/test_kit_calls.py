@@ -1,4 +1,4 @@
-"""Commands, streams and images of the C# kit's example are those of the same engine in Python."""
+"""Commands, streams and images of each kit's example are those of the same engine in Python."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ LONG = 300_000
 
 
 @pytest.fixture(scope="module")
-def engine(csharp_pendulum: list[str]) -> Iterator[KitEngine]:
-    one = KitEngine(csharp_pendulum, unique_name(), NUM_ENVS)
+def engine(pendulum: list[str]) -> Iterator[KitEngine]:
+    one = KitEngine(pendulum, unique_name(), NUM_ENVS)
     yield one
     one.close()
     until_none_left(lambda: list(SHM.glob(f"{one.name}*")))
@@ -177,8 +177,8 @@ def test_the_files_of_a_client_that_leaves_in_the_middle_go_with_it(engine: KitE
         assert again.call(JOINTS, GetJointStateRequest()).success
 
 
-def test_an_engine_that_is_stopped_tells_those_who_wait(csharp_pendulum: list[str]) -> None:
-    with KitEngine(csharp_pendulum, unique_name()) as engine:
+def test_an_engine_that_is_stopped_tells_those_who_wait(pendulum: list[str]) -> None:
+    with KitEngine(pendulum, unique_name()) as engine:
         client = engine.connect()
         stream = client.stream(STREAM_JOINTS, GetJointStateRequest())
         next(stream)

@@ -1,0 +1,128 @@
+/* Words that two processes share, and how a side waits for one of them: look, yield, then sleep on its park word.
+ *
+ * Publishing is: data, release-store of the counter, full fence, look at the park word, wake if it is 1. Waiting is:
+ * park = 1, full fence, look at the counter again, futex. The two fences close the window in which both sides would see
+ * the old value and the wake-up would be lost.
+ */
+#ifndef LUCKY_WAIT_H
+#define LUCKY_WAIT_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lucky_schema.h"
+#include "lucky_shm.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the wire is little-endian, and this kit reads it in place"
+#endif
+
+static inline uint64_t lucky_load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static inline uint32_t lucky_load32(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static inline void lucky_store64(uint64_t *p, uint64_t value) { __atomic_store_n(p, value, __ATOMIC_RELEASE); }
+static inline void lucky_store32(uint32_t *p, uint32_t value) { __atomic_store_n(p, value, __ATOMIC_RELEASE); }
+
+static inline int64_t lucky_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline void lucky_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+/* Wake a peer that sleeps on `park`. What was published before is visible to it. */
+static inline void lucky_wake(uint32_t *park) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_ACQ_REL)) return;
+    syscall(SYS_futex, park, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* What a waiter looks at: two counters against the values they must leave, and a flag that ends the wait. */
+typedef struct {
+    const uint64_t *wide;
+    const uint32_t *narrow;
+    const volatile sig_atomic_t *stop;
+    uint64_t wide_old;
+    uint32_t narrow_old;
+} lucky_watch;
+
+/* park: this side's park word. peer_wakes: the peer honours it; else it is polled. score: what its waits taught it. */
+typedef struct {
+    uint32_t *park;
+    int peer_wakes, score, was_idle;
+} lucky_waiter;
+
+static inline int lucky_changed(const lucky_watch *w) {
+    return lucky_load64(w->wide) != w->wide_old || lucky_load32(w->narrow) != w->narrow_old || *w->stop;
+}
+
+/* A change of rate is believed at once, an extreme only after some waits that agree. */
+static inline void lucky_learn(lucky_waiter *me, int soon) {
+    int score = me->score;
+    if (soon) me->score = score < 0 ? 0 : score < LUCKY_SCORE_SOON ? score + 1 : score;
+    else me->score = score > 0 ? 0 : score > LUCKY_SCORE_LATE ? score - 1 : score;
+}
+
+static inline int lucky_spin(const lucky_watch *w, int64_t start, int64_t longest) {
+    for (int64_t waited = 0; waited < longest; waited = lucky_now_ns() - start) {
+        for (int i = 0; i < LUCKY_PAUSES; i++) {
+            if (lucky_changed(w)) return 1;
+            lucky_pause();
+        }
+        if (waited >= LUCKY_PAUSE_NS) sched_yield(); /* the peer may share our core */
+    }
+    return lucky_changed(w);
+}
+
+/* Sleep until the peer wakes us, a signal comes, or for so long. */
+static inline void lucky_park(const lucky_watch *w, uint32_t *park, int64_t ns) {
+    struct timespec t = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    __atomic_store_n(park, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!lucky_changed(w)) syscall(SYS_futex, park, FUTEX_WAIT, 1, &t, NULL, 0);
+    __atomic_store_n(park, 0, __ATOMIC_RELAXED);
+}
+
+/* Wait at most so long: 1 when something changed. */
+static inline int lucky_wait(const lucky_watch *w, lucky_waiter *me, int64_t timeout_ns) {
+    if (lucky_changed(w)) {
+        lucky_learn(me, 1);
+        me->was_idle = 0;
+        return 1;
+    }
+    if (timeout_ns <= 0) return 0;
+    int64_t start = lucky_now_ns(), longest = me->score == LUCKY_SCORE_SOON ? LUCKY_SOON_NS : LUCKY_YIELD_NS;
+    int sleeps_at_once = me->was_idle || me->score == LUCKY_SCORE_LATE;
+    int changed = !sleeps_at_once && lucky_spin(w, start, longest < timeout_ns ? longest : timeout_ns);
+    int64_t waited = lucky_now_ns() - start;
+    if (!changed && waited < timeout_ns) {
+        if (me->peer_wakes) lucky_park(w, me->park, timeout_ns - waited);
+        for (; !me->peer_wakes && !lucky_changed(w) && waited < timeout_ns; waited = lucky_now_ns() - start) {
+            struct timespec t = {0, LUCKY_POLL_NS};
+            nanosleep(&t, NULL);
+        }
+        changed = lucky_changed(w);
+        waited = lucky_now_ns() - start;
+    }
+    if (changed || waited > LUCKY_SOON_NS) lucky_learn(me, waited <= LUCKY_SOON_NS);
+    me->was_idle = !changed; /* until something happens it sleeps at once */
+    return changed;
+}
+
+#endif
