@@ -75,12 +75,16 @@ class KitEngine:
         """Where it serves."""
         return f"shm://{self.name}"
 
-    def connect(self, **settings: object) -> Transport:
-        """Return a client of it, once it is there."""
+    def wait(self) -> None:
+        """Return once it has the segment."""
         if not self._is_there:
             assert self.process.stdout is not None
             self._is_there = bool(self.process.stdout.readline())
             assert self._is_there, self.process.communicate(timeout=PATIENCE_S)[1]
+
+    def connect(self, **settings: object) -> Transport:
+        """Return a client of it, once it is there."""
+        self.wait()
         return api.open_transport(self.endpoint, load_settings({"connect_timeout_s": PATIENCE_S, **settings}))
 
     def signal(self, number: int) -> tuple[int, str]:

@@ -16,9 +16,9 @@ from lucky_transport.errors import LocalProtocolError, PeerTimeout, SpecError, T
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import (
-    GetAgentSchemaRequest,
     GetJointStateRequest,
     GetJointStateResponse,
+    GetMujocoInfoRequest,
     SetSeedsRequest,
     StreamCameraRequest,
 )
@@ -102,8 +102,10 @@ def test_many_commands_at_once_are_all_answered(actual: Transport) -> None:
 
 
 def test_a_method_without_a_handler_is_unimplemented(actual: Transport) -> None:
-    with pytest.raises(Unimplemented, match=r"engine 'pendulum' does not implement /.*AgentService/GetAgentSchema"):
-        actual.call(method("AgentService/GetAgentSchema"), GetAgentSchemaRequest())
+    with pytest.raises(
+        Unimplemented, match=r"engine 'pendulum' does not implement /hazel.rpc.MujocoService/GetMujocoInfo"
+    ):
+        actual.call(method("MujocoService/GetMujocoInfo"), GetMujocoInfoRequest())
 
 
 # streams

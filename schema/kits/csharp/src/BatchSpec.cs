@@ -124,6 +124,30 @@ namespace LuckyTransport
         /// <summary>Texts, numbers and booleans that a client sees by VectorEnv.get_attr.</summary>
         public Dictionary<string, object> Attributes { get; set; } = new Dictionary<string, object>();
 
+        /// <summary>The env of the agent of that name: "agent_3" is env 3, "" env 0; -1 when there is none.</summary>
+        public int EnvOf(string agent)
+        {
+            const string prefix = "agent_";
+            int env;
+            if (agent.Length == 0) return 0;
+            if (!agent.StartsWith(prefix, System.StringComparison.Ordinal)) return -1;
+            string digits = agent.Substring(prefix.Length);
+            bool isNumber = int.TryParse(digits, NumberStyles.None, CultureInfo.InvariantCulture, out env);
+            return isNumber && env < NumEnvs ? env : -1;
+        }
+
+        /// <summary>What a client asks first of an agent: the names and sizes of its observation and action.</summary>
+        internal GetAgentSchemaResponse SchemaOf(GetAgentSchemaRequest request)
+        {
+            int env = EnvOf(request.AgentName);
+            var schema = env < 0 ? new AgentSchema { AgentName = request.AgentName } : new AgentSchema
+            {
+                AgentName = "agent_" + env, ObservationNames = ObservationNames, ActionNames = ActionNames,
+                ObservationSize = (uint)Observation.Size, ActionSize = (uint)Action.Size,
+            };
+            return new GetAgentSchemaResponse { Schema = schema };
+        }
+
         internal int NumTerms { get { return RewardTerms.Length + TerminationTerms.Length; } }
 
         internal string ToJson()

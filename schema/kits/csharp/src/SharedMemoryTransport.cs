@@ -31,6 +31,7 @@ namespace LuckyTransport
         {
             _engine = engine;
             _rpc = new RpcDispatcher(engine.Spec.Engine);
+            _rpc.Handle(Methods.AgentService.GetAgentSchema, engine.Spec.SchemaOf); // the engine may replace it
             engine.Register(_rpc);
             _segment = Segment.Create(name, engine.Spec, ringBytes);
             byte* start = _segment.Mapping.Start;

@@ -150,22 +150,13 @@ public sealed class Pendulum : Engine
 
     private GetJointStateResponse JointStateOf(GetJointStateRequest request)
     {
-        int env = EnvOf(request.RobotName);
+        int env = Spec.EnvOf(request.RobotName);
         if (env < 0) return new GetJointStateResponse { Message = "no robot '" + request.RobotName + "'" };
         return new GetJointStateResponse
         {
             Success = true,
             State = new JointState { Positions = new[] { _angles[env] }, Velocities = new[] { _velocities[env] }, Nq = 1, Nv = 1 },
         };
-    }
-
-    // "agent_3" is env 3, "" env 0; -1 when there is none
-    private int EnvOf(string name)
-    {
-        int env;
-        if (name.Length == 0) return 0;
-        return name.StartsWith("agent_", StringComparison.Ordinal) && int.TryParse(name.Substring(6), out env)
-            && env >= 0 && env < Spec.NumEnvs ? env : -1;
     }
 
     private IEnumerable<GetJointStateResponse> StreamJointState(GetJointStateRequest request, Call call)
