@@ -22,6 +22,7 @@ _ENGINE = "toy:idle"
 _SUITES = {
     "commands": "lucky_transport_migration.bench.workloads.commands:prepare",
     "images": "lucky_transport_migration.bench.workloads.images:prepare",
+    "kits": "lucky_transport_migration.bench.workloads.kits:prepare",
     "stubs": "lucky_transport_migration.bench.workloads.stubs.bench:prepare",
     "systems": "lucky_transport_migration.bench.workloads.systems.bench:prepare",
 }
@@ -121,6 +122,9 @@ def bench(
     AsyncVectorEnv to the steps, moving the same bytes.
 
     --suite images measures images by size: looked at, copied, and rendered where the client sees them.
+
+    --suite kits measures engines in C, C++ and C# (schema/kits of the source tree) beside the same engine in Python,
+    two spinning C loops, iceoryx2 and gRPC.
 
     --suite stubs measures gRPC code as it is, over real gRPC (TCP and a unix socket) and over shared memory: calls of
     a generated stub, by one caller, by 16 and by asyncio, a stream of 1 kB messages, an unmodified program and its

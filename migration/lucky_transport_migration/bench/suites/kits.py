@@ -1,0 +1,142 @@
+"""What the suite of kits measures: one engine, the pendulum, in every language that an engine can be written in.
+
+    exchange    one env: `send` and `recv` over shared memory, between two spinning C loops, over iceoryx2 and gRPC
+    step        4,096 envs: VectorEnv.step with copies, the pendulums' own work in it
+
+The client is Python in every row but the C loops'. All cells of a setup share its processes; a comparison is between
+setups of one round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lucky_transport.errors import ConfigError, plural
+from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.plan import START_S, Plan
+from lucky_transport_migration.bench.suite import CallCell, CallSuite
+from lucky_transport_migration.bench.targets import Measure, Result, SpeedTarget, at_least, at_most
+
+__all__ = ["BATCH", "KITS", "KIT_PATHS", "KitSetup", "plan_of_kits", "setups_of"]
+
+#: Engines made with a kit, by the path that leads to them.
+KIT_PATHS = ("kit-c", "kit-cpp", "kit-csharp")
+BATCH = 4096
+#: path -> the kinds of its cells, in the order they are measured.
+_KINDS: dict[str, tuple[str, ...]] = {
+    "shm": ("exchange", "step"),
+    **dict.fromkeys(KIT_PATHS, ("exchange", "step")),
+    "limit": ("exchange",),
+    "iceoryx2": ("exchange",),
+    "grpc-batch": ("exchange", "step"),
+}
+
+
+def _us(result: Result, kind: str, path: str, percentile: str) -> float | None:
+    for row in result["rows"]:
+        if (row["kind"], row["path"]) == (kind, path) and row["wait"] in (None, "adaptive"):
+            found = row["us"].get(percentile)
+            return None if found is None else float(found)
+    return None
+
+
+def _over(path: str, to: str, percentile: str = "p50") -> Measure:
+    """Return what reads how many times the time of `to` an exchange over `path` takes."""
+
+    def measure(result: Result) -> float | None:
+        ours, theirs = _us(result, "exchange", path, percentile), _us(result, "exchange", to, percentile)
+        return None if ours is None or theirs is None else ours / theirs
+
+    return measure
+
+
+def _inverse(ratio: Measure) -> Measure:
+    def measure(result: Result) -> float | None:
+        found = ratio(result)
+        return None if found is None else 1 / found
+
+    return measure
+
+
+def _millions_of_steps(path: str) -> Callable[[Result], float | None]:
+    def measure(result: Result) -> float | None:
+        found = _us(result, "step", path, "p50")
+        return None if found is None else BATCH / found
+
+    return measure
+
+
+_TARGETS: tuple[SpeedTarget, ...] = (
+    at_most("C engine: exchange over the native spin, p50", "times", 2, _over("kit-c", "limit")),
+    at_most("C engine: exchange over the native spin, p99.9", "times", 3, _over("kit-c", "limit", "p99.9")),
+    at_most("C# engine: exchange over the native spin, p50", "times", 3, _over("kit-csharp", "limit")),
+    at_least("C engine: exchange, iceoryx2's Python bindings over ours", 8, _inverse(_over("kit-c", "iceoryx2"))),
+    at_least("C engine: exchange, gRPC batch service over ours", 300, _inverse(_over("kit-c", "grpc-batch"))),
+    SpeedTarget(
+        f"C++ engine: env-steps through VectorEnv.step, {plural(BATCH, 'env')}", "million/s", "at least", 10,
+        _millions_of_steps("kit-cpp"),
+    ),
+)  # fmt: skip
+
+KITS = CallSuite(
+    name="kits",
+    title="Engines in other languages",
+    engine="pendulum",
+    titles={
+        "exchange": "pendulum, 1 env, one exchange",
+        "step": f"pendulum, {plural(BATCH, 'env')}, VectorEnv.step(copy=True)",
+    },
+    names={
+        (kind, path): name
+        for kind in ("exchange", "step")
+        for path, name in (("shm", "an engine in Python"), ("limit", "the native spin"))
+    },
+    targets=_TARGETS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KitSetup:
+    """One engine in processes of its own."""
+
+    path: str
+    wait: str | None
+    twin: bool = False
+
+    def cells(self) -> list[CallCell]:
+        """Return what to measure."""
+        kinds = _KINDS[self.path]
+        return [CallCell(kind, self.path, self.wait) for kind in (kinds[:1] if self.twin else kinds)]
+
+    def estimate_s(self, effort: Effort) -> float:
+        """Return about how long it takes in one round."""
+        return sum(START_S + 1.1 * effort.budget_s for _ in self.cells())
+
+    def __str__(self) -> str:
+        wait = f" {self.wait}" if self.wait else ""
+        return f"{self.path}{wait}"
+
+
+def setups_of(plan: Plan, missing: Container[str] = ()) -> Iterator[KitSetup]:
+    """Yield the setups of one round, without the paths that cannot be measured here."""
+    for path in plan.paths:
+        if path not in missing:
+            yield KitSetup(path, plan.main_wait(path))
+    yield KitSetup(plan.reference, plan.main_wait(plan.reference), twin=True)
+
+
+def plan_of_kits(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:
+    """Return the plan of a command line; without `grpc` among the transports nothing is measured over it.
+
+    Raises ConfigError for other transports than these two and where shm is not among them.
+    """
+    if "shm" not in transports or not set(transports) <= {"grpc", "shm"}:
+        raise ConfigError(
+            f"--transports {','.join(transports)}: the engines of this suite are served over shm",
+            hint="write --transports grpc,shm or --transports shm",
+        )
+    paths = [path for path in _KINDS if path != "grpc-batch" or "grpc" in transports]
+    options: dict[str, Any] = {"num_envs": BATCH}
+    return Plan.of(paths, (waits or ("adaptive",))[:1], options, rounds=rounds, quick=quick)
