@@ -124,7 +124,6 @@ def test_one_that_is_killed_is_noticed_and_the_next_one_takes_its_segment_over(s
     first.signal(signal.SIGKILL)
     with pytest.raises(PeerDied, match="ended"):
         client.step(np.zeros((NUM_ENVS, 1), np.float32))
-    assert list(SHM.glob(f"{first.name}*"))
     second = start()
     second.wait()  # a client that closes removes what no engine holds
     client.close()
