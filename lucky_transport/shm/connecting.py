@@ -32,7 +32,7 @@ from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
 from lucky_transport.shm.namespaces import process_name
 from lucky_transport.shm.segment_files import DIRECTORY, lock_path_of
 from lucky_transport.shm.socket_path import socket_path
-from lucky_transport.shm.timing import ANSWER_S, CONNECT_FIRST_SLEEP_S, CONNECT_LONGEST_SLEEP_S
+from lucky_transport.shm.timing import ANSWER_S, CONNECT_FIRST_SLEEP_S, CONNECT_LONGEST_SLEEP_S, PEER_POLL_NS
 
 __all__ = ["connect_pipe"]
 
@@ -94,7 +94,7 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
     """Return a pipe to the engine that listens there; None when none does, or it closed the connection: try again."""
     with contextlib.ExitStack() as undo:
         connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-        connection.settimeout(patience_s)
+        connection.settimeout(min(patience_s, PEER_POLL_NS / 1e9))
         try:
             connection.connect(str(path))
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError, BlockingIOError, TimeoutError):
@@ -105,7 +105,14 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
             ) from error
         try:
             connection.send(ClientHello(PeerFeature.PARKS).to_bytes())
-            message, fds = _receive(connection)
+            answer_by = Deadline(patience_s)
+            while (received := _receive(connection)) is None:
+                if _has_ended(path):
+                    return None
+                if answer_by.expired:
+                    raise TimeoutError
+                connection.settimeout(min(max(answer_by.remaining_s, ANSWER_S), PEER_POLL_NS / 1e9))
+            message, fds = received
         except (ConnectionError, BlockingIOError):
             return None
         except TimeoutError as error:
@@ -142,11 +149,20 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
         return pipe
 
 
-def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """Return the engine's answer and the descriptors that came with it, which the caller closes."""
+def _has_ended(path: Path) -> bool:
+    """True when the engine of that socket is gone, although a child that it forked keeps the connection open."""
+    lock_path = f"{path}.lock"
+    return os.path.exists(lock_path) and lockfile.holder(lock_path, lockfile.ENGINE) is None
+
+
+def _receive(connection: socket.socket) -> tuple[bytes, list[int]] | None:
+    """Return the engine's answer and the descriptors that came with it, which the caller closes; None for none yet."""
     numbers = array.array("i")
     space = socket.CMSG_SPACE(_FDS * numbers.itemsize)
-    message, attached, _, _ = connection.recvmsg(LONGEST_SERVER_HELLO, space, socket.MSG_CMSG_CLOEXEC)
+    try:
+        message, attached, _, _ = connection.recvmsg(LONGEST_SERVER_HELLO, space, socket.MSG_CMSG_CLOEXEC)
+    except TimeoutError:
+        return None
     for level, kind, content in attached:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])

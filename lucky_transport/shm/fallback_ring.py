@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, cast
 
 from lucky_transport.codec.envelope import CompactFields, ItemRun, Popped, decode_compact, encode_compact
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
-from lucky_transport.shm.eventfd import notify_eventfd
+from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.fallback_words import futex_wake, is_cut, poll
 from lucky_transport.shm.ring import (
     HEAD_BYTES,
@@ -70,11 +71,16 @@ class _End:
         self.size = size
         self._offset = offset
         self._data = offset + HEAD_BYTES
-        self._park, self._eventfd = park, eventfd
+        # A descriptor of its own: the pipe may be closed, and its number given to another file, during a push.
+        self._park, self._eventfd = park, EventFd(os.dup(eventfd) if eventfd >= 0 else -1)
         self._peer_parks = bool(peer & PEER_PARKS)
         self._stopped = False
         self._why: Callable[[], Exception] | None = None
         self._mapping = getattr(self._words.memory, "obj", None)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_eventfd"):  # the constructor may have refused its arguments
+            self._eventfd.close()
 
     def _load(self, word: int) -> int:
         return self._words.load32(self._offset + word)
@@ -138,11 +144,11 @@ class RingWriter(_End):
         # The release store comes last: a reader that sees the new position sees the whole record.
         self._words.store32(self._offset + WRITE_POSITION, self.position)
         if self._park >= 0 and self._peer_parks and not self._stopped:
-            if self._eventfd < 0:
+            if self._eventfd.fd < 0:
                 self._wake(self._park)
             else:
                 self._words.store32(self._park, 0)
-                notify_eventfd(self._eventfd)
+                self._eventfd.notify()
         return True
 
     def push(self, *fields: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 from collections import deque
@@ -16,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lucky_transport.errors import MissingExtra, SegmentError, SpecError
 from lucky_transport.shm.atomics import implementation, native_error
+from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.fallback_ring import RingReader, RingWriter
 from lucky_transport.shm.ring import (
     HEAD_BYTES,
@@ -73,6 +75,20 @@ KINDS = [Ends("fallback", False)]
 if not native_error():
     KINDS.append(Ends("native", True))
 every_kind = pytest.mark.parametrize("ends", KINDS, ids=lambda ends: ends.name)
+
+
+# --- waking a reader that waits on an eventfd ---
+
+
+def test_a_push_that_a_close_overtakes_notifies_no_other_file() -> None:
+    words = a_ring()
+    with EventFd() as mine:
+        writer = RingWriter(words, OFFSET, SIZE, park=WRITER_PARK, eventfd=mine.fd)
+        number = mine.fd
+    with EventFd() as other:
+        assert other.fd == number  # the system gives the lowest number that is free
+        assert writer.try_push(b"late")
+        assert not select.select([other.fd], [], [], 0)[0]
 
 
 # --- a queue ---
