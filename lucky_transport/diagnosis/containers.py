@@ -1,0 +1,79 @@
+"""Checks of what containers share, or do not: user ids, the runtime directory, engines in other namespaces."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from lucky_transport.config import runtime_directories
+from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
+from lucky_transport.errors import plural
+
+__all__ = ["engines", "runtime_directory", "user_mapping"]
+
+#: The one row of /proc/self/uid_map outside of any user namespace.
+_IDENTITY = (0, 0, 0xFFFFFFFF)
+
+
+def user_mapping(roots: Roots) -> Check:
+    """Who this process is outside of its user namespace; both ends of a segment must be one user there."""
+    name = "user mapping"
+    rows = [tuple(map(int, line.split())) for line in (roots.proc / "self" / "uid_map").read_text().splitlines()]
+    user = os.geteuid()
+    if rows == [_IDENTITY]:
+        return Check(name, CheckStatus.OK, f"user id {user}, no user namespace")
+    for inside, outside, count in rows:
+        if inside <= user < inside + count:
+            return Check(
+                name, CheckStatus.OK, f"user id {user} is {user - inside + outside} outside this user namespace"
+            )
+    return Check(
+        name,
+        CheckStatus.FAIL,
+        f"user id {user} has no id outside this user namespace: others' files belong to nobody, ours cannot be made",
+        "run as a user that the container maps: podman run --userns=keep-id, docker run --user",
+    )
+
+
+def runtime_directory(roots: Roots) -> Check:
+    """Where the sockets for commands and stub channels lie, and whether this user alone can enter."""
+    name = "runtime directory"
+    for directory in runtime_directories():
+        try:
+            status = directory.lstat()
+        except FileNotFoundError:
+            continue
+        mode = stat.S_IMODE(status.st_mode)
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not mode & 0o077:
+            return Check(name, CheckStatus.OK, f"{directory}; containers that share engines share it, too")
+        return Check(
+            name,
+            CheckStatus.FAIL,
+            f"{directory} belongs to user id {status.st_uid}, mode {mode:04o}: only your own, mode 0700, is used",
+            f"remove it or run `chmod 700 {directory}`; in a container run as the user id of the other side",
+        )
+    return Check(name, CheckStatus.OK, f"{runtime_directories()[0]}, made by the first engine")
+
+
+def engines(roots: Roots) -> Check:
+    """The living engines, those of other pid namespaces, and segments of other users, which cannot be mapped."""
+    from lucky_transport.shm import segment_files
+
+    name = "engines"
+    living = [one for one in segment_files.find(roots.shm) if not one.stale]
+    elsewhere = [one.name for one in living if "another pid namespace" in one.engine]
+    seen = plural(len(living), "living engine")
+    if elsewhere:
+        seen += f", in other containers: {', '.join(elsewhere)}"
+    locked = [path.with_suffix("") for path in sorted(roots.shm.glob("*.lock"))]
+    owner_of = {path.name: path.lstat().st_uid for path in locked if path.exists()}
+    others = {found: owner for found, owner in owner_of.items() if owner != os.geteuid()}
+    if not others:
+        return Check(name, CheckStatus.OK, seen)
+    owners = ", ".join(f"{found} (user id {owner})" for found, owner in others.items())
+    return Check(
+        name,
+        CheckStatus.WARN,
+        f"{seen}; of other users, so out of reach: {owners}",
+        'run both sides as one user: docker run --user "$(id -u):$(id -g)"',
+    )
