@@ -190,11 +190,8 @@ static inline int lucky_open(lucky_server *s, const char *name, const lucky_engi
     return -1;
 }
 
-/* Make lucky_run return; from any thread, and from a signal handler. */
-static inline void lucky_stop(lucky_server *s) {
-    s->channel.stopping = 1;
-    lucky_wake(s->channel.waiter.park);
-}
+/* Make lucky_run return, within 50 ms; from any thread, and from a signal handler. */
+static inline void lucky_stop(lucky_server *s) { s->channel.stopping = 1; }
 
 /* One wait and what it finds; 0, or -1 with SegmentError. */
 static inline int lucky_turn(lucky_server *s, lucky_error *error) {

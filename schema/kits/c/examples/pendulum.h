@@ -70,9 +70,9 @@ static inline float pendulum_clip(float value, float limit) {
     return value > limit ? limit : value;
 }
 
-static inline void pendulum_observe(const pendulum *p, uint32_t first, uint32_t last, float *observations) {
-    const float *angles = p->angles, *velocities = p->velocities;
-    for (uint32_t env = first; env < last; env++) {
+static inline void pendulum_observe(const pendulum *p, size_t first, size_t last, float *__restrict observations) {
+    const float *__restrict angles = p->angles, *__restrict velocities = p->velocities;
+    for (size_t env = first; env < last; env++) {
         float angle = angles[env];
         observations[3 * env] = pendulum_sine(PENDULUM_HALF_PI - fabsf(angle));
         observations[3 * env + 1] = pendulum_sine(angle);
@@ -80,17 +80,11 @@ static inline void pendulum_observe(const pendulum *p, uint32_t first, uint32_t 
     }
 }
 
-/* Advance the envs from `first` up to `last`. */
-static inline void pendulum_advance(pendulum *p, const lucky_step *s, uint32_t first, uint32_t last) {
-    const float *__restrict actions = (const float *)s->actions;
-    float *__restrict angles = p->angles, *__restrict velocities = p->velocities;
-    int32_t *__restrict ticks = p->ticks;
-    float *__restrict by_angle = s->signals, *__restrict by_velocity = by_angle + s->num_envs;
-    float *__restrict by_effort = by_velocity + s->num_envs, *__restrict time_out = by_effort + s->num_envs;
-    uint8_t *__restrict truncated = s->truncated;
-    int32_t max_ticks = p->max_ticks;
-    memset(s->terminated + first, 0, last - first);
-    for (uint32_t env = first; env < last; env++) {
+/* One tick of `count` envs: what it earns, then the motion. */
+static inline void pendulum_move(size_t count, const float *__restrict actions, float *__restrict angles,
+                                 float *__restrict velocities, float *__restrict by_angle, float *__restrict by_velocity,
+                                 float *__restrict by_effort) {
+    for (size_t env = 0; env < count; env++) {
         float angle = angles[env], velocity = velocities[env], torque = pendulum_clip(actions[env], PENDULUM_MAX_TORQUE);
         by_angle[env] = -(angle * angle);
         by_velocity[env] = -(0.1f * (velocity * velocity));
@@ -102,11 +96,25 @@ static inline void pendulum_advance(pendulum *p, const lucky_step *s, uint32_t f
         angles[env] = angle;
         velocities[env] = velocity;
     }
-    for (uint32_t env = first; env < last; env++) {
+}
+
+static inline void pendulum_count(size_t count, int32_t max_ticks, int32_t *__restrict ticks, float *__restrict time_out,
+                                  uint8_t *__restrict truncated) {
+    for (size_t env = 0; env < count; env++) {
         int32_t ended = ++ticks[env] >= max_ticks;
         time_out[env] = (float)ended;
         truncated[env] = (uint8_t)ended;
     }
+}
+
+/* Advance the envs from `first` up to `last`. */
+static inline void pendulum_advance(pendulum *p, const lucky_step *s, size_t first, size_t last) {
+    size_t n = s->num_envs, count = last - first;
+    float *signals = s->signals + first;
+    memset(s->terminated + first, 0, count);
+    pendulum_move(count, (const float *)s->actions + first, p->angles + first, p->velocities + first, signals, signals + n,
+                  signals + 2 * n);
+    pendulum_count(count, p->max_ticks, p->ticks + first, signals + 3 * n, s->truncated + first);
     pendulum_observe(p, first, last, (float *)s->observations);
 }
 
