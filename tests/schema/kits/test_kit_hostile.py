@@ -162,6 +162,21 @@ def test_an_engine_whose_segment_is_cut_while_it_sleeps_ends_with_an_error(pendu
     assert not list(SHM.glob(f"{engine.name}*"))
 
 
+def test_the_c_kit_survives_an_access_beyond_the_cut(c_pendulum: list[str]) -> None:
+    with KitEngine(c_pendulum, unique_name(), NUM_ENVS) as engine:
+        engine.connect().close()
+        memory = segment_of(engine).mapping
+        heartbeat, park, actions = (FIELDS[name].offset for name in ("heartbeat", "park_engine", "action_seq"))
+        last = memory[heartbeat]
+        until(lambda: memory[heartbeat] != last and memory[park])  # it has just fallen asleep, for 50 ms
+        os.truncate(SHM / engine.name, HEADER_BYTES)
+        memory[actions] += 1  # when its wait ends, it reads the control bytes, which are gone
+        _, errors = engine.process.communicate(timeout=PATIENCE_S)
+    assert engine.process.returncode == 1
+    assert f"SegmentError: {SHM / engine.name} was cut " in errors
+    assert not list(SHM.glob(f"{engine.name}*"))
+
+
 @pytest.mark.parametrize("suffix", ["", ".lock"])
 def test_a_file_of_another_user_is_refused_and_left_alone(
     pendulum: list[str], make_foreign_file: MakeForeignFile, suffix: str
