@@ -36,7 +36,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
 
 def _us(result: Result, kind: str, path: str, percentile: str) -> float | None:
     for row in result["rows"]:
-        if (row["kind"], row["path"]) == (kind, path) and row["wait"] in (None, "adaptive"):
+        if (row["kind"], row["path"]) == (kind, path):
             found = row["us"].get(percentile)
             return None if found is None else float(found)
     return None
@@ -70,7 +70,7 @@ def _millions_of_steps(path: str) -> Callable[[Result], float | None]:
 
 _TARGETS: tuple[SpeedTarget, ...] = (
     at_most("C engine: exchange over the native spin, p50", "times", 2, _over("kit-c", "limit")),
-    at_most("C engine: exchange over the native spin, p99.9", "times", 3, _over("kit-c", "limit", "p99.9")),
+    at_most("C engine: exchange over the native spin, p99.9", "times", 3, _over("kit-c", "limit", "p999")),
     at_most("C# engine: exchange over the native spin, p50", "times", 3, _over("kit-csharp", "limit")),
     at_least("C engine: exchange, iceoryx2's Python bindings over ours", 8, _inverse(_over("kit-c", "iceoryx2"))),
     at_least("C engine: exchange, gRPC batch service over ours", 300, _inverse(_over("kit-c", "grpc-batch"))),
@@ -93,6 +93,7 @@ KITS = CallSuite(
         for kind in ("exchange", "step")
         for path, name in (("shm", "an engine in Python"), ("limit", "the native spin"))
     },
+    ours={"exchange": "kit-c", "step": "kit-c"},
     targets=_TARGETS,
 )
 
@@ -102,29 +103,27 @@ class KitSetup:
     """One engine in processes of its own."""
 
     path: str
-    wait: str | None
     twin: bool = False
 
     def cells(self) -> list[CallCell]:
         """Return what to measure."""
         kinds = _KINDS[self.path]
-        return [CallCell(kind, self.path, self.wait) for kind in (kinds[:1] if self.twin else kinds)]
+        return [CallCell(kind, self.path) for kind in (kinds[:1] if self.twin else kinds)]
 
     def estimate_s(self, effort: Effort) -> float:
         """Return about how long it takes in one round."""
         return sum(START_S + 1.1 * effort.budget_s for _ in self.cells())
 
     def __str__(self) -> str:
-        wait = f" {self.wait}" if self.wait else ""
-        return f"{self.path}{wait}"
+        return self.path
 
 
 def setups_of(plan: Plan, missing: Container[str] = ()) -> Iterator[KitSetup]:
     """Yield the setups of one round, without the paths that cannot be measured here."""
-    for path in plan.paths:
-        if path not in missing:
-            yield KitSetup(path, plan.main_wait(path))
-    yield KitSetup(plan.reference, plan.main_wait(plan.reference), twin=True)
+    found = [path for path in plan.paths if path not in missing]
+    for path in found:
+        yield KitSetup(path)
+    yield KitSetup("kit-c" if "kit-c" in found else "shm", twin=True)
 
 
 def plan_of_kits(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:

@@ -26,6 +26,7 @@ from lucky_transport_migration.bench.measuring import Effort, Measurement, close
 from lucky_transport_migration.bench.peers.exchange import measure_exchanges
 from lucky_transport_migration.bench.peers.kinds import missing_peers
 from lucky_transport_migration.bench.peers.wire import Message
+from lucky_transport_migration.bench.plan import Plan
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, KitSetup, plan_of_kits, setups_of
@@ -88,7 +89,7 @@ def prepare(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: i
         KITS,
         plan,
         list(setups_of(plan, missing)),
-        lambda setup: measure_setup(setup, plan.effort, programs),
+        lambda setup: measure_setup(setup, plan, programs),
         notes=[*dict.fromkeys(missing.values()), *_NOTES],
     )
 
@@ -153,22 +154,23 @@ def _served(path: str, num_envs: int, wait: str | None, programs: _Programs) -> 
         yield stack.enter_context(transport), process.pid
 
 
-def measure_setup(setup: KitSetup, effort: Effort, programs: _Programs) -> Mapping[CallCell, Measurement]:
+def measure_setup(setup: KitSetup, plan: Plan, programs: _Programs) -> Mapping[CallCell, Measurement]:
     """Return the measurements of a setup's cells; its processes have ended when this returns."""
     measure = _ELSEWHERE.get(setup.path)
     if measure is not None:
-        return {cell: measure(effort) for cell in setup.cells()}
+        return {cell: measure(plan.effort) for cell in setup.cells()}
+    wait = plan.main_wait("shm")
     found: dict[CallCell, Measurement] = {}
     for cell in setup.cells():
         num_envs = 1 if cell.kind == "exchange" else BATCH
-        with _served(setup.path, num_envs, setup.wait, programs) as (transport, pid):
+        with _served(setup.path, num_envs, wait, programs) as (transport, pid):
             if cell.kind == "exchange":
-                found[cell] = _exchanges(transport, effort, pid)
+                found[cell] = _exchanges(transport, plan.effort, pid)
             else:
                 with closing(VectorEnv(transport)) as env:
                     env.reset(seed=0)
                     env.action_space.seed(0)
-                    found[cell] = closed_loop(env.step, env.action_space.sample(), effort, pid)
+                    found[cell] = closed_loop(env.step, env.action_space.sample(), plan.effort, pid)
     return found
 
 
