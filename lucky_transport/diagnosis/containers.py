@@ -66,8 +66,8 @@ def engines(roots: Roots) -> Check:
     if elsewhere:
         seen += f", in other containers: {', '.join(elsewhere)}"
     locked = [path.with_suffix("") for path in sorted(roots.shm.glob("*.lock"))]
-    owner_of = {path.name: path.lstat().st_uid for path in locked if path.exists()}
-    others = {found: owner for found, owner in owner_of.items() if owner != os.geteuid()}
+    segments = [(path.name, path.lstat()) for path in locked if path.is_file() and not path.is_symlink()]
+    others = {found: status.st_uid for found, status in segments if status.st_uid != os.geteuid()}
     if not others:
         return Check(name, CheckStatus.OK, seen)
     owners = ", ".join(f"{found} (user id {owner})" for found, owner in others.items())

@@ -76,6 +76,9 @@ def test_segments_of_other_users_are_out_of_reach(tmp_path: Path) -> None:
     for path in (tmp_path / "theirs", tmp_path / "theirs.lock", tmp_path / "editor.lock"):
         path.touch(0o600)
         os.chown(path, 4711, 4711)
+    os.mkfifo(tmp_path / "pipe")
+    os.chown(tmp_path / "pipe", 4711, 4711)
+    (tmp_path / "pipe.lock").touch()
     row = containers.engines(Roots(shm=tmp_path))
     assert row.verdict is CheckStatus.WARN
     assert row.seen == "0 living engines; of other users, so out of reach: theirs (user id 4711)"
