@@ -159,8 +159,11 @@ def test_a_slow_method_stays_in_the_pool(desk: Desk) -> None:
 
 
 def test_a_method_that_was_slow_once_goes_back_to_the_pool(desk: Desk) -> None:
-    desk.make_quick("/s/moody")
+    stats = desk.slots.stats("/s/moody")
+    while stats.to_prove:  # noted, not run: a busy machine makes any run slow
+        stats.note(0)
     assert desk.ask("/s/moody", lambda: time.sleep(0.001)) == "reader"
+    until(lambda: stats.to_prove)
     assert desk.ask("/s/moody").startswith("pool")
 
 
