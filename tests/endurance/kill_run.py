@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lucky_transport import api
+from lucky_transport.engine import Engine
 from lucky_transport.errors import TransportError
 from lucky_transport.process import unique_name
+from tests.endurance.checked_engine import CheckedEngine
 from tests.endurance.leaks import allowed_engine, settled
 from tests.endurance.workloads import ENGINE, engine_of, load
 from tests.support.resources import measure, released
@@ -174,9 +176,13 @@ class KillRun:
         work.close()
 
 
+def made_engine(name: str) -> Engine:
+    """Return the engine of this name; in the place of the echo engine, one whose steps can be checked."""
+    return CheckedEngine(width=64, height=48) if name == ENGINE else api.make_engine(name)
+
+
 def _serve(engine: str, endpoint: str, link: Any) -> None:
-    options = {"width": 64, "height": 48} if engine == ENGINE else {}
-    with api.serve(engine, endpoint, options=options):
+    with api.serve(made_engine(engine), endpoint):
         link.send(None)
         with contextlib.suppress(EOFError):
             link.recv()

@@ -1,6 +1,7 @@
 /* The client's end of the step counters: send, recv, and the fused exchange. */
 #include "arrays.h"
 #include "channel.h"
+#include "faults.h"
 
 typedef struct {
     PyObject_HEAD
@@ -33,7 +34,7 @@ static int client_publish(Client *c, PyObject *actions, PyObject *control) {
     if (!given) return UNFIT_ACTIONS;
     if (given != c->actions) { /* in place there is nothing to copy, and the caller answers for the values */
         if (!scan_actions(given, c->action_format.size, &c->kind, &outside)) return NOT_FINITE;
-        memcpy(c->actions, given, c->action_format.size);
+        copy_halves(c->actions, given, c->action_format.size, "actions.half");
     }
     if (control != Py_None) {
         const uint8_t *bits = array_bytes(control, &c->control_format);
@@ -45,8 +46,11 @@ static int client_publish(Client *c, PyObject *actions, PyObject *control) {
         c->control_dirty = 0;
     }
     c->out_of_bounds += outside;
+    LUCKY_FAULT("actions.written");
     __atomic_store_n(c->action_seq, ++c->seq, __ATOMIC_RELEASE);
+    LUCKY_FAULT("actions.counted");
     c->woke_engine = wake(c->park_engine);
+    LUCKY_FAULT("actions.sent");
     return FRAME;
 }
 
@@ -56,6 +60,7 @@ static int client_collect(Client *c, int64_t timeout_ns) {
     if (result != 1) return result;
     if (load64(c->frame_seq) != c->seq) return OUT_OF_ORDER;
     c->received = c->seq;
+    LUCKY_FAULT("frame.received");
     if (__atomic_load_n(c->frame_status, __ATOMIC_RELAXED)) return FRAME_REFUSED;
     int ended = any_nonzero(c->terminated, c->num_envs) || any_nonzero(c->truncated, c->num_envs);
     if (is_lost(c->view.buf)) return OUT_OF_ORDER; /* the caller finds out that it was truncated */

@@ -1,5 +1,6 @@
 /* The engine's end of the step counters: next, publish, and the fused serve. */
 #include "channel.h"
+#include "faults.h"
 
 typedef struct {
     PyObject_HEAD
@@ -32,6 +33,7 @@ static int engine_found(EngineEnd *e) {
     int found = load32(e->commands) != e->commands_read ? HAS_COMMANDS : 0;
     if (actions == e->seq + 1) {
         found |= HAS_ACTIONS;
+        LUCKY_FAULT("actions.received");
         if (any_nonzero(e->control, e->num_envs)) found |= HAS_CONTROL;
     } else if (actions != e->seq) {
         return OUT_OF_ORDER;
@@ -62,9 +64,13 @@ static PyObject *engine_next(PyObject *self, PyObject *timeout) {
 }
 
 static void engine_announce(EngineEnd *e, uint32_t status) {
+    LUCKY_FAULT("frame.written");
     __atomic_store_n(e->frame_status, status, __ATOMIC_RELAXED);
+    LUCKY_FAULT("frame.status");
     __atomic_store_n(e->frame_seq, ++e->seq, __ATOMIC_RELEASE);
+    LUCKY_FAULT("frame.counted");
     wake(e->park_frame);
+    LUCKY_FAULT("frame.sent");
 }
 
 static PyObject *engine_publish(PyObject *self, PyObject *status) {

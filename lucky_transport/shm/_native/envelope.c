@@ -1,5 +1,6 @@
 /* Compact and image envelopes in a ring; see envelope.h. */
 #include "envelope.h"
+#include "faults.h"
 
 /* Append an envelope made of its head, which is always the same, the rest of it, and the payload. `rest` ends with the
  * payload's length, which is put there. */
@@ -14,7 +15,7 @@ static PyObject *ring_push_headed(Ring *r, PyObject *payload, const uint8_t *hea
         memcpy((uint8_t *)rest + rest_bytes - sizeof length, &length, sizeof length);
         memcpy(place, head, head_bytes);
         memcpy(place + head_bytes, rest, rest_bytes);
-        memcpy(place + head_bytes + rest_bytes, v.buf, (size_t)v.len);
+        copy_halves(place + head_bytes + rest_bytes, v.buf, (size_t)v.len, "ring.half");
     }
     PyBuffer_Release(&v);
     if (!place) return answer;

@@ -5,6 +5,7 @@
  *   hand_over   engine   becomes n     becomes n: image n is whole
  *   give_back   client   n becomes 0   stays n; an engine that waits for a slot is woken
  */
+#include "faults.h"
 #include "wait.h"
 
 typedef struct {
@@ -65,6 +66,7 @@ static PyObject *slot_take(PyObject *self, PyObject *value) {
     if (load32(s->owner)) Py_RETURN_FALSE;
     __atomic_store_n(s->number, number - 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); /* the image's bytes come after it, for a reader's second look */
+    LUCKY_FAULT("image.taken");
     Py_RETURN_TRUE;
 }
 
@@ -72,8 +74,11 @@ static PyObject *slot_hand_over(PyObject *self, PyObject *value) {
     ImageSlot *s = slot_of(self);
     uint32_t number;
     if (!s || as_number(value, &number)) return NULL;
+    LUCKY_FAULT("image.written");
     __atomic_store_n(s->number, number, __ATOMIC_RELEASE);
+    LUCKY_FAULT("image.numbered");
     __atomic_store_n(s->owner, number, __ATOMIC_RELAXED); /* the message with it comes later, with release */
+    LUCKY_FAULT("image.handed_over");
     Py_RETURN_NONE;
 }
 
@@ -82,7 +87,10 @@ static PyObject *slot_give_back(PyObject *self, PyObject *value) {
     uint32_t number;
     if (!s || as_number(value, &number)) return NULL;
     /* fails without a write where it is owned otherwise; else it fetches the line once, to write to it */
-    if (__atomic_compare_exchange_n(s->owner, &number, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) wake(s->park);
+    if (__atomic_compare_exchange_n(s->owner, &number, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+        LUCKY_FAULT("image.given_back");
+        wake(s->park);
+    }
     Py_RETURN_NONE;
 }
 

@@ -1,5 +1,5 @@
 /* The extension module lucky_transport.shm._native: its types and functions; _native.pyi says what they do. */
-#include "native.h"
+#include "faults.h"
 
 void mapped_dealloc(PyObject *self) {
     Mapped *m = (Mapped *)self;
@@ -47,6 +47,9 @@ PyMODINIT_FUNC PyInit__native(void) {
     if (!module) return NULL;
     int failed = PyModule_AddFunctions(module, word_methods) || PyModule_AddFunctions(module, ring_methods) ||
                  PyModule_AddFunctions(module, truncation_methods) ||
+#ifdef LUCKY_FAULT_POINTS
+                 PyModule_AddFunctions(module, fault_methods) ||
+#endif
                  PyModule_AddIntConstant(module, "GUARDS", 1) ||
                  PyModule_AddIntConstant(module, "VERSION", NATIVE_VERSION);
     for (size_t i = 0; !failed && i < sizeof types / sizeof types[0]; i++) {

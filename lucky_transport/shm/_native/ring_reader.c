@@ -1,5 +1,6 @@
 /* The reading end of a ring, and the look at many of them. */
 #include "envelope.h"
+#include "faults.h"
 
 static inline uint32_t ring_length(const Ring *r, uint32_t index) {
     return __atomic_load_n((const uint32_t *)(r->data + index), __ATOMIC_RELAXED);
@@ -8,7 +9,9 @@ static inline uint32_t ring_length(const Ring *r, uint32_t index) {
 /* Let the writer have everything before `position`, and wake it when it waits for that. */
 static inline void ring_give_back(Ring *r, uint32_t position) {
     r->position = position;
+    LUCKY_FAULT("ring.taken");
     __atomic_store_n(r->read, position, __ATOMIC_RELEASE);
+    LUCKY_FAULT("ring.given_back");
     wake(r->freed);
 }
 

@@ -1,5 +1,6 @@
 /* The writing end of a ring. */
 #include "envelope.h"
+#include "faults.h"
 
 /* O_NONBLOCK belongs to the open file, which the peer shares and may change: an eventfd that is full is not written to, it
  * is readable already. eventfd.py does the same. */
@@ -49,17 +50,22 @@ uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answe
         return NULL;
     }
     uint32_t index = r->position & (r->size - 1);
+    LUCKY_FAULT("ring.reserve");
     if (skipped) {
         *(uint32_t *)(r->data + index) = RING_SKIP;
+        LUCKY_FAULT("ring.skip");
         index = 0;
     }
     *(uint32_t *)(r->data + index) = (uint32_t)length;
+    LUCKY_FAULT("ring.length");
     return r->data + index + 4;
 }
 
 void ring_publish(Ring *r, uint32_t need) {
     r->position += need;
+    LUCKY_FAULT("ring.payload");
     __atomic_store_n(r->write, r->position, __ATOMIC_RELEASE);
+    LUCKY_FAULT("ring.published");
     r->woke_reader = r->park && ring_wake(r->park, r->eventfd);
 }
 
@@ -71,7 +77,7 @@ static PyObject *ring_push(PyObject *self, PyObject *record) {
     uint32_t need;
     PyObject *answer;
     uint8_t *place = ring_reserve(r, (uint64_t)v.len, &need, &answer);
-    if (place) memcpy(place, v.buf, (size_t)v.len);
+    if (place) copy_halves(place, v.buf, (size_t)v.len, "ring.half");
     PyBuffer_Release(&v);
     if (!place) return answer;
     ring_publish(r, need);

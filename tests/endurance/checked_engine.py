@@ -1,0 +1,60 @@
+"""An engine whose answers all follow from their requests, so that a torn or foreign one is seen (`workloads`).
+
+    step                                  observations[i, j] = first action of env i, plus j; rewards = that action
+    LidarService/GetLidarBeamAngles       beams = the sensor's number, azimuth and elevation = `angles` of it
+    the rest                              as of the echo engine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import Buffers, Handler
+from lucky_transport.engines.echo import EchoEngine
+from lucky_transport.messages import LidarBeamAnglesResponse, LidarSensorRequest
+
+__all__ = ["NAME", "CheckedEngine", "angles", "observations"]
+
+NAME = "checked"
+_BEAMS = 100
+
+
+def observations(actions: NDArray[Any], size: int) -> NDArray[np.float32]:
+    """Return what a step with these actions answers, float32 (num_envs, size)."""
+    return np.add(actions[:, :1], np.arange(size), dtype=np.float32)
+
+
+def angles(sensor: int) -> list[float]:
+    """Return the directions of a sensor's beams."""
+    return [float(sensor % 1000 + beam) for beam in range(_BEAMS)]
+
+
+class CheckedEngine(EchoEngine):
+    """See the module; `options` are those of EchoEngine."""
+
+    def __init__(self, num_envs: int = 16, *, obs_size: int = 64, **options: Any) -> None:
+        super().__init__(num_envs, obs_size=obs_size, **options)
+        self.spec = replace(self.spec, engine=NAME)
+
+    def bind(self, buffers: Buffers) -> None:
+        super().bind(buffers)
+        self._shared = buffers
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        return {**super().services, "/hazel.rpc.LidarService/GetLidarBeamAngles": _angles}
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        shared = self._shared
+        shared.observations[:] = observations(shared.actions, shared.observations.shape[1])
+        shared.rewards[:] = shared.actions[:, 0]
+
+
+def _angles(request: LidarSensorRequest) -> LidarBeamAnglesResponse:
+    shown = angles(request.sensor)
+    return LidarBeamAnglesResponse(request.sensor, shown, shown)

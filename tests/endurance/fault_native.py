@@ -1,0 +1,71 @@
+"""A build of the native module with fault points (`_native/faults.h`), for the processes of the crash tests.
+
+`build` compiles it into a folder of its own; a process whose environment names the file uses it from the import of this
+module on, in the place of the installed one. It has to come before any import of shared memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+
+__all__ = ["ENVIRONMENT", "POINTS", "build", "use"]
+
+ENVIRONMENT = "FAULT_POINTS_MODULE"
+_NAME = "lucky_transport.shm._native"
+_ROOT = Path(__file__).parents[2]
+_SOURCES = _ROOT / "lucky_transport" / "shm" / "_native"
+_POINT = re.compile(r'(?:LUCKY_FAULT|copy_halves)\([^"\n]*"([a-z_.]+)"\)')
+#: Every point that the C sources have.
+POINTS = sorted({point for file in _SOURCES.glob("*.c") for point in _POINT.findall(file.read_text())})
+
+
+def build() -> Path | None:
+    """Return the file of the module, compiled when the sources have changed; None without a compiler."""
+    with (_ROOT / "pyproject.toml").open("rb") as file:
+        modules = tomllib.load(file)["tool"]["setuptools"]["ext-modules"]
+    (module,) = [one for one in modules if one["name"] == _NAME]
+    files = [_ROOT / name for name in (*module["sources"], *module["depends"])]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files) + sys.version.encode()).hexdigest()[:16]
+    built = _ROOT / "build" / "faults" / digest / "_native.abi3.so"
+    if built.is_file():
+        return built
+    built.parent.mkdir(parents=True, exist_ok=True)
+    part = built.with_suffix(f".{os.getpid()}")
+    macros = [f"-D{name}={value}" for name, value in module["define-macros"]]
+    command = [*shlex.split(os.environ.get("CC") or "cc"), "-shared", "-fPIC", "-O1", "-std=gnu11", *macros]
+    command += ["-DLUCKY_FAULT_POINTS", f"-I{sysconfig.get_path('include')}", "-o", str(part)]
+    try:
+        subprocess.run([*command, *(str(_ROOT / name) for name in module["sources"])], check=True, timeout=120)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    part.rename(built)
+    return built
+
+
+def use(path: str) -> None:
+    """Have this process use that build; it may not have imported the other one."""
+    if _NAME in sys.modules:
+        raise AssertionError("the native module is in use already")
+    import lucky_transport.shm as package  # which imports nothing
+
+    loader = importlib.machinery.ExtensionFileLoader(_NAME, path)
+    spec = importlib.util.spec_from_file_location(_NAME, path, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    sys.modules[_NAME] = module
+    package._native = module  # pyright: ignore[reportAttributeAccessIssue]
+
+
+if os.environ.get(ENVIRONMENT):
+    use(os.environ[ENVIRONMENT])
