@@ -1,8 +1,8 @@
 """An engine whose answers all follow from their requests, so that a torn or foreign one is seen (`workloads`).
 
-    step                                  observations[i, j] = first action of env i, plus j; rewards = that action
-    LidarService/GetLidarBeamAngles       beams = the sensor's number, azimuth and elevation = `angles` of it
-    the rest                              as of the echo engine
+step                                  observations[i, j] = first action of env i, plus j; rewards = that action
+LidarService/GetLidarBeamAngles       beams = the sensor's number, azimuth and elevation = `angles` of it
+the rest                              as of the echo engine
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ __all__ = ["NAME", "CheckedEngine", "angles", "observations"]
 
 NAME = "checked"
 _BEAMS = 100
+#: The first answers are so large that a ring of the default size has to begin again at its start.
+_MANY, _LARGE = 24_000, 3
 
 
 def observations(actions: NDArray[Any], size: int) -> NDArray[np.float32]:
@@ -31,7 +33,7 @@ def observations(actions: NDArray[Any], size: int) -> NDArray[np.float32]:
 
 def angles(sensor: int) -> list[float]:
     """Return the directions of a sensor's beams."""
-    return [float(sensor % 1000 + beam) for beam in range(_BEAMS)]
+    return [float(sensor % 1000 + beam) for beam in range(_MANY if sensor <= _LARGE else _BEAMS)]
 
 
 class CheckedEngine(EchoEngine):

@@ -1,46 +1,50 @@
 """Crashes inside every publish: a process is ended or stopped between two steps of it. Does the other side get hurt?
 
-    python -m tests.endurance.crashes                       # all of it, in about half an hour
-    python -m tests.endurance.crashes --kind steps --point frame
+    python -m tests.endurance.crashes --jobs 4              # all of it, in about half an hour
+    python -m tests.endurance.crashes --kind steps --only frame
     python -m tests.endurance.crashes --sample 20
 
 The points are those that a client and an engine come to while they work: macros in a build of the C module for these
 tests, and in Python each line of the functions that publish (`fault_points`). At each a process is killed, leaves by
-exit(), goes on as another program (exec), is killed after a fork whose child keeps all it inherited, or is stopped: for
-good, and for a moment (pause). Points in C, and those of the pure-Python fallback, are played with every kind of work and
-over both kinds of rings; the others, which no kind of work changes, once.
+exit(), goes on as another program (exec), is killed after a fork whose child keeps all it inherited, or is stopped:
+for good, and for a moment (pause). Points in C are played with every kind of work and over both kinds of rings, those
+of the pure-Python fallback with every kind; the others, which no kind of work changes, once.
 
-The survivor must get an error of its API within 100 ms (when its peer stands still: within 100 ms of its deadline), must
-never see a wrong or torn answer, must hold no more than before, and must find the next peer; with a peer that goes on it
-goes on too. Exit code 0 means that it was so in every case.
+The survivor must get an error of its API within 100 ms (when its peer stands still: within 100 ms of its deadline),
+must never see a wrong or torn answer, must hold no more than before, and must find the next peer; with a peer that goes
+on it goes on too. Exit code 0 means that it was so in every case.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import secrets
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 
 import click
 
 from tests.endurance import fault_native
+from tests.endurance.crash_cases import KINDS, CrashCase, CrashReport, Reached, cases_of
+from tests.endurance.crash_run import NOTICED_S, CrashRun
 from tests.endurance.fault_points import DEEDS
 from tests.endurance.leaks import no_collector
 
-__all__ = ["main"]
+__all__ = ["main", "with_fault_points"]
 
 _BUILDS = ("native", "fallback")
-_PER_LINE = 15
 
 
 @click.command(help=__doc__)
-@click.option("--kind", "kinds", multiple=True, help="Only this kind of work; may be repeated.")
-@click.option("--point", "points", multiple=True, help="Only points that have this in their name; may be repeated.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only this kind of work; repeatable.")
+@click.option("--only", "points", multiple=True, help="Only points that have this in their name; may be repeated.")
 @click.option("--deed", "deeds", multiple=True, type=click.Choice(list(DEEDS)), help="Only this; may be repeated.")
 @click.option("--victim", "victims", multiple=True, type=click.Choice(["client", "engine"]), help="Only this one.")
 @click.option("--build", "builds", multiple=True, type=click.Choice(_BUILDS), help="Only this one.")
 @click.option("--sample", type=click.IntRange(1), help="Only so many of the cases, drawn.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Cases that are played at once.")
 @click.option("--seed", type=int, help="To play a run again.")
 def main(
     kinds: tuple[str, ...],
@@ -49,35 +53,58 @@ def main(
     victims: tuple[str, ...],
     builds: tuple[str, ...],
     sample: int | None,
+    jobs: int,
     seed: int | None,
 ) -> None:
     """Crash, and print what was found."""
+    seed = secrets.randbits(32) if seed is None else seed
+    chosen, chosen_builds = kinds or KINDS, [build == "native" for build in builds or _BUILDS]
+    with_fault_points()
+    reached = _reached(seed, chosen_builds, chosen)
+    wanted = [one for one in reached if not points or any(part in one.point for part in points)]
+    wanted = [one for one in wanted if not victims or one.victim in victims]
+    rng = random.Random(seed)
+    cases = cases_of(wanted, deeds or DEEDS, rng)
+    rng.shuffle(cases)
+    cases = cases[:sample]
+    click.echo(f"{len(cases)} cases at {len({case.reached.point for case in cases})} points; seed {seed}")
+    found = CrashReport()
+    # Each job is a process tree of its own: it looks at what its processes hold.
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        runs = [pool.submit(_play, seed + job, chosen_builds, cases[job::jobs]) for job in range(jobs)]
+        for run in runs:
+            found.add(run.result())
+    _print(found)
+    never = set(fault_native.POINTS) - {one.point for one in reached}
+    if never and not (kinds or builds):
+        raise click.ClickException(f"points that nothing came to: {', '.join(sorted(never))}")
+    if found.failures or found.left:
+        raise click.ClickException(f"{len(found.failures)} of {len(cases)} cases failed; left: {found.left}")
+    click.echo("nothing was hurt, and nothing is left")
+
+
+def with_fault_points() -> None:
+    """Have the processes to come use a build with fault points; this one keeps the installed module.
+
+    Raises ClickException where there is no compiler.
+    """
     built = fault_native.build()
     if built is None:
         raise click.ClickException("the native module cannot be compiled here: a C compiler and Python's headers")
-    os.environ[fault_native.ENVIRONMENT] = str(built)  # of the processes to come; this one has the installed module
-    from tests.endurance.crash_run import KINDS, NOTICED_S, CrashCase, CrashRun, Reached
+    os.environ[fault_native.ENVIRONMENT] = str(built)
 
-    seed = secrets.randbits(32) if seed is None else seed
-    chosen = kinds or KINDS
-    chosen_builds = [build == "native" for build in builds or _BUILDS]
-    run = CrashRun(seed, chosen_builds)
-    rng = random.Random(seed)
+
+def _reached(seed: int, builds: Sequence[bool], kinds: Sequence[str]) -> list[Reached]:
+    run = CrashRun(seed, builds, kinds)
     try:
-        reached: list[Reached] = []
-        for native in chosen_builds:
-            for kind in chosen:
-                for lane in ("segment", "listener") if kind != "steps" else ("segment",):
-                    reached += run.reached(kind, lane, native)
-        never = set(fault_native.POINTS) - {one.point for one in reached}
-        wanted = [one for one in reached if not points or any(part in one.point for part in points)]
-        wanted = [one for one in wanted if not victims or one.victim in victims]
-        cases: list[CrashCase] = [
-            run.case(one, deed) for one in _once(wanted, rng) for deed in deeds or DEEDS
-        ]
-        if sample is not None:
-            cases = rng.sample(cases, min(sample, len(cases)))
-        click.echo(f"{len(cases)} cases at {len({one.point for one in wanted})} points; seed {seed}")
+        return run.reached()
+    finally:
+        run.close()
+
+
+def _play(seed: int, builds: Sequence[bool], cases: Sequence[CrashCase]) -> CrashReport:
+    run = CrashRun(seed, builds)
+    try:
         with no_collector():
             for number, case in enumerate(cases, 1):
                 failed = len(run.found.failures)
@@ -85,42 +112,30 @@ def main(
                 for _, why in run.found.failures[failed:]:
                     click.echo(f"FAILED {case}: {why}")
                 if number % 100 == 0:
-                    click.echo(f"  {number} cases, {len(run.found.failures)} failed", err=True)
+                    click.echo(f"  {number} of {len(cases)} cases, {len(run.found.failures)} failed", err=True)
     finally:
         run.close()
-    found = run.found
+    return run.found
+
+
+def _print(found: CrashReport) -> None:
     click.echo(f"{'':20}{'cases':>8}{'failures':>10}{'noticed after, ms: median':>28}{'longest':>10}")
-    for kind in chosen:
-        for victim in ("client", "engine"):
-            times = found.noticed_s.get((kind, victim), [])
-            bad = sum(case.reached.kind == kind and case.reached.victim == victim for case, _ in found.failures)
-            late = sum(time > NOTICED_S for time in times)
-            _line(f"{kind}, {victim}", len(times) + bad - late, bad, times)
-    every = [time for times in found.noticed_s.values() for time in times]
-    _line("all", len(cases), len(found.failures), every)
+    for title, cases in sorted(found.cases.items()):
+        failures = sum((case.reached.kind, case.reached.victim) == title for case, _ in found.failures)
+        _line(", ".join(title), cases, failures, found.noticed_s.get(title, []))
+    every = [seconds for times in found.noticed_s.values() for seconds in times]
+    _line("all", found.cases.total(), len(found.failures), every)
+    click.echo(
+        f"noticed: {len(every)}, of them {sum(time > NOTICED_S for time in every)} after {1000 * NOTICED_S:g} ms"
+    )
     for name, count in found.errors.most_common():
         click.echo(f"{count:>6}  {name}")
-    click.echo(f"{found.played_again} cases were played again: late, or the machine was too slow for them")
-    if never and not (kinds or builds):
-        raise click.ClickException(f"points that nothing came to: {', '.join(sorted(never))}")
-    if found.failures:
-        raise click.ClickException(f"{len(found.failures)} of {len(cases)} cases failed")
-    click.echo("nothing was hurt, and nothing is left")
+    click.echo(f"{found.played_again} tries were played again: late, or the fault was not met")
 
 
 def _line(title: str, cases: int, failures: int, seconds: Sequence[float]) -> None:
     times = sorted(1000 * each for each in seconds) or [0.0]
     click.echo(f"{title:20}{cases:>8}{failures:>10}{times[len(times) // 2]:>28.1f}{times[-1]:>10.1f}")
-
-
-def _once(reached: Sequence[object], rng: random.Random) -> list[object]:
-    """Return the points, each of those that do not depend on the kind of work once, with any kind that comes to it."""
-    kept: dict[object, object] = {}
-    for one in rng.sample(list(reached), len(reached)):
-        depends = one.point in fault_native.POINTS or one.point.startswith("fallback")
-        key = one if depends else (one.victim, one.native, one.point, one.phase)
-        kept.setdefault(key, one)
-    return list(kept.values())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Fault points of a process: the steps of a publish at which it is ended or stopped, and how.
 
-In C the points are macros of a build of the native module for these tests (`fault_native`): the memory is as the machine
-code left it, and the module that is installed has nothing of them. In Python a point is a line of one of the functions
-in PUBLISHES, found by a tracer: so every step of them is one, without a word in the product.
+In C the points are macros of a build of the native module for these tests (`fault_native`): the memory is as the
+machine code left it, and the module that is installed has nothing of them. In Python a point is a line of one of the
+functions in PUBLISHES, found by a tracer: so every step of them is one, without a word in the product.
 
     watch(see)                  see(point) is called at each point of this process from now on
     watch(armed(fault, tell))   the process meets its fault there; tell(moment in ns, pid of a forked child or 0) before

@@ -11,10 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from lucky_transport import api
-from lucky_transport.errors import PeerDied
 from lucky_transport.transport import Transport
 from tests.endurance import kills, leaks, workloads
-from tests.endurance.kill_run import KillRun, checked
+from tests.endurance.kill_run import KillRun
 from tests.endurance.leaks import available, find_leaks
 from tests.support.resources import Resources
 
@@ -80,13 +79,29 @@ def test_kills_at_random_moments_are_noticed_and_leave_nothing(seed: int) -> Non
     assert sum(map(len, run.found.noticed_s.values())) == 6
 
 
+def test_a_process_that_stands_still_for_a_moment_fails_nothing() -> None:
+    run = KillRun(["steps", "calls"], seed=1, deeds=["stop"])
+    try:
+        run.play(4)
+    finally:
+        run.close()
+    assert run.found.failures == []
+    assert run.found.stops == 4
+
+
+_PENDULUMS = f"{sys.executable} -m lucky_transport serve pendulum --num-envs 4 --endpoint shm://{{name}}"
+
+
+def test_an_engine_of_a_command_line_is_killed_and_stopped_too() -> None:
+    run = KillRun(["steps"], seed=2, deeds=["kill", "stop"], commands={workloads.ENGINE: _PENDULUMS})
+    try:
+        run.play(3)
+    finally:
+        run.close()
+    assert run.found.failures == []
+
+
 def test_the_kills_command_says_what_failed() -> None:
     result = CliRunner().invoke(kills.main, ["--kills", "2", "--kind", "calls", "--seed", "3"])
     assert result.exit_code == 0, result.output
     assert "nothing is left, and nothing hung" in result.output
-
-
-def test_an_error_that_does_not_say_what_happened_is_a_failure() -> None:
-    assert checked(PeerDied("the engine ended", backend="shm")) == "PeerDied"
-    with pytest.raises(AssertionError, match="the client got OSError"):
-        checked(OSError("bad descriptor"))

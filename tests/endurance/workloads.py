@@ -10,6 +10,7 @@ answer that was torn, or belongs to something else, is a WrongAnswer. `settings`
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 from collections.abc import Callable, Generator, Mapping
@@ -25,7 +26,7 @@ from lucky_transport.errors import MissingExtra
 from lucky_transport.sessions.client import SessionClient
 from tests.endurance import checked_engine
 
-__all__ = ["SESSIONS_ENGINE", "WORKLOADS", "Workload", "WrongAnswer", "engine_of", "load"]
+__all__ = ["ENGINE", "SESSIONS_ENGINE", "WORKLOADS", "Workload", "WrongAnswer", "engine_of", "load"]
 
 Workload = Callable[..., Generator[None]]
 
@@ -126,10 +127,9 @@ def sessions(endpoint: str, **settings: Any) -> Generator[None]:
         first: Any = None
         while True:
             session = client.create(seed=1)
-            shared = client.watch(session)
-            client.advance(session, 2)
-            seen = shared.latest(1, Deadline(_timeout_s(settings) or 10.0))
-            shared.close()
+            with contextlib.closing(client.watch(session, _deadline(settings))) as shared:
+                client.advance(session, 2, deadline=_deadline(settings))
+                seen = shared.latest(1, _deadline(settings))
             client.destroy(session)
             first = first or seen
             _expect((seen.ticks, seen.observation), (first.ticks, first.observation), "a snapshot of a session")
@@ -139,6 +139,11 @@ def sessions(endpoint: str, **settings: Any) -> Generator[None]:
 def _timeout_s(settings: Mapping[str, Any]) -> float | None:
     """Return the deadline of a stream, that of a call; None for none."""
     return settings.get("command_timeout_s")
+
+
+def _deadline(settings: Mapping[str, Any]) -> Deadline | None:
+    seconds = _timeout_s(settings)
+    return None if seconds is None else Deadline(seconds)
 
 
 def _expect(found: Any, expected: Any, what: str) -> None:

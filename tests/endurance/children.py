@@ -1,0 +1,200 @@
+"""The processes of a run of crashes or kills, and the messages between them and it: pairs of a word and a value.
+
+An engine says "ready" and "closed", a client "round" after each of its connections; at a fault, a process says "fault".
+A recorder says "points" instead: which fault points it came to, and how often.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+from lucky_transport import api
+from lucky_transport.engine import Engine
+from tests.endurance.checked_engine import CheckedEngine
+from tests.endurance.client_thread import OPERATIONS, ClientThread
+from tests.endurance.fault_points import Fault, armed, watch
+from tests.endurance.workloads import ENGINE, load
+
+__all__ = [
+    "LIMIT_S",
+    "Child",
+    "CommandEngine",
+    "NothingSaid",
+    "client_process",
+    "engine_process",
+    "fork_server",
+    "resume",
+]
+
+#: A survivor has so long to notice; the promise is a fraction of that, but the machine may be busy.
+LIMIT_S = 10.0
+#: An error of a client may come before the word that the fault was met.
+_WORD_S = 0.15
+#: What a new process would spend its time importing.
+_PRELOAD = ("tests.endurance.fault_native", __name__, "lucky_transport.env.vector_env")
+
+
+class NothingSaid(Exception):
+    """A process did not come to its word within LIMIT_S: the machine is too slow, or the fault was not met."""
+
+
+def fork_server(*preload: str) -> Any:
+    """Return a context of multiprocessing whose processes are forked from one image that has imported these."""
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload([*_PRELOAD, *preload])
+    return processes
+
+
+class Child:
+    """A process that runs `target(link, *arguments)`."""
+
+    def __init__(self, processes: Any, target: Any, *arguments: Any) -> None:
+        self._link, there = processes.Pipe()
+        self._process = processes.Process(target=_guarded, args=(target, there, *arguments), daemon=True)
+        self._process.start()
+        self.pid: int = self._process.pid
+        there.close()
+
+    def tell(self, value: Any) -> None:
+        """Send a value to the process; the first one ends an engine's service."""
+        self._link.send(value)
+
+    def expect(self, word: str, client: ClientThread | None = None) -> Any:
+        """Return the value that comes with this word; other words are passed over.
+
+        Raises NothingSaid, also when `client` has an error before; AssertionError when the process failed or ended.
+        """
+        until = time.monotonic() + LIMIT_S
+        while time.monotonic() < until:
+            if not self._link.poll(0.02):
+                if client is not None and client.error is not None and not self._link.poll(_WORD_S):
+                    raise NothingSaid(f"the client had an error before the fault: {client.error!r}")
+                continue
+            try:
+                found, value = self._link.recv()
+            except (EOFError, ConnectionError):
+                raise AssertionError(f"the process ended before it said {word!r}") from None
+            if found == word:
+                return value
+            if found == "failed":
+                raise AssertionError(f"the process failed: {value}")
+        raise NothingSaid(f"nothing said {word!r} within {LIMIT_S} s")
+
+    def close(self) -> None:
+        """Have an engine close, and end the process. Raises as `expect` does."""
+        self.tell(None)
+        self.expect("closed")
+        self.end()
+
+    def end(self) -> None:
+        """End the process however it is; idempotent."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        self._process = None
+        self._link.close()
+
+
+class CommandEngine:
+    """An engine that a command line starts, such as one of another language; it ends at SIGTERM."""
+
+    def __init__(self, command: str, name: str) -> None:
+        """command: `{name}` in it stands for the name of the segment."""
+        self._process = subprocess.Popen(shlex.split(command.format(name=name)), stdout=subprocess.DEVNULL)
+        self.pid = self._process.pid
+
+    def close(self) -> None:
+        """Have the engine close. Raises AssertionError when it does not within LIMIT_S."""
+        self._process.terminate()
+        try:
+            self._process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.end()
+            raise AssertionError(f"the engine does not end within {LIMIT_S} s after SIGTERM") from None
+
+    def end(self) -> None:
+        """End the process however it is; idempotent."""
+        self._process.kill()
+        self._process.wait()
+
+
+def engine_process(
+    link: Any, engine: str, endpoint: str, native: bool, fault: Fault | None = None, records: bool = False
+) -> None:
+    """Serve an engine until something is told; the fault, or record, is of its start, its work or its end."""
+    seen: dict[str, Counter[str]] = {"start": Counter()}
+    phase = "start"
+    made = _made(engine)
+    if records:
+        watch(lambda point: seen[phase].update((point,)))
+    elif fault is not None:
+        watch(armed(fault, lambda moment, child: link.send(("fault", (moment, child)))))
+    with api.serve(made, endpoint, native=native):
+        phase = "work"
+        seen[phase] = Counter()
+        link.send(("ready", None))
+        with suppress(EOFError):
+            link.recv()
+        phase = "end"
+        seen[phase] = Counter()
+    link.send(("points", seen) if records else ("closed", None))
+    with suppress(EOFError):
+        link.recv()
+
+
+def client_process(
+    link: Any,
+    kind: str,
+    endpoint: str,
+    settings: dict[str, Any],
+    fault: Fault | None = None,
+    records: bool = False,
+    operations: int | None = OPERATIONS,
+) -> None:
+    """Connect, work and leave again and again until something is told. operations: of a connection, None for no end."""
+    seen: Counter[str] = Counter()
+    if records:
+        watch(lambda point: seen.update((point,)))
+    elif fault is not None:
+        watch(armed(fault, lambda moment, child: link.send(("fault", (moment, child)))))
+    while not link.poll():
+        work = load(kind)(endpoint, **settings)
+        done = 0
+        while operations is None or done < operations:
+            next(work)
+            done += 1
+            if done == 1 and operations is None:
+                link.send(("round", None))
+        work.close()
+        link.send(("round", None))
+    link.send(("points", seen))
+    with suppress(EOFError):
+        link.recv()
+
+
+def resume(pid: int) -> None:
+    """Continue a process that stands still, or is about to."""
+    os.kill(pid, signal.SIGCONT)
+
+
+def _made(name: str) -> Engine:
+    """Return the engine of this name; in the place of the echo engine, one whose steps can be checked."""
+    return CheckedEngine(width=64, height=48) if name == ENGINE else api.make_engine(name)
+
+
+def _guarded(target: Any, link: Any, *arguments: Any) -> None:
+    try:
+        target(link, *arguments)
+    except Exception as error:
+        link.send(("failed", f"{type(error).__name__}: {error}"))
+        raise

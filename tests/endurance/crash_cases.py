@@ -1,0 +1,129 @@
+"""The cases of the crash matrix: which points a process comes to, what it meets there, and what was found."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tests.endurance import fault_native
+from tests.endurance.children import client_process, engine_process
+from tests.endurance.engine_pool import EnginePool
+from tests.endurance.fault_points import DEEDS, Fault
+from tests.endurance.workloads import engine_of
+
+__all__ = ["KINDS", "CrashCase", "CrashReport", "Reached", "cases_of", "lanes", "record"]
+
+#: What is done with the engine meanwhile: kinds of `workloads`.
+KINDS = ("steps", "calls", "streams", "images", "sessions")
+_ROUNDS = 3
+#: A point is met at one of its first times.
+_LATEST = 4
+
+Victim = Literal["client", "engine"]
+Lane = Literal["segment", "listener"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A point that a process comes to. phase: of an engine's life ("start", "work" or "end"); a client has none."""
+
+    victim: Victim
+    kind: str
+    lane: Lane
+    native: bool
+    point: str
+    count: int
+    phase: str = "work"
+
+
+@dataclass(frozen=True, slots=True)
+class CrashCase:
+    """A fault of a process that works at `reached`. lane: over the segment's rings, or those that a listener gave."""
+
+    reached: Reached
+    fault: Fault
+
+    def __str__(self) -> str:
+        one = self.reached
+        build = "native" if one.native else "fallback"
+        return f"{one.victim} {self.fault.deed} at {one.point} ({self.fault.nth}.), {one.kind}, {one.lane}, {build}"
+
+
+@dataclass(slots=True)
+class CrashReport:
+    """What was found. noticed_s: how long it took each survivor that had something to notice, by kind and victim."""
+
+    cases: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    noticed_s: dict[tuple[str, str], list[float]] = field(default_factory=dict[tuple[str, str], list[float]])
+    failures: list[tuple[CrashCase, str]] = field(default_factory=list[tuple[CrashCase, str]])
+    left: list[str] = field(default_factory=list[str])
+    errors: Counter[str] = field(default_factory=Counter[str])
+    played_again: int = 0
+
+    def add(self, other: CrashReport) -> None:
+        """Add what another run found."""
+        self.cases.update(other.cases)
+        self.errors.update(other.errors)
+        self.failures += other.failures
+        self.left += other.left
+        self.played_again += other.played_again
+        for title, seconds in other.noticed_s.items():
+            self.noticed_s.setdefault(title, []).extend(seconds)
+
+
+def lanes(kind: str) -> tuple[Lane, ...]:
+    """Return which rings a kind of work can be done over; a listener's client cannot step."""
+    return ("segment",) if kind == "steps" else ("segment", "listener")
+
+
+def record(engines: EnginePool, kind: str, lane: Lane, native: bool) -> Generator[Reached]:
+    """Have both sides work once without a fault and yield which points they come to, and how often."""
+    engine = engine_of(kind)
+    endpoint = engines.endpoint(engine, native)
+    engines.retire(engine, native)
+    with ExitStack() as stack:
+        served = engines.child(engine_process, engine, endpoint, native, None, True)
+        stack.callback(served.end)
+        served.expect("ready")
+        if lane == "listener":
+            stack.enter_context(engines.driven(engine, native))
+        client = engines.child(client_process, kind, endpoint, {"native": native}, None, True)
+        stack.callback(client.end)
+        for _ in range(_ROUNDS):
+            client.expect("round")
+        client.tell(None)
+        points: Counter[str] = client.expect("points")
+        served.tell(None)
+        phases: dict[str, Counter[str]] = served.expect("points")
+    for point, count in sorted(points.items()):
+        yield Reached("client", kind, lane, native, point, count)
+    earlier: set[str] = set()
+    for phase, seen in phases.items():
+        for point, count in sorted(seen.items()):
+            if point not in earlier:
+                yield Reached("engine", kind, lane, native, point, count, phase)
+        earlier.update(seen)
+
+
+def cases_of(reached: Iterable[Reached], deeds: Iterable[str], rng: random.Random) -> list[CrashCase]:
+    """Return the cases of these points: points in C with every kind of work over both kinds of rings, those of the
+    fallback with every kind, the others once. What is not played in every way, and which time a point is met, is drawn.
+    """
+    kept: dict[object, Reached] = {}
+    points = list(reached)
+    for one in rng.sample(points, len(points)):
+        if one.point in fault_native.POINTS:
+            kept[one] = one
+        elif one.point.startswith("fallback"):
+            kept.setdefault((one.victim, one.kind, one.point, one.phase), one)
+        else:
+            kept.setdefault((one.victim, one.point, one.phase), one)
+    return [CrashCase(one, Fault(one.point, _time(one, rng), deed)) for one in kept.values() for deed in deeds or DEEDS]
+
+
+def _time(reached: Reached, rng: random.Random) -> int:
+    return 1 if reached.phase == "end" else rng.randint(1, min(reached.count, _LATEST))

@@ -1,0 +1,141 @@
+"""The engines of a run, by name and build: started, used, ended, and compared with what they held at the start."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.process import unique_name
+from lucky_transport.shm.segment_files import DIRECTORY
+from tests.endurance.children import LIMIT_S, Child, CommandEngine, engine_process, fork_server
+from tests.endurance.leaks import allowed_engine, settled
+from tests.endurance.workloads import engine_of, load
+from tests.support.resources import Resources, measure, released
+
+__all__ = ["PATIENT", "EnginePool"]
+
+#: Settings of a client that only a dead peer may keep from its answer.
+PATIENT = {"step_timeout_s": LIMIT_S, "command_timeout_s": LIMIT_S, "connect_timeout_s": 1.0}
+#: An engine may hold more files than at first: image streams that it keeps for the next client.
+_ANY_FILES = 1 << 20
+
+
+class EnginePool:
+    """Engines of the fork server, or of a command line (`commands`, by the name of the engine that they stand for)."""
+
+    def __init__(
+        self, *preload: str, settings: Mapping[str, Any] | None = None, commands: Mapping[str, str] | None = None
+    ) -> None:
+        """settings: of the clients of `use`, beside `native`; None for those that every kind of work has."""
+        self.prefix = unique_name()
+        self.processes = fork_server(*preload)
+        self._settings, self._commands = settings, commands or {}
+        self._running: dict[tuple[str, bool], Child | CommandEngine] = {}
+        self._allowed: dict[tuple[str, bool], Resources] = {}
+        self._client: Resources | None = None
+
+    def endpoint(self, engine: str, native: bool = True) -> str:
+        """Return where that engine is served. native: value of the setting of both sides."""
+        return f"shm://{self.name(engine, native)}"
+
+    def name(self, engine: str, native: bool = True) -> str:
+        """Return the name of its segment."""
+        return f"{self.prefix}_{engine}{'' if native else '_py'}"
+
+    def start(self, engine: str, native: bool = True) -> None:
+        """Start it; returns when it can be connected to."""
+        self._running[engine, native] = started = self._started(engine, native)
+        if isinstance(started, Child):
+            started.expect("ready")
+
+    def _started(self, engine: str, native: bool) -> Child | CommandEngine:
+        command = self._commands.get(engine)
+        if command is not None:
+            return CommandEngine(command, self.name(engine, native))
+        return self.child(engine_process, engine, self.endpoint(engine, native), native)
+
+    def child(self, target: Any, *arguments: Any) -> Child:
+        """Return a process of the fork server."""
+        return Child(self.processes, target, *arguments)
+
+    def is_running(self, engine: str, native: bool = True) -> bool:
+        """True from `start` to `retire`."""
+        return (engine, native) in self._running
+
+    def pid(self, engine: str, native: bool = True) -> int:
+        """Return the pid of a running engine."""
+        return self._running[engine, native].pid
+
+    def retire(self, engine: str, native: bool = True, *, killed: bool = False) -> None:
+        """End it: by closing, or killed."""
+        running = self._running.pop((engine, native), None)
+        if running is None:
+            return
+        if not killed:
+            running.close()
+        running.end()
+
+    def start_again(self, engine: str, native: bool = True) -> None:
+        """Kill it and start the next one."""
+        self.retire(engine, native, killed=True)
+        self.start(engine, native)
+
+    def use(self, kind: str, native: bool = True) -> None:
+        """Do a little work, which must succeed."""
+        settings = {} if self._settings is None else {**self._settings, "native": native}
+        with contextlib.closing(load(kind)(self.endpoint(engine_of(kind), native), **settings)) as work:
+            next(work)
+
+    @contextlib.contextmanager
+    def driven(self, engine: str, native: bool) -> Any:
+        """Have a client that holds the segment's place, so that others use the listener."""
+        driver = api.open_transport(self.endpoint(engine, native), load_settings({"native": native}))
+        try:
+            yield
+        finally:
+            driver.close()
+
+    def note_start(self) -> None:
+        """Take what this process holds now for what it may hold after each case."""
+        self._client = settled(self.prefix)
+
+    def check_client(self) -> None:
+        """Raise AssertionError when this process holds more than at first, or more files are in shared memory."""
+        assert self._client is not None
+        left = released(self._client, self.prefix, timeout_s=LIMIT_S)
+        if left.exceeds(self._client):
+            allowed, self._client = self._client, left  # the next cases are compared with what is there now
+            raise AssertionError(f"the client holds {left}, at most {allowed} were expected")
+
+    def check_engine(self, engine: str, native: bool = True) -> None:
+        """Raise AssertionError where an engine holds more than its like did after the first use."""
+        pid = self.pid(engine, native)
+        allowed = self._allowed.get((engine, native))
+        if allowed is None:
+            started = allowed_engine(settled(self.prefix, pid))
+            self._allowed[engine, native] = replace(started, files=_ANY_FILES)
+            return
+        left = released(allowed, self.prefix, pid=pid, timeout_s=LIMIT_S)
+        if left.exceeds(allowed):
+            raise AssertionError(f"the engine holds {left}, at most {allowed} were expected")
+
+    def mappings(self, engine: str, native: bool = True) -> int:
+        """Return how many mappings of shared memory the engine has."""
+        return measure(self.prefix, self.pid(engine, native)).mappings
+
+    def abandon(self) -> None:
+        """Kill the engines, after a failure."""
+        for engine, native in tuple(self._running):
+            self.retire(engine, native, killed=True)
+
+    def close(self) -> None:
+        """End the engines. Raises AssertionError for one that does not end, and for files that are left."""
+        for engine, native in tuple(self._running):
+            self.retire(engine, native)
+        left = sorted(path.name for path in DIRECTORY.glob(f"{self.prefix}*"))
+        if left:
+            raise AssertionError(f"left in shared memory: {', '.join(left)}")

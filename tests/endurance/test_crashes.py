@@ -1,0 +1,43 @@
+"""A sample of the crash matrix: all of it is `python -m tests.endurance.crashes`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from lucky_transport.errors import PeerDied
+from lucky_transport.shm.atomics import native_error
+from tests.endurance import fault_native
+from tests.endurance.client_thread import checked
+
+pytestmark = [
+    pytest.mark.skipif(bool(native_error()), reason=native_error() or "native"),
+    pytest.mark.timeout(300),
+]
+
+_COMMAND = [sys.executable, "-m", "tests.endurance.crashes", "--build", "native", "--seed", "1"]
+_COMMAND += ["--kind", "steps", "--kind", "images", "--only", "frame.", "--only", "image.", "--only", "ring."]
+
+
+def test_a_peer_that_crashes_inside_a_publish_hurts_nothing() -> None:
+    if fault_native.build() is None:
+        pytest.skip("no C compiler, or no headers of Python")
+    done = subprocess.run([*_COMMAND, "--sample", "8"], capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^all +8 +0 ", done.stdout, re.MULTILINE)
+
+
+def test_the_installed_module_has_no_fault_points() -> None:
+    code = "from lucky_transport.shm import _native; raise SystemExit(hasattr(_native, 'fault_hook'))"
+    environment = {name: value for name, value in os.environ.items() if name != fault_native.ENVIRONMENT}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, timeout=60).returncode == 0
+
+
+def test_an_error_that_does_not_say_what_happened_is_a_failure() -> None:
+    assert checked(PeerDied("the engine ended", backend="shm")) == "PeerDied"
+    with pytest.raises(AssertionError, match="the client got OSError"):
+        checked(OSError("bad descriptor"))
