@@ -128,7 +128,7 @@ class CrashRun:
         mapping = map_segment(DIRECTORY / self._engines.name(engine_of(one.kind), one.native))
         if mapping is None or not header.get(mapping, "client_features"):
             return False
-        # Features with a start time alone are of a client that died before the engine knew it: the next one clears them.
+        # Features with a start time alone are of a client that died before the engine knew it; the next one clears.
         return bool(header.get(mapping, "client_pid")) or not header.get(mapping, "client_start")
 
     # -- an engine's fault --------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ import sysconfig
 import tomllib
 from pathlib import Path
 
+import numpy as np
+
 __all__ = ["ENVIRONMENT", "POINTS", "build", "use"]
 
 ENVIRONMENT = "FAULT_POINTS_MODULE"
@@ -43,7 +45,8 @@ def build() -> Path | None:
     part = built.with_suffix(f".{os.getpid()}")
     macros = [f"-D{name}={value}" for name, value in module["define-macros"]]
     command = [*shlex.split(os.environ.get("CC") or "cc"), "-shared", "-fPIC", "-O1", "-std=gnu11", *macros]
-    command += ["-DLUCKY_FAULT_POINTS", f"-I{sysconfig.get_path('include')}", "-o", str(part)]
+    includes = [f"-I{folder}" for folder in (sysconfig.get_path("include"), np.get_include())]
+    command += ["-DLUCKY_FAULT_POINTS", *includes, "-o", str(part)]
     try:
         subprocess.run([*command, *(str(_ROOT / name) for name in module["sources"])], check=True, timeout=120)
     except (OSError, subprocess.CalledProcessError):
