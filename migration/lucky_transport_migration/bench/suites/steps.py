@@ -391,7 +391,7 @@ STEP_TARGETS: tuple[SpeedTarget, ...] = (
         _over(_transport("shm", 1), _transport("limit", 1, wait="spin")),
     ),
     at_most(
-        "1 env: what VectorEnv.step(copy=True) adds to the exchange", "µs", 2,
+        "1 env: what VectorEnv.step(copy=True) adds to the exchange", "µs", 1.5,
         _minus(_env("shm", 1), _transport("shm", 1)),
     ),
     at_least(
