@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 setuptools = pytest.importorskip("setuptools", "77", reason="setuptools >= 77 builds the distribution")
 
 #: What a build reads, and what belongs into the sdist besides.
-PARTS = ("lucky_transport", "plugins", "migration", "proto", "schema", "tests")
+PARTS = ("docs", "lucky_transport", "plugins", "migration", "proto", "schema", "tests")
 #: One wheel for this Python and all newer ones.
 STABLE_ABI = "cp311-abi3"
 
@@ -118,7 +118,17 @@ def test_the_wheel_installs_no_package_but_ours(wheel: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["CHANGELOG.md", "LICENSE", "README.md", "migration/README.md", "migration/example/walk.py", "plugins/README.md"],
+    [
+        "CHANGELOG.md",
+        "LICENSE",
+        "README.md",
+        "SECURITY.md",
+        "docs/reference/settings.md",
+        "migration/README.md",
+        "mkdocs.yml",
+        "migration/example/walk.py",
+        "plugins/README.md",
+    ],
 )
 def test_the_sdist_holds_the_documents(unpacked: Path, path: str) -> None:
     assert (unpacked / path).read_bytes() == (ROOT / path).read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import select
@@ -10,7 +11,9 @@ import site
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -170,3 +173,24 @@ def test_a_seeded_env_repeats_its_episodes(user: Environment) -> None:
     )
     first, second = user.run([str(user.python), "-W", "error", "-c", program]).splitlines()
     assert first == second
+
+
+@pytest.fixture
+def pigeon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
+    """The plugin module of the guide's transport."""
+    package = tmp_path / "lucky_transport_pigeon"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    for block in re.findall(r"^```python\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL):
+        named = re.match(r"# lucky_transport_pigeon/(\w+)\.py\n", block)
+        if named:
+            (package / f"{named[1]}.py").write_text(block, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("lucky_transport_pigeon.plugin")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lucky_transport_pigeon"]:
+        del sys.modules[name]
+
+
+def test_the_announcement_of_the_guides_transport_is_understood(pigeon: ModuleType) -> None:
+    (transport,) = pigeon.lucky_transport_transports()
+    assert (transport.name, transport.schemes) == ("pigeon", ("pigeon",))

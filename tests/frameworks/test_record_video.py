@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lucky_transport
-
-README = Path(__file__).parents[2] / "README.md"
+from tests.support.pages import DOCS, blocks
 
 
 def test_record_video_writes_a_film(make: Any, tmp_path: Path) -> None:
@@ -38,17 +36,12 @@ def test_record_video_writes_a_film(make: Any, tmp_path: Path) -> None:
     clip.close()
 
 
-def test_the_example_of_the_readme_writes_a_film(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_guide_writes_a_film(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mujoco")
     pytest.importorskip("moviepy", reason="MoviePy is not installed: pip install moviepy")
-    blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    (example,) = (block for block in blocks if "RecordVideo" in block)
+    guide = blocks(DOCS / "how-to" / "images.md", "python")
+    (example,) = (block.text for block in guide if "RecordVideo" in block.text)
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"lucky_transport": lucky_transport}
-    exec(example.replace("video_length=100", "video_length=3"), namespace)
-    env = namespace["env"]
-    env.reset(seed=0)
-    for _ in range(5):
-        env.step(env.action_space.sample())
-    env.close()
+    exec(example.replace("100", "3").replace("101", "4"), namespace)
     assert [film.suffix for film in (tmp_path / "films").iterdir()] == [".mp4"]

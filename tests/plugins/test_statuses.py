@@ -206,9 +206,8 @@ def test_a_class_of_some_plugin_has_its_parents_status() -> None:
     assert code_for(Worse("x")) is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_the_readme_names_the_status_of_every_error() -> None:
-    readme = Path(__file__).parents[2] / "README.md"
-    section = readme.read_text(encoding="utf-8").partition("## Errors")[2].partition("\n## ")[0]
-    told = dict(re.findall(r"^\| `(\w+)` \| `\w+` \| (?:`(\w+)`|the handler's) \|", section, re.MULTILINE))
+def test_the_reference_names_the_status_of_every_error() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `(\w+)` \| `\w+` \| (?:`(\w+)`|the handler's) \|", page, re.MULTILINE))
     expected = {kind.__name__: kind.grpc_status.name for kind in RAISED[1:]}
     assert told == {**expected, "StatusError": ""}

@@ -1,0 +1,95 @@
+"""Draws the figures of the documentation: `python docs/figures/draw.py` writes the SVG files beside it.
+
+Text stays text, colours follow the reader's light or dark scheme, and two runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+STYLE = """
+    .sheet { fill: #ffffff; stroke: #d0d7de; }
+    .box { fill: #f6f8fa; stroke: #8c959f; }
+    .way { fill: #ddf4ff; stroke: #0969da; }
+    text { font: 14px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; text-anchor: middle; }
+    .title { font-weight: 600; }
+    .small { font-size: 12.5px; fill: #59636e; }
+    .code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 12.5px; }
+    .line { stroke: #59636e; stroke-width: 1.5; fill: none; }
+    .tip { fill: #59636e; }
+    @media (prefers-color-scheme: dark) {
+      .sheet { fill: #0d1117; stroke: #3d444d; }
+      .box { fill: #151b23; stroke: #656c76; }
+      .way { fill: #121d2f; stroke: #4493f8; }
+      text { fill: #f0f6fc; }
+      .small { fill: #9198a1; }
+      .line { stroke: #9198a1; }
+      .tip { fill: #9198a1; }
+    }
+"""
+
+
+class Drawing:
+    """An SVG drawing that grows by boxes, texts and arrows."""
+
+    def __init__(self, width: int, height: int, title: str) -> None:
+        self._head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+            f'height="{height}" role="img">\n  <title>{title}</title>\n  <style>{STYLE}  </style>'
+        )
+        self._parts: list[str] = []
+        self.box(0.5, 0.5, width - 1, height - 1, "sheet")
+
+    def box(self, x: float, y: float, width: float, height: float, kind: str = "box") -> None:
+        self._parts.append(f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="8"/>')
+
+    def text(self, x: float, y: float, words: str, kind: str = "") -> None:
+        attribute = f' class="{kind}"' if kind else ""
+        self._parts.append(f'<text{attribute} x="{x}" y="{y}">{words}</text>')
+
+    def arrow(self, x: float, y: float, end_y: float) -> None:
+        """A vertical line with a tip at both ends: requests go down, answers come up."""
+        self._parts.append(f'<path class="line" d="M{x} {y + 6} V{end_y - 6}"/>')
+        for tip, base in ((y, y + 8), (end_y, end_y - 8)):
+            self._parts.append(f'<path class="tip" d="M{x} {tip} l-4.5 {base - tip} h9 z"/>')
+
+    def __str__(self) -> str:
+        return "\n  ".join([self._head, *self._parts]) + "\n</svg>\n"
+
+
+def overview() -> Drawing:
+    """What a program calls, the two ways to the engine, and what chooses between them."""
+    drawing = Drawing(520, 336, "A program reaches its engine over gRPC or over shared memory")
+    drawing.text(260, 26, "your Python program", "title")
+    for x, code, words in (
+        (12, "make()", "a VectorEnv"),
+        (182, "connect()", "typed calls"),
+        (352, "run -- python …", "its own gRPC stubs"),
+    ):
+        drawing.box(x, 38, 156, 52)
+        drawing.text(x + 78, 60, code, "code")
+        drawing.text(x + 78, 79, words, "small")
+        drawing.arrow(x + 78, 92, 124)
+    drawing.box(12, 126, 496, 90, "box")
+    drawing.text(260, 148, "LUCKY_TRANSPORT=grpc|shm|auto", "code")
+    drawing.box(24, 160, 230, 44)
+    drawing.text(139, 187, "gRPC, as before")
+    drawing.box(266, 160, 230, 44, "way")
+    drawing.text(381, 187, "shared memory", "title")
+    for x in (139, 381):
+        drawing.arrow(x, 206, 250)
+    drawing.text(260, 234, "equal, bit for bit", "small")
+    drawing.box(12, 252, 496, 72)
+    drawing.text(260, 276, "engine", "title")
+    drawing.text(260, 296, "MuJoCo · Gymnasium · an engine of yours in", "small")
+    drawing.text(260, 313, "Python, C, C++ or C# · LuckyEngine through a relay", "small")
+    return drawing
+
+
+#: File -> what draws it.
+FIGURES = {"overview.svg": overview}
+
+
+if __name__ == "__main__":
+    for name, draw in FIGURES.items():
+        Path(__file__).with_name(name).write_text(str(draw()), encoding="utf-8")

@@ -1,0 +1,116 @@
+"""Each table of the documentation that lists something lists what the program has."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+import lucky_transport
+from lucky_transport import errors
+from lucky_transport.config import Settings
+from lucky_transport.process import unique_name
+from lucky_transport.registry import registry
+from lucky_transport.shm.layout import plan
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from lucky_transport.transport import Capabilities
+from tests.support.pages import DOCS, README, table
+
+REFERENCE = DOCS / "reference"
+TRANSPORTS = REFERENCE / "transports.md"
+
+
+def test_every_setting_is_listed_with_its_variable_and_default() -> None:
+    shown = table(REFERENCE / "settings.md", "setting")
+    expected = {one.name: one for one in fields(Settings) if one.name != "sources"}
+    assert list(shown) == list(expected)
+    for name, (variable, default, _) in shown.items():
+        assert variable == f"LUCKY_{name.upper()}"
+        value: Any = expected[name].default
+        assert default == (str(int(value)) if isinstance(value, bool | int | float) else value)
+
+
+def test_every_scheme_has_an_example_endpoint_of_its_transport() -> None:
+    shown = {
+        endpoint.partition(":")[0]: cells[0]
+        for endpoint, cells in table(REFERENCE / "endpoints.md", "endpoint").items()
+    }
+    assert shown == {scheme: info.name for info in registry().transports.values() for scheme in info.schemes}
+
+
+def test_every_command_is_listed() -> None:
+    shown = table(REFERENCE / "commands.md", "command")
+    assert {command.split()[1] for command in shown} == set(registry().commands)
+
+
+def test_every_engine_is_listed_with_its_summary() -> None:
+    shown = table(REFERENCE / "engines.md", "engine")
+    for name, info in registry().engines.items():
+        rows = {engine: cells for engine, cells in shown.items() if engine.partition(":")[0] == name}
+        assert rows, f"engine {name} is missing"
+        for variant in info.variants:
+            assert rows[f"{name}:{variant}"] == [info.summary]
+
+
+def test_every_error_is_listed_with_the_builtin_it_is() -> None:
+    shown = table(REFERENCE / "errors.md", "error")
+    assert set(shown) == {kind.__name__ for kind in errors.TransportError.__subclasses__()}
+    for name, (builtin, _, _) in shown.items():
+        parents = getattr(errors, name).__mro__
+        assert builtin in [parent.__name__ for parent in parents if parent.__module__ == "builtins"]
+
+
+def test_the_parts_of_a_segment_are_listed_in_their_order() -> None:
+    spec = BatchSpec("toy", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,)))
+    header, *regions = table(REFERENCE / "segment.md", "part")
+    assert header == "header (4096 bytes)"
+    assert regions == list(plan(spec).regions)
+
+
+def test_every_autoreset_mode_is_explained() -> None:
+    from gymnasium.vector import AutoresetMode
+
+    shown = table(DOCS / "how-to" / "autoreset.md", "mode")
+    assert {mode.removesuffix(" (default)") for mode in shown} == {mode.value for mode in AutoresetMode}
+
+
+@pytest.mark.parametrize("name", sorted(name for name, info in registry().transports.items() if info.local_endpoint))
+def test_the_capabilities_shown_are_those_the_transport_declares(name: str) -> None:
+    needed = {"grpc": "grpc", "openra": "grpc"}
+    if name in needed:
+        pytest.importorskip(needed[name])
+    endpoint = registry().transports[name].local_endpoint.format(name=unique_name())
+    with (
+        lucky_transport.serve("toy", endpoint) as serving,
+        lucky_transport.connect(str(serving.endpoints[0])) as client,
+    ):
+        declared = client.transport.capabilities
+    check_capabilities(name, declared)
+
+
+def test_the_capabilities_shown_of_holodeck_are_those_of_its_client() -> None:
+    pytest.importorskip("posix_ipc")
+    from lucky_transport_holodeck.client import WorldTransport
+
+    check_capabilities("holodeck", WorldTransport.capabilities)
+
+
+def test_every_capability_is_explained() -> None:
+    explained = ", ".join(table(TRANSPORTS, "capability")).split(", ")
+    assert sorted(explained) == sorted(one.name for one in fields(Capabilities))
+
+
+def check_capabilities(name: str, declared: Capabilities) -> None:
+    lines = TRANSPORTS.read_text(encoding="utf-8").splitlines()
+    header = next(line for line in lines if line.startswith("| transport | lockstep |"))
+    columns = [cell.strip() for cell in header.strip("|").split("|")][1:]
+    assert columns == [one.name for one in fields(Capabilities)]
+    assert table(TRANSPORTS, "transport")[name] == ["yes" if getattr(declared, column) else "no" for column in columns]
+
+
+def test_the_short_table_of_engines_in_other_languages_says_what_the_long_one_says() -> None:
+    short, long = table(README, "engine"), table(DOCS / "explanation" / "performance.md", "engine")
+    assert list(short) == list(long)
+    for engine, cells in short.items():
+        assert set(cells) <= set(long[engine]), engine
