@@ -74,6 +74,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Point the links of a page at the pages of the site; a folder that is no page leaves its text."""
     if page.file.generated_by is not None and page.file.src_uri not in _SOURCES:
         return markdown
+    if page.file.src_uri == "README.md":
+        page.meta["hide"] = ["navigation"]  # the first page is the only one of its section
     source = _SOURCES.get(page.file.src_uri, ROOT / "docs" / page.file.src_uri)
     if source.suffix != ".md":
         return markdown

@@ -11,10 +11,10 @@ STYLE = """
     .sheet { fill: #ffffff; stroke: #d0d7de; }
     .box { fill: #f6f8fa; stroke: #8c959f; }
     .way { fill: #ddf4ff; stroke: #0969da; }
-    text { font: 14px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; text-anchor: middle; }
+    text { font: 15px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; text-anchor: middle; }
     .title { font-weight: 600; }
-    .small { font-size: 12.5px; fill: #59636e; }
-    .code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 12.5px; }
+    .small { font-size: 13.5px; fill: #59636e; }
+    .code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 13.5px; }
     .line { stroke: #59636e; stroke-width: 1.5; fill: none; }
     .tip { fill: #59636e; }
     @media (prefers-color-scheme: dark) {
@@ -59,30 +59,30 @@ class Drawing:
 
 def overview() -> Drawing:
     """What a program calls, the two ways to the engine, and what chooses between them."""
-    drawing = Drawing(520, 336, "A program reaches its engine over gRPC or over shared memory")
-    drawing.text(260, 26, "your Python program", "title")
+    drawing = Drawing(460, 344, "A program reaches its engine over gRPC or over shared memory")
+    drawing.text(230, 27, "your Python program", "title")
     for x, code, words in (
         (12, "make()", "a VectorEnv"),
-        (182, "connect()", "typed calls"),
-        (352, "run -- python …", "its own gRPC stubs"),
+        (160, "connect()", "typed calls"),
+        (308, "run -- python …", "its gRPC stubs"),
     ):
-        drawing.box(x, 38, 156, 52)
-        drawing.text(x + 78, 60, code, "code")
-        drawing.text(x + 78, 79, words, "small")
-        drawing.arrow(x + 78, 92, 124)
-    drawing.box(12, 126, 496, 90, "box")
-    drawing.text(260, 148, "LUCKY_TRANSPORT=grpc|shm|auto", "code")
-    drawing.box(24, 160, 230, 44)
-    drawing.text(139, 187, "gRPC, as before")
-    drawing.box(266, 160, 230, 44, "way")
-    drawing.text(381, 187, "shared memory", "title")
-    for x in (139, 381):
-        drawing.arrow(x, 206, 250)
-    drawing.text(260, 234, "equal, bit for bit", "small")
-    drawing.box(12, 252, 496, 72)
-    drawing.text(260, 276, "engine", "title")
-    drawing.text(260, 296, "MuJoCo · Gymnasium · an engine of yours in", "small")
-    drawing.text(260, 313, "Python, C, C++ or C# · LuckyEngine through a relay", "small")
+        drawing.box(x, 40, 140, 54)
+        drawing.text(x + 70, 63, code, "code")
+        drawing.text(x + 70, 83, words, "small")
+        drawing.arrow(x + 70, 96, 126)
+    drawing.box(12, 128, 436, 92, "box")
+    drawing.text(230, 151, "LUCKY_TRANSPORT=grpc|shm|auto", "code")
+    drawing.box(24, 164, 200, 44)
+    drawing.text(124, 191, "gRPC, as before")
+    drawing.box(236, 164, 200, 44, "way")
+    drawing.text(336, 191, "shared memory", "title")
+    for x in (124, 336):
+        drawing.arrow(x, 222, 254)
+    drawing.text(230, 243, "equal, bit for bit", "small")
+    drawing.box(12, 256, 436, 76)
+    drawing.text(230, 280, "engine", "title")
+    drawing.text(230, 301, "MuJoCo · Gymnasium · an engine of yours in", "small")
+    drawing.text(230, 320, "Python, C, C++ or C# · LuckyEngine through a relay", "small")
     return drawing
 
 
