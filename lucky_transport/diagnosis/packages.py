@@ -16,7 +16,7 @@ __all__ = ["DISTRIBUTION", "Requirement", "broken_plugins", "extras", "requireme
 DISTRIBUTION = "lucky-transport"
 
 #: Extras that stand for several others, or are for work on this project.
-_COLLECTIONS = ("all", "dev", "migration")
+_COLLECTIONS = ("all", "dev", "docs", "migration")
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,7 @@ def test_every_block_is_of_a_kind_that_is_tested_or_marked_as_text(page: Path) -
         elif block.language == "python":
             ast.parse(block.text)
     prose = re.sub(r"^( *)```.*?^\1```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"^::: .*\n(?:    .*\n)*", "", prose, flags=re.MULTILINE)  # what mkdocstrings puts in, and how
     assert re.findall(r"^    \S.*$", prose, re.MULTILINE) == [], "code by indentation is run by no test: fence it"
 
 
