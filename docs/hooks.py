@@ -138,9 +138,17 @@ def _resolve(path: Path, target: str) -> Path:
 
 
 def _listing(folder: str, title: str, sentence: str) -> str:
-    lines = [f"# {title}", "", sentence, ""]
-    for path in sorted((ROOT / "docs" / folder).glob("*.md")):
-        text = path.read_text(encoding="utf-8")
-        heading = re.search(r"^# (.*)$", text, re.MULTILINE)
-        lines.append(f"- [{heading[1] if heading else path.stem}]({path.name})")
+    home = ROOT / "docs" / folder
+    lines = [f"# {title}", "", sentence, "", *_links(home, home)]
+    for deeper in sorted(path for path in home.iterdir() if path.is_dir()):
+        lines += ["", f"## {deeper.name.upper()}", "", *_links(deeper, home)]
     return "\n".join(lines) + "\n"
+
+
+def _links(folder: Path, home: Path) -> list[str]:
+    """Return a list of a folder's pages by title, to stand on a page of the folder `home`."""
+    titles: list[tuple[str, str]] = []
+    for path in folder.glob("*.md"):
+        heading = re.search(r"^# (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        titles.append((heading[1] if heading else path.stem, path.relative_to(home).as_posix()))
+    return [f"- [{title}]({name})" for title, name in sorted(titles, key=lambda one: one[0].lower())]
