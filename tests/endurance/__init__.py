@@ -1,1 +1,1 @@
-"""Long runs for a scheduled job: soak, leaks, kills and fuzzing; `README.md` has the commands."""
+"""Long runs for a scheduled job: soak, leaks, kills and fuzzing; `CONTRIBUTING.md` has the commands."""
