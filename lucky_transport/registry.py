@@ -35,6 +35,7 @@ _DISTRIBUTIONS = {
     "grpc_health": "grpcio-health-checking",
     "grpc_reflection": "grpcio-reflection",
     "hdrh": "hdrhistogram",
+    "openenv": "openenv-core",
     "posix_ipc": "posix-ipc",
     "prometheus_client": "prometheus-client",
     "zmq": "pyzmq",

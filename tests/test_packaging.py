@@ -27,6 +27,9 @@ REQUIRE_NATIVE = os.environ.get("LUCKY_REQUIRE_NATIVE", "")
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
 
+#: Extras that bring hundreds of megabytes, which most users do not want with `all`.
+LARGE = {"openenv"}
+
 #: The plugins and the migration kit, each a package of its own.
 PACKAGES = sorted(path.parent for folder in ("plugins", "migration") for path in ROOT.glob(f"{folder}/*/plugin.py"))
 
@@ -90,7 +93,7 @@ def test_every_extra_that_an_error_can_name_exists() -> None:
 def test_all_is_the_sum_of_the_extras_for_users() -> None:
     (everything,) = EXTRAS["all"]
     summed = everything.removeprefix("lucky-transport[").removesuffix("]").split(",")
-    assert sorted(summed) == sorted(set(EXTRAS) - {"all", "dev", "docs", "migration", "peers"})
+    assert sorted(summed) == sorted(set(EXTRAS) - {"all", "dev", "docs", "migration", "peers"} - LARGE)
 
 
 @pytest.mark.parametrize("name", sorted(PYPROJECT["project"]["entry-points"]["lucky_transport"]))
@@ -167,6 +170,7 @@ def test_the_core_imports_no_extra() -> None:
 NEEDED = {
     "lucky_transport_mujoco": "mujoco",
     "lucky_transport_holodeck": "posix_ipc",
+    "lucky_transport_openenv": "openenv",
     "lucky_transport_migration": "posix_ipc",
 }
 #: The plugins whose wire is gRPC, or whose users program against it.

@@ -1,0 +1,1 @@
+"""Engines as OpenEnv environments: episodes and tools over HTTP, WebSocket and MCP."""

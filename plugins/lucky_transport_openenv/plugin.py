@@ -1,0 +1,21 @@
+"""What this package contributes; imports nothing heavy."""
+
+from __future__ import annotations
+
+from lucky_transport.hookspecs import TransportInfo, hookimpl
+
+__all__: list[str] = []
+
+
+@hookimpl
+def lucky_transport_transports() -> list[TransportInfo]:
+    return [
+        TransportInfo(
+            name="openenv",
+            schemes=("openenv",),
+            client="lucky_transport_openenv.client:connect",
+            server="lucky_transport_openenv.server:server",
+            summary="an OpenEnv environment for agents: episodes and MCP tools over HTTP and WebSocket; serves only",
+            extra="openenv",
+        )
+    ]

@@ -1,0 +1,62 @@
+"""OpenEnv's package, FastMCP and the HTTP server, imported in one place.
+
+from lucky_transport_openenv.runtime import FastMCP, HTTPEnvServer
+
+Type checkers read `runtime.pyi`, because they have to do without these packages.
+"""
+
+# pyright: reportMissingImports=false
+from __future__ import annotations
+
+import warnings
+
+with warnings.catch_warnings():  # some of what they import warns of its own future; that is not this program's affair
+    warnings.simplefilter("ignore")
+    import fastapi
+    import pydantic
+    import uvicorn
+    from fastmcp import FastMCP
+    from fastmcp.exceptions import ToolError
+    from fastmcp.tools import Tool
+    from fastmcp.tools.base import ToolResult
+    from mcp.types import ToolAnnotations
+    from openenv.core.env_server.exceptions import SessionCapacityError
+    from openenv.core.env_server.http_server import HTTPEnvServer
+    from openenv.core.env_server.mcp_environment import MCPEnvironment
+    from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
+    from openenv.core.env_server.types import (
+        Action,
+        ConcurrencyConfig,
+        EnvironmentMetadata,
+        Observation,
+        ResetRequest,
+        ResetResponse,
+        State,
+        StepRequest,
+        StepResponse,
+    )
+
+__all__ = [
+    "Action",
+    "CallToolAction",
+    "ConcurrencyConfig",
+    "EnvironmentMetadata",
+    "FastMCP",
+    "HTTPEnvServer",
+    "ListToolsAction",
+    "MCPEnvironment",
+    "Observation",
+    "ResetRequest",
+    "ResetResponse",
+    "SessionCapacityError",
+    "State",
+    "StepRequest",
+    "StepResponse",
+    "Tool",
+    "ToolAnnotations",
+    "ToolError",
+    "ToolResult",
+    "fastapi",
+    "pydantic",
+    "uvicorn",
+]

@@ -1,0 +1,24 @@
+from typing import Any
+
+Action: Any
+CallToolAction: Any
+ConcurrencyConfig: Any
+EnvironmentMetadata: Any
+FastMCP: Any
+HTTPEnvServer: Any
+ListToolsAction: Any
+MCPEnvironment: Any
+Observation: Any
+ResetRequest: Any
+ResetResponse: Any
+SessionCapacityError: Any
+State: Any
+StepRequest: Any
+StepResponse: Any
+Tool: Any
+ToolAnnotations: Any
+ToolError: Any
+ToolResult: Any
+fastapi: Any
+pydantic: Any
+uvicorn: Any

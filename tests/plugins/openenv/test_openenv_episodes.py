@@ -1,0 +1,283 @@
+"""OpenEnv's own client plays episodes on engines with worlds and on batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("openenv", reason="OpenEnv is not installed: pip install 'lucky-transport[openenv]'")
+
+from lucky_transport import api
+from lucky_transport.engine import HOLD, RESET
+from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorlds
+from lucky_transport.errors import Busy, ConfigError, NotReachable, Unimplemented
+from lucky_transport.process import unique_name
+from lucky_transport.sessions.sessions import Sessions
+from lucky_transport.testing.suite import open_reference
+from tests.support.waiting import PATIENCE_S, until
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too
+
+Serve = Callable[..., Any]
+Client = Callable[..., Any]
+RIGHT: dict[str, Any] = {"action": [{"move_right": True}]}
+LEFT: dict[str, Any] = {"action": [{"move_right": False}]}
+
+
+def host_of(serving: Any) -> Any:
+    """The sessions behind a server."""
+    return serving.host.sessions
+
+
+# worlds
+
+
+def test_an_episode_is_the_session_that_the_same_actions_make(serve: Serve, client: Client) -> None:
+    env = client(serve("cartpole"))
+    sessions = Sessions(CartPoleWorlds(), "cartpole")
+    session = sessions.create(seed=7)
+    result = env.reset(seed=7)
+    assert (result.reward, result.done) == (None, False)
+    gained, expected = 0.0, sessions.advance(session, 0)
+    while not result.done:
+        result = env.step(RIGHT)
+        expected = sessions.advance(session, 1, [CartPoleCommand(True)])
+        assert result.observation["observation"]["pole_angle"] == expected.observation.pole_angle
+        gained += result.reward
+    assert (result.observation["terminated"], result.observation["details"]["result"]) == (True, expected.result)
+    assert gained == expected.score > 0
+    sessions.close()
+
+
+def test_a_step_takes_as_many_ticks_as_it_or_the_endpoint_says(serve: Serve, client: Client) -> None:
+    env = client(serve("cartpole", ticks=3))
+    env.reset(seed=1)
+    assert env.step({"action": []}).observation["ticks_passed"] == 3
+    assert env.step({"action": [], "ticks": 2}).observation["ticks"] == 5
+
+
+def test_a_reset_starts_over_and_options_make_another_world(serve: Serve, client: Client) -> None:
+    env = client(serve("cartpole"))
+    first = env.reset(seed=3).observation["observation"]
+    env.step(LEFT)
+    assert env.reset(seed=3).observation["observation"] == first
+    tilted = env.reset(seed=3, options={"initial_angle": 0.1}).observation["observation"]
+    assert tilted["pole_angle"] == 0.1
+
+
+def test_clients_play_apart_up_to_the_capacity_and_the_next_one_is_refused(serve: Serve, client: Client) -> None:
+    serving = serve("cartpole", capacity=2)
+    one, two = client(serving), client(serving)
+    assert one.reset(seed=1).observation["observation"] != two.reset(seed=2).observation["observation"]
+    one.step(RIGHT)
+    assert two.step(LEFT).observation["ticks"] == 1
+    third = client(serving)
+    with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED: all 2 episodes are in use; try again"):
+        third.reset()
+    two.close()
+    until(lambda: len(host_of(serving).ids()) == 1)
+    assert third.reset(seed=1).observation["ticks"] == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda env: env.step(RIGHT), "FAILED_PRECONDITION: step: no episode has begun; reset first"),
+        (lambda env: env.reset(map_name="moon"), "INVALID_ARGUMENT: no map 'moon'; there are flat"),
+        (lambda env: env.reset(speed=3), "INVALID_ARGUMENT: reset takes no speed"),
+        (lambda env: env.reset(options={"sails": 2}), "option sails=2; expected numbers for"),
+    ],
+    ids=["before reset", "map", "argument", "option"],
+)
+def test_what_makes_no_sense_is_told_with_its_status(
+    serve: Serve, client: Client, call: Callable[[Any], object], text: str
+) -> None:
+    env = client(serve("cartpole"))
+    with pytest.raises(RuntimeError) as refused:
+        call(env)
+    assert text in str(refused.value)
+    assert env.reset(seed=0).done is False
+
+
+def test_a_wrong_action_is_told_by_its_field_and_the_episode_goes_on(serve: Serve, client: Client) -> None:
+    env = client(serve("cartpole"))
+    env.reset(seed=0)
+    with pytest.raises(RuntimeError, match=r"CartPoleCommand\.move_right: expected True or False"):
+        env.step({"action": [{"move_right": "yes"}]})
+    with pytest.raises(RuntimeError, match="no field 'jump'"):
+        env.step({"action": [{"jump": True}]})
+    assert env.step(RIGHT).observation["ticks"] == 1
+
+
+def test_an_episode_that_has_ended_needs_a_reset(serve: Serve, client: Client) -> None:
+    env = client(serve("cartpole"))
+    env.reset(seed=0)
+    assert env.step({"action": [], "ticks": 10_000}).done
+    with pytest.raises(RuntimeError, match="FAILED_PRECONDITION: step: the episode has ended; reset first"):
+        env.step(RIGHT)
+    assert env.state()["done"] is True
+
+
+# worlds that run by themselves
+
+
+def test_a_world_that_runs_by_itself_does_not_wait_for_a_slow_agent(serve: Serve, client: Client) -> None:
+    serving = serve("skirmish", rate=500, map="arena")
+    env = client(serving)
+    env.reset(seed=1)
+    (session,) = host_of(serving).ids()
+    seen = env.step({"action": []}).observation
+    until(lambda: host_of(serving).state(session).ticks >= seen["ticks"] + 40)  # the agent thinks
+    later = env.step({"action": []}).observation
+    assert later["ticks"] - seen["ticks"] == later["ticks_passed"] >= 40
+
+
+def test_an_action_has_had_its_effect_in_what_the_step_shows(serve: Serve, client: Client) -> None:
+    env = client(serve("cartpole", rate=100))
+    before = env.reset(seed=1).observation["observation"]["cart_velocity"]
+    assert env.step(RIGHT).observation["observation"]["cart_velocity"] > before + 0.1
+
+
+def test_the_end_that_an_agent_missed_is_what_it_sees_next(serve: Serve, client: Client) -> None:
+    serving = serve("cartpole", rate=0)
+    env = client(serving)
+    env.reset(seed=1)
+    (session,) = host_of(serving).ids()
+    until(lambda: host_of(serving).state(session).is_over)
+    result = env.step(RIGHT)
+    assert (result.done, result.observation["details"]["result"]) == (True, "fell")
+
+
+def test_a_server_that_stops_ends_the_steps_that_wait(serve: Serve, client: Client) -> None:
+    serving = serve("cartpole", rate=0.001)
+    env = client(serving)
+    env.reset(seed=1)
+    (session,) = host_of(serving).ids()
+    until(lambda: host_of(serving).state(session).ticks == 1)  # which comes at once, the next one after 1000 s
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(env.step, RIGHT)
+        until(lambda: host_of(serving).find(session).world_lock.snapshots.waiting)
+        serving.stop(grace_s=0.2)
+        assert waiting.exception(PATIENCE_S) is not None
+
+
+def test_an_episode_without_a_call_for_too_long_ends_and_the_client_is_told(serve: Serve, client: Client) -> None:
+    serving = serve("cartpole", idle=0.1)
+    env = client(serving)
+    env.reset(seed=1)
+    until(lambda: not host_of(serving).ids())
+    with pytest.raises(RuntimeError, match="ABORTED: the episode was closed, or idle for too long; connect again"):
+        env.step(RIGHT)
+
+
+# batches
+
+
+def test_an_env_of_a_batch_is_an_episode_and_the_others_hold(serve: Serve, client: Client) -> None:
+    serving = serve("toy", 2)
+    one, two = client(serving), client(serving)
+    with open_reference("toy", 2) as reference:
+        size = reference.spec.action.size
+        found = [env.reset().observation["observation"] for env in (one, two)]
+        zeros = np.zeros(reference.spec.action_shape, np.float32)
+        reference.step(zeros, np.array([RESET, HOLD], np.uint8))
+        expected = reference.step(zeros, np.array([HOLD, RESET], np.uint8)).observations
+        assert found == expected.tolist()
+        actions = np.full((2, size), 0.5, np.float32)
+        frame = reference.step(actions, np.array([HOLD, 0], np.uint8))
+        stepped = two.step({"action": [0.5] * size})
+        assert stepped.observation["observation"] == frame.observations[1].tolist()
+        assert stepped.reward == float(frame.rewards[1]) == pytest.approx(sum(_rewards(stepped, reference)))
+
+
+def _rewards(result: Any, reference: Any) -> list[float]:
+    terms = result.observation["details"]["terms"]
+    return [terms[name] for name in reference.spec.reward_terms]
+
+
+def test_a_batch_has_as_many_episodes_as_envs(serve: Serve, client: Client) -> None:
+    serving = serve("toy", 1)
+    env = client(serving)
+    env.reset(seed=5)
+    with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED: the only episode is in use"):
+        client(serving).reset()
+
+
+def test_agents_and_another_driver_keep_each_other_out(serve: Serve, client: Client) -> None:
+    name = unique_name()
+    serving = serve("toy", 1, also=f"inproc://{name}")
+    env = client(serving)
+    with api.open_transport(f"inproc://{name}") as other:
+        zeros = np.zeros(other.spec.action_shape, np.float32)
+        other.step(zeros)
+        with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED: engine 'toy' is driven by inproc client"):
+            env.reset()
+    env.reset()
+    with api.open_transport(f"inproc://{name}") as other:
+        with pytest.raises(Busy, match="driven by agents over openenv"):
+            other.step(zeros)
+        env.close()
+        until(lambda: not serving.host.driver)
+        other.step(zeros)
+
+
+def test_a_wrong_action_of_a_batch_is_refused_before_the_engine_sees_it(serve: Serve, client: Client) -> None:
+    env = client(serve("pendulum"))
+    env.reset()
+    with pytest.raises(RuntimeError, match=r"INVALID_ARGUMENT: action has shape \(3,\), expected"):
+        env.step({"action": [0.0, 0.0, 0.0]})
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        env.step({"action": [1e6]})
+    assert env.step({"action": [0.0]}).observation["ticks"] == 1
+
+
+def test_observations_and_actions_of_several_arrays_are_nested_as_in_the_spaces(serve: Serve, client: Client) -> None:
+    serving = serve("toy:composite")
+    env = client(serving)
+    space = serving.host.spec.action_space()
+    space.seed(0)
+    action = _plain(space.sample())
+    seen = env.reset(seed=1).observation["observation"]
+    assert set(seen) == set(serving.host.spec.observation_space().spaces)
+    assert env.step({"action": action}).observation["ticks"] == 1
+    name = next(iter(action))
+    with pytest.raises(RuntimeError, match=rf'action\["{name}"\] is missing'):
+        env.step({"action": {key: value for key, value in action.items() if key != name}})
+
+
+def _plain(sample: Any) -> Any:
+    if isinstance(sample, dict):
+        return {name: _plain(one) for name, one in sample.items()}
+    return [_plain(one) for one in sample] if isinstance(sample, tuple) else np.asarray(sample).tolist()
+
+
+# the server
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "text"),
+    [
+        ("toy", {"capacity": 2}, "has room for 1"),
+        ("toy", {"rate": 5}, "has no worlds"),
+        ("cartpole", {"map": "moon"}, "there are flat"),
+        ("cartpole", {"capasity": 2}, "did you mean 'capacity'"),
+        ("cartpole", {"rate": "fast"}, "expected ticks a second"),
+    ],
+)
+def test_a_server_that_could_not_keep_its_word_does_not_start(
+    serve: Serve, engine: str, options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ConfigError, match=text):
+        serve(engine, **options)
+
+
+def test_a_port_that_is_taken_is_an_error_and_our_own_clients_are_told_what_to_use(serve: Serve) -> None:
+    endpoint = serve("cartpole").endpoints[0]
+    with pytest.raises(NotReachable, match="another process has it"):
+        api.serve("cartpole", str(endpoint))
+    with pytest.raises(Unimplemented, match="GenericEnvClient"):
+        api.open_transport(endpoint)
