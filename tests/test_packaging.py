@@ -28,7 +28,7 @@ PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(en
 EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
 
 #: Extras that bring hundreds of megabytes, which most users do not want with `all`.
-LARGE = {"openenv"}
+LARGE = {"openenv", "ray"}
 
 #: The plugins and the migration kit, each a package of its own.
 PACKAGES = sorted(path.parent for folder in ("plugins", "migration") for path in ROOT.glob(f"{folder}/*/plugin.py"))
@@ -171,6 +171,7 @@ NEEDED = {
     "lucky_transport_mujoco": "mujoco",
     "lucky_transport_holodeck": "posix_ipc",
     "lucky_transport_openenv": "openenv",
+    "lucky_transport_ray": "ray",
     "lucky_transport_migration": "posix_ipc",
 }
 #: The plugins whose wire is gRPC, or whose users program against it.

@@ -99,7 +99,7 @@ def test_a_plugin_whose_hook_misbehaves_hides_no_other(modules: Path, body: str)
     assert {"stone", "toy"} <= set(found.engines)
 
 
-TRANSPORTS = "grpc, holodeck, inproc, openenv, openra, pipe, recorded, shm, staged"
+TRANSPORTS = "grpc, holodeck, inproc, openenv, openra, pipe, ray, recorded, shm, staged"
 ENGINES = "cartpole, echo, gymnasium, libenv, mujoco, pendulum, relay, skirmish, toy"
 
 
@@ -113,7 +113,7 @@ ENGINES = "cartpole, echo, gymnasium, libenv, mujoco, pendulum, relay, skirmish,
             "transport_of_scheme",
             "http",
             "no endpoint scheme 'http'; known: "
-            "grpc, grpc+unix, holodeck, inproc, openenv, openra, pipe, recorded, shm, staged",
+            "grpc, grpc+unix, holodeck, inproc, openenv, openra, pipe, ray, recorded, shm, staged",
         ),
     ],
 )

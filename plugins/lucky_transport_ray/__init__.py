@@ -1,0 +1,1 @@
+"""A batch of envs spread over the nodes of a Ray cluster."""

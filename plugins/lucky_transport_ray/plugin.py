@@ -1,0 +1,21 @@
+"""What this package contributes; imports nothing heavy."""
+
+from __future__ import annotations
+
+from lucky_transport.hookspecs import TransportInfo, hookimpl
+
+__all__: list[str] = []
+
+
+@hookimpl
+def lucky_transport_transports() -> list[TransportInfo]:
+    return [
+        TransportInfo(
+            name="ray",
+            schemes=("ray",),
+            client="lucky_transport_ray.client:connect",
+            server="lucky_transport_ray.server:server",
+            summary="one batch over the nodes of a Ray cluster, an engine in each actor; starts its engines itself",
+            extra="ray",
+        )
+    ]

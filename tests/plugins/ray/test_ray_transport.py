@@ -1,0 +1,253 @@
+"""One batch over two nodes of a Ray cluster gives what one engine gives, and outlives its actors and nodes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'lucky-transport[ray]'")
+
+from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import (
+    ClosedError,
+    ConfigError,
+    LocalProtocolError,
+    PeerDied,
+    PeerTimeout,
+    TransportError,
+    Unimplemented,
+)
+from lucky_transport.messages import GetFullStateRequest, GetSceneInfoRequest, ResetAgentRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.testing.suite import outcome
+from lucky_transport.testing.trajectories import first_difference, record_env
+from tests.support.waiting import soon, until_none_left
+
+Make = Callable[..., VectorEnv]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"),
+    pytest.mark.timeout(300),
+]
+
+TOY = "engine=toy&actors=2&num_envs=5&seed=3&cpus=1"
+
+
+def _without_losses(found: Any) -> Any:
+    """Take the term that ray adds out of a trajectory, and return it."""
+    del found["termination_terms._actor_lost"]
+    return found.pop("termination_terms.actor_lost")
+
+
+def pid_of(env: Any, actor: int) -> int:
+    """The process of an actor."""
+    return int(re.findall(r"pid (\d+)", env.transport.places[actor])[0])
+
+
+def test_every_autoreset_mode_gives_the_trajectory_of_one_engine(make: Make) -> None:
+    env = make(f'{TOY}&options={{"episode_steps":7}}')
+    envs: list[VectorEnv] = []  # one that is dropped closes the transport
+    for mode in ("NextStep", "SameStep", "Disabled"):
+        over_ray = VectorEnv(env.transport, autoreset_mode=mode)
+        envs.append(over_ray)
+        with api.make("toy", 5, seed=3, options={"episode_steps": 7}, transport="inproc", autoreset_mode=mode) as alone:
+            found, expected = record_env(over_ray, 30, seed=11), record_env(alone, 30, seed=11)
+        assert expected["truncated"].any()
+        assert not _without_losses(found).any()
+        assert first_difference(found, expected) is None, mode
+
+
+def test_an_engine_of_worlds_gives_the_same_too(make: Make) -> None:
+    env = make("engine=cartpole&actors=2&num_envs=3&transport=inproc")
+    with api.make("cartpole", 3, transport="inproc") as alone:
+        found, expected = record_env(env, 40, seed=5), record_env(alone, 40, seed=5)
+    _without_losses(found)
+    assert expected["terminated"].any()
+    assert first_difference(found, expected) is None
+
+
+def test_a_killed_node_truncates_its_envs_and_the_others_go_on(
+    make: Make, nodes: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = make(f"{TOY}&restarts=1")
+    transport: Any = env.transport
+    with api.make("toy", 5, seed=3, transport="inproc") as alone:
+        env.reset(seed=1)
+        alone.reset(seed=1)
+        actions = np.full(env.action_space.shape or (), 0.25, np.float32)
+        observations, rewards, terminated, truncated, info = env.step(actions)
+        expected = alone.step(actions)
+        nodes.kill()
+        deadline = soon()
+        last = observations
+        while not info["termination_terms/actor_lost"].any():  # what ran there takes a moment to die
+            assert not deadline.expired
+            last = observations
+            observations, rewards, terminated, truncated, info = env.step(actions)
+            expected = alone.step(actions)
+        lost = info["termination_terms/actor_lost"]
+        assert lost.tolist() in ([True] * 3 + [False] * 2, [False] * 3 + [True] * 2)
+        assert info["_termination_terms/actor_lost"].all()
+        assert truncated[lost].all()
+        assert not terminated[lost].any()
+        assert not rewards[lost].any()
+        assert observations[lost].tobytes() == last[lost].tobytes()
+        for found, alike in zip((observations, rewards, terminated, truncated), expected, strict=False):
+            assert found[~lost].tobytes() == alike[~lost].tobytes()
+        assert "was lost; its envs are reset, the others go on" in caplog.text
+        observations, rewards, _, truncated, info = env.step(actions)  # NextStep resets them, on another actor
+        assert not truncated.any()
+        assert not rewards[lost].any()
+        assert info["_termination_terms/actor_lost"].tolist() == (~lost).tolist()
+        expected = alone.step(actions)
+        assert observations[~lost].tobytes() == expected[0][~lost].tobytes()
+        assert sorted(transport.restarts) == [0, 1]
+        assert all(transport.places)
+
+
+def test_an_actor_that_dies_before_a_reset_is_replaced_by_one_that_does_it(make: Make) -> None:
+    env = make(TOY)
+    env.reset(seed=0)
+    os.kill(pid_of(env, 0), signal.SIGKILL)
+    with api.make("toy", 5, seed=3, transport="inproc") as alone:
+        found = env.reset(seed=9)[0]
+        assert found.tobytes() == alone.reset(seed=9)[0].tobytes()
+        actions = env.action_space.sample()
+        assert env.step(actions)[0].tobytes() == alone.step(actions)[0].tobytes()
+    transport: Any = env.transport
+    assert transport.restarts == [1, 0]
+
+
+def test_training_goes_on_when_a_node_is_killed(make: Make, nodes: Any) -> None:
+    """REINFORCE with a linear policy; half the envs are lost in the middle of it."""
+    env = make("engine=cartpole&actors=2&num_envs=8&transport=inproc")
+    random = np.random.default_rng(0)
+    weights = np.zeros(4)
+    observations, _ = env.reset(seed=0)
+    returns, lost = [], 0
+    for update in range(12):
+        gradient, rewarded = np.zeros(4), 0.0
+        if update == 4:
+            nodes.kill()
+        for _ in range(10):
+            right = 1 / (1 + np.exp(-observations @ weights))
+            actions = (random.random(8) < right).astype(np.int64)
+            score = (actions - right)[:, None] * observations
+            observations, rewards, _, _, info = env.step(actions)
+            lost += int(info["termination_terms/actor_lost"].sum())
+            gradient += (rewards[:, None] * score).mean(axis=0)
+            rewarded += float(rewards.sum())
+        weights += 0.5 * gradient
+        returns.append(rewarded)
+    assert 0 < lost <= 4  # an env that was being reset in that moment is reset, and loses nothing
+    assert np.isfinite(weights).all()
+    assert weights.any()
+    assert [one > 0 for one in returns] == [True] * 12
+
+
+def test_an_actor_that_is_lost_too_often_is_an_error(make: Make) -> None:
+    env = make(f"{TOY}&restarts=0&transport=inproc")
+    env.reset(seed=0)
+    os.kill(pid_of(env, 1), signal.SIGKILL)
+    with pytest.raises(PeerDied, match=r"actor 1 \(envs 3 to 4, .*was lost and has been replaced 0 times"):
+        env.step(env.action_space.sample())
+
+
+def test_an_engine_that_dies_in_its_actor_is_lost_as_the_actor_is(make: Make) -> None:
+    env = make(TOY)
+    env.reset(seed=0)
+    engines = [int(pid) for pid in _children(pid_of(env, 1))]
+    for pid in engines:
+        os.kill(pid, signal.SIGKILL)
+    assert engines
+    info = env.step(env.action_space.sample())[4]
+    assert info["termination_terms/actor_lost"].tolist() == [False] * 3 + [True] * 2
+
+
+def _children(pid: int) -> list[str]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return file.read().split()
+
+
+def test_errors_arrive_as_what_they_are(make: Make) -> None:
+    with pytest.raises(ConfigError, match="engine 'toy' has no option 'obs_sice'; did you mean 'obs_size'"):
+        make(f'{TOY}&options={{"obs_sice":3}}')
+    env = make(f"{TOY}&transport=inproc")
+    with api.make("toy", 5, transport="inproc") as alone:
+        for call in (
+            lambda one: one.transport.recv(),
+            lambda one: one.transport.send(np.zeros((5, 99))),
+            lambda one: one.transport.send(np.full(one.transport.spec.action_shape, np.nan)),
+            lambda one: one.step(one.action_space.sample()),
+            lambda one: one.reset(seed=[1]),
+        ):
+            assert outcome(env, call) == outcome(alone, call).replace("inproc", "ray")
+
+
+def test_typed_calls_reach_the_engines(make: Make) -> None:
+    env = make(f"{TOY}&transport=inproc")
+    transport: Any = env.transport
+    info = method("SceneService/GetSceneInfo")
+    with api.make("toy", 5, transport="inproc") as alone:
+        expected = outcome(alone, lambda one: one.transport.call(info, GetSceneInfoRequest()))
+        assert outcome(env, lambda one: one.transport.call(info, GetSceneInfoRequest())) == expected
+    with pytest.raises(Unimplemented, match="ResetAgent is not there over ray: it concerns one engine"):
+        transport.call(method("AgentService/ResetAgent"), ResetAgentRequest("agent_0"))
+    assert transport.implements(method("AgentService/Step")) is False
+    with pytest.raises(LocalProtocolError):
+        transport.call(method("MujocoSceneService/StreamFullState"), GetFullStateRequest())
+
+
+def test_a_deadline_ends_a_wait_and_the_frame_comes_later(make: Make) -> None:
+    env = make(f'{TOY}&transport=inproc&options={{"step_delay_s":0.3}}')
+    transport: Any = env.transport
+    env.reset(seed=0)
+    transport.send(env.action_space.sample())
+    with pytest.raises(PeerTimeout, match=r"actor 0 .* did not end its step within 0\.01 s"):
+        transport.recv(Deadline(0.01))
+    assert transport.recv().seq == 2
+
+
+def test_each_actor_on_a_node_of_its_own_or_not_at_all(make: Make) -> None:
+    env = make(f"{TOY}&placement=strict&transport=inproc")
+    env.reset(seed=0)
+    env.close()
+    with pytest.raises(PeerTimeout, match="the cluster had no 3 nodes with 1 free CPUs each within 1 s"):
+        make("engine=toy&actors=3&num_envs=3&placement=strict", start_timeout_s=1.0)
+    with pytest.raises(PeerTimeout, match="did not end its start of its engine within 2 s; see whether the cluster"):
+        make("engine=toy&actors=3&num_envs=3&cpus=2&transport=inproc", start_timeout_s=2.0)
+
+
+def test_close_leaves_no_actor_and_no_connection_of_its_own(make: Make) -> None:
+    env = make(f"{TOY}&transport=inproc")
+    pids = [pid_of(env, 0), pid_of(env, 1)]
+    env.close()
+    with pytest.raises(ClosedError):
+        env.transport.step(env.transport.actions)
+    from lucky_transport_ray.runtime import ray
+
+    assert ray.is_initialized()  # the program's own connection stays
+    until_none_left(lambda: [pid for pid in pids if os.path.exists(f"/proc/{pid}") and _runs(pid)])
+    env.close()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_every_error_of_the_plugin_is_one_of_ours(make: Make) -> None:
+    for query in ("engine=toi&actors=2&num_envs=5&transport=inproc", "engine=toy:moon&transport=inproc"):
+        with pytest.raises(TransportError):
+            make(query)
