@@ -2,8 +2,8 @@
 
     python -m lucky_transport_ray.measure mujoco:quadruped --options '{"threads":1}'
 
-Prints one row per variant: env steps a second (the median of several runs), and the time of an exchange. `inproc` is the
-engine in this process, `shm` in one of its own, `ray N` over N actors.
+Prints one row per variant: env steps a second (the median of several runs), and the time of an exchange. `inproc` is
+the engine in this process, `shm` in one of its own, `ray N` over N actors.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from lucky_transport.errors import (
     TransportError,
     Unimplemented,
 )
-from lucky_transport.messages import GetFullStateRequest, GetSceneInfoRequest, ResetAgentRequest
+from lucky_transport.messages import GetAgentSchemaRequest, GetFullStateRequest, GetSceneInfoRequest, ResetAgentRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.suite import outcome
 from lucky_transport.testing.trajectories import first_difference, record_env
@@ -214,6 +215,18 @@ def test_a_deadline_ends_a_wait_and_the_frame_comes_later(make: Make) -> None:
     with pytest.raises(PeerTimeout, match=r"actor 0 .* did not end its step within 0\.01 s"):
         transport.recv(Deadline(0.01))
     assert transport.recv().seq == 2
+
+
+def test_an_actor_with_too_many_calls_waiting_refuses_the_next(make: Make) -> None:
+    env = make(f'{TOY}&transport=inproc&options={{"step_delay_s":2.0}}')
+    transport: Any = env.transport
+    schema, request = method("AgentService/GetAgentSchema"), GetAgentSchemaRequest("agent_0")
+    transport.send(np.zeros(transport.spec.action_shape, np.float32))  # the actors are busy with it
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda _: outcome(transport, lambda one: one.call(schema, request)), range(6)))
+    assert "no error" in found
+    assert [one for one in found if "Busy: actor 0" in one and "has too many calls waiting" in one]
+    assert transport.recv().seq == 1
 
 
 def test_each_actor_on_a_node_of_its_own_or_not_at_all(make: Make) -> None:
