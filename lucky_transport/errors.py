@@ -20,6 +20,7 @@
     ├── Unimplemented (NotImplementedError)  the engine or transport cannot do this
     ├── UnknownSession (LookupError)     no session of that id: never created, destroyed, or idle for too long
     ├── SessionEnded (RuntimeError)      the session was destroyed, or its world failed or will not go on
+    ├── DeviceError (RuntimeError)       a GPU, its driver or memory on it cannot be used
     └── StatusError (RuntimeError)       a handler of foreign messages ended its call with a status of its own
 
 Catch `TransportError` for all of them, or the builtin in brackets. The text carries the values and ends with the
@@ -40,6 +41,7 @@ __all__ = [
     "Cancelled",
     "ClosedError",
     "ConfigError",
+    "DeviceError",
     "EngineFailed",
     "LocalProtocolError",
     "MissingExtra",
@@ -257,6 +259,13 @@ class SessionEnded(TransportError, RuntimeError):
 
     wire_code = 21
     grpc_status = Status.ABORTED
+
+
+class DeviceError(TransportError, RuntimeError):
+    """A GPU, its driver or memory on it cannot be used; the text names what was tried and what the driver said."""
+
+    wire_code = 22
+    grpc_status = Status.FAILED_PRECONDITION
 
 
 _BY_NUMBER: dict[int, Status] = {int(status): status for status in Status}

@@ -126,6 +126,7 @@
 #define LUCKY_ERROR_StatusError 19u
 #define LUCKY_ERROR_UnknownSession 20u
 #define LUCKY_ERROR_SessionEnded 21u
+#define LUCKY_ERROR_DeviceError 22u
 /* Names of the errors, by code. */
 static const char *const LUCKY_ERRORS[] = {
     "",
@@ -150,6 +151,7 @@ static const char *const LUCKY_ERRORS[] = {
     "StatusError",
     "UnknownSession",
     "SessionEnded",
+    "DeviceError",
 };
 #define LUCKY_GIL_LOOKS 64
 #define LUCKY_PAUSE_NS 10000
