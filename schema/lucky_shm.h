@@ -25,6 +25,7 @@
 #define LUCKY_FEATURE_TRUNCATED 16u
 #define LUCKY_FEATURE_SPEC 32u
 #define LUCKY_FEATURE_PARKS 64u
+#define LUCKY_FEATURE_SLOTS 128u
 
 /* Element types: values of obs_dtype and act_dtype. */
 #define LUCKY_DTYPE_FLOAT32 0u
@@ -79,7 +80,7 @@
 #define LUCKY_OFFSET_NUM_TERMS 1080 /* uint32_t: rows of the signals region */
 #define LUCKY_OFFSET_OBS_DTYPE 1084 /* uint32_t: element type of observations: index into the dtype list, 0 = f32 */
 #define LUCKY_OFFSET_ACT_DTYPE 1088 /* uint32_t: element type of actions, by the same codes */
-#define LUCKY_OFFSET_OBS_SLOTS 1092 /* uint32_t: copies of the observation region (1 in lock-step) */
+#define LUCKY_OFFSET_OBS_SLOTS 1092 /* uint32_t: observation slots, one behind the other; frame n goes to slot n modulo this (SLOTS) */
 #define LUCKY_OFFSET_SPEC_OFFSET 1096 /* uint64_t: the batch spec, UTF-8 JSON */
 #define LUCKY_OFFSET_SPEC_SIZE 1104 /* uint32_t: bytes of the spec */
 #define LUCKY_OFFSET_ERROR_SIZE 1108 /* uint32_t: bytes of the error region */
@@ -93,5 +94,10 @@
 #define LUCKY_OFFSET_CLIENT_LOCK 1672 /* uint64_t: the client's; set before its features, 0 for a client that is known by its pid only */
 #define LUCKY_OFFSET_SERVER_PID_NAMESPACE 1680 /* uint64_t: pid namespace (inode) that server_pid and server_start are of; 0: not known */
 #define LUCKY_OFFSET_CLIENT_PID_NAMESPACE 1688 /* uint64_t: the client's; set before its features */
+#define LUCKY_OFFSET_GPU_OBS_SIZE 1696 /* uint64_t: bytes of the observations on the GPU; 0: not said, as many as here */
+#define LUCKY_OFFSET_GPU_OBS_OFFSET 1704 /* uint64_t: bytes from the begin of the allocation that gpu_obs_handle opens */
+#define LUCKY_OFFSET_GPU_OBS_GENERATION 1712 /* uint32_t: another for each handle; odd while it is changed; 0: there is only one */
+#define LUCKY_OFFSET_GPU_CLIENT_GENERATION 1716 /* uint32_t: that of the handle the client has open, with bit 0 set; 0: none */
+#define LUCKY_OFFSET_GPU_DEVICE_UUID 1720 /* uint8_t[16]: of the device, the same in every process; zeros: by gpu_device_id */
 
 #endif

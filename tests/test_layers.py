@@ -33,6 +33,7 @@ LAYERS = (
     "registry",
     "fork",
     "native",
+    "cuda",
     "lockstep",
     "spec",
     "messages",

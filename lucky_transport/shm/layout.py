@@ -55,6 +55,7 @@ class Feature(IntFlag):
     TRUNCATED = 16  # the truncated region's offset in the extension block
     SPEC = 32  # the spec region
     PARKS = 64  # may park, so its peer must wake it; a side that only polls saves the peer the system call
+    SLOTS = 128  # frames by turns in the observation slots; where either side lacks it, all in the first
 
 
 class EngineState:
@@ -122,7 +123,7 @@ _EXTENSION: tuple[tuple[str, str, bool, str], ...] = (
     ("num_terms", "I", False, "rows of the signals region"),
     ("obs_dtype", "I", False, "element type of observations: index into the dtype list, 0 = f32"),
     ("act_dtype", "I", False, "element type of actions, by the same codes"),
-    ("obs_slots", "I", False, "copies of the observation region (1 in lock-step)"),
+    ("obs_slots", "I", False, "observation slots, one behind the other; frame n goes to slot n modulo this (SLOTS)"),
     ("spec_offset", "Q", False, "the batch spec, UTF-8 JSON"),
     ("spec_size", "I", False, "bytes of the spec"),
     ("error_size", "I", False, "bytes of the error region"),
@@ -136,6 +137,11 @@ _EXTENSION: tuple[tuple[str, str, bool, str], ...] = (
     ("client_lock", "Q", False, "the client's; set before its features, 0 for a client that is known by its pid only"),
     ("server_pid_namespace", "Q", False, "pid namespace (inode) that server_pid and server_start are of; 0: not known"),
     ("client_pid_namespace", "Q", False, "the client's; set before its features"),
+    ("gpu_obs_size", "Q", False, "bytes of the observations on the GPU; 0: not said, as many as here"),
+    ("gpu_obs_offset", "Q", False, "bytes from the begin of the allocation that gpu_obs_handle opens"),
+    ("gpu_obs_generation", "I", False, "another for each handle; odd while it is changed; 0: there is only one"),
+    ("gpu_client_generation", "I", False, "that of the handle the client has open, with bit 0 set; 0: none"),
+    ("gpu_device_uuid", "16s", False, "of the device, the same in every process; zeros: by gpu_device_id"),
 )
 #: The last field of the first extension block: an engine may know no later ones, which then are 0.
 _FIRST_LAST = "park_command"

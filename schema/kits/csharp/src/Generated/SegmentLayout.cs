@@ -123,7 +123,7 @@ namespace LuckyTransport
         public const int ObsDtype = 1084;
         /// <summary>uint: element type of actions, by the same codes.</summary>
         public const int ActDtype = 1088;
-        /// <summary>uint: copies of the observation region (1 in lock-step).</summary>
+        /// <summary>uint: observation slots, one behind the other; frame n goes to slot n modulo this (SLOTS).</summary>
         public const int ObsSlots = 1092;
         /// <summary>ulong: the batch spec, UTF-8 JSON.</summary>
         public const int SpecOffset = 1096;
@@ -151,6 +151,16 @@ namespace LuckyTransport
         public const int ServerPidNamespace = 1680;
         /// <summary>ulong: the client's; set before its features.</summary>
         public const int ClientPidNamespace = 1688;
+        /// <summary>ulong: bytes of the observations on the GPU; 0: not said, as many as here.</summary>
+        public const int GpuObsSize = 1696;
+        /// <summary>ulong: bytes from the begin of the allocation that gpu_obs_handle opens.</summary>
+        public const int GpuObsOffset = 1704;
+        /// <summary>uint: another for each handle; odd while it is changed; 0: there is only one.</summary>
+        public const int GpuObsGeneration = 1712;
+        /// <summary>uint: that of the handle the client has open, with bit 0 set; 0: none.</summary>
+        public const int GpuClientGeneration = 1716;
+        /// <summary>byte[]: of the device, the same in every process; zeros: by gpu_device_id.</summary>
+        public const int GpuDeviceUuid = 1720;
     }
 
     /// <summary>What a side understands.</summary>
@@ -164,6 +174,7 @@ namespace LuckyTransport
         Truncated = 16,
         Spec = 32,
         Parks = 64,
+        Slots = 128,
     }
 
     /// <summary>Element type of observations and actions.</summary>
@@ -229,5 +240,6 @@ namespace LuckyTransport
         StatusError = 19,
         UnknownSession = 20,
         SessionEnded = 21,
+        DeviceError = 22,
     }
 }

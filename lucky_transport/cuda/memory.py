@@ -1,0 +1,116 @@
+"""Observations on a GPU: how an engine says where they lie, and how a client sees them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+__all__ = ["DeviceArray", "DeviceBuffer", "DeviceObservations", "DeviceWatcher"]
+
+_POLL_S = 0.001
+
+
+class DeviceBuffer(NamedTuple):
+    """Device memory of this process. pointer: as the driver counts it (CUdeviceptr, `Tensor.data_ptr()`)."""
+
+    pointer: int
+    size_bytes: int
+
+
+class DeviceWatcher(Protocol):
+    """A server that passes on where an engine's observations lie."""
+
+    def published(self, buffer: DeviceBuffer | None) -> None:
+        """The observations lie there from now on; None: no longer on a device. Raises DeviceError."""
+        ...
+
+    def is_older_open(self) -> bool:
+        """True while a client has memory open that was published before the present one."""
+        ...
+
+
+class DeviceObservations:
+    """Where the observations of one engine lie on a GPU; `Engine.device_observations`.
+
+    The engine calls `publish` once the memory is allocated, and again whenever it moves: in its constructor, in `step`
+    or between steps. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._buffer: DeviceBuffer | None = None
+        self._watchers: list[DeviceWatcher] = []
+
+    def publish(self, pointer: int, size_bytes: int) -> None:
+        """Say that the observations, C-contiguous (num_envs, *shape) in the spec's dtype, lie there from now on.
+
+        The memory comes from cuMemAlloc or cudaMalloc (also through PyTorch's default allocator); memory of a CUDA
+        memory pool or of expandable segments cannot be shared. What was published before stays allocated until
+        `wait_unused` returns True. Raises DeviceError when the driver cannot share it.
+        """
+        self._tell(DeviceBuffer(pointer, size_bytes))
+
+    def withdraw(self) -> None:
+        """Say that the observations lie on no device any more."""
+        self._tell(None)
+
+    def wait_unused(self, timeout_s: float) -> bool:
+        """Wait until no client has older memory open than the present; False when one still has after `timeout_s`.
+
+        A client closes it when it next asks for observations, or closes. Only then may that memory be freed.
+        """
+        end = time.monotonic() + timeout_s
+        while any(one.is_older_open() for one in list(self._watchers)):
+            if time.monotonic() >= end:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def watch(self, watcher: DeviceWatcher) -> Callable[[], None]:
+        """Have `watcher` told of what is published, and at once of what was; returns the function that ends that."""
+        with self._lock:
+            if self._buffer is not None:
+                watcher.published(self._buffer)
+            self._watchers.append(watcher)
+
+        def end() -> None:
+            with self._lock:
+                if watcher in self._watchers:
+                    self._watchers.remove(watcher)
+
+        return end
+
+    def _tell(self, buffer: DeviceBuffer | None) -> None:
+        with self._lock:
+            self._buffer = buffer
+            for watcher in self._watchers:
+                watcher.published(buffer)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceArray:
+    """An array in device memory that another process owns; PyTorch and CuPy take it by `__cuda_array_interface__`.
+
+    ordinal: of its device in this process. keeps: whatever keeps the memory mapped.
+    """
+
+    pointer: int
+    shape: Sequence[int]
+    dtype: str
+    ordinal: int
+    keeps: object
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3 of the interface; the memory is read-only by agreement, which it can only say of."""
+        return {
+            "shape": tuple(self.shape),
+            "typestr": self.dtype,
+            "data": (self.pointer, False),  # PyTorch refuses what is marked read-only
+            "version": 3,
+            "strides": None,
+            "stream": None,
+        }

@@ -1,0 +1,129 @@
+"""The binding of `libcuda.so.1`, against a small library with its functions: no machine of the tests has a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.cuda import libcuda
+from lucky_transport.cuda.driver import Device, Driver, find_device
+from lucky_transport.cuda.libcuda import LibCuda
+from lucky_transport.errors import DeviceError
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> str:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    path = tmp_path_factory.mktemp("stub") / "libstub_cuda.so"
+    source = Path(__file__).with_name("stub_libcuda.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source], check=True, timeout=60)
+    return str(path)
+
+
+@pytest.fixture
+def stub(library: str) -> ctypes.CDLL:
+    stub = ctypes.CDLL(library)
+    for name in ("stub_result", "stub_registered", "stub_opened", "stub_contexts"):
+        ctypes.c_int.in_dll(stub, name).value = 0
+    stub.stub_memory.restype = ctypes.c_void_p
+    return stub
+
+
+@pytest.fixture
+def cuda(library: str, stub: ctypes.CDLL) -> LibCuda:
+    return LibCuda(library)
+
+
+def number(stub: ctypes.CDLL, name: str) -> int:
+    return ctypes.c_int.in_dll(stub, name).value
+
+
+def test_it_names_its_version_and_its_devices(cuda: LibCuda) -> None:
+    driver: Driver = cuda
+    assert driver.version == "12.4"
+    assert driver.devices() == (
+        Device(0, bytes([0]) + bytes([10] * 15), "first"),
+        Device(1, bytes([0]) + bytes([11] * 15), "second"),
+    )
+
+
+def test_pages_are_locked_and_unlocked_in_the_devices_primary_context(cuda: LibCuda, stub: ctypes.CDLL) -> None:
+    cuda.register(4096, 8192, 1)
+    assert number(stub, "stub_registered") == 1
+    cuda.unregister(4096, 1)
+    assert number(stub, "stub_registered") == 0
+    assert number(stub, "stub_contexts") == 1  # retained once
+
+
+def test_memory_is_exported_with_its_offset_and_opened_by_its_handle(cuda: LibCuda, stub: ctypes.CDLL) -> None:
+    begin = stub.stub_memory()
+    exported = cuda.export(begin + 96)
+    assert (exported.offset, exported.device.ordinal) == (96, 1)
+    assert exported.handle == b"\x5a" * 63 + b"\x01"
+    assert cuda.open(exported.handle, 0) == (begin, 4096)
+    assert number(stub, "stub_opened") == 1
+    cuda.close(begin, 0)
+    assert number(stub, "stub_opened") == 0
+
+
+def test_an_error_has_the_drivers_name_and_text(cuda: LibCuda) -> None:
+    with pytest.raises(
+        DeviceError, match=r"cuIpcOpenMemHandle_v2 failed: CUDA_ERROR_INVALID_HANDLE \(the stub says so\)"
+    ):
+        cuda.open(b"\x00" * 64, 0)
+
+
+def test_what_ends_after_the_driver_ends_in_silence(cuda: LibCuda, stub: ctypes.CDLL) -> None:
+    cuda.register(4096, 8192, 0)
+    ctypes.c_int.in_dll(stub, "stub_result").value = 4  # CUDA_ERROR_DEINITIALIZED
+    cuda.unregister(4096, 0)
+    cuda.close(1, 0)
+    with pytest.raises(DeviceError, match="cuDeviceGet failed"):
+        cuda.register(4096, 8192, 1)
+
+
+def test_without_the_library_the_error_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match=r"no CUDA driver here.*docker run --gpus all"):
+        LibCuda(str(tmp_path / "libcuda.so.1"))
+
+
+def test_a_driver_that_does_not_initialise_is_an_error(library: str, stub: ctypes.CDLL) -> None:
+    ctypes.c_int.in_dll(stub, "stub_result").value = 100
+    with pytest.raises(DeviceError, match="cuInit failed"):
+        LibCuda(library)
+
+
+def test_it_is_loaded_once_and_refused_in_a_forked_child(
+    library: str, stub: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libcuda, "LIBRARY", library)
+    libcuda.forget_driver()
+    try:
+        assert libcuda.load_driver() is libcuda.load_driver()
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                libcuda.load_driver()
+            except DeviceError as error:
+                code = 0 if "spawn" in str(error) else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    finally:
+        libcuda.forget_driver()
+
+
+def test_a_device_is_found_by_its_uuid_and_by_its_number_only_without_one() -> None:
+    devices = (Device(0, b"a" * 16, "one"), Device(1, b"b" * 16, "other"))
+    assert find_device(devices, b"b" * 16, 0) is devices[1]
+    assert find_device(devices, b"c" * 16, 0) is None
+    assert find_device(devices, bytes(16), 1) is devices[1]
+    assert find_device(devices, bytes(16), 2) is None

@@ -1,0 +1,210 @@
+"""A CUDA driver and the part of PyTorch that `observations_torch` uses, without a GPU.
+
+Device memory is ordinary memory of this process. A copy on a stream is done only when somebody waits for the stream or
+an event of it, so that a test sees what is overwritten too early.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.cuda.driver import Allocation, Device, ExportedMemory
+from lucky_transport.errors import DeviceError
+
+__all__ = ["FakeDriver", "FakeTorch"]
+
+
+class FakeDriver:
+    """Counts what is registered and opened. fails: calls that end with that name of an error."""
+
+    version = "12.4"
+
+    def __init__(self, devices: int = 1) -> None:
+        self._devices = tuple(Device(n, bytes([n + 1] * 16), f"Fake GPU {n}") for n in range(devices))
+        self._numbers = itertools.count(1)
+        self._exported: dict[bytes, NDArray[np.uint8]] = {}
+        self._allocations: list[NDArray[np.uint8]] = []
+        self.registered: dict[int, int] = {}
+        self.opened: list[int] = []
+        self.closed: list[int] = []
+        self.fails: dict[str, str] = {}
+
+    def allocate(self, size_bytes: int) -> NDArray[np.uint8]:
+        """Return device memory."""
+        self._allocations.append(np.zeros(size_bytes, np.uint8))
+        return self._allocations[-1]
+
+    def devices(self) -> Sequence[Device]:
+        return self._devices
+
+    def register(self, address: int, size_bytes: int, ordinal: int) -> None:
+        self._may_fail("register")
+        assert address not in self.registered
+        self.registered[address] = size_bytes
+
+    def unregister(self, address: int, ordinal: int) -> None:
+        self._may_fail("unregister")
+        del self.registered[address]
+
+    def export(self, pointer: int) -> ExportedMemory:
+        self._may_fail("export")
+        for memory in self._allocations:
+            begin = memory.ctypes.data
+            if begin <= pointer < begin + memory.nbytes:
+                handle = next(self._numbers).to_bytes(64, "little")
+                self._exported[handle] = memory
+                return ExportedMemory(handle, pointer - begin, self._devices[0])
+        raise DeviceError("cuIpcGetMemHandle failed: CUDA_ERROR_INVALID_VALUE (invalid argument)")
+
+    def open(self, handle: bytes, ordinal: int) -> Allocation:
+        self._may_fail("open")
+        if handle not in self._exported:
+            raise DeviceError("cuIpcOpenMemHandle_v2 failed: CUDA_ERROR_INVALID_HANDLE (invalid resource handle)")
+        memory = self._exported[handle]
+        self.opened.append(memory.ctypes.data)
+        return Allocation(memory.ctypes.data, memory.nbytes)
+
+    def close(self, pointer: int, ordinal: int) -> None:
+        self._may_fail("close")
+        assert self.opened.count(pointer) > self.closed.count(pointer)
+        self.closed.append(pointer)
+
+    @property
+    def open_count(self) -> int:
+        """How many allocations are open now."""
+        return len(self.opened) - len(self.closed)
+
+    def _may_fail(self, call: str) -> None:
+        if call in self.fails:
+            raise DeviceError(f"{call} failed: {self.fails[call]}")
+
+
+class FakeTensor:
+    """An array on a device."""
+
+    def __init__(self, array: NDArray[Any], device: FakeDevice) -> None:
+        self._array = array
+        self.device = device
+        self.source: object = None
+
+    def to(self, device: FakeDevice, *, non_blocking: bool = False, copy: bool = False) -> FakeTensor:
+        made = FakeTensor(np.full_like(self._array, 99), device)
+        if non_blocking:
+            FakeStream.active.append_work(lambda: np.copyto(made.numpy(), self.numpy()))
+        else:
+            np.copyto(made.numpy(), self.numpy())
+        return made
+
+    def record_stream(self, stream: FakeStream) -> None:
+        stream.knows.append(self)
+
+    def numpy(self) -> NDArray[Any]:
+        """Return the values as they are by now."""
+        return self._array
+
+
+class FakeDevice:
+    def __init__(self, kind: str, index: int | None = None) -> None:
+        name, _, number = kind.partition(":")
+        if name not in ("cpu", "cuda", "meta"):
+            raise RuntimeError(f"Expected one of cpu, cuda device type: {kind}")
+        self.type = name
+        self.index = int(number) if number else index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FakeDevice) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+
+class FakeEvent:
+    def __init__(self, stream: FakeStream) -> None:
+        self._stream = stream
+
+    def synchronize(self) -> None:
+        self._stream.synchronize()
+
+
+class FakeStream:
+    active: FakeStream
+
+    def __init__(self, device: object = None) -> None:
+        self._work: list[Callable[[], None]] = []
+        self._after: list[FakeEvent] = []
+        self.knows: list[FakeTensor] = []
+        self.synchronized = 0
+
+    def append_work(self, work: Callable[[], None]) -> None:
+        self._work.append(work)
+
+    def record_event(self) -> FakeEvent:
+        return FakeEvent(self)
+
+    def wait_event(self, event: FakeEvent) -> None:
+        self._after.append(event)
+
+    def synchronize(self) -> None:
+        self.synchronized += 1
+        for event in self._after:
+            event.synchronize()
+        for work in self._work:
+            work()
+        self._after.clear()
+        self._work.clear()
+
+
+class FakeTorch:
+    """The module `torch`; `cuda` is itself."""
+
+    __version__ = "2.0.fake"
+    device = FakeDevice
+    Stream = FakeStream
+
+    def __init__(self, devices: int = 1) -> None:
+        self._devices = devices
+        self.cuda = self
+        self.lacks = ""  # a dtype
+        self.streams: dict[int, FakeStream] = {n: FakeStream() for n in range(devices)}
+        FakeStream.active = self.streams.get(0, FakeStream())
+
+    def is_available(self) -> bool:
+        return self._devices > 0
+
+    def device_count(self) -> int:
+        return self._devices
+
+    def current_device(self) -> int:
+        return 0
+
+    def current_stream(self, device: FakeDevice) -> FakeStream:
+        assert device.index is not None
+        return self.streams[device.index]
+
+    @contextlib.contextmanager
+    def stream(self, stream: FakeStream) -> Generator[None]:
+        before, FakeStream.active = FakeStream.active, stream
+        yield
+        FakeStream.active = before
+
+    def from_numpy(self, array: NDArray[Any]) -> FakeTensor:
+        assert array.flags.writeable, "PyTorch warns of read-only arrays"
+        if array.dtype.name == self.lacks:
+            raise TypeError(f"can't convert np.ndarray of type numpy.{array.dtype}")
+        return FakeTensor(array, FakeDevice("cpu"))
+
+    def as_tensor(self, source: Any, device: FakeDevice) -> FakeTensor:
+        seen = source.__cuda_array_interface__
+        dtype = np.dtype(seen["typestr"])
+        size = int(np.prod(seen["shape"])) * dtype.itemsize
+        memory: Any = (ctypes.c_char * size).from_address(seen["data"][0])
+        tensor = FakeTensor(np.frombuffer(memory, dtype).reshape(seen["shape"]), device)
+        tensor.source = source  # PyTorch keeps it as well
+        return tensor
