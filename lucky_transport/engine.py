@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.call import Call
+from lucky_transport.cuda.memory import DeviceObservations
 from lucky_transport.spec.batch_spec import BatchSpec
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ class Engine(ABC):
     """A batch of envs that step together. Subclasses set `spec` in their constructor."""
 
     spec: BatchSpec
+    #: Where the observations lie on a GPU as well, for an engine that computes them there. What it publishes shows the
+    #: frame when `step` returns, and the bound buffers show it too.
+    device_observations: DeviceObservations | None = None
 
     @property
     def services(self) -> Mapping[str, Handler]:

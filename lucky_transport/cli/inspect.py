@@ -69,6 +69,7 @@ def _segment_plain(report: SegmentReport) -> dict[str, Any]:
         "engine": report.engine,
         "client": report.client,
         "problem": report.problem,
+        "gpu": report.gpu,
         "header": [
             {
                 "name": one.name,
@@ -99,6 +100,8 @@ def _show_segment(report: SegmentReport) -> None:
     )
     if report.problem:
         click.echo(f"problem: {report.problem}")
+    if report.gpu:
+        click.echo(f"observations on a GPU: {report.gpu}")
     click.echo()
     rows = [(one.offset, one.name, _cut(one.shown), one.meaning) for one in report.fields]
     show("Header", ("offset", "field", "value", "meaning"), rows)

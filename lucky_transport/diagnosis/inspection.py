@@ -15,7 +15,7 @@ from typing import Any
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError, TransportError, Unimplemented
 from lucky_transport.messages.methods import METHODS, Effect
-from lucky_transport.shm import header, segment, segment_files
+from lucky_transport.shm import device_offer, header, segment, segment_files
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES, EngineState, Feature, SegmentLayout
 from lucky_transport.shm.namespaces import process_name
 from lucky_transport.shm.private_file import open_private
@@ -45,7 +45,8 @@ class HeaderField:
 class SegmentReport:
     """A segment as it is now. engine, client: what messages call that side, "" when it is gone.
 
-    problem: the reason why no client can attach, "" if one can: then spec and layout are set.
+    problem: the reason why no client can attach, "" if one can: then spec and layout are set. gpu: where the
+    observations lie on a GPU, "" when they do not.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class SegmentReport:
     problem: str = ""
     spec: BatchSpec | None = None
     layout: SegmentLayout | None = None
+    gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,21 @@ def _report(found: segment_files.SegmentInfo, mapping: mmap) -> SegmentReport:
         problem,
         spec,
         layout,
+        _gpu(mapping, found.path, spec),
     )
+
+
+def _gpu(mapping: mmap, path: Path, spec: BatchSpec | None) -> str:
+    if spec is None or not header.get(mapping, "gpu_available"):
+        return ""
+    try:
+        offer = device_offer.read_offer(mapping, spec, str(path))
+    except SegmentError as error:
+        return f"offered, but {error}"
+    if offer is None:
+        return f"shared in a way that is not known here (gpu_obs_mode {header.get(mapping, 'gpu_obs_mode')})"
+    uuid = f", UUID {offer.uuid.hex()}" if any(offer.uuid) else ""
+    return f"{offer.size_bytes} bytes on the engine's CUDA device {offer.ordinal}{uuid}, by CUDA IPC"
 
 
 def _fields(mapping: mmap) -> tuple[HeaderField, ...]:

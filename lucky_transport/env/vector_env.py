@@ -33,6 +33,7 @@ from lucky_transport.env.composite import CompositeActions
 from lucky_transport.env.rendering import RENDER_MODES, EnvRenderer, can_render, make_renderer
 from lucky_transport.env.resetting import ResetNegotiator, Seed, neutral_actions, read_reset
 from lucky_transport.env.results import RewardFunction, StepResult, StepResults, plain_results
+from lucky_transport.env.tensors import TorchObservations
 from lucky_transport.errors import (
     Busy,
     ClosedError,
@@ -125,6 +126,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         self._ended: NDArray[np.bool_] | None = None  # envs that wait for their reset
         self._control: NDArray[np.uint8] | None = None  # the next step's control bytes
         self._outstanding = False  # a frame may still come for a step that was given up
+        self._frame: Frame | None = None  # the last that was received
+        self._tensors: TorchObservations | None = None
         self._connection = _Connection(transport, owner)
         self._end = weakref.finalize(self, self._connection.end)
         self.closed = False
@@ -182,6 +185,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         except BaseException as error:
             self._note_failure(error)
             raise
+        self._frame = frame
         if frame.any_ended or control is not None:
             return self._step_with_ends(frame, control)
         return self._plain_result(frame)
@@ -217,7 +221,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
             self._not_steppable = None
             self._note_failure(error, sent=True)
             raise
-        self._not_steppable = None
+        self._not_steppable, self._frame = None, frame
         if frame.any_ended or self._control is not None:
             return self._step_with_ends(frame, self._control)
         return self._plain_result(frame)
@@ -243,11 +247,14 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
     def _reset_ended(self, ended: NDArray[np.bool_]) -> Frame:
         """SAME_STEP's second exchange: the ended envs are reset, the others hold still."""
         control = np.where(ended, np.uint8(RESET), np.uint8(HOLD))
+        if self._tensors is not None:
+            self._tensors.before_exchange()
         try:
-            return self.transport.step(self._neutral_actions, control)
+            self._frame = frame = self.transport.step(self._neutral_actions, control)
         except BaseException as error:
             self._note_failure(error, sent=True)
             raise
+        return frame
 
     def _await_reset(self, ended: NDArray[np.bool_] | None) -> None:
         """From now on the envs of `ended` wait for their reset (None: no env does)."""
@@ -276,11 +283,13 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         try:
             self._drain_outstanding()
             self._reset_negotiator.send(request)
+            if self._tensors is not None:
+                self._tensors.before_exchange()
             frame = self.transport.step(self._neutral_actions, request.control)
         except BaseException as error:
             self._note_failure(error, sent=True)
             raise
-        self._not_steppable = None
+        self._not_steppable, self._frame = None, frame
         still = None if self._ended is None else self._ended & ~request.mask
         self._await_reset(still if still is not None and still.any() else None)
         return self._results.observations(frame), self._results.info_parts(frame, request.mask)
@@ -320,6 +329,31 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         return LocalProtocolError(
             "step_wait() without a step under way", backend=self.transport.name, hint="call step_async(actions) first"
         )
+
+    def observations_torch(self, device: Any = "cuda") -> Any:
+        """Return the observations of the last step or reset as a `torch.Tensor`, (num_envs, *shape), on `device`.
+
+        On a GPU the tensor is a copy of its own. The copy runs on a stream of its own while the program goes on; work
+        that the program gives to the present stream comes after it, and the step that would overwrite what is copied
+        waits for it. The segment's pages are locked for that until `close`. Where the engine offers its observations in
+        device memory, they are copied from there; with `copy=False` the tensor is that memory itself, valid until the
+        next call. It must not be used once the env is closed or the engine has ended.
+
+        On the CPU the tensor is a copy; with `copy=False`, over a transport whose frames lie in memory that may be
+        written, the view that `step` returned: valid as long, and to be read only.
+
+        Raises MissingExtra without PyTorch, ConfigError for what is no device, DeviceError for a device that cannot be
+        used here, SpecError for observations with parts or of a dtype that PyTorch lacks, LocalProtocolError before the
+        first reset and while a step is under way, PeerDied, ClosedError.
+        """
+        frame = self._frame
+        if frame is None or self._not_steppable not in (None, NotSteppable.ENDED):
+            raise self._state_error("observations_torch")
+        self._connection.check_process()
+        if self._tensors is None:
+            self._tensors = TorchObservations(self.transport, copies=self._results.copies)
+            self._prepared = partial(_prepared_after, self._tensors, self._prepared)
+        return self._tensors.newest(frame, device, under_way=False)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Return an attribute of the envs, once per env; raises AttributeError naming those there are."""
@@ -365,7 +399,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the transport and end the owner; called once, by `close`. Arrays already handed out stay readable."""
-        self._not_steppable = NotSteppable.CLOSED
+        self._not_steppable, self._frame = NotSteppable.CLOSED, None
+        if self._tensors is not None and self._connection.is_own:
+            self._tensors.close()
         self._end()
 
     def __enter__(self) -> Self:
@@ -392,6 +428,16 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         return self._recipe, (), {"spec": self.spec}
 
 
+def _prepared_after(
+    tensors: TorchObservations, prepared: Callable[[Any], NDArray[Any]] | None, actions: Any
+) -> NDArray[Any]:
+    """Return the actions as `prepared` does, once the memory that the next exchange overwrites is not read any more."""
+    if prepared is not None:
+        actions = prepared(actions)
+    tensors.before_exchange()
+    return actions
+
+
 def _checked(spec: BatchSpec, bounds: Bounds, actions: Any) -> NDArray[Any]:
     """Return the actions as the spec has them; raises ValueError or TypeError for others, also out of bounds."""
     checked = check_actions(spec, actions)
@@ -410,9 +456,23 @@ class _Connection:
         self._owner = owner
         self._pid = os.getpid()
 
+    @property
+    def is_own(self) -> bool:
+        """False in a forked child: transport and owner belong to its parent."""
+        return os.getpid() == self._pid
+
+    def check_process(self) -> None:
+        """Raise ClosedError in a forked child."""
+        if not self.is_own:
+            raise ClosedError(
+                "this env belongs to the parent process",
+                backend=self._transport.name,
+                hint="make another env after fork()",
+            )
+
     def end(self) -> None:
         """Close the transport, then stop the owner even if closing failed."""
-        if os.getpid() != self._pid:  # a forked child: both belong to its parent
+        if not self.is_own:
             return
         try:
             self._transport.close()

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.config import Settings
+from lucky_transport.cuda.driver import Driver
+from lucky_transport.cuda.memory import DeviceArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import (
@@ -45,6 +47,7 @@ from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame
 from lucky_transport_shm.attachment import attach, detach
 from lucky_transport_shm.command_client import CallsTransport, CommandTransport
+from lucky_transport_shm.device import ClientDevice
 
 __all__ = ["ShmTransport", "connect"]
 
@@ -105,6 +108,7 @@ class ShmTransport(CallsTransport):
         self._forked = False
         mapping = segment.mapping
         self._engine = engine
+        self._device = ClientDevice(segment, engine)
         self._step_timeout_ns = int(settings.step_timeout_s * 1e9)
         self._settings = settings
         strategy = strategy_code(settings.wait)
@@ -277,10 +281,19 @@ class ShmTransport(CallsTransport):
         if self._state is _CLOSED or self._state is _LOST:
             raise self._refusal_of(LockstepEvent.SEND)
 
+    def device_observations(self, driver: Driver) -> DeviceArray | None:
+        self._check_open()
+        return self._device.observations(driver)
+
+    def lock_pages(self, driver: Driver, ordinal: int) -> bool:
+        self._check_open()
+        return self._device.lock_pages(driver, ordinal)
+
     def close(self) -> None:
         if self._state is LockstepState.CLOSED:
             return
         self._on(LockstepEvent.CLOSE)
+        self._device.close()
         self._channel.fuse(
             self._frame, _refuse_closed, self._slice_ns
         )  # it held this transport, which holds the memory
@@ -299,6 +312,7 @@ class ShmTransport(CallsTransport):
         if self._state is not LockstepState.CLOSED:
             self._state = LockstepState.CLOSED
             self._channel.unfuse()
+            self._device.forget()
             self._forked = True
 
 

@@ -34,6 +34,7 @@ from lucky_transport.shm.server_loop import serve_listener
 from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.shm.timing import PEER_POLL_NS
 from lucky_transport.shm.wait import strategy_code
+from lucky_transport_shm.device import offer_observations
 
 __all__ = ["ShmServer", "server"]
 
@@ -77,6 +78,11 @@ class ShmServer(Server):
         self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
         if host.sessions is not None:
             host.sessions.shared_snapshots = SharedSnapshots(segment.path, native=self._native)
+        try:
+            self._withdraw = offer_observations(segment, host.engine.device_observations)
+        except BaseException:
+            segment.unlink()
+            raise
         self._await_client()
         self._commands = serve_listener(
             segment.name,
@@ -202,6 +208,7 @@ class ShmServer(Server):
             self._await_client()
         self._channel.commands_read(0)
         mapping = self._segment.mapping
+        header.put(mapping, "gpu_client_generation", 0)  # its process has ended, or it has closed what it had open
         header.put(mapping, "client_lock", 0)
         header.put(mapping, "client_pid_namespace", 0)
         header.put(mapping, "client_start", 0)
@@ -276,6 +283,7 @@ class ShmServer(Server):
                 self._refuse(ClosedError("the engine is closing", backend="shm"))
             self._calls.shut_down(ClosedError("the engine is closing", backend="shm"))
             self._let_go()
+        self._withdraw()
         self._commands.close(max(grace_s, 0.2))
         self._dispatcher.close(grace_s)
         if self._host.sessions is not None and self._host.sessions.shared_snapshots is not None:

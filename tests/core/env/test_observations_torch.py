@@ -1,0 +1,265 @@
+"""`observations_torch`: the newest observations as a tensor; copies to a GPU never see the frame after."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lucky_transport import api
+from lucky_transport.cuda import libcuda
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import (
+    ClosedError,
+    ConfigError,
+    DeviceError,
+    LocalProtocolError,
+    MissingExtra,
+    SpecError,
+)
+from lucky_transport.process import unique_name
+from tests.support.fake_cuda import FakeDriver, FakeTorch
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    fake = FakeDriver()
+    monkeypatch.setattr(libcuda, "load_driver", lambda: fake)
+    return fake
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
+    fake = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", fake)  # pyright: ignore[reportArgumentType]
+    return fake
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Generator[str]:
+    with api.serve("toy", f"shm://{unique_name()}", num_envs=3) as serving:
+        yield str(serving.endpoints[0])
+
+
+@pytest.fixture
+def env(endpoint: str) -> Generator[VectorEnv]:
+    with api.make(endpoint=endpoint) as made:
+        yield made
+
+
+def step(env: VectorEnv) -> NDArray[Any]:
+    return env.step(np.full(env.action_space.shape or (), 0.5, np.float32))[0]
+
+
+# -- the CPU
+
+
+def test_on_the_cpu_a_copying_env_gives_a_tensor_of_its_own(env: VectorEnv, torch: FakeTorch) -> None:
+    expected, _ = env.reset(seed=1)
+    tensor = env.observations_torch("cpu")
+    step(env)
+    np.testing.assert_array_equal(tensor.numpy(), expected)
+
+
+def test_on_the_cpu_an_env_of_views_gives_the_memory_of_the_frame(endpoint: str, torch: FakeTorch) -> None:
+    with api.make(endpoint=endpoint, copy=False) as env:
+        view, _ = env.reset(seed=1)
+        tensor = env.observations_torch("cpu")
+        assert np.shares_memory(tensor.numpy(), view)
+        assert not view.flags.writeable
+
+
+@pytest.mark.parametrize("transport", ["inproc", "shm"])
+def test_it_shows_the_newest_frame_of_resets_steps_and_awaited_steps(transport: str, torch: FakeTorch) -> None:
+    with api.make("toy", 2, transport=transport) as env:
+        np.testing.assert_array_equal(env.reset(seed=2)[0], env.observations_torch("cpu").numpy())
+        for _ in range(3):
+            np.testing.assert_array_equal(step(env), env.observations_torch("cpu").numpy())
+        env.step_async(np.zeros((2, *env.batch_spec.action.shape), np.float32))
+        np.testing.assert_array_equal(env.step_wait()[0], env.observations_torch("cpu").numpy())
+
+
+def test_in_same_step_mode_it_shows_what_the_step_returned(torch: FakeTorch) -> None:
+    options = {"episode_steps": 3}
+    with api.make("toy", 2, transport="inproc", options=options, autoreset_mode="SameStep") as env:
+        env.reset(seed=3)
+        for _ in range(7):
+            np.testing.assert_array_equal(step(env), env.observations_torch("cpu").numpy())
+
+
+def test_a_device_of_another_kind_gets_a_copy(env: VectorEnv, torch: FakeTorch) -> None:
+    env.reset(seed=1)
+    assert env.observations_torch("meta").device.type == "meta"
+
+
+# -- copies to a GPU
+
+
+def test_a_copy_to_the_gpu_sees_its_own_frame_although_it_is_done_late(
+    env: VectorEnv, torch: FakeTorch, driver: FakeDriver
+) -> None:
+    env.reset(seed=1)
+    for _ in range(5):
+        expected = step(env)
+        tensor = env.observations_torch("cuda")
+        assert (tensor.numpy() == 99).all()  # the program goes on meanwhile
+        step(env)  # waits for the copy, then overwrites what it read
+        np.testing.assert_array_equal(tensor.numpy(), expected)
+
+
+def test_a_reset_and_an_awaited_step_wait_for_the_copy_too(
+    env: VectorEnv, torch: FakeTorch, driver: FakeDriver
+) -> None:
+    expected, _ = env.reset(seed=1)
+    tensor = env.observations_torch("cuda")
+    env.step_async(np.ones((3, *env.batch_spec.action.shape), np.float32))
+    np.testing.assert_array_equal(tensor.numpy(), expected)
+    expected = env.step_wait()[0]
+    tensor = env.observations_torch("cuda")
+    env.reset(seed=9)
+    np.testing.assert_array_equal(tensor.numpy(), expected)
+
+
+def test_the_second_exchange_of_a_step_waits_for_copies_as_well(torch: FakeTorch, driver: FakeDriver) -> None:
+    options = {"episode_steps": 2}
+    with api.make("toy", 2, transport="inproc", options=options, autoreset_mode="SameStep") as env:
+        env.reset(seed=3)
+        for _ in range(4):
+            expected = step(env)
+            tensor = env.observations_torch("cuda")
+            step(env)
+            np.testing.assert_array_equal(tensor.numpy(), expected)
+
+
+def test_work_of_the_present_stream_comes_after_the_copy(env: VectorEnv, torch: FakeTorch, driver: FakeDriver) -> None:
+    expected, _ = env.reset(seed=1)
+    tensor = env.observations_torch("cuda:0")
+    torch.streams[0].synchronize()
+    np.testing.assert_array_equal(tensor.numpy(), expected)
+    assert tensor in torch.streams[0].knows  # PyTorch does not give its memory away before that stream is done
+
+
+def test_refused_actions_leave_a_copy_right(env: VectorEnv, torch: FakeTorch, driver: FakeDriver) -> None:
+    expected, _ = env.reset(seed=1)
+    tensor = env.observations_torch("cuda")
+    with pytest.raises(ValueError, match="actions"):
+        env.step(np.zeros((9, 9)))
+    again = env.observations_torch("cuda")
+    step(env)
+    for one in (tensor, again):
+        np.testing.assert_array_equal(one.numpy(), expected)
+
+
+def test_the_segment_is_locked_once_and_unlocked_by_close(endpoint: str, torch: FakeTorch, driver: FakeDriver) -> None:
+    with api.make(endpoint=endpoint) as env:
+        env.reset(seed=1)
+        assert driver.registered == {}  # a program that asks for no tensor has no driver loaded
+        tensors = [env.observations_torch("cuda") for _ in range(2)]
+        (size,) = driver.registered.values()
+        assert size >= env.batch_spec.num_envs * 4
+        expected = env.observations_torch("cpu").numpy()
+    assert driver.registered == {}
+    for one in tensors:  # closing waits for copies
+        np.testing.assert_array_equal(one.numpy(), expected)
+
+
+def test_memory_that_cannot_be_locked_is_copied_all_the_same_with_one_warning(
+    env: VectorEnv, torch: FakeTorch, driver: FakeDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver.fails["register"] = "CUDA_ERROR_OPERATING_SYSTEM (OS call failed)"
+    expected, _ = env.reset(seed=1)
+    tensors = [env.observations_torch("cuda") for _ in range(3)]
+    step(env)
+    for one in tensors:
+        np.testing.assert_array_equal(one.numpy(), expected)
+    (warning,) = caplog.messages
+    assert "stays pageable" in warning
+    assert "OS call failed" in warning
+
+
+# -- errors
+
+
+def test_before_the_first_reset_there_is_nothing_to_show(env: VectorEnv, torch: FakeTorch) -> None:
+    with pytest.raises(LocalProtocolError, match="never reset"):
+        env.observations_torch("cpu")
+
+
+def test_while_a_step_is_under_way_it_is_refused(env: VectorEnv, torch: FakeTorch) -> None:
+    env.reset(seed=1)
+    env.step_async(np.zeros((3, *env.batch_spec.action.shape), np.float32))
+    with pytest.raises(LocalProtocolError, match="step_wait"):
+        env.observations_torch("cpu")
+    env.step_wait()
+
+
+def test_a_closed_env_says_so(endpoint: str, torch: FakeTorch) -> None:
+    with api.make(endpoint=endpoint) as env:
+        env.reset(seed=1)
+    with pytest.raises(ClosedError, match="closed"):
+        env.observations_torch("cpu")
+
+
+def test_without_pytorch_the_error_names_the_command(env: VectorEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    env.reset(seed=1)
+    with pytest.raises(MissingExtra, match="pip install torch"):
+        env.observations_torch("cpu")
+
+
+def test_without_a_gpu_the_error_names_what_to_look_at(
+    env: VectorEnv, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(devices=0))  # pyright: ignore[reportArgumentType]
+    env.reset(seed=1)
+    with pytest.raises(DeviceError, match=r"sees no CUDA device.*lucky-transport doctor"):
+        env.observations_torch("cuda")
+
+
+def test_a_device_that_is_not_there_is_counted_out(env: VectorEnv, torch: FakeTorch, driver: FakeDriver) -> None:
+    env.reset(seed=1)
+    with pytest.raises(DeviceError, match="there are 1 CUDA devices"):
+        env.observations_torch("cuda:3")
+    with pytest.raises(ConfigError, match="'gpu'"):
+        env.observations_torch("gpu")
+
+
+def test_a_type_that_pytorch_lacks_is_named(torch: FakeTorch) -> None:
+    torch.lacks = "float32"
+    with api.make("toy", 2, transport="inproc") as env:
+        env.reset(seed=1)
+        with pytest.raises(SpecError, match="no tensors of float32"):
+            env.observations_torch("cpu")
+
+
+def test_observations_with_parts_are_refused_with_the_way_round(torch: FakeTorch) -> None:
+    with api.make("toy:composite", 2, transport="inproc") as env:
+        env.reset(seed=1)
+        with pytest.raises(SpecError, match=r"torch\.from_numpy"):
+            env.observations_torch("cpu")
+
+
+def test_a_forked_child_is_refused_and_leaves_the_parents_pages_locked(
+    env: VectorEnv, torch: FakeTorch, driver: FakeDriver
+) -> None:
+    expected, _ = env.reset(seed=1)
+    tensor = env.observations_torch("cuda")
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            env.observations_torch("cpu")
+        except ClosedError:
+            env.close()
+            code = 0 if driver.registered else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert driver.registered
+    step(env)
+    np.testing.assert_array_equal(tensor.numpy(), expected)

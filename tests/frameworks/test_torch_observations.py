@@ -1,0 +1,34 @@
+"""`env.observations_torch` with the real PyTorch, on the CPU."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport.errors import DeviceError
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_the_tensor_is_the_newest_observation(make: Any, torch: Any, copy: bool) -> None:
+    with make("toy", 3, copy=copy) as env, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        observations, _ = env.reset(seed=1)
+        for _ in range(3):
+            tensor = env.observations_torch("cpu")
+            assert tensor.dtype == torch.float32
+            assert torch.equal(tensor, torch.tensor(observations))
+            if env.transport.name == "shm":  # what gRPC receives is read-only, and PyTorch has no such tensors
+                assert (tensor.data_ptr() == observations.ctypes.data) is not copy
+            observations = env.step(np.zeros((3, 2), np.float32))[0]
+
+
+def test_a_gpu_that_is_not_there_is_an_error_of_ours(make: Any, torch: Any) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with make("toy", 1) as env:
+        env.reset(seed=1)
+        with pytest.raises(DeviceError, match="sees no CUDA device"):
+            env.observations_torch("cuda")

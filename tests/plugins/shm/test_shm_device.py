@@ -1,0 +1,369 @@
+"""Observations in an engine's device memory, through a segment: offered, opened, replaced and closed.
+
+The driver is a fake, whose device memory is memory of this process: no machine of the tests needs a GPU. The segment is
+real, and everything that both ends write and check.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lucky_transport import api
+from lucky_transport.cuda import libcuda
+from lucky_transport.cuda.driver import Device, ExportedMemory
+from lucky_transport.cuda.memory import DeviceObservations
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import DeviceError, PeerDied, SegmentError
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.serving import Serving
+from lucky_transport.shm import device_offer, header
+from tests.support.fake_cuda import FakeDriver, FakeTorch
+
+NUM_ENVS, OBS_SIZE = 3, 8
+OBS_BYTES = NUM_ENVS * OBS_SIZE * 4
+#: Of the observations in their allocation: a tensor is seldom its allocation's first.
+OFFSET = 256
+
+
+class DeviceToy(ToyEngine):
+    """A toy whose observations are on the (fake) GPU as well."""
+
+    def __init__(self, driver: FakeDriver) -> None:
+        super().__init__(NUM_ENVS, obs_size=OBS_SIZE)
+        self._driver = driver
+        self.published = self.device_observations = DeviceObservations()
+        self.move()
+
+    def move(self) -> None:
+        """Take other memory."""
+        memory = self._driver.allocate(OFFSET + OBS_BYTES)
+        self.shown = memory[OFFSET:].view(np.float32).reshape(NUM_ENVS, OBS_SIZE)
+        self.published.publish(self.shown.ctypes.data, OBS_BYTES)
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        super().step(control)
+        self.shown[:] = self._buffers.observations
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    fake = FakeDriver()
+    monkeypatch.setattr(libcuda, "load_driver", lambda: fake)
+    return fake
+
+
+@pytest.fixture(autouse=True)
+def torch(monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
+    fake = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", fake)  # pyright: ignore[reportArgumentType]
+    return fake
+
+
+@pytest.fixture
+def engine(driver: FakeDriver) -> DeviceToy:
+    return DeviceToy(driver)
+
+
+@pytest.fixture
+def serving(engine: DeviceToy) -> Generator[Serving]:
+    with api.serve(engine, f"shm://{unique_name()}") as started:
+        yield started
+
+
+def connect(serving: Serving, **options: Any) -> VectorEnv:
+    env = api.make(endpoint=str(serving.endpoints[0]), **options)
+    env.reset(seed=4)
+    return env
+
+
+def step(env: VectorEnv) -> NDArray[Any]:
+    return env.step(np.full((NUM_ENVS, 2), 0.3, np.float32))[0]
+
+
+def mapping_of(env: VectorEnv) -> Any:
+    return env.transport._segment.mapping  # pyright: ignore[reportAttributeAccessIssue]
+
+
+# -- while all is well
+
+
+def test_the_tensor_is_a_copy_of_the_engines_own_memory(
+    serving: Serving, driver: FakeDriver, engine: DeviceToy
+) -> None:
+    with connect(serving) as env:
+        for _ in range(3):
+            expected = step(env)
+            tensor = env.observations_torch("cuda")
+            step(env)
+            np.testing.assert_array_equal(tensor.numpy(), expected)
+        assert driver.registered == {}  # the segment's own pages are not needed
+        assert driver.opened == [engine.shown.ctypes.data - OFFSET]  # once for all steps
+
+
+def test_an_env_of_views_shows_that_memory_itself_and_waits_for_its_readers(
+    serving: Serving, engine: DeviceToy, torch: FakeTorch
+) -> None:
+    with connect(serving, copy=False) as env:
+        tensor = env.observations_torch("cuda")
+        assert np.shares_memory(tensor.numpy(), engine.shown) or tensor.numpy().ctypes.data == engine.shown.ctypes.data
+        before = torch.streams[0].synchronized
+        step(env)
+        assert torch.streams[0].synchronized == before + 1
+        np.testing.assert_array_equal(tensor.numpy(), engine.shown)
+
+
+def test_closing_closes_the_handle_and_a_tensor_that_is_held_keeps_it_open(
+    serving: Serving, driver: FakeDriver
+) -> None:
+    env = connect(serving, copy=False)
+    env.observations_torch("cuda")
+    assert driver.open_count == 1
+    env.close()
+    assert driver.open_count == 0
+    env = connect(serving, copy=False)
+    tensor = env.observations_torch("cuda")
+    env.close()
+    assert driver.open_count == 1
+    del tensor, env
+    assert driver.open_count == 0
+
+
+def test_an_engine_without_device_memory_offers_none_and_needs_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> FakeDriver:
+        raise AssertionError("asked for the driver")
+
+    monkeypatch.setattr(libcuda, "load_driver", load)
+    with api.serve("toy", f"shm://{unique_name()}") as plain, connect(plain) as env:
+        assert device_offer.read_offer(mapping_of(env), env.batch_spec, "here") is None
+
+
+def test_an_engine_that_stops_withdraws_what_it_offered(engine: DeviceToy, driver: FakeDriver) -> None:
+    serving = api.serve(engine, f"shm://{unique_name()}")
+    with connect(serving) as env:
+        mapping = mapping_of(env)
+        assert device_offer.read_offer(mapping, env.batch_spec, "here") is not None
+        serving.stop()
+        assert device_offer.read_offer(mapping, env.batch_spec, "here") is None
+
+
+# -- replaced
+
+
+def test_memory_that_moved_is_opened_anew_and_the_old_closed(
+    serving: Serving, driver: FakeDriver, engine: DeviceToy
+) -> None:
+    with connect(serving) as env:
+        env.observations_torch("cuda")
+        old = engine.shown.ctypes.data - OFFSET
+        engine.move()
+        assert not engine.published.wait_unused(0)  # the client has the old one open
+        expected = step(env)
+        assert not engine.published.wait_unused(0)
+        np.testing.assert_array_equal(env.observations_torch("cuda").numpy(), expected)
+        assert engine.published.wait_unused(0)
+        assert driver.closed == [old]
+        assert driver.open_count == 1
+
+
+def test_a_client_that_closes_or_goes_has_nothing_open_any_more(serving: Serving, engine: DeviceToy) -> None:
+    with connect(serving) as env:
+        env.observations_torch("cuda")
+        engine.move()
+    assert engine.published.wait_unused(0)
+
+
+def test_withdrawn_memory_is_closed_and_the_segment_takes_over(
+    serving: Serving, driver: FakeDriver, engine: DeviceToy
+) -> None:
+    with connect(serving) as env:
+        env.observations_torch("cuda")
+        engine.published.withdraw()
+        expected = step(env)
+        tensor = env.observations_torch("cuda")
+        assert driver.open_count == 0
+        assert driver.registered
+        step(env)
+        np.testing.assert_array_equal(tensor.numpy(), expected)
+        assert engine.published.wait_unused(0)
+
+
+def test_memory_that_moves_while_it_is_opened_is_opened_again(
+    serving: Serving, driver: FakeDriver, engine: DeviceToy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_handle, moves = driver.open, [None]
+
+    def open_and_move(handle: bytes, ordinal: int) -> Any:
+        if moves:
+            moves.pop()
+            engine.move()
+        return open_handle(handle, ordinal)
+
+    monkeypatch.setattr(driver, "open", open_and_move)
+    with connect(serving, copy=False) as env:
+        tensor = env.observations_torch("cuda")
+        assert tensor.numpy().ctypes.data == engine.shown.ctypes.data
+        assert (len(driver.opened), driver.open_count) == (2, 1)
+
+
+def test_memory_that_never_stays_is_given_up(
+    serving: Serving, driver: FakeDriver, engine: DeviceToy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_handle = driver.open
+
+    def open_and_move(handle: bytes, ordinal: int) -> Any:
+        engine.move()
+        return open_handle(handle, ordinal)
+
+    monkeypatch.setattr(driver, "open", open_and_move)
+    with connect(serving) as env, pytest.raises(SegmentError, match="8 times"):
+        env.observations_torch("cuda")
+    assert driver.open_count == 0
+
+
+# -- bytes of a peer
+
+
+def offer(env: VectorEnv, driver: FakeDriver, size_bytes: int = OBS_BYTES, **changes: Any) -> None:
+    """Write an offer as an engine would, with some fields changed."""
+    memory = driver.export(driver.allocate(OBS_BYTES).ctypes.data)
+    device_offer.write_offer(mapping_of(env), memory, size_bytes)
+    for name, value in changes.items():
+        header.put(mapping_of(env), name, value)
+
+
+@pytest.fixture
+def env(driver: FakeDriver) -> Generator[VectorEnv]:
+    with api.serve("toy", f"shm://{unique_name()}", num_envs=NUM_ENVS) as plain, connect(plain) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"gpu_obs_size": OBS_BYTES - 4}, f"gpu_obs_size is {OBS_BYTES - 4}, the spec says {OBS_BYTES}"),
+        ({"gpu_obs_size": 1 << 60}, f"the spec says {OBS_BYTES}"),
+        ({"gpu_obs_offset": 4}, f"do not lie in the {OBS_BYTES} bytes"),
+        ({"gpu_obs_offset": (1 << 64) - 4}, "do not lie in"),
+        ({"gpu_obs_offset": 2}, "not aligned"),
+        ({"gpu_obs_generation": 7}, "in the middle of a change"),
+    ],
+)
+def test_an_offer_that_does_not_fit_is_refused_and_nothing_stays_open(
+    env: VectorEnv, driver: FakeDriver, changes: dict[str, Any], message: str
+) -> None:
+    offer(env, driver, **changes)
+    with pytest.raises(SegmentError, match=message):
+        env.observations_torch("cuda")
+    assert driver.open_count == 0
+    assert header.get(mapping_of(env), "gpu_client_generation") == 0
+    step(env)  # stepping goes on
+
+
+def test_a_handle_that_the_driver_refuses_is_a_device_error_with_the_drivers_word(
+    env: VectorEnv, driver: FakeDriver
+) -> None:
+    offer(env, driver, gpu_obs_handle=b"\xff" * 64)
+    with pytest.raises(DeviceError, match=r"CUDA_ERROR_INVALID_HANDLE.*another process of this host"):
+        env.observations_torch("cuda")
+    assert header.get(mapping_of(env), "gpu_client_generation") == 0
+
+
+def test_a_device_that_this_process_does_not_see_is_named(env: VectorEnv, driver: FakeDriver) -> None:
+    hidden = Device(5, b"\xab" * 16, "hidden")
+    memory = driver.export(driver.allocate(OBS_BYTES).ctypes.data)
+    device_offer.write_offer(mapping_of(env), ExportedMemory(memory.handle, 0, hidden), OBS_BYTES)
+    with pytest.raises(DeviceError, match=r"GPU 5 \(abab.*does not see.*CUDA_VISIBLE_DEVICES"):
+        env.observations_torch("cuda")
+    assert driver.opened == []
+
+
+def test_an_engine_that_knows_only_the_seeds_fields_is_understood(env: VectorEnv, driver: FakeDriver) -> None:
+    expected = env.observations_torch("cpu").numpy()
+    memory = driver.allocate(OBS_BYTES)
+    memory[:] = np.frombuffer(expected.tobytes(), np.uint8)
+    handle = driver.export(memory.ctypes.data).handle
+    for name, value in {"gpu_available": 1, "gpu_obs_mode": 1, "gpu_obs_handle": handle, "gpu_device_id": 0}.items():
+        header.put(mapping_of(env), name, value)
+    np.testing.assert_array_equal(env.observations_torch("cuda").numpy(), expected)
+    assert driver.opened == [memory.ctypes.data]
+
+
+def test_memory_shared_by_vulkan_is_left_alone_and_the_segment_is_copied(env: VectorEnv, driver: FakeDriver) -> None:
+    offer(env, driver, gpu_obs_mode=2)
+    expected = env.observations_torch("cpu").numpy()
+    tensor = env.observations_torch("cuda")
+    step(env)
+    np.testing.assert_array_equal(tensor.numpy(), expected)
+    assert driver.opened == []
+
+
+# -- the engine's end, and the process's
+
+
+def test_what_is_published_must_be_the_observations(driver: FakeDriver, engine: DeviceToy, serving: Serving) -> None:
+    with pytest.raises(DeviceError, match=f"12 bytes .* the observations have {OBS_BYTES}"):
+        engine.published.publish(engine.shown.ctypes.data, 12)
+
+
+def test_an_engine_whose_memory_cannot_be_shared_does_not_start_and_leaves_nothing(
+    driver: FakeDriver, engine: DeviceToy
+) -> None:
+    driver.fails["export"] = "CUDA_ERROR_INVALID_VALUE (memory of a pool)"
+    name = unique_name()
+    with pytest.raises(DeviceError, match="memory of a pool"):
+        api.serve(engine, f"shm://{name}")
+    assert not [path for path in os.listdir("/dev/shm") if name in path]
+
+
+def test_a_dead_engines_memory_is_not_used_and_closed_once(driver: FakeDriver) -> None:
+    process = EngineProcess("toy", [f"shm://{unique_name()}"], num_envs=NUM_ENVS)
+    try:
+        env = api.make(endpoint=str(process.endpoints[0]))
+        env.reset(seed=1)
+        offer(env, driver)
+        env.observations_torch("cuda")
+        os.kill(process.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(PeerDied):
+            env.observations_torch("cuda")
+        assert driver.open_count == 1
+        env.close()
+        assert driver.open_count == 0
+    finally:
+        process.stop()
+
+
+def test_a_driver_that_fails_to_close_is_logged_and_closing_goes_on(
+    serving: Serving, driver: FakeDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = connect(serving)
+    env.observations_torch("cuda")
+    driver.fails["close"] = "CUDA_ERROR_UNKNOWN"
+    with caplog.at_level(logging.WARNING):
+        env.close()
+    assert "was not closed" in caplog.text
+
+
+def test_a_forked_child_closes_nothing(serving: Serving, driver: FakeDriver) -> None:
+    env = connect(serving, copy=False)
+    tensor = env.observations_torch("cuda")
+    pid = os.fork()
+    if pid == 0:
+        env.close()
+        del env, tensor
+        os._exit(len(driver.closed))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert driver.open_count == 1
+    del tensor
+    env.close()
+    assert driver.open_count == 0
