@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +169,8 @@ def make(
     seed, options: of the engine's constructor; for an engine that is started here.
     autoreset_mode: what a step after the end of an episode does. "NextStep" (default) resets that env, "SameStep" has
         done so in the step that ended it, "Disabled" refuses it until `reset(options={"reset_mask": mask})`.
-    copy: False makes the observation a read-only view that is valid until the next step.
+    copy: False makes the observation a read-only view that is valid until the next step, with observation_slots=2 until
+        the one after it.
     reward_fn: computes the reward from the signals, name -> float32 (num_envs,). None: their sum.
     validate: "strict" refuses actions out of bounds; "pass" passes them on and counts them.
     render_mode, camera, render_size: "rgb_array" lets `render` give images, of the camera of that name ("": the first),
@@ -180,6 +182,7 @@ def make(
         endpoint            URL of a running engine
         shm_name            name of the segment of an engine that is started here
         wait                "adaptive" (default), "spin" or "block"
+        observation_slots   how many steps' observations stay as they are at once (1)
         step_timeout_s      seconds until a step gives up (60)
         command_timeout_s   seconds until a typed call gives up (10)
         connect_timeout_s   seconds to look for an engine (10)
@@ -195,7 +198,7 @@ def make(
     """
     from lucky_transport.env.vector_env import VectorEnv
 
-    resolved = load_settings(settings, others=inspect.signature(make).parameters)
+    resolved = _with_slots(load_settings(settings, others=inspect.signature(make).parameters), autoreset_mode)
     check_num_envs(num_envs)
     arguments: dict[str, Any] = {
         "autoreset_mode": autoreset_mode,
@@ -214,6 +217,7 @@ def make(
         transport = open_transport(resolved.endpoint, resolved)
         try:
             check_offered_envs(transport, num_envs, resolved.endpoint)
+            _check_slots(transport, resolved)
             return VectorEnv(transport, recipe=recipe, **arguments)
         except BaseException:
             transport.close()
@@ -227,6 +231,7 @@ def make(
     info = _choose(resolved)
     owner, transport = _start(info, engine, num_envs, seed, options, resolved)
     try:
+        _check_slots(transport, resolved)
         return VectorEnv(transport, recipe=recipe, owner=owner, **arguments)
     except BaseException:
         transport.close()
@@ -257,6 +262,7 @@ def _start(
             seed=seed,
             options=options,
             wait=settings.wait,
+            observation_slots=settings.observation_slots,
             start_timeout_s=settings.start_timeout_s,
         )
     try:
@@ -264,6 +270,26 @@ def _start(
     except BaseException:
         owner.stop()
         raise
+
+
+def _with_slots(settings: Settings, mode: AutoresetMode | str) -> Settings:
+    """Return the settings with the slots that keep as many steps' observations; a step may take two exchanges."""
+    from lucky_transport.env.autoreset import AutoresetMode, parse_mode
+
+    exchanges = 2 if parse_mode(mode) is AutoresetMode.SAME_STEP else 1
+    return replace(settings, observation_slots=exchanges * (settings.observation_slots - 1) + 1)
+
+
+def _check_slots(transport: Transport, settings: Settings) -> None:
+    """Raise ConfigError where observations would not stay as they are for as long as the settings ask for."""
+    needed = settings.observation_slots
+    if transport.observation_slots < needed:
+        raise ConfigError(
+            f"observation_slots ({settings.sources.get('observation_slots', 'default')}): {needed} are needed in this "
+            f"autoreset mode, transport {transport.name!r} has {transport.observation_slots} here",
+            backend=transport.name,
+            hint=f"serve the engine with --observation-slots {needed} at a shm:// endpoint, or drop it and copy",
+        )
 
 
 def _named(settings: Settings) -> TransportInfo:

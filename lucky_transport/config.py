@@ -39,9 +39,10 @@ class Settings:
     """What can be configured; `sources` tells where each value came from.
 
     transport: a transport's name or "auto". endpoint: a URL, "" = start an engine process. shm_name: segment name, "" =
-    `lucky_<pid>`. wait: "spin", "adaptive" or "block". Timeouts in seconds. max_message_bytes: the longest message
-    that this side takes. grpc_map: which gRPC targets a switched program finds at which endpoints, pairs
-    `HOST:PORT=ENDPOINT` apart by blanks, "" = the default target at `endpoint`. grpc_serve: at which endpoints its
+    `lucky_<pid>`. wait: "spin", "adaptive" or "block". observation_slots: how many steps' observations stay as they
+    are at once. Timeouts in seconds. max_message_bytes: the longest message that this side takes. grpc_map: which gRPC
+    targets a switched program finds at which endpoints, pairs `HOST:PORT=ENDPOINT` apart by blanks, "" = the default
+    target at `endpoint`. grpc_serve: at which endpoints its
     servers' ports are found, pairs of the same kind, "" = as `grpc_map` says. grpc_serve_only: there alone.
     record: a file to which everything is recorded that goes to engines, "" = none.
     """
@@ -50,6 +51,7 @@ class Settings:
     endpoint: str = ""
     shm_name: str = ""
     wait: str = "adaptive"
+    observation_slots: int = 1
     step_timeout_s: float = 60.0
     command_timeout_s: float = 10.0
     connect_timeout_s: float = 10.0
@@ -97,6 +99,13 @@ def _bytes(value: Any) -> int:
     return number
 
 
+def _slots(value: Any) -> int:
+    number = int(value)
+    if not 1 <= number <= 64:
+        raise ValueError
+    return number
+
+
 def _switch(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -111,6 +120,7 @@ _READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "endpoint": (_endpoint, "a URL, e.g. 'shm://name' or 'grpc://127.0.0.1:50051'"),
     "shm_name": (_text, "a segment name, e.g. 'lucky_demo'"),
     "wait": (_wait, "one of 'spin', 'adaptive', 'block'"),
+    "observation_slots": (_slots, "a number from 1 to 64, e.g. 2"),
     "step_timeout_s": (_seconds, "seconds >= 0, e.g. 60"),
     "command_timeout_s": (_seconds, "seconds >= 0, e.g. 10"),
     "connect_timeout_s": (_seconds, "seconds >= 0, e.g. 10"),

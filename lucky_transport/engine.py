@@ -130,6 +130,16 @@ class Engine(ABC):
         The host has already copied the last frame into them; env state is not touched.
         """
 
+    def bind_slot(self, buffers: Buffers) -> bool:
+        """Write the next frame into `buffers`, the bound ones but for other observations; False: this engine cannot.
+
+        A host asks this before each step of a driver with several observation slots. The observations show an older
+        frame, only the rows of envs that are held next show the last one, so an engine returns True only if a step
+        writes the whole row of every other env and reads none. It changes nothing else and takes next to no time.
+        Where it returns False, at once after `bind`, the host copies observations instead.
+        """
+        return False
+
     @abstractmethod
     def step(self, control: NDArray[np.uint8] | None) -> None:
         """Advance by one exchange: afterwards the bound buffers hold the new frame.

@@ -12,6 +12,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import Cancelled, ClosedError, NotReachable, TransportError
 from lucky_transport.host.host import Host, Lease
+from lucky_transport.host.slots import ObservationSlots
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
@@ -46,7 +48,7 @@ def connect(endpoint: Endpoint, settings: Settings) -> InprocTransport:
             backend="inproc",
             hint="serve it here first: lucky_transport.serve(engine, endpoint)",
         )
-    return InprocTransport(host)
+    return InprocTransport(host, settings.observation_slots)
 
 
 def server(endpoint: Endpoint, settings: Settings) -> InprocServer:
@@ -76,17 +78,22 @@ class InprocTransport(Transport):
     name = "inproc"
     capabilities = Capabilities(zero_copy=True, streams=True, sessions=True)
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, observation_slots: int = 1) -> None:
         self.spec = host.spec
         self._host = host
         self._pid = os.getpid()
-        self._buffers = Buffers.allocate(host.spec)
-        self.actions = self._buffers.actions
+        first = Buffers.allocate(host.spec)
+        others = (np.zeros_like(first.observations) for _ in range(observation_slots - 1))
+        self._buffers = [first, *(replace(first, observations=observations) for observations in others)]
+        self.observation_slots = observation_slots
+        self._turn = 0
+        self.actions = first.actions
         self._bounds = Bounds(host.spec.action)
         self._lockstep = Lockstep(LockstepState.READY, "inproc")
         self._lease: Lease | None = None
+        self._received = 0
         self._control: NDArray[np.uint8] | None = None
-        self._frame = Frame.showing(self._buffers)
+        self._frames = [Frame.showing(buffers) for buffers in self._buffers]
         self._caller = f"inproc client {next(_names)} of pid {self._pid}"
         self._open: weakref.WeakSet[InprocStream] = weakref.WeakSet()
 
@@ -108,15 +115,18 @@ class InprocTransport(Transport):
             raise self._lockstep.state_error(LockstepEvent.FRAME)
         try:
             if self._lease is None:
-                self._lease = self._host.drive(f"inproc client of pid {self._pid}", self._buffers)
+                slots = ObservationSlots(self._buffers, lambda: self._turn) if self.observation_slots > 1 else None
+                self._lease = self._host.drive(f"inproc client of pid {self._pid}", self._buffers[0], slots=slots)
                 # taking the lease shows the last frame; the actions sent before it are still in place
+            self._turn = (self._turn + 1) % self.observation_slots
             self._lease.step(self._control)
         except TransportError:
             self._lockstep.on(LockstepEvent.REFUSED)
             raise
         self._lockstep.on(LockstepEvent.FRAME)
-        frame = self._frame
-        frame.seq += 1
+        self._received += 1
+        frame = self._frames[self._turn]
+        frame.seq = self._received
         frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
         return frame
 

@@ -130,6 +130,7 @@ class EngineProcess(ChildProcess):
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
         wait: str | None = None,
+        observation_slots: int | None = None,
         native: bool = True,
         start_timeout_s: float = 60.0,
     ) -> None:
@@ -143,6 +144,8 @@ class EngineProcess(ChildProcess):
             command += ["--options", _json(engine, options)]
         if wait:
             command += ["--wait", wait]
+        if observation_slots is not None:
+            command += ["--observation-slots", str(observation_slots)]
         if not native:
             command += ["--no-native"]
         command += ["--parent-pid", str(os.getpid())]

@@ -49,7 +49,8 @@ class Capabilities:
 
 
 class Frame:
-    """The result of one exchange. All arrays are read-only and valid until the next `send` on the same transport.
+    """The result of one exchange. All arrays are read-only and valid until the next `send` on the same transport, the
+    observations until `observation_slots` further ones.
 
     observations: spec dtype (num_envs, *shape). rewards: float32 (num_envs,), the default total. terminated, truncated:
     uint8 (num_envs,), nonzero = ended. signals: float32 (terms, num_envs), reward terms then termination terms.
@@ -107,6 +108,8 @@ class Transport(ABC):
     capabilities: Capabilities
     actions: NDArray[Any]
     out_of_bounds: int = 0
+    #: The observations of a frame stay as they are until this many further sends; everything else of it until the next.
+    observation_slots: int = 1
 
     @abstractmethod
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:

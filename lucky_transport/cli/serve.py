@@ -36,6 +36,11 @@ __all__ = ["options_of", "serve"]
 @click.option("--seed", type=int, help="Seed of the engine.")
 @click.option("--options", default="{}", metavar="JSON", help="Options of the engine's constructor, as a JSON object.")
 @click.option("--wait", type=click.Choice(["spin", "adaptive", "block"]), help="How the shm server waits for actions.")
+@click.option(
+    "--observation-slots",
+    type=click.IntRange(1, 64),
+    help="How many frames' observations a shm client may look at at once.",
+)
 @click.option("--no-native", is_flag=True, help="Do without the native module, as on a machine without a compiler.")
 @click.option("--parent-pid", type=int, hidden=True, help="End when this process ends.")
 def serve(
@@ -45,6 +50,7 @@ def serve(
     seed: int | None,
     options: str,
     wait: str | None,
+    observation_slots: int | None,
     no_native: bool,
     parent_pid: int | None,
 ) -> None:
@@ -59,7 +65,7 @@ def serve(
         from lucky_transport import api
         from lucky_transport.process import failure_line
 
-        settings = {"wait": wait, "native": False if no_native else None}
+        settings = {"wait": wait, "observation_slots": observation_slots, "native": False if no_native else None}
         try:
             # a parent process logs its own wait
             with log_long_wait(f"engine {engine!r} to start") if parent_pid is None else nullcontext():

@@ -130,6 +130,10 @@ class PendulumEngine(Engine):
     def bind(self, buffers: Buffers) -> None:
         self._buffers = buffers
 
+    def bind_slot(self, buffers: Buffers) -> bool:
+        self._buffers = buffers
+        return True
+
     def step(self, control: NDArray[np.uint8] | None) -> None:
         if control is None:
             self._advance(np.arange(self.spec.num_envs))

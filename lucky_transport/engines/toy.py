@@ -184,6 +184,12 @@ class ToyEngine(Engine):
     def bind(self, buffers: Buffers) -> None:
         self._buffers = buffers
 
+    def bind_slot(self, buffers: Buffers) -> bool:
+        if self._idle and self._prepared is None:
+            return False
+        self._buffers = buffers
+        return True
+
     def step(self, control: NDArray[np.uint8] | None) -> None:
         if self._misbehaves:
             self._misbehave()

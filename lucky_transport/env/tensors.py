@@ -43,7 +43,7 @@ class TorchObservations:
         self._torch = _import_torch()
         self._transport = transport
         self._copies = copies
-        self._slots = 1
+        self._slots = transport.observation_slots
         self._sent = 0
         self._readings: list[_Reading] = []
         self._streams: dict[Any, Any] = {}

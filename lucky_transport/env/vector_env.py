@@ -98,7 +98,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
     ) -> None:
         """Take over `transport` and `owner`; `close` ends both.
 
-        `copy=False` hands observations out as read-only views, valid until the next call. `reward_fn` replaces the
+        `copy=False` hands observations out as read-only views, valid until the next call; where the transport has
+        several observation slots, until as many exchanges have begun as it has. `reward_fn` replaces the
         engine's total reward. `validate="strict"` refuses actions outside the action space. `render_mode="rgb_array"`
         lets `render` return images of `camera` (default: the engine's first), of `render_size` (width, height) or the
         camera's own. `recipe`: a picklable function that makes an env like this one; pickling needs it.
@@ -195,7 +196,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
 
         `actions` may be changed or dropped afterwards. Until `step_wait` returns, views that `copy=False` handed out
         are being overwritten, and of this env only `step_wait`, `reset`, which gives the step up, `client` and `close`
-        may be used. Raises what `step` raises for actions and state.
+        may be used. With two observation slots the views of the last step stay as they are meanwhile, and
+        `observations_torch` shows them. Raises what `step` raises for actions and state.
         """
         if self._not_steppable is not None:
             raise self._state_error("step_async")
@@ -344,16 +346,17 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
 
         Raises MissingExtra without PyTorch, ConfigError for what is no device, DeviceError for a device that cannot be
         used here, SpecError for observations with parts or of a dtype that PyTorch lacks, LocalProtocolError before the
-        first reset and while a step is under way, PeerDied, ClosedError.
+        first reset, and while a step is under way unless there are two observation slots, PeerDied, ClosedError.
         """
         frame = self._frame
-        if frame is None or self._not_steppable not in (None, NotSteppable.ENDED):
+        under_way = self._not_steppable is NotSteppable.UNDER_WAY and self.transport.observation_slots > 1
+        if frame is None or not (under_way or self._not_steppable in (None, NotSteppable.ENDED)):
             raise self._state_error("observations_torch")
         self._connection.check_process()
         if self._tensors is None:
             self._tensors = TorchObservations(self.transport, copies=self._results.copies)
             self._prepared = partial(_prepared_after, self._tensors, self._prepared)
-        return self._tensors.newest(frame, device, under_way=False)
+        return self._tensors.newest(frame, device, under_way=under_way)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Return an attribute of the envs, once per env; raises AttributeError naming those there are."""

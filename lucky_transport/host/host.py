@@ -27,6 +27,7 @@ from lucky_transport.errors import (
     to_wire_error,
 )
 from lucky_transport.host.lease import Lease
+from lucky_transport.host.slots import ObservationSlots, SlotWriter
 from lucky_transport.host.task import task_handlers
 from lucky_transport.messages.methods import Method, Runs
 from lucky_transport.sessions.service import session_handlers
@@ -58,6 +59,7 @@ class Host:
         self._lease: Lease | None = None
         self._closed = False
         self._buffers = Buffers.allocate(self.spec)
+        self._writer: SlotWriter | None = None  # of a driver with several observation slots
         self._streams: Mapping[str, StreamHandler] = engine.streams
         self.sessions = Sessions(engine.worlds, self.spec.engine) if engine.worlds is not None else None
         plain = {**task_handlers(self.spec), **engine.services}
@@ -95,11 +97,13 @@ class Host:
         owner: str,
         buffers: Buffers,
         *,
+        slots: ObservationSlots | None = None,
         is_idle: Callable[[], bool] | None = None,
         interrupt: Callable[[], None] | None = None,
     ) -> Lease:
         """Take the lease: from now on the engine reads from and writes to `buffers`, which show the last frame at once.
 
+        slots: the observations of each frame go into the slot whose turn it is; `buffers` are those of the first.
         is_idle: while it returns True, another client may take the lease over (a legacy client cannot release it).
         interrupt: asks a driver whose loop keeps the lock between steps (`Lease.step_parts`) for the engine; that loop
         then releases the lock after its present step and calls `yield_to_waiters`.
@@ -117,11 +121,14 @@ class Host:
                 )
             if self._lease is not None:
                 self._lease.valid = False
-            self._buffers.copy_frame_to(buffers)
-            self._engine.bind(buffers)
-            self._buffers = buffers
+            self._last_frame().copy_frame_to(buffers)
+            writer = None if slots is None else SlotWriter(self._engine, slots)
+            if writer is None:
+                self._engine.bind(buffers)
+            self._buffers, self._writer = buffers, writer
             self._interrupt = interrupt or _nothing
-            self._lease = Lease(self, owner, self._lock, self._engine, buffers, is_idle or _never)
+            step = self._engine.step if writer is None else writer.step
+            self._lease = Lease(self, owner, self._lock, self.spec.engine, step, buffers, is_idle or _never)
             return self._lease
 
     def stream(self, method: Method, request: Any, call: Call) -> Generator[Any]:
@@ -193,9 +200,13 @@ class Host:
             self._interrupt = _nothing  # it holds the driver's memory
             lease.valid = False
             own = Buffers.allocate(self.spec)
-            self._buffers.copy_frame_to(own)
+            self._last_frame().copy_frame_to(own)
             self._engine.bind(own)
-            self._buffers = own
+            self._buffers, self._writer = own, None
+
+    def _last_frame(self) -> Buffers:
+        """Return the buffers that show the last frame."""
+        return self._buffers if self._writer is None else self._writer.buffers
 
     def implements(self, method: Method) -> bool:
         """True when the engine answers `method`."""

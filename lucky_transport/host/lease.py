@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.engine import RESET, Buffers, Engine
+from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import Busy, TransportError, engine_failed
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ class Lease:
         host: Host,
         owner: str,
         lock: threading.RLock,
-        engine: Engine,
+        engine: str,
+        step: Callable[[NDArray[np.uint8] | None], None],
         buffers: Buffers,
         is_idle: Callable[[], bool],
     ) -> None:
@@ -38,8 +39,8 @@ class Lease:
         self._host = host
         self._acquire = lock.acquire  # bound once: entering a `with` block costs as much as a whole fast step
         self._release = lock.release
-        self._engine = engine.spec.engine
-        self._engine_step = engine.step
+        self._engine = engine
+        self._engine_step = step
         self._buffers = buffers
 
     @property

@@ -51,8 +51,16 @@ class ClientChannel:
         """Wait for the frame of the last send: a Result."""
     def step(self, actions: object, control: object, timeout_ns: int, /) -> int:
         """`send` and `recv` in one call."""
-    def fuse(self, frame: _FrameHead, slow: Callable[[int, object, object, object], object], slice_ns: int, /) -> None:
-        """Make `exchange` return `frame`, and leave what is no plain, successful exchange to `slow`."""
+    def fuse(
+        self,
+        frames: tuple[_FrameHead, ...],
+        slow: Callable[[int, object, object, object], object],
+        slice_ns: int,
+        /,
+    ) -> None:
+        """Make `exchange` number n return `frames[n % len(frames)]`, and leave what is no plain, successful exchange to
+        `slow`.
+        """
     def unfuse(self) -> None:
         """Leave every exchange to `slow` from now on."""
     def exchange(self, actions: object, control: object = None, deadline: object = None) -> object:

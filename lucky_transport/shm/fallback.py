@@ -185,8 +185,8 @@ class ClientChannel:
         result = self.send(actions, control)
         return self.recv(timeout_ns) if result == Result.FRAME else result
 
-    def fuse(self, frame: Any, slow: Any, slice_ns: int) -> None:
-        self._fused = (frame, slow, slice_ns)
+    def fuse(self, frames: Any, slow: Any, slice_ns: int) -> None:
+        self._fused = (frames, slow, slice_ns)
         self._may_exchange = True
 
     def unfuse(self) -> None:
@@ -195,7 +195,7 @@ class ClientChannel:
     def exchange(self, actions: object, control: object = None, deadline: object = None) -> Any:
         if self._fused is None:
             raise TypeError("exchange() before fuse()")
-        frame, slow, slice_ns = self._fused
+        frames, slow, slice_ns = self._fused
         code = Result.NOT_TRIED
         if control is None and deadline is None and self._received == self.seq and self._may_exchange:
             try:
@@ -204,6 +204,7 @@ class ClientChannel:
                 slow(Result.INTERRUPTED, actions, None, None)
                 raise
             if code in (Result.FRAME, Result.FRAME_ENDED):
+                frame = frames[self.seq % len(frames)]
                 frame.seq = self.frames
                 frame.any_ended = code == Result.FRAME_ENDED
                 return frame

@@ -22,6 +22,7 @@ from lucky_transport.shm.layout import (
     HEADER_BYTES,
     LEAST_EXTENSION_BYTES,
     MAGIC,
+    MOST_SLOTS,
     REGION_ALIGNMENT,
     RING_HEAD_BYTES,
     VERSION,
@@ -80,6 +81,9 @@ def write(
     The engine is process `pid` of pid `namespace`, `started` then, and holds byte `lock` of the lock file.
     """
     text = spec.to_json().encode()
+    features = ENGINE_FEATURES if spec.hold else ENGINE_FEATURES & ~Feature.HOLD
+    if layout.observation_slots > 1:
+        features |= Feature.SLOTS
     values: dict[str, Any] = {
         "magic": MAGIC,
         "server_pid": pid,
@@ -99,7 +103,7 @@ def write(
         "cmd_ring_size": ring_bytes,
         "image_offset": layout["images"].offset if layout["images"].size else 0,
         "ext_size": EXTENSION_BYTES,
-        "engine_features": int(ENGINE_FEATURES if spec.hold else ENGINE_FEATURES & ~Feature.HOLD),
+        "engine_features": int(features),
         "engine_state": EngineState.READY,
         "total_size": layout.total_size,
         "truncated_offset": layout["truncated"].offset,
@@ -107,7 +111,7 @@ def write(
         "num_terms": spec.num_terms,
         "obs_dtype": dtype_code(spec.observation.dtype),
         "act_dtype": dtype_code(spec.action.dtype),
-        "obs_slots": 1,
+        "obs_slots": layout.observation_slots,
         "spec_offset": layout["spec"].offset,
         "spec_size": len(text),
         "error_size": ERROR_BYTES,
@@ -185,8 +189,10 @@ def _read_spec(mapping: mmap, where: str, header: dict[str, Any], total: int) ->
 def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, total: int) -> SegmentLayout:
     """Return the regions at the offsets the peer states, with the sizes that the spec implies."""
     ring = header["cmd_ring_size"]
+    slots = header["obs_slots"] if header["engine_features"] & Feature.SLOTS else 1
+    _expect(where, "obs_slots", 1 <= slots <= MOST_SLOTS, f"{slots}, expected from 1 to {MOST_SLOTS}")
     try:
-        planned = plan(spec, ring_bytes=ring)
+        planned = plan(spec, ring_bytes=ring, observation_slots=slots)
     except SpecError as error:
         raise SegmentError(f"{where}: cmd_ring_size: {error}", backend="shm") from error
     stated = {
@@ -213,4 +219,4 @@ def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, total: int
         _expect(where, stated[after.name], not overlap, f"{after.offset}: overlaps {before.name}")
     _expect(where, "error_size", header["error_size"] == ERROR_BYTES, f"{header['error_size']}, not {ERROR_BYTES}")
     assert regions["ring_s2c"].size == RING_HEAD_BYTES + ring
-    return SegmentLayout(regions, total)
+    return SegmentLayout(regions, total, slots)

@@ -24,6 +24,7 @@ __all__ = [
     "FIELDS",
     "HEADER_BYTES",
     "MAGIC",
+    "MOST_SLOTS",
     "SEED_FIELDS",
     "VERSION",
     "EngineState",
@@ -42,6 +43,7 @@ CACHE_LINE = 128
 REGION_ALIGNMENT = 64
 EXTENSION_OFFSET = 1024
 ERROR_BYTES = 4096
+MOST_SLOTS = 64
 DEFAULT_RING_BYTES = 512 * 1024
 
 
@@ -195,25 +197,40 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SegmentLayout:
-    """The regions of one segment by name, in their order on the wire, and its total size in bytes."""
+    """The regions of one segment by name, in their order on the wire, and its total size in bytes.
+
+    observation_slots: how many times the observations region holds a frame's observations, one behind the other, each
+    at the next 64-byte boundary.
+    """
 
     regions: dict[str, Region]
     total_size: int
+    observation_slots: int = 1
+
+    def slot_offset(self, slot: int) -> int:
+        """Return where the observations of a slot lie."""
+        region = self.regions["observations"]
+        return region.offset + slot * _aligned(region.size) // self.observation_slots
 
     def __getitem__(self, name: str) -> Region:
         return self.regions[name]
 
 
-def plan(spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, image_bytes: int = 0) -> SegmentLayout:
+def plan(
+    spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, image_bytes: int = 0, observation_slots: int = 1
+) -> SegmentLayout:
     """Return the layout of a segment for `spec`.
 
-    Raises SpecError when `ring_bytes` is no power of two of at least 4096.
+    Raises SpecError when `ring_bytes` is no power of two of at least 4096, or `observation_slots` is not from 1 to 64.
     """
+    if not 1 <= observation_slots <= MOST_SLOTS:
+        raise SpecError(f"{observation_slots} observation slots: expected from 1 to {MOST_SLOTS}")
     if ring_bytes < 4096 or ring_bytes & (ring_bytes - 1):
         raise SpecError(f"ring of {ring_bytes} bytes: expected a power of two, at least 4096")
     n = spec.num_envs
+    frame_bytes = n * spec.observation.size * spec.observation.itemsize_bytes
     sizes = (
-        ("observations", n * spec.observation.size * spec.observation.itemsize_bytes),
+        ("observations", frame_bytes if observation_slots == 1 else observation_slots * _aligned(frame_bytes)),
         ("actions", n * spec.action.size * spec.action.itemsize_bytes),
         ("rewards", n * 4),
         ("terminated", n),
@@ -230,5 +247,9 @@ def plan(spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, image_bytes: 
     offset = HEADER_BYTES
     for name, size in sizes:
         regions[name] = Region(name, offset, size)
-        offset = -(-(offset + size) // REGION_ALIGNMENT) * REGION_ALIGNMENT
-    return SegmentLayout(regions, offset)
+        offset = _aligned(offset + size)
+    return SegmentLayout(regions, offset, observation_slots)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // REGION_ALIGNMENT) * REGION_ALIGNMENT

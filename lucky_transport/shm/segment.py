@@ -84,12 +84,12 @@ class Segment:
         """The lock file beside the segment."""
         return lock_path_of(self.path)
 
-    def buffers(self) -> Buffers:
-        """Return the arrays of a step, which lie in the segment."""
+    def buffers(self, slot: int = 0) -> Buffers:
+        """Return the arrays of a step, which lie in the segment; the observations are those of a slot."""
         spec, n = self.spec, self.spec.num_envs
         return Buffers(
             self._array("actions", spec.action.dtype, spec.action_shape),
-            self._array("observations", spec.observation.dtype, spec.observation_shape),
+            view(self.mapping, self.layout.slot_offset(slot), spec.observation.dtype, spec.observation_shape),
             self._array("rewards", "float32", (n,)),
             self._array("terminated", "uint8", (n,)),
             self._array("truncated", "uint8", (n,)),
@@ -130,7 +130,14 @@ class Segment:
             self.lock.release(unlink=True)
 
 
-def create(name: str, spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, directory: Path = DIRECTORY) -> Segment:
+def create(
+    name: str,
+    spec: BatchSpec,
+    *,
+    ring_bytes: int = DEFAULT_RING_BYTES,
+    observation_slots: int = 1,
+    directory: Path = DIRECTORY,
+) -> Segment:
     """Make the segment `name` for `spec`; a dead engine's segment of that name is replaced.
 
     It is not ready until `publish_ready`. Raises Busy when a living engine has it, SegmentError when the name belongs
@@ -144,7 +151,7 @@ def create(name: str, spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, 
         raise Busy(f"segment {path} belongs to the engine of {owner}", backend="shm", hint="use another name")
     try:
         remove_dead(path)
-        layout = plan(spec, ring_bytes=ring_bytes)
+        layout = plan(spec, ring_bytes=ring_bytes, observation_slots=observation_slots)
         try:
             mapping = allocate(path, layout.total_size, "a segment", "use fewer envs")
         except FileExistsError as error:

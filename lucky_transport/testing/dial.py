@@ -38,6 +38,10 @@ class DialEngine(Engine):
     def bind(self, buffers: Buffers) -> None:
         self._buffers = buffers
 
+    def bind_slot(self, buffers: Buffers) -> bool:
+        self._buffers = buffers
+        return True
+
     def step(self, control: NDArray[np.uint8] | None) -> None:
         if control is None:
             control = np.zeros(self.spec.num_envs, np.uint8)

@@ -147,6 +147,13 @@ class EngineContract:
         _require_equal(expected, stepped, f"{rule}: what it does later is the same", "Resets")
         _require_equal(expected, again, f"{rule}: the frame of a hold is the one before", "Resets")
 
+    def test_frames_that_go_into_several_slots_by_turns_are_the_same(self, spec: BatchSpec) -> None:
+        moves = self.moves(spec, 3)
+        with open_reference(self.make_engine(self.num_envs), observation_slots=2) as client:
+            found = record_frames(client, moves, reset_ended=True)
+        rule = "`bind_slot` returns True only if a step writes the whole row of every env that is not held"
+        _require_equal(self.record(moves), found, rule, "Independent envs")
+
     def test_the_rewards_are_the_sum_of_their_terms(self, spec: BatchSpec) -> None:
         frames = self.record(self.moves(spec))
         for step, (rewards, signals) in enumerate(zip(frames["rewards"], frames["signals"], strict=True)):

@@ -130,7 +130,7 @@ class FaultyTransport(Transport):
 
     def __init__(self, inner: Transport, *faults: FaultSpec) -> None:
         self.name, self.spec, self.capabilities = inner.name, inner.spec, inner.capabilities
-        self.actions = inner.actions
+        self.actions, self.observation_slots = inner.actions, inner.observation_slots
         self._inner = inner
         self._peer = _Peer(inner.name)
         self._steps = [_Armed(fault_spec) for fault_spec in faults if fault_spec.method == STEPS]

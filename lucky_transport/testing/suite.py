@@ -52,10 +52,12 @@ _PARK_S = 0.1
 
 
 @contextmanager
-def open_reference(engine: str | Engine, num_envs: int = 4, **options: Any) -> Generator[Transport]:
+def open_reference(
+    engine: str | Engine, num_envs: int = 4, *, observation_slots: int = 1, **options: Any
+) -> Generator[Transport]:
     """Yield a client of a fresh engine without any wire."""
     host = AgentHost(api.make_engine(engine, num_envs, **options) if isinstance(engine, str) else engine)
-    client = InprocTransport(host)
+    client = InprocTransport(host, observation_slots)
     try:
         yield client
     finally:

@@ -130,6 +130,10 @@ class MujocoEngine(Engine):
         self._buffers = buffers
         self._world.agent_drives[:] = False
 
+    def bind_slot(self, buffers: Buffers) -> bool:
+        self._buffers = buffers
+        return True
+
     def step(self, control: NDArray[np.uint8] | None) -> None:
         if control is None:
             self._advance(self._all_envs, self._no_env, self._no_env)

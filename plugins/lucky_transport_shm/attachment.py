@@ -16,7 +16,10 @@ from lucky_transport.shm.namespaces import pid_namespace
 from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.timing import HAND_OVER_POLL_S, HAND_OVER_S
 
-__all__ = ["attach", "detach"]
+__all__ = ["UNDERSTOOD", "attach", "detach"]
+
+#: What this side understands.
+UNDERSTOOD = header.ENGINE_FEATURES | Feature.SLOTS
 
 
 def attach(segment: Segment, lock: Lock, engine: Process, deadline: Deadline, *, parks: bool) -> None:
@@ -44,7 +47,7 @@ def attach(segment: Segment, lock: Lock, engine: Process, deadline: Deadline, *,
             )
         words.wake(FIELDS["park_engine"].offset)
         time.sleep(HAND_OVER_POLL_S)
-    features = header.ENGINE_FEATURES | (Feature.PARKS if parks else Feature(0))
+    features = UNDERSTOOD | (Feature.PARKS if parks else Feature(0))
     pid = os.getpid()
     header.put(mapping, "client_lock", lock.own)
     header.put(mapping, "client_pid_namespace", pid_namespace())

@@ -115,9 +115,10 @@ class ShmTransport(CallsTransport):
         native = settings.native and not native_error()
         self._lock = lock
         attach(segment, lock, self._engine, deadline, parks=native)
-        buffers = segment.buffers()
-        self.actions = buffers.actions
-        self._frame = Frame.showing(buffers)
+        buffers = [segment.buffers(slot) for slot in range(segment.layout.observation_slots)]
+        self.actions = buffers[0].actions
+        self.observation_slots = len(buffers)
+        self._frames = tuple(map(Frame.showing, buffers))
         self._state = LockstepState.READY
         peer = peer_bits(header.get(mapping, "engine_features"))
         bounds = Bounds(self.spec.action)
@@ -133,7 +134,7 @@ class ShmTransport(CallsTransport):
         self._slice_ns = min(self._step_timeout_ns, PEER_POLL_NS)
         self._count_here = None if counts_natively else bounds
         self._counted = 0
-        self._channel.fuse(self._frame, self._step_slowly, self._slice_ns)
+        self._channel.fuse(self._frames, self._step_slowly, self._slice_ns)
         if self._count_here is not None:
             self._channel.unfuse()  # every exchange has to be looked at in Python
         vars(self)["step"] = self._channel.exchange  # saves the hot loop a call
@@ -257,7 +258,7 @@ class ShmTransport(CallsTransport):
             raise self._segment.mapping.error()
 
     def _show(self, code: int) -> Frame:
-        frame = self._frame
+        frame = self._frames[self._channel.seq % len(self._frames)]
         frame.any_ended = code == Result.FRAME_ENDED
         frame.seq = self._channel.frames
         return frame
@@ -295,7 +296,7 @@ class ShmTransport(CallsTransport):
         self._on(LockstepEvent.CLOSE)
         self._device.close()
         self._channel.fuse(
-            self._frame, _refuse_closed, self._slice_ns
+            self._frames, _refuse_closed, self._slice_ns
         )  # it held this transport, which holds the memory
         self._channel.unfuse()
         self._calls.close()

@@ -21,6 +21,7 @@ from lucky_transport.errors import ClosedError, PeerDied, SegmentError, Transpor
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
+from lucky_transport.host.slots import ObservationSlots
 from lucky_transport.serving import Server
 from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm import header
@@ -64,13 +65,15 @@ class ShmServer(Server):
     def start(self, host: Host) -> Endpoint:
         self._host = host
         spec = host.spec
-        self._segment = segment = create(self._endpoint.address, spec)
+        self._segment = segment = create(
+            self._endpoint.address, spec, observation_slots=self._settings.observation_slots
+        )
         mapping, layout = segment.mapping, segment.layout
         module = implementation(self._native)
         if self._native and not native_error():
             header.put(mapping, "engine_features", header.get(mapping, "engine_features") | Feature.PARKS)
         self._words = Words(mapping, self._native)
-        self._buffers = segment.buffers()
+        self._buffers = [segment.buffers(slot) for slot in range(layout.observation_slots)]
         self._segment_control = segment.control()
         self._control = np.zeros(spec.num_envs, np.uint8)
         self._channel = module.EngineChannel(mapping, channel_offsets(layout, spec.num_envs), strategy=self._strategy)
@@ -162,9 +165,20 @@ class ShmServer(Server):
         self._know_client()
         name = self._peer.name if self._peer else "no process"
         self._lease = self._host.drive(
-            f"shm client of {name} at {self._endpoint}", self._buffers, interrupt=self._channel.interrupt
+            f"shm client of {name} at {self._endpoint}",
+            self._buffers[0],
+            slots=self._slots(),
+            interrupt=self._channel.interrupt,
         )
         return self._lease
+
+    def _slots(self) -> ObservationSlots | None:
+        """Return the observation slots, None where there is one or the client knows of one."""
+        known = header.get(self._segment.mapping, "client_features") & Feature.SLOTS
+        return ObservationSlots(self._buffers, self._turn) if known and len(self._buffers) > 1 else None
+
+    def _turn(self) -> int:
+        return (self._channel.seq + 1) % len(self._buffers)
 
     def _know_client(self) -> None:
         """Know the attached client's process, so that its death is seen."""

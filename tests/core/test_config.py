@@ -90,6 +90,8 @@ def test_timeouts_are_numbers_of_seconds(seconds: float) -> None:
         ("step_timeout_s", "nan", "seconds >= 0, e.g. 60"),
         ("connect_timeout_s", "inf", "seconds >= 0, e.g. 10"),
         ("native", "perhaps", "1 or 0"),
+        ("observation_slots", "0", "a number from 1 to 64, e.g. 2"),
+        ("observation_slots", "two", "a number from 1 to 64, e.g. 2"),
     ],
 )
 def test_a_wrong_variable_is_named_with_its_value_and_the_remedy(
@@ -216,9 +218,9 @@ def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path, caplog:
     assert [record.getMessage() for record in caplog.records] == [
         "environment variable LUCKY_TRANSPRT='shm' has no effect: no such setting; did you mean 'LUCKY_TRANSPORT'?",
         "environment variable LUCKY_COLOUR='red' has no effect: no such setting; known: LUCKY_TRANSPORT, "
-        "LUCKY_ENDPOINT, LUCKY_SHM_NAME, LUCKY_WAIT, LUCKY_STEP_TIMEOUT_S, LUCKY_COMMAND_TIMEOUT_S, "
-        "LUCKY_CONNECT_TIMEOUT_S, LUCKY_START_TIMEOUT_S, LUCKY_NATIVE, LUCKY_MAX_MESSAGE_BYTES, LUCKY_GRPC_MAP, "
-        "LUCKY_GRPC_SERVE, LUCKY_GRPC_SERVE_ONLY, LUCKY_RECORD",
+        "LUCKY_ENDPOINT, LUCKY_SHM_NAME, LUCKY_WAIT, LUCKY_OBSERVATION_SLOTS, LUCKY_STEP_TIMEOUT_S, "
+        "LUCKY_COMMAND_TIMEOUT_S, LUCKY_CONNECT_TIMEOUT_S, LUCKY_START_TIMEOUT_S, LUCKY_NATIVE, "
+        "LUCKY_MAX_MESSAGE_BYTES, LUCKY_GRPC_MAP, LUCKY_GRPC_SERVE, LUCKY_GRPC_SERVE_ONLY, LUCKY_RECORD",
     ]
 
 

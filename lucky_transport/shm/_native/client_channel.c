@@ -16,7 +16,7 @@ typedef struct {
     int control_dirty, woke_engine; /* woke_engine: the engine was parked when the last actions came */
     uint64_t seq, received, frames, out_of_bounds;
     /* the fused exchange: what it returns, what takes over when all is not well, how long one call may wait */
-    PyObject *frame, *slow, *seq_name, *ended_name;
+    PyObject *shown, *slow, *seq_name, *ended_name; /* shown: a tuple of frames, one for each observation slot */
     int64_t slice_ns;
     int ready; /* initialised, and whole */
 } Client;
@@ -92,19 +92,20 @@ static PyObject *client_step(PyObject *self, PyObject *const *args, Py_ssize_t n
     return as_result(result == FRAME ? client_collect(c, ns) : result);
 }
 
-/* fuse(frame, slow, slice_ns): from now on exchange(actions) returns `frame` with seq and any_ended set, and leaves
- * whatever is no plain, successful exchange to slow(code, actions, control, deadline). */
+/* fuse(frames, slow, slice_ns): from now on exchange(actions) returns the frame of its slot, with seq and any_ended set,
+ * and leaves whatever is no plain, successful exchange to slow(code, actions, control, deadline). */
 static PyObject *client_fuse(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     Client *c = client_of(self);
     if (!c) return NULL;
-    if (n != 3) return PyErr_Format(PyExc_TypeError, "fuse(frame, slow, slice_ns)");
+    if (n != 3 || !PyTuple_Check(args[0]) || !PyTuple_Size(args[0]))
+        return PyErr_Format(PyExc_TypeError, "fuse(frames, slow, slice_ns)");
     long long slice = PyLong_AsLongLong(args[2]);
     if (slice == -1 && PyErr_Occurred()) return NULL;
-    PyObject *frame = c->frame, *slow = c->slow;
-    c->frame = Py_NewRef(args[0]);
+    PyObject *shown = c->shown, *slow = c->slow;
+    c->shown = Py_NewRef(args[0]);
     c->slow = Py_NewRef(args[1]);
     c->slice_ns = slice;
-    Py_XDECREF(frame);
+    Py_XDECREF(shown);
     Py_XDECREF(slow);
     Py_RETURN_NONE;
 }
@@ -116,9 +117,14 @@ static PyObject *client_unfuse(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* That of the exchange last sent, borrowed. */
+static inline PyObject *shown_frame(const Client *c) {
+    return PyTuple_GetItem(c->shown, (Py_ssize_t)(c->seq % (uint64_t)PyTuple_Size(c->shown)));
+}
+
 static int number_frame(Client *c, uint64_t seq) {
     PyObject *number = PyLong_FromUnsignedLongLong(seq);
-    int failed = !number || PyObject_SetAttr(c->frame, c->seq_name, number);
+    int failed = !number || PyObject_SetAttr(shown_frame(c), c->seq_name, number);
     Py_XDECREF(number);
     return failed ? -1 : 0;
 }
@@ -146,8 +152,9 @@ static PyObject *client_exchange(PyObject *self, PyObject *const *args, Py_ssize
             if (number_frame(c, c->frames + 1)) return NULL;
             result = client_collect(c, c->slice_ns);
             if (result == FRAME || result == FRAME_ENDED) {
-                if (PyObject_SetAttr(c->frame, c->ended_name, result ? Py_True : Py_False)) return NULL;
-                return Py_NewRef(c->frame);
+                PyObject *frame = shown_frame(c);
+                if (PyObject_SetAttr(frame, c->ended_name, result ? Py_True : Py_False)) return NULL;
+                return Py_NewRef(frame);
             }
         }
     }
@@ -170,14 +177,14 @@ static PyObject *client_frames(PyObject *self, void *closure) {
 static int client_traverse(PyObject *self, visitproc visit, void *arg) {
     Client *c = (Client *)self;
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(c->frame);
+    Py_VISIT(c->shown);
     Py_VISIT(c->slow);
     return 0;
 }
 
 static int client_clear(PyObject *self) {
     Client *c = (Client *)self;
-    Py_CLEAR(c->frame);
+    Py_CLEAR(c->shown);
     Py_CLEAR(c->slow);
     return 0;
 }

@@ -74,6 +74,7 @@ class RecordedTransport(Transport):
         self.spec = inner.spec
         self.capabilities = inner.capabilities
         self.actions = inner.actions
+        self.observation_slots = inner.observation_slots
         self._inner = inner
         self._sink = sink
         self._sent: Sent | None = None

@@ -198,6 +198,26 @@ def test_while_a_step_is_under_way_it_is_refused(env: VectorEnv, torch: FakeTorc
     env.step_wait()
 
 
+def test_with_two_slots_the_last_frame_is_shown_and_copied_while_the_next_is_written(
+    torch: FakeTorch, driver: FakeDriver
+) -> None:
+    with (
+        api.serve("toy", f"shm://{unique_name()}", num_envs=3, observation_slots=2) as serving,
+        api.make(endpoint=str(serving.endpoints[0]), observation_slots=2) as env,
+    ):
+        expected, _ = env.reset(seed=1)
+        for _ in range(4):
+            env.step_async(np.full((3, 2), 0.5, np.float32))
+            np.testing.assert_array_equal(env.observations_torch("cpu").numpy(), expected)
+            tensor = env.observations_torch("cuda")
+            following = env.step_wait()[0]
+            assert (tensor.numpy() == 99).all()  # nothing had to wait for the copy yet
+            step(env)
+            np.testing.assert_array_equal(tensor.numpy(), expected)
+            expected = step(env)
+            assert not np.array_equal(expected, following)
+
+
 def test_a_closed_env_says_so(endpoint: str, torch: FakeTorch) -> None:
     with api.make(endpoint=endpoint) as env:
         env.reset(seed=1)

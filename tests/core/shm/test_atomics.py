@@ -271,7 +271,7 @@ class Channels:
         client, engine = self.client(mapping), self.engine(mapping)
         frame = SimpleNamespace(seq=0, any_ended=None)
         slow: list[Any] = []
-        client.fuse(frame, lambda *arguments: slow.append(arguments), 20 * SECOND_NS)
+        client.fuse((frame,), lambda *arguments: slow.append(arguments), 20 * SECOND_NS)
         lock = threading.RLock()
 
         def step(control: None) -> None:
@@ -294,10 +294,24 @@ class Channels:
         server.join(20)
         assert engine.seq == 2
 
+    def test_exchanges_return_the_frames_of_several_slots_by_turns(self, mapping: mmap) -> None:
+        client, engine = self.client(mapping), self.engine(mapping)
+        frames = tuple(SimpleNamespace(seq=0, any_ended=None) for _ in range(3))
+        client.fuse(frames, print, 20 * SECOND_NS)
+        lock = threading.RLock()
+        arguments = (lambda control: None, lock.acquire, lock.release, SECOND_NS // 4)
+        server = threading.Thread(target=engine.serve, args=arguments)
+        server.start()
+        for number in range(1, 8):
+            frame = client.exchange(np.zeros((3, 2), np.float32))
+            assert frame is frames[number % 3]
+            assert frame.seq == number
+        server.join(20)
+
     def test_an_exchange_that_is_still_open_is_left_to_the_slow_path(self, mapping: mmap) -> None:
         client = self.client(mapping)
         codes: list[int] = []
-        client.fuse(SimpleNamespace(), lambda code, *rest: codes.append(code), 1_000_000)
+        client.fuse((SimpleNamespace(),), lambda code, *rest: codes.append(code), 1_000_000)
         actions = np.zeros((3, 2), np.float32)
         client.exchange(actions)
         client.exchange(actions)
@@ -310,7 +324,7 @@ class Channels:
         client = self.client(mapping)
         codes: list[int] = []
         frame = SimpleNamespace(seq=0, any_ended=None)
-        client.fuse(frame, lambda code, *rest: codes.append(code), 1_000_000)
+        client.fuse((frame,), lambda code, *rest: codes.append(code), 1_000_000)
         actions = np.zeros((3, 2), np.float32)
         for bad in (np.nan, np.inf, -np.inf):
             actions[1, 1] = bad
@@ -324,7 +338,7 @@ class Channels:
     @pytest.mark.parametrize("wrong", [{}, {"nonsense": 1}])
     def test_a_fused_exchange_refuses_wrong_arguments(self, mapping: mmap, wrong: dict[str, Any]) -> None:
         client = self.client(mapping)
-        client.fuse(SimpleNamespace(), print, 0)
+        client.fuse((SimpleNamespace(),), print, 0)
         with pytest.raises(TypeError):
             client.exchange(**wrong)
 

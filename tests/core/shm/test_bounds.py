@@ -110,7 +110,7 @@ def _exchanged(native: bool, bounds: Bounds, actions: NDArray[Any]) -> int:
     memory = mmap(-1, 4096)
     frame_seq = np.frombuffer(memory, np.uint64, 1)
     channel, frame = _channel(native, bounds, actions, memory), SimpleNamespace(seq=0, any_ended=False)
-    channel.fuse(frame, lambda code, *_: pytest.fail(f"not quick: {code}"), 1_000_000_000)
+    channel.fuse((frame,), lambda code, *_: pytest.fail(f"not quick: {code}"), 1_000_000_000)
     frame_seq[0] = 1
     assert channel.exchange(np.zeros_like(actions)) is frame
     before = channel.out_of_bounds
