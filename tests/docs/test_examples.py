@@ -87,6 +87,7 @@ class Reading:
             num_envs=options["num_envs"],
             seed=options["seed"],
             options=json.loads(options["options"]),
+            observation_slots=options["observation_slots"],
         )
         self._stack.enter_context(serving)
 
