@@ -136,7 +136,8 @@ class Engine(ABC):
         A host asks this before each step of a driver with several observation slots. The observations show an older
         frame, only the rows of envs that are held next show the last one, so an engine returns True only if a step
         writes the whole row of every other env and reads none. It changes nothing else and takes next to no time.
-        Where it returns False, at once after `bind`, the host copies observations instead.
+        Where it returns False, at once after `bind`, the host copies observations instead; so it does for a subclass
+        that has a `bind` or `step` of its own and no `bind_slot`.
         """
         return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 from importlib import util
 
 from lucky_transport.cuda import libcuda
@@ -16,12 +15,12 @@ def cuda_driver(roots: Roots) -> Check:
     """Whether there is a CUDA driver and which devices it sees; without one everything else works."""
     name = "gpu"
     torch = "PyTorch is installed" if util.find_spec("torch") else "PyTorch is not installed"
-    if not (roots.proc / "driver" / "nvidia").is_dir() and ctypes.util.find_library("cuda") is None:
-        return Check(name, CheckStatus.OK, f"no CUDA driver: tensors are on the CPU; {torch}")
     try:
         driver = libcuda.load_driver()
     except DeviceError as error:
         seen = str(error).removesuffix(f"; {error.hint}")
+        if not (roots.proc / "driver" / "nvidia").is_dir():
+            return Check(name, CheckStatus.OK, f"{seen}: tensors are on the CPU; {torch}")
         return Check(
             name, CheckStatus.WARN, f"{seen}; {torch}", error.hint or "see `nvidia-smi`; 'cpu' needs no driver"
         )

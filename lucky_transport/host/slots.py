@@ -38,7 +38,7 @@ class SlotWriter:
         self.buffers = first = slots.buffers[0]
         engine.bind(first)
         self.step: Callable[[NDArray[np.uint8] | None], None] = self._step_in_place
-        if not engine.bind_slot(first):
+        if not (_speaks_for_itself(engine) and engine.bind_slot(first)):
             self.buffers = replace(first, observations=first.observations.copy())
             engine.bind(self.buffers)
             self.step = self._step_and_copy
@@ -55,3 +55,15 @@ class SlotWriter:
     def _step_and_copy(self, control: NDArray[np.uint8] | None) -> None:
         self._engine_step(control)
         np.copyto(self._slots[self._turn()].observations, self.buffers.observations)
+
+
+def _speaks_for_itself(engine: Engine) -> bool:
+    """True when `bind_slot` knows the engine's `bind` and `step`: those of a subclass may rely on more than it says."""
+    if {"bind", "step"} & getattr(engine, "__dict__", {}).keys():
+        return False
+    for cls in type(engine).__mro__:
+        if "bind_slot" in vars(cls):
+            return True
+        if "bind" in vars(cls) or "step" in vars(cls):
+            return False
+    return False

@@ -83,7 +83,10 @@ class ClientDevice:
             self._opened = None
         if self._locked is not None:
             (driver, ordinal), self._locked = self._locked, None
-            driver.unregister(_address(self._segment.mapping), ordinal)
+            try:
+                driver.unregister(_address(self._segment.mapping), ordinal)
+            except DeviceError as error:
+                _log.warning("the pages of %s were not unlocked: %s", self._segment.path, error)
 
     def forget(self) -> None:
         """In a forked child: leave everything as it is, since it belongs to the parent."""

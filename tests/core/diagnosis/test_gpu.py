@@ -21,7 +21,8 @@ def roots(tmp_path: Path) -> Roots:
 
 
 def test_a_machine_without_a_driver_is_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
+    monkeypatch.setattr(libcuda, "LIBRARY", str(tmp_path / "libcuda.so.1"))
+    libcuda.forget_driver()
     row = gpu.cuda_driver(Roots(proc=tmp_path))
     assert (row.name, row.verdict) == ("gpu", CheckStatus.OK)
     assert "no CUDA driver" in row.seen

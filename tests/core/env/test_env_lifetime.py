@@ -161,14 +161,14 @@ def test_after_a_failed_step_the_env_asks_for_a_reset_and_then_goes_on() -> None
 
 def test_after_a_timeout_a_reset_first_receives_the_late_frame() -> None:
     transport, env = _running(PeerTimeout("late"))
-    before = transport._frame.seq  # pyright: ignore[reportPrivateUsage]
+    before = transport._frames[0].seq  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(PeerTimeout):
         env.step(_zeros(env))
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(_zeros(env))
     env.reset()
     env.step(_zeros(env))
-    assert transport._frame.seq == before + 3  # pyright: ignore[reportPrivateUsage]
+    assert transport._frames[0].seq == before + 3  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_frame_that_stays_late_times_out_again_and_again() -> None:

@@ -182,6 +182,18 @@ def test_memory_that_cannot_be_locked_is_copied_all_the_same_with_one_warning(
     assert "OS call failed" in warning
 
 
+def test_pages_that_cannot_be_unlocked_are_logged_and_closing_goes_on(
+    endpoint: str, torch: FakeTorch, driver: FakeDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    with api.make(endpoint=endpoint) as env:
+        env.reset(seed=1)
+        env.observations_torch("cuda")
+        driver.fails["unregister"] = "CUDA_ERROR_UNKNOWN"
+    assert "were not unlocked" in caplog.text
+    with api.make(endpoint=endpoint) as env:  # the place of the client that steps is free again
+        env.reset(seed=1)
+
+
 # -- errors
 
 

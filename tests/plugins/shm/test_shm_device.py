@@ -21,6 +21,7 @@ from lucky_transport import api
 from lucky_transport.cuda import libcuda
 from lucky_transport.cuda.driver import Device, ExportedMemory
 from lucky_transport.cuda.memory import DeviceObservations
+from lucky_transport.diagnosis import inspection
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import DeviceError, PeerDied, SegmentError
@@ -138,6 +139,11 @@ def test_closing_closes_the_handle_and_a_tensor_that_is_held_keeps_it_open(
     assert driver.open_count == 0
 
 
+def test_inspection_says_where_the_observations_lie(serving: Serving, driver: FakeDriver) -> None:
+    report = inspection.of_segment(serving.endpoints[0].address)
+    assert report.gpu == f"{OBS_BYTES} bytes on the engine's CUDA device 0, UUID {'01' * 16}, by CUDA IPC"
+
+
 def test_an_engine_without_device_memory_offers_none_and_needs_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> FakeDriver:
         raise AssertionError("asked for the driver")
@@ -145,6 +151,7 @@ def test_an_engine_without_device_memory_offers_none_and_needs_no_driver(monkeyp
     monkeypatch.setattr(libcuda, "load_driver", load)
     with api.serve("toy", f"shm://{unique_name()}") as plain, connect(plain) as env:
         assert device_offer.read_offer(mapping_of(env), env.batch_spec, "here") is None
+        assert inspection.of_segment(plain.endpoints[0].address).gpu == ""
 
 
 def test_an_engine_that_stops_withdraws_what_it_offered(engine: DeviceToy, driver: FakeDriver) -> None:

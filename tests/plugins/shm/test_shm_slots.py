@@ -120,6 +120,9 @@ def test_a_row_that_is_held_again_and_again_is_right_in_every_slot(make: Any, na
 class Refusing(PendulumEngine):
     """Refuses the exchanges whose action of env 0 is 1.5, before it writes anything."""
 
+    def bind_slot(self, buffers: Buffers) -> bool:
+        return super().bind_slot(buffers)
+
     def step(self, control: NDArray[np.uint8] | None) -> None:
         if self._buffers.actions[0, 0] == 1.5:
             raise ArithmeticError("refused")
@@ -140,6 +143,25 @@ def test_after_exchanges_without_a_frame_held_rows_show_the_last_frame(base: str
                     client.step(client.actions)
             client.actions[:] = 1.0
             np.testing.assert_array_equal(client.step(client.actions, control_of(HOLD, HOLD)).observations, last)
+
+
+class KeepsItsBuffers(PendulumEngine):
+    """A subclass from before there were slots: it writes where `bind` said."""
+
+    def bind(self, buffers: Buffers) -> None:
+        super().bind(buffers)
+        self.kept = buffers
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        super().step(control)
+        self.kept.observations[:] = self.kept.actions
+
+
+def test_a_subclass_whose_step_knows_of_no_slots_is_copied() -> None:
+    with served(KeepsItsBuffers(2), 2) as client:
+        for number in range(6):
+            client.actions[:] = number
+            assert (client.step(client.actions).observations == number).all()
 
 
 @pytest.mark.parametrize("make", [PendulumEngine, CopiedPendulum], ids=["in place", "copied"])
