@@ -51,6 +51,8 @@ class ArraySpec:
             raise SpecError(f"kind {self.kind!r}: expected one of {', '.join(map(repr, _KINDS))}")
         if self.kind:
             _check_integers(self)
+        elif self.low is not None and self.high is not None:
+            _check_order(self)
 
     @property
     def size(self) -> int:
@@ -172,6 +174,18 @@ def _check_integers(spec: ArraySpec) -> None:
         raise SpecError(f"a {spec.kind} of {spec.dtype} with bounds {spec.low!r} to {spec.high!r} is none")
     if spec.kind == "MultiBinary" and (spec.dtype, spec.low, spec.high) != ("int8", 0, 1):
         raise SpecError(f"a MultiBinary is int8 from 0 to 1, not {spec.dtype} from {spec.low!r} to {spec.high!r}")
+
+
+def _check_order(spec: ArraySpec) -> None:
+    """Raise SpecError when a low bound is above its high bound; bounds that fit no shape are refused elsewhere."""
+    try:
+        low, high = (np.broadcast_to(np.asarray(bound, np.float64), spec.shape) for bound in (spec.low, spec.high))
+    except ValueError:
+        return
+    crossed = np.flatnonzero(low > high)
+    if crossed.size:
+        at = crossed[0]
+        raise SpecError(f"low {low.flat[at]} is above high {high.flat[at]} at element {at}; swap them")
 
 
 def _discrete(n: int, start: int, dtype: str) -> Space[Any]:

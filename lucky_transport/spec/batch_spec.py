@@ -30,9 +30,10 @@ __all__ = ["DTYPES", "ArraySpec", "BatchSpec", "Part", "total_reward"]
 class BatchSpec:
     """Everything fixed about a batch of `num_envs` envs that step together.
 
-    `reward_terms` and `termination_terms` name the rows of a frame's `signals`, in that order; `timeout_terms` are
-    those termination terms that truncate. `observation_names` / `action_names` name the flat elements (empty: unnamed).
-    `observation_terms` are (name, elements) in order, `action_groups` (name, indices into the flat action).
+    `reward_terms` and `termination_terms` name the rows of a frame's `signals`, in that order, no name twice among
+    either; `timeout_terms` are those termination terms that truncate. `observation_names` / `action_names` name the
+    flat elements (empty: unnamed). `observation_terms` are (name, elements) in order, `action_groups` (name, indices
+    into the flat action).
     `step_s` is the simulated time of one step in seconds (0: unknown). `reset_ticks` is 1 for an engine that cannot
     show a reset observation without one tick. `resets_itself` is True where an env that ended starts its next episode
     in that very step: the frame of its end shows the new episode, and there is no final observation. `attributes` are
@@ -68,6 +69,17 @@ class BatchSpec:
             raise SpecError(f"num_envs {self.num_envs}: expected at least 1")
         if not self.reward_terms:
             raise SpecError("a batch needs at least one reward term")
+        for what in ("reward_terms", "termination_terms"):
+            terms: tuple[str, ...] = getattr(self, what)
+            twice = next((term for i, term in enumerate(terms) if term in terms[:i]), None)
+            if twice is not None:
+                raise SpecError(f"{what} has {twice!r} twice; give each term a name of its own")
+        for term in self.timeout_terms:
+            if term not in self.termination_terms:
+                raise SpecError(
+                    f"timeout term {term!r} is no termination term; add it to termination_terms, which has: "
+                    f"{', '.join(self.termination_terms) or 'none'}"
+                )
         if not 0 <= self.step_s < math.inf:
             raise SpecError(f"step_s {self.step_s}: expected seconds >= 0")
         if self.reset_ticks not in (0, 1):

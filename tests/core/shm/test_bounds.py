@@ -90,6 +90,8 @@ def _bounds_of(dtype: str, unbounded: float) -> st.SearchStrategy[Any]:
 def _cases(draw: st.DrawFn) -> tuple[str, Any, Any, list[Any]]:
     dtype = draw(st.sampled_from(DTYPES))
     low, high = draw(_bounds_of(dtype, -math.inf)), draw(_bounds_of(dtype, math.inf))
+    if low > high:
+        low, high = high, low
     least, most = _limits(dtype)
     values = [least, most, *_near(dtype, low), *_near(dtype, high), 0]
     return dtype, low, high, values

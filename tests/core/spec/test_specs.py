@@ -27,19 +27,22 @@ def array_specs(draw: st.DrawFn) -> ArraySpec:
     if draw(st.booleans()):
         n, start = draw(st.integers(1, 9)), draw(st.integers(-3, 3))
         return ArraySpec("int64", (), start, start + n - 1, n)
-    return ArraySpec(draw(st.sampled_from(DTYPES)), draw(SHAPES), draw(st.none() | NUMBERS), draw(st.none() | NUMBERS))
+    low, high = draw(st.none() | NUMBERS), draw(st.none() | NUMBERS)
+    if low is not None and high is not None:
+        low, high = sorted((low, high))
+    return ArraySpec(draw(st.sampled_from(DTYPES)), draw(SHAPES), low, high)
 
 
 @st.composite
 def batch_specs(draw: st.DrawFn) -> BatchSpec:
     observation, action = draw(array_specs()), draw(array_specs())
-    terms = tuple(draw(st.lists(NAMES, max_size=3)))
+    terms = tuple(draw(st.lists(NAMES, max_size=3, unique=True)))
     return BatchSpec(
         engine=draw(NAMES),
         num_envs=draw(st.integers(1, 10_000)),
         observation=observation,
         action=action,
-        reward_terms=tuple(draw(st.lists(NAMES, min_size=1, max_size=4))),
+        reward_terms=tuple(draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))),
         termination_terms=terms,
         timeout_terms=terms[:1],
         observation_names=tuple(f"x{i}" for i in range(observation.size)) if draw(st.booleans()) else (),
@@ -114,6 +117,10 @@ def test_an_array_spec_with_one_hostile_value_is_a_spec_or_a_spec_error(key: str
     [
         ({"num_envs": 0}, "num_envs 0: expected at least 1"),
         ({"reward_terms": ()}, "at least one reward term"),
+        ({"reward_terms": ("a", "b", "a")}, "reward_terms has 'a' twice; give each term a name of its own"),
+        ({"termination_terms": ("t", "t")}, "termination_terms has 't' twice"),
+        ({"termination_terms": ("fell", "late"), "timeout_terms": ("nope",)}, "'nope' is no .* which has: fell, late"),
+        ({"timeout_terms": ("nope",)}, "timeout term 'nope' is no termination term; add it to .* which has: none"),
         ({"reset_ticks": 2}, "reset_ticks 2: expected 0 or 1"),
         ({"observation": ArraySpec(shape=(3,)), "observation_names": ("a",)}, "observation_names has 1 names for 3"),
         ({"info_parts": (Part(("a",), ArraySpec()),)}, "observation: with parts .* travels, expected uint8"),
@@ -123,6 +130,21 @@ def test_an_array_spec_with_one_hostile_value_is_a_spec_or_a_spec_error(key: str
 def test_a_spec_that_contradicts_itself_is_refused(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(SpecError, match=text):
         _spec(**changes)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (1.0, -1.0, "low 1.0 is above high -1.0 at element 0; swap them"),
+        ([0.0, None, 2.0], 1.0, "low 2.0 is above high 1.0 at element 2"),
+        ([0.0, 0.0, 0.0], [1.0, None, -1.0], "low 0.0 is above high -1.0 at element 2"),
+    ],
+)
+def test_bounds_of_a_peer_that_cross_are_refused_with_their_element(low: Any, high: Any, text: str) -> None:
+    plain = json.loads(_spec().to_json())
+    plain["action"] |= {"shape": [3], "low": low, "high": high}
+    with pytest.raises(SpecError, match=text):
+        BatchSpec.from_json(json.dumps(plain))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "complex64", "object", "U5", "", "int"])
