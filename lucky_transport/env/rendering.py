@@ -75,17 +75,20 @@ def _camera(transport: Transport, wanted: str) -> str:
             backend=transport.name,
             hint="leave render_mode out, or use another transport",
         )
+    hint = "leave render_mode out, or take an engine that answers CameraService, such as mujoco:quadruped"
     missing = Unimplemented(
-        f"render_mode 'rgb_array': engine {engine!r} has no camera",
-        backend=transport.name,
-        hint="leave render_mode out, or take an engine that answers CameraService, such as mujoco:quadruped",
+        f"render_mode 'rgb_array': engine {engine!r} has no camera", backend=transport.name, hint=hint
     )
     if transport.implements(_STREAM) is False:
         raise missing
     try:
         cameras = transport.call(_LIST, ListCamerasRequest()).cameras
     except Unimplemented:
-        raise missing from None
+        raise Unimplemented(
+            f"render_mode 'rgb_array': engine {engine!r} does not answer ListCameras, by which its cameras are found",
+            backend=transport.name,
+            hint=hint,
+        ) from None
     names = [camera.name for camera in cameras]
     if not names:
         raise missing

@@ -40,6 +40,7 @@ from lucky_transport.errors import (
     EngineFailed,
     LocalProtocolError,
     PeerDied,
+    PeerTimeout,
     SpecError,
     TransportError,
 )
@@ -54,6 +55,9 @@ _ALIASES = {"_max_episode_steps": "max_episode_steps"}
 
 #: A partial reset would leave the other envs in a state that nobody knows.
 _STATE_UNKNOWN = (NotSteppable.FRESH, NotSteppable.LOST, NotSteppable.UNDER_WAY)
+
+#: What the hint of a transport's timeout names; an env has no such method.
+_OF_TRANSPORTS = "recv() again"
 
 #: How long a dead engine's exit status is waited for.
 _REAPING_S = 0.05
@@ -320,6 +324,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         if ours or sent or not isinstance(error, (ValueError, TypeError)):
             self._not_steppable = NotSteppable.LOST
             self._outstanding = True
+        if isinstance(error, PeerTimeout) and _OF_TRANSPORTS in error.hint:
+            text, hint = str(error).removesuffix(f"; {error.hint}"), error.hint.replace(_OF_TRANSPORTS, "call reset()")
+            raise PeerTimeout(text, backend=error.backend, hint=hint) from None
 
     def _state_error(self, what: str) -> TransportError:
         assert self._not_steppable is not None

@@ -171,6 +171,16 @@ def test_after_a_timeout_a_reset_first_receives_the_late_frame() -> None:
     assert transport._frames[0].seq == before + 3  # pyright: ignore[reportPrivateUsage]
 
 
+def test_the_hint_of_a_late_step_names_what_an_env_has() -> None:
+    _, env = _running(PeerTimeout("no frame", backend="shm", hint="recv() again, or raise step_timeout_s"))
+    with pytest.raises(PeerTimeout) as late:
+        env.step(_zeros(env))
+    assert str(late.value) == "no frame; call reset(), or raise step_timeout_s"
+    assert (late.value.backend, late.value.hint) == ("shm", "call reset(), or raise step_timeout_s")
+    env.reset()
+    env.step(_zeros(env))
+
+
 def test_a_frame_that_stays_late_times_out_again_and_again() -> None:
     _, env = _running(PeerTimeout("late"), PeerTimeout("later"))
     with pytest.raises(PeerTimeout, match="late"):

@@ -17,7 +17,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, ConfigError, SpecError, TransportError, Unimplemented, UnknownName
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages import ImageFrame
+from lucky_transport.messages import ImageFrame, ListCamerasResponse
 from lucky_transport.process import unique_name
 from lucky_transport.testing.image_engine import ImageEngine, pixels
 from lucky_transport.transport import Capabilities
@@ -75,9 +75,9 @@ def test_a_pickled_env_renders_again() -> None:
             assert [image.shape for image in again.render()] == [(2, 3, 3)] * 2
 
 
-@pytest.mark.parametrize("transport", ["inproc", "shm"])
-def test_an_engine_without_a_camera_is_refused_when_the_env_is_made(transport: str) -> None:
-    with pytest.raises(Unimplemented, match="render_mode 'rgb_array': engine 'toy' has no camera") as refused:
+@pytest.mark.parametrize(("transport", "text"), [("inproc", "has no camera"), ("shm", "does not answer ListCameras")])
+def test_an_engine_without_a_camera_is_refused_when_the_env_is_made(transport: str, text: str) -> None:
+    with pytest.raises(Unimplemented, match=f"render_mode 'rgb_array': engine 'toy' {text}") as refused:
         api.make("toy", transport=transport, render_mode="rgb_array")
     assert refused.value.hint.startswith("leave render_mode out")
     with api.make("toy", transport=transport) as env:
@@ -106,12 +106,25 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], kind: type[Transpo
         _env(**arguments)
 
 
+class _Unlisted(ImageEngine):
+    """Offers the stream, and does not say which cameras there are."""
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        return {name: handler for name, handler in super().services.items() if "ListCameras" not in name}
+
+
+def test_an_engine_that_cannot_list_its_cameras_is_refused_by_the_name_of_what_it_lacks() -> None:
+    with pytest.raises(Unimplemented, match="does not answer ListCameras, by which its cameras are found"):
+        _env(_Unlisted(), render_mode="rgb_array")
+
+
 class _Blind(ImageEngine):
     """Offers the stream, and has no camera in its list."""
 
     @property
     def services(self) -> Mapping[str, Handler]:
-        return {name: handler for name, handler in super().services.items() if "ListCameras" not in name}
+        return {**super().services, "/hazel.rpc.CameraService/ListCameras": lambda _: ListCamerasResponse()}
 
 
 def test_an_engine_that_lists_no_camera_is_refused_too() -> None:
