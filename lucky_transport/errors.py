@@ -9,7 +9,7 @@
     ├── PeerDied (ConnectionError)       the other process ended while we depended on it
     ├── PeerTimeout (TimeoutError)       the other process lives and did not answer in time
     ├── Busy (RuntimeError)              another client drives the engine, or a limit is reached: try again later
-    ├── ClosedError (RuntimeError)       used after close(), or in a forked child
+    ├── ClosedError (RuntimeError)       used after close(), by us or by the engine, or in a forked child
     ├── LocalProtocolError (RuntimeError)    the caller broke the order of calls
     ├── RemoteProtocolError (ConnectionError) the peer sent what it may not send
     ├── SegmentError (ValueError)        a shared-memory segment is foreign, damaged or of another version
@@ -166,7 +166,7 @@ class Busy(TransportError, RuntimeError):
 
 
 class ClosedError(TransportError, RuntimeError):
-    """The object was closed, or belongs to the parent of this forked process."""
+    """The object was closed, the engine closed in order, or the object belongs to the parent of this forked process."""
 
     wire_code = 10
     grpc_status = Status.UNAVAILABLE

@@ -106,6 +106,7 @@ class ShmTransport(CallsTransport):
         )
         self._segment = segment
         self._forked = False
+        self._engine_closed = False
         mapping = segment.mapping
         self._engine = engine
         self._device = ClientDevice(segment, engine)
@@ -211,20 +212,14 @@ class ShmTransport(CallsTransport):
             if not self._engine.alive:
                 code = self._channel.recv(0)  # published before it died
                 if code == Result.TIMED_OUT:
-                    self._on(LockstepEvent.LOST)
-                    raise PeerDied(
-                        f"the engine's process ({self._engine.name}) ended while a frame was awaited",
-                        backend="shm",
-                        hint="start the engine and connect again",
-                    )
+                    raise self._engine_ended()
                 break
             if deadline.expired:
                 break
-            if header.get(self._segment.mapping, "engine_state") == EngineState.CLOSING:
+            if self._is_closing:
                 code = self._channel.recv(0)
                 if code == Result.TIMED_OUT:
-                    self._on(LockstepEvent.LOST)
-                    raise PeerDied("the engine closed", backend="shm", hint="start it and connect again")
+                    raise self._engine_ended()
                 break
             code = self._channel.recv(min(deadline.remaining_ns, PEER_POLL_NS))
         if code == Result.TIMED_OUT:
@@ -234,6 +229,23 @@ class ShmTransport(CallsTransport):
                 hint="recv() again, or raise step_timeout_s (LUCKY_STEP_TIMEOUT_S)",
             )
         return self._received(code)
+
+    @property
+    def _is_closing(self) -> bool:
+        """True once the engine has begun to close in order; the memory stays readable when it has ended."""
+        return header.get(self._segment.mapping, "engine_state") == EngineState.CLOSING
+
+    def _engine_ended(self) -> TransportError:
+        """Return why no frame will come any more; the connection is lost from now on."""
+        self._on(LockstepEvent.LOST)
+        self._engine_closed = self._is_closing
+        if self._engine_closed:
+            return _closed_by_engine()
+        return PeerDied(
+            f"the engine's process ({self._engine.name}) ended while a frame was awaited",
+            backend="shm",
+            hint="start the engine and connect again",
+        )
 
     def _received(self, code: int) -> Frame:
         """Return the frame, or raise what `code` says happened instead of one."""
@@ -274,6 +286,8 @@ class ShmTransport(CallsTransport):
             return ClosedError(
                 "this transport belongs to the parent process", backend="shm", hint="connect again after fork()"
             )
+        if self._state is _LOST and self._engine_closed:
+            return _closed_by_engine()
         return Lockstep(self._state, "shm").state_error(event)
 
     # -- the rest -----------------------------------------------------------------------------------------------------
@@ -315,6 +329,10 @@ class ShmTransport(CallsTransport):
             self._channel.unfuse()
             self._device.forget()
             self._forked = True
+
+
+def _closed_by_engine() -> ClosedError:
+    return ClosedError("the engine closed", backend="shm", hint="start it and connect again")
 
 
 def _refuse_closed(code: int, actions: Any, control: Any, deadline: Deadline | None) -> Frame:

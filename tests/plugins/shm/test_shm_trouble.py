@@ -97,11 +97,26 @@ def test_an_engine_killed_while_a_command_waits_ends_the_wait(name: str) -> None
             client.call(SCHEMA, SCHEMA.request(), Deadline(30))
 
 
-def test_an_engine_that_closes_in_order_is_noticed(name: str) -> None:
+def test_an_engine_that_closes_in_order_between_steps_is_closed_and_did_not_die(name: str) -> None:
     with engine_process(name) as process, connect(name) as client:
         reset(client)
         assert process.stop() == 0
-        with pytest.raises((PeerDied, ClosedError)):
+        for _ in range(2):
+            with pytest.raises(ClosedError, match="the engine closed; start it and connect again"):
+                client.step(client.actions)
+
+
+def test_an_engine_that_closes_in_order_in_a_step_is_closed_and_did_not_die(name: str) -> None:
+    with api.serve("toy", f"shm://{name}", num_envs=2) as serving, connect(name) as client:
+        reset(client)
+        server: Any = serving._servers[0]  # pyright: ignore[reportPrivateUsage]
+        server._stopping = True
+        server._thread.join(30)
+        client.send(client.actions)  # nobody looks at it any more
+        serving.stop()
+        with pytest.raises(ClosedError, match="the engine is closing"):
+            client.recv()
+        with pytest.raises(ClosedError, match="the engine closed"):
             client.step(client.actions)
 
 
@@ -411,6 +426,6 @@ def test_a_server_that_breaks_says_so_and_keeps_no_client_waiting(
 
     with api.serve("toy", f"shm://{name}", num_envs=2), connect(name) as client:
         monkeypatch.setattr("lucky_transport_shm.server.ShmServer._handle", broken)
-        with pytest.raises(PeerDied, match="the engine closed"):
+        with pytest.raises(ClosedError, match="the engine closed"):
             reset(client)
         assert "a bug" in caplog.text
