@@ -159,6 +159,20 @@ static inline void lucky_json_array(lucky_json *j, const char *key, const lucky_
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+static inline int lucky_check_bounds(const char *what, const lucky_array *a, uint64_t size, lucky_error *error) {
+    for (uint64_t i = 0; (a->low || a->high) && i < size; i++) {
+        uint64_t at = a->bounds == 1 ? 0 : i;
+        double low = a->low ? a->low[at] : -INFINITY, high = a->high ? a->high[at] : INFINITY;
+        if (isnan(low) || isnan(high))
+            return lucky_fail(error, LUCKY_ERROR_SpecError, "%s: a bound of element %llu is NaN; expected a number, infinite for no bound",
+                              what, (unsigned long long)i);
+        if (low > high)
+            return lucky_fail(error, LUCKY_ERROR_SpecError, "%s: low %g is above high %g at element %llu; swap them", what, low, high,
+                              (unsigned long long)i);
+    }
+    return 0;
+}
+
 static inline int lucky_check_array(const char *what, const lucky_array *a, const char *const *names, lucky_error *error) {
     uint64_t size = lucky_array_size(a);
     uint32_t count = lucky_count_names(names);
@@ -169,23 +183,43 @@ static inline int lucky_check_array(const char *what, const lucky_array *a, cons
                           a->bounds, (unsigned long long)size);
     if (count && count != size)
         return lucky_fail(error, LUCKY_ERROR_SpecError, "%s has %u names for %llu elements", what, count, (unsigned long long)size);
+    if (a->discrete && (a->shape[0] || a->dtype == LUCKY_DTYPE_FLOAT32 || a->dtype == LUCKY_DTYPE_FLOAT64 || a->dtype == LUCKY_DTYPE_BOOL))
+        return lucky_fail(error, LUCKY_ERROR_SpecError, "%s: discrete %u of %s; a Discrete space is one integer, without a shape", what,
+                          a->discrete, LUCKY_DTYPES[a->dtype]);
+    return lucky_check_bounds(what, a, size, error);
+}
+
+static inline int lucky_has_name(const char *const *names, uint32_t count, const char *name) {
+    for (uint32_t i = 0; i < count; i++)
+        if (!strcmp(names[i], name)) return 1;
     return 0;
+}
+
+static inline int lucky_check_unique(const char *what, const char *const *names, lucky_error *error) {
+    for (uint32_t i = 0; i < lucky_count_names(names); i++)
+        if (lucky_has_name(names, i, names[i]))
+            return lucky_fail(error, LUCKY_ERROR_SpecError, "%s has '%.200s' twice; give each term a name of its own", what, names[i]);
+    return 0;
+}
+
+static inline int lucky_check_spec(const lucky_spec *s, lucky_error *error) {
+    if (!s->num_envs || s->num_envs > INT32_MAX) return lucky_fail(error, LUCKY_ERROR_SpecError, "num_envs %u: expected at least 1", s->num_envs);
+    if (!lucky_count_names(s->reward_terms)) return lucky_fail(error, LUCKY_ERROR_SpecError, "a batch needs at least one reward term");
+    if (lucky_check_unique("reward_terms", s->reward_terms, error) || lucky_check_unique("termination_terms", s->termination_terms, error))
+        return -1;
+    for (uint32_t i = 0; i < lucky_count_names(s->timeout_terms); i++)
+        if (!lucky_has_name(s->termination_terms, lucky_count_names(s->termination_terms), s->timeout_terms[i]))
+            return lucky_fail(error, LUCKY_ERROR_SpecError, "timeout term '%.200s' is no termination term; add it to termination_terms",
+                              s->timeout_terms[i]);
+    if (!(s->step_s >= 0) || isinf(s->step_s)) return lucky_fail(error, LUCKY_ERROR_SpecError, "step_s %g: expected seconds >= 0", s->step_s);
+    if (lucky_check_array("observation", &s->observation, s->observation_names, error)) return -1;
+    return lucky_check_array("action", &s->action, s->action_names, error);
 }
 
 /* The spec as JSON, keys in order and without spaces; free() it. NULL with SpecError for a spec that cannot be. */
 static inline char *lucky_spec_json(const lucky_spec *s, lucky_error *error) {
     lucky_json j = {NULL, 0, 0};
-    if (!s->num_envs || s->num_envs > INT32_MAX) {
-        lucky_fail(error, LUCKY_ERROR_SpecError, "num_envs %u: expected at least 1", s->num_envs);
-        return NULL;
-    }
-    if (!lucky_count_names(s->reward_terms)) {
-        lucky_fail(error, LUCKY_ERROR_SpecError, "a batch needs at least one reward term");
-        return NULL;
-    }
-    if (lucky_check_array("observation", &s->observation, s->observation_names, error) ||
-        lucky_check_array("action", &s->action, s->action_names, error))
-        return NULL;
+    if (lucky_check_spec(s, error)) return NULL;
     char number[40];
     lucky_json_array(&j, "{\"action\":", &s->action);
     lucky_json_names(&j, ",\"action_groups\":[],\"action_names\":", s->action_names);

@@ -11,7 +11,7 @@ namespace LuckyTransport
         public ArraySpec(ElementType type, params int[] shape)
         {
             if (shape.Any(extent => extent < 1))
-                throw new TransportException(WireCode.SpecError, "a shape with an empty axis; every extent is at least 1");
+                throw BatchSpec.Refused("shape [{0}] has an empty axis; every extent is at least 1", string.Join(", ", shape));
             Type = type;
             Shape = shape;
         }
@@ -21,7 +21,10 @@ namespace LuckyTransport
         /// <summary>Without the axis of the batch; empty for a single number.</summary>
         public int[] Shape { get; private set; }
 
-        /// <summary>Bounds: null for none, one number for all elements, or one for each, in the order of memory.</summary>
+        /// <summary>
+        /// Bounds: null for none, one number for all elements, or one for each, in the order of memory; infinity bounds
+        /// nothing.
+        /// </summary>
         public double[] Low { get; set; }
 
         /// <summary>As Low.</summary>
@@ -49,25 +52,47 @@ namespace LuckyTransport
             }
         }
 
+        /// <summary>Throws SpecError for what a client could make no space of.</summary>
+        private void Check(string what)
+        {
+            CheckBounds(Low, what + ".Low");
+            CheckBounds(High, what + ".High");
+            for (int i = 0; Low != null && High != null && i < Size; i++)
+            {
+                double low = Low[Low.Length == 1 ? 0 : i], high = High[High.Length == 1 ? 0 : i];
+                if (low > high) throw BatchSpec.Refused("{0}: Low {1} is above High {2} at element {3}; swap them", what, low, high, i);
+            }
+            if (Discrete < 0) throw BatchSpec.Refused("{0}.Discrete {1}: expected the number of values, at least 1", what, Discrete);
+            if (Discrete > 0 && (Shape.Length > 0 || Type == ElementType.Float32 || Type == ElementType.Float64 || Type == ElementType.Bool))
+                throw BatchSpec.Refused("{0}: Discrete {1} of {2} with {3} axes; a Discrete space is one integer, without a shape",
+                    what, Discrete, Type, Shape.Length);
+        }
+
+        private void CheckBounds(double[] values, string what)
+        {
+            if (values == null) return;
+            if (values.Length != 1 && values.Length != Size)
+                throw BatchSpec.Refused("{0} has {1} numbers for {2} elements; expected 1 or one for each", what, values.Length, Size);
+            int nan = System.Array.FindIndex(values, double.IsNaN);
+            if (nan >= 0) throw BatchSpec.Refused("{0}[{1}] is NaN; expected a number, infinite for no bound", what, nan);
+        }
+
         internal SortedDictionary<string, object> ToPlain(string what)
         {
+            Check(what);
             var plain = new SortedDictionary<string, object>(System.StringComparer.Ordinal);
             plain["dtype"] = Type.ToString().ToLowerInvariant();
             plain["shape"] = Shape;
-            plain["low"] = Bounds(Low, what + " Low");
-            plain["high"] = Bounds(High, what + " High");
+            plain["low"] = Bounds(Low);
+            plain["high"] = Bounds(High);
             plain["n"] = Discrete;
             return plain;
         }
 
-        private object Bounds(double[] values, string what)
+        private object Bounds(double[] values)
         {
             if (values == null) return null;
-            if (values.Length == 1) return values[0];
-            if (values.Length != Size)
-                throw new TransportException(WireCode.SpecError, string.Format(
-                    "{0} has {1} numbers for {2} elements; expected 1 or one for each", what, values.Length, Size));
-            return Nested(values, 0, 0);
+            return values.Length == 1 ? values[0] : Nested(values, 0, 0);
         }
 
         private object Nested(double[] values, int axis, int first)
@@ -84,7 +109,7 @@ namespace LuckyTransport
         public BatchSpec(string engine, int numEnvs, ArraySpec observation, ArraySpec action)
         {
             if (numEnvs < 1)
-                throw new TransportException(WireCode.SpecError, "num_envs " + numEnvs + ": expected at least 1");
+                throw Refused("numEnvs {0}: expected at least 1", numEnvs);
             Engine = engine;
             NumEnvs = numEnvs;
             Observation = observation;
@@ -152,10 +177,7 @@ namespace LuckyTransport
 
         internal string ToJson()
         {
-            if (RewardTerms.Length == 0)
-                throw new TransportException(WireCode.SpecError, "a batch needs at least one reward term");
-            CheckNames("ObservationNames", ObservationNames, Observation);
-            CheckNames("ActionNames", ActionNames, Action);
+            Check();
             var plain = new SortedDictionary<string, object>(System.StringComparer.Ordinal)
             {
                 { "engine", Engine }, { "num_envs", NumEnvs }, { "observation", Observation.ToPlain("Observation") },
@@ -171,11 +193,50 @@ namespace LuckyTransport
             return text.ToString();
         }
 
+        /// <summary>Throws SpecError for a spec that contradicts itself or cannot travel.</summary>
+        private void Check()
+        {
+            if (RewardTerms.Length == 0) throw Refused("a batch needs at least one reward term");
+            CheckUnique("RewardTerms", RewardTerms);
+            CheckUnique("TerminationTerms", TerminationTerms);
+            foreach (string term in TimeoutTerms)
+                if (System.Array.IndexOf(TerminationTerms, term) < 0)
+                    throw Refused("timeout term '{0}' is no termination term; add it to TerminationTerms, which has: {1}",
+                        term, TerminationTerms.Length == 0 ? "none" : string.Join(", ", TerminationTerms));
+            CheckNames("ObservationNames", ObservationNames, Observation);
+            CheckNames("ActionNames", ActionNames, Action);
+            if (!(StepSeconds >= 0) || double.IsInfinity(StepSeconds))
+                throw Refused("StepSeconds {0}: expected seconds >= 0", StepSeconds);
+            foreach (var pair in Attributes) CheckAttribute(pair.Key, pair.Value);
+        }
+
+        private static void CheckUnique(string what, string[] terms)
+        {
+            for (int i = 0; i < terms.Length; i++)
+                if (System.Array.IndexOf(terms, terms[i]) < i)
+                    throw Refused("{0} has '{1}' twice; give each term a name of its own", what, terms[i]);
+        }
+
         private static void CheckNames(string what, string[] names, ArraySpec array)
         {
             if (names.Length != 0 && names.Length != array.Size)
-                throw new TransportException(WireCode.SpecError, string.Format(
-                    "{0} has {1} names for {2} elements", what, names.Length, array.Size));
+                throw Refused("{0} has {1} names for {2} elements", what, names.Length, array.Size);
+        }
+
+        private static void CheckAttribute(string name, object value)
+        {
+            bool isNumber = value != null && value.GetType().IsPrimitive && !(value is char);
+            if (!(value is string) && !isNumber)
+                throw Refused("Attributes[\"{0}\"] is {1}; expected a text, a number or a boolean",
+                    name, value == null ? "null" : "a " + value.GetType());
+            double real = value is double || value is float ? System.Convert.ToDouble(value) : 0;
+            if (double.IsNaN(real) || double.IsInfinity(real))
+                throw Refused("Attributes[\"{0}\"] is {1}; expected a finite number", name, value);
+        }
+
+        internal static TransportException Refused(string text, params object[] values)
+        {
+            return new TransportException(WireCode.SpecError, string.Format(CultureInfo.InvariantCulture, text, values));
         }
 
         private static void Json(StringBuilder text, object value)
