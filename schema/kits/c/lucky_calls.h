@@ -46,6 +46,12 @@ static inline int lucky_calls_begin(lucky_calls *c, lucky_segment *s, lucky_erro
 
 static inline uint32_t lucky_calls_written(const lucky_calls *c) { return lucky_load32(lucky_ring_word(&c->in, 0)); }
 
+static inline const char *lucky_method_path(uint32_t method) {
+    for (size_t i = 0; i < sizeof LUCKY_METHODS / sizeof *LUCKY_METHODS; i++)
+        if (LUCKY_METHODS[i].id == method) return LUCKY_METHODS[i].path;
+    return "this method";
+}
+
 /* ---- answering --------------------------------------------------------------------------------------------------- */
 
 static inline void lucky_send_error(lucky_calls *c, uint64_t id, const lucky_error *error, uint32_t dropped) {
@@ -86,12 +92,14 @@ static inline int lucky_answer_once(lucky_calls *c, lucky_call *call, uint32_t k
     call->out = &c->message;
     call->images = &c->images;
     lucky_ref root = call->handler->answer(c->user, call);
-    if (call->buffer.malformed) lucky_fail(&call->error, LUCKY_ERROR_RemoteProtocolError, "the request of method %u is malformed", call->handler->method);
-    else if (c->message.failed) lucky_fail(&call->error, LUCKY_ERROR_NoSpace, "no memory for the answer of method %u", call->handler->method);
+    if (call->buffer.malformed) lucky_fail(&call->error, LUCKY_ERROR_RemoteProtocolError, "the request of %s is malformed", lucky_method_path(call->handler->method));
+    else if (c->message.failed) lucky_fail(&call->error, LUCKY_ERROR_NoSpace, "no memory for the answer of %s", lucky_method_path(call->handler->method));
     else if (!root && !call->error.code && kind == LUCKY_KIND_RESPONSE)
-        lucky_fail(&call->error, LUCKY_ERROR_EngineFailed, "engine '%.100s': method %u gave no answer", c->engine, call->handler->method);
+        lucky_fail(&call->error, LUCKY_ERROR_EngineFailed, "engine '%.100s': %s gave no answer", c->engine, lucky_method_path(call->handler->method));
     if (call->error.code || !root) {
         lucky_images_take_back(&c->images, call->places, call->num_places);
+        if (call->error.code == LUCKY_ERROR_EngineFailed)
+            fprintf(stderr, "lucky_transport: a call of %s failed: %s\n", lucky_method_path(call->handler->method), call->error.text);
         if (call->error.code) lucky_send_error(c, call->id, &call->error, call->dropped);
         else {
             e.correlation_id = call->id;
@@ -161,12 +169,6 @@ static inline int64_t lucky_pump_streams(lucky_calls *c, int64_t at_most_ns) {
 }
 
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
-
-static inline const char *lucky_method_path(uint32_t method) {
-    for (size_t i = 0; i < sizeof LUCKY_METHODS / sizeof *LUCKY_METHODS; i++)
-        if (LUCKY_METHODS[i].id == method) return LUCKY_METHODS[i].path;
-    return "this method";
-}
 
 static inline void lucky_on_request(lucky_calls *c, const lucky_envelope *e) {
     lucky_error error = {0, ""};

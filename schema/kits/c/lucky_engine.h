@@ -15,7 +15,8 @@
 #include "lucky_calls.h"
 #include "lucky_channel.h"
 
-/* One exchange. Rows of env after env; signals: [term][env], the reward terms, then the termination terms. */
+/* One exchange. Rows of env after env; signals: [term][env], the reward terms, then the termination terms. Signals and flags
+ * are 0 when it begins, but for held envs. */
 typedef struct {
     uint32_t num_envs;
     const void *actions;
@@ -38,8 +39,9 @@ static inline int lucky_is_tick(const lucky_step *s, uint32_t env) {
     return s->control && (s->control[env] & (LUCKY_CONTROL_RESET | LUCKY_CONTROL_HOLD | LUCKY_CONTROL_TICK)) == LUCKY_CONTROL_TICK;
 }
 
-/* step: 0, or -1 after lucky_fail(error, LUCKY_ERROR_EngineFailed, ...), which the client raises; the next step is tried as
- * usual. All functions of an engine run on the thread that called lucky_run. */
+/* step: 0, or -1 after lucky_fail(error, LUCKY_ERROR_EngineFailed, ...), which the client's step raises. Envs before the failing
+ * one have advanced then, so a VectorEnv raises NeedsReset until its reset; the engine gets that reset as usual. All functions
+ * of an engine run on the thread that called lucky_run. */
 typedef struct {
     const lucky_spec *spec;
     int (*step)(void *user, const lucky_step *step, lucky_error *error);
@@ -124,14 +126,29 @@ static inline int lucky_look_after_client(lucky_server *s, int found, lucky_erro
 
 /* ---- stepping ---------------------------------------------------------------------------------------------------- */
 
+static inline void lucky_clear_env(const lucky_server *s, const lucky_step *step, uint32_t env) {
+    step->terminated[env] = step->truncated[env] = 0;
+    for (uint32_t term = 0; term < s->num_terms; term++) step->signals[(size_t)term * step->num_envs + env] = 0;
+}
+
+/* What a step does not write is 0, and not what the last one wrote; held envs keep theirs. */
+static inline void lucky_begin_step(const lucky_server *s, const lucky_step *step) {
+    size_t n = step->num_envs;
+    if (!step->control) {
+        memset(step->signals, 0, s->num_terms * n * sizeof *step->signals);
+        memset(step->terminated, 0, n);
+        memset(step->truncated, 0, n);
+        return;
+    }
+    for (uint32_t env = 0; env < n; env++)
+        if (!lucky_is_held(step, env)) lucky_clear_env(s, step, env);
+}
+
 /* Sum the rewards, in float32 and one row after the other, as every side of the wire does. */
 static inline void lucky_finish_step(lucky_server *s, const lucky_step *step, float *rewards) {
     uint32_t n = step->num_envs;
-    for (uint32_t env = 0; step->control && env < n; env++) {
-        if (!(step->control[env] & LUCKY_CONTROL_RESET)) continue;
-        step->terminated[env] = step->truncated[env] = 0;
-        for (uint32_t term = 0; term < s->num_terms; term++) step->signals[(size_t)term * n + env] = 0;
-    }
+    for (uint32_t env = 0; step->control && env < n; env++)
+        if (lucky_is_reset(step, env)) lucky_clear_env(s, step, env);
     memcpy(rewards, step->signals, (size_t)n * 4);
     for (uint32_t term = 1; term < s->num_reward_terms; term++) {
         const float *row = step->signals + (size_t)term * n;
@@ -149,8 +166,10 @@ static inline void lucky_exchange(lucky_server *s, int has_control) {
     lucky_step step = {s->segment.sizes.num_envs, start + p->actions, start + p->observations, (float *)(void *)(start + p->signals),
                        start + p->terminated, start + p->truncated, has_control ? s->control : NULL};
     uint32_t status = 0;
+    lucky_begin_step(s, &step);
     if (s->engine.step(s->engine.user, &step, &error)) {
         if (!error.code) error.code = LUCKY_ERROR_EngineFailed;
+        fprintf(stderr, "lucky_transport: the step failed: %s: %s\n", lucky_error_name(error.code), error.text);
         lucky_segment_error(&s->segment, &error);
         status = error.code;
     } else lucky_finish_step(s, &step, (float *)(void *)(start + p->rewards));
@@ -169,8 +188,18 @@ static inline void lucky_feed(lucky_server *s) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+static inline int lucky_check_handlers(const lucky_engine *engine, lucky_error *error) {
+    for (uint32_t i = 0; i < engine->num_handlers; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (engine->handlers[i].method == engine->handlers[j].method)
+                return lucky_fail(error, LUCKY_ERROR_ConfigError, "%s has a handler already; register one for each method",
+                                  lucky_method_path(engine->handlers[i].method));
+    return 0;
+}
+
 /* Make the segment; a dead engine's of that name is replaced. 0, or -1 with Busy when a living engine has it, SegmentError
- * when the name belongs to something else, NoSpace, ConfigError, SpecError. The spec is read now and not kept. */
+ * when the name belongs to something else, NoSpace, ConfigError for a name that is none or a method with two handlers,
+ * SpecError. The spec is read now and not kept. */
 static inline int lucky_open(lucky_server *s, const char *name, const lucky_engine *engine, uint32_t ring_bytes, lucky_error *error) {
     memset(s, 0, sizeof *s);
     s->engine = *engine;
@@ -180,6 +209,7 @@ static inline int lucky_open(lucky_server *s, const char *name, const lucky_engi
     s->calls.handlers = engine->handlers;
     s->calls.num_handlers = engine->num_handlers;
     s->calls.user = engine->user;
+    if (lucky_check_handlers(engine, error)) return -1;
     if (lucky_segment_make(&s->segment, name, engine->spec, ring_bytes, error)) return -1;
     s->control = (uint8_t *)malloc(engine->spec->num_envs);
     lucky_channel_init(&s->channel, &s->segment);

@@ -12,20 +12,24 @@
 #include "lucky_engine.h"
 #include "lucky_spec.hpp"
 
+#include <cxxabi.h>
+
 #include <functional>
 #include <limits>
 #include <map>
 #include <memory>
+#include <typeinfo>
 #include <utility>
 
 namespace lucky {
 
-/* Numbers in shared memory, a row after the other; an index outside throws std::out_of_range. */
+/* Numbers in shared memory, a row after the other; an index outside throws std::out_of_range, which has `name`. */
 template <class T> class Rows {
 public:
-    Rows(T *start, std::size_t rows, std::size_t columns) : start_(start), rows_(rows), columns_(columns) {}
+    Rows(T *start, const char *name, std::size_t rows, std::size_t columns)
+        : start_(start), name_(name), rows_(rows), columns_(columns) {}
     T &operator()(std::size_t row, std::size_t column) const {
-        if (row >= rows_ || column >= columns_) throw std::out_of_range("an index outside of the batch");
+        if (row >= rows_ || column >= columns_) outside(row, column);
         return start_[row * columns_ + column];
     }
     T *data() const { return start_; } /* for loops that check by themselves */
@@ -33,7 +37,12 @@ public:
     std::size_t columns() const { return columns_; }
 
 private:
+    [[noreturn]] void outside(std::size_t row, std::size_t column) const {
+        throw std::out_of_range(std::string(name_) + "()(" + std::to_string(row) + ", " + std::to_string(column) + "): there are " +
+                                std::to_string(rows_) + " rows of " + std::to_string(columns_) + ", counted from 0");
+    }
     T *start_;
+    const char *name_;
     std::size_t rows_, columns_;
 };
 
@@ -46,19 +55,19 @@ public:
     /* [env, element]; T is the element type of the spec, else std::logic_error. */
     template <class T = float> Rows<const T> actions() const {
         check<T>(spec_.action);
-        return {static_cast<const T *>(step_.actions), num_envs(), spec_.action.size()};
+        return {static_cast<const T *>(step_.actions), "actions", num_envs(), spec_.action.size()};
     }
     template <class T = float> Rows<T> observations() const {
         check<T>(spec_.observation);
-        return {static_cast<T *>(step_.observations), num_envs(), spec_.observation.size()};
+        return {static_cast<T *>(step_.observations), "observations", num_envs(), spec_.observation.size()};
     }
-    /* [term, env]: the reward terms, then the termination terms. */
+    /* [term, env]: the reward terms, then the termination terms. Signals and flags are 0 when a step begins, but for held envs. */
     Rows<float> signals() const {
-        return {step_.signals, spec_.reward_terms.size() + spec_.termination_terms.size(), num_envs()};
+        return {step_.signals, "signals", spec_.reward_terms.size() + spec_.termination_terms.size(), num_envs()};
     }
-    /* [0, env]: write both in every step that can end an episode. */
-    Rows<std::uint8_t> terminated() const { return {step_.terminated, 1, num_envs()}; }
-    Rows<std::uint8_t> truncated() const { return {step_.truncated, 1, num_envs()}; }
+    /* [0, env] */
+    Rows<std::uint8_t> terminated() const { return {step_.terminated, "terminated", 1, num_envs()}; }
+    Rows<std::uint8_t> truncated() const { return {step_.truncated, "truncated", 1, num_envs()}; }
 
     bool is_reset(std::size_t env) const { return lucky_is_reset(&step_, checked(env)); }
     bool is_held(std::size_t env) const { return lucky_is_held(&step_, checked(env)); }
@@ -70,7 +79,8 @@ private:
         if (array.dtype != dtype_of<T>()) throw std::logic_error("the elements are " + std::string(LUCKY_DTYPES[array.dtype]));
     }
     std::uint32_t checked(std::size_t env) const {
-        if (env >= num_envs()) throw std::out_of_range("an env outside of the batch");
+        if (env >= num_envs())
+            throw std::out_of_range("env " + std::to_string(env) + ": there are " + std::to_string(num_envs()) + ", counted from 0");
         return static_cast<std::uint32_t>(env);
     }
     const lucky_step &step_;
@@ -88,14 +98,16 @@ public:
     const Spec &spec() const { return spec_; }
 
     /* For each env: reset it if step.is_reset(env), leave it and its rows alone if step.is_held(env), else advance it. An
-     * exception reaches the client: a lucky::Error as itself, others as EngineFailed; the next step is tried as usual. */
+     * exception is written to standard error, and the client's step raises it: a lucky::Error as itself, others as EngineFailed.
+     * Envs before the failing one have advanced then, so a VectorEnv raises NeedsReset until its reset; the engine gets that
+     * reset as usual. */
     virtual void step(Step &step) = 0;
 
     /* Write the answer into call.out and return its root; README.md of schema/kits/c has the rules. */
     using Answer = std::function<lucky_ref(lucky_call &call)>;
 
 protected:
-    /* Answer a method, LUCKY_METHOD_...; in the constructor. */
+    /* Answer a method, LUCKY_METHOD_...; in the constructor. Throws Error (ConfigError) for a method that has a handler. */
     void handle(std::uint32_t method, Answer answer) { add(method, 0, 0, std::move(answer)); }
 
     /* Answer a stream, with `hz` items per second at most; 0: whenever the client can take one. */
@@ -105,29 +117,37 @@ private:
     friend class Server;
 
     void add(std::uint32_t method, int is_stream, double hz, Answer answer) {
-        if (answers_.count(method)) throw std::logic_error("method " + std::to_string(method) + " has a handler already");
+        if (answers_.count(method))
+            throw Error(LUCKY_ERROR_ConfigError, std::string(lucky_method_path(method)) + " has a handler already; register one for each method");
         answers_[method] = std::move(answer);
         handlers_.push_back({method, is_stream, hz, &Engine::on_call});
     }
 
     /* Nothing thrown may pass through C. */
-    template <class Body> static bool guard(lucky_error &error, Body body) noexcept {
+    template <class Body> bool guard(const char *what, lucky_error &error, Body body) const noexcept {
         try {
             body();
             return true;
         } catch (const Error &e) {
             lucky_fail(&error, e.code(), "%s", e.what());
         } catch (const std::exception &e) {
-            lucky_fail(&error, LUCKY_ERROR_EngineFailed, "%s", e.what());
+            int status = 0;
+            char *name = abi::__cxa_demangle(typeid(e).name(), nullptr, nullptr, &status);
+            failed(what, error, name ? name : typeid(e).name(), e.what());
+            std::free(name);
         } catch (...) {
-            lucky_fail(&error, LUCKY_ERROR_EngineFailed, "the engine threw what is no std::exception");
+            failed(what, error, "an exception", "it is no std::exception");
         }
         return false;
     }
 
+    void failed(const char *what, lucky_error &error, const char *type, const char *text) const noexcept {
+        lucky_fail(&error, LUCKY_ERROR_EngineFailed, "engine '%.100s' failed in %s: %s: %s", spec_.engine.c_str(), what, type, text);
+    }
+
     static int on_step(void *user, const lucky_step *raw, lucky_error *error) {
         Engine &self = *static_cast<Engine *>(user);
-        return guard(*error, [&] {
+        return self.guard("step", *error, [&] {
             Step step(*raw, self.spec_);
             self.step(step);
         }) ? 0 : -1;
@@ -136,7 +156,8 @@ private:
     static lucky_ref on_call(void *user, lucky_call *call) {
         Engine &self = *static_cast<Engine *>(user);
         lucky_ref root = 0;
-        return guard(call->error, [&] { root = self.answers_.at(call->handler->method)(*call); }) ? root : 0;
+        const char *what = lucky_method_path(call->handler->method);
+        return self.guard(what, call->error, [&] { root = self.answers_.at(call->handler->method)(*call); }) ? root : 0;
     }
 
     Spec spec_;

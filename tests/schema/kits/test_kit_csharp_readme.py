@@ -8,14 +8,10 @@ import sys
 import textwrap
 from pathlib import Path
 
-import numpy as np
-import pytest
-
 from lucky_transport.engines.pendulum import PendulumEngine
-from lucky_transport.errors import EngineFailed, UnknownSession
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages import GetAgentSchemaRequest, GetJointStateRequest
+from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from tests.support.kit_engine import KITS, KitEngine, compile_csharp
@@ -55,47 +51,3 @@ def test_the_schema_of_an_agent_follows_from_the_spec_as_in_python(csharp_pendul
             assert actual.call(SCHEMA, GetAgentSchemaRequest(agent)) == expected.call(
                 SCHEMA, GetAgentSchemaRequest(agent)
             )
-
-
-FAULTY = """
-    public override void Register(RpcDispatcher rpc)
-    {
-        rpc.Handle(Methods.MujocoService.GetJointState, request =>
-        {
-            if (request.RobotName == "typed") throw new TransportException(WireCode.UnknownSession, "no such session");
-            throw new InvalidOperationException("out of joint");
-        });
-        rpc.Stream(Methods.MujocoService.StreamJointState, Joints);
-    }
-
-    private System.Collections.Generic.IEnumerable<GetJointStateResponse> Joints(GetJointStateRequest _, Call call)
-    {
-        yield return new GetJointStateResponse { Success = true };
-        throw new InvalidOperationException("out of items");
-    }
-
-    public override void Step(StepBuffers step)
-    {
-        if (step.Actions[0, 0] > 0.5f) throw new InvalidOperationException("too fast");
-"""
-
-
-def test_an_exception_reaches_the_client_as_an_error_and_the_engine_goes_on(tmp_path: Path) -> None:
-    name = unique_name()
-    source = block("csharp").replace("    public override void Step(StepBuffers step)\n    {\n", FAULTY)
-    calm, fast = np.zeros((4, 1), np.float32), np.ones((4, 1), np.float32)
-    command = compile_engine(tmp_path, source, name)
-    with KitEngine(command, name) as engine, engine.connect() as client:
-        for _ in range(2):
-            with pytest.raises(EngineFailed, match="engine 'lift' failed in step: InvalidOperationException: too fast"):
-                client.step(fast)
-            client.step(calm)
-        with pytest.raises(EngineFailed, match="MujocoService/GetJointState: InvalidOperationException: out of joint"):
-            client.call(JOINTS, GetJointStateRequest())
-        with pytest.raises(UnknownSession, match="no such session"):
-            client.call(JOINTS, GetJointStateRequest("typed"))
-        with client.stream(STREAM_JOINTS, GetJointStateRequest()) as stream:
-            assert next(stream).success
-            with pytest.raises(EngineFailed, match="out of items"):
-                next(stream)
-        client.step(calm)

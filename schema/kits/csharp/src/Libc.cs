@@ -83,6 +83,9 @@ namespace LuckyTransport
         [DllImport("libc")]
         internal static extern int sched_yield();
 
+        [DllImport("libc")]
+        internal static extern void* memset(void* memory, int value, ulong count);
+
         [DllImport("libc", EntryPoint = "posix_fallocate")]
         private static extern int FallocateOnce(int fd, long offset, long length);
 

@@ -43,16 +43,16 @@ namespace LuckyTransport
         internal abstract void Write(ByteWriter to, int at);
     }
 
-    /// <summary>Where a handler runs: lucky_transport/messages/method.py.</summary>
+    /// <summary>Where a handler runs; a property of its method, Methods.CameraService.ListCameras.Runs for example.</summary>
     public enum Runs
     {
-        /// <summary>On the engine's thread, between two steps; it is quick and leaves the world alone.</summary>
+        /// <summary>As Engine; callers expect the answer at once.</summary>
         Inline,
 
-        /// <summary>On the engine's thread, between two steps.</summary>
+        /// <summary>On the thread of Serve, between two steps: it may read and change the world. The next step waits.</summary>
         Engine,
 
-        /// <summary>On a thread of its own, beside the steps.</summary>
+        /// <summary>On a thread of its own, beside the steps. It leaves the world alone.</summary>
         Pool,
     }
 

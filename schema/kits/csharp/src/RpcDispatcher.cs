@@ -6,7 +6,7 @@ namespace LuckyTransport
 {
     /// <summary>
     /// The handlers of an engine, by method. One that throws a TransportException fails its call with that error; any
-    /// other exception reaches the caller as EngineFailed.
+    /// other exception reaches the caller as EngineFailed, and standard error with its stack trace.
     /// </summary>
     public sealed class RpcDispatcher
     {
@@ -22,6 +22,7 @@ namespace LuckyTransport
 
         private readonly Dictionary<uint, Handler> _handlers = new Dictionary<uint, Handler>();
         private readonly string _engine;
+        private HashSet<uint> _defaults = new HashSet<uint>();
         private int _streams;
 
         internal RpcDispatcher(string engine) { _engine = engine; }
@@ -29,35 +30,48 @@ namespace LuckyTransport
         internal World World { get; } = new World();
 
         /// <summary>
-        /// Answers a method. The handler runs between two steps, or on a thread of its own where the method's table
-        /// says `pool`: then it leaves the world alone.
+        /// Answers a method. The handler runs on the thread of Serve between two steps, and the next step waits for it;
+        /// that of a method whose Runs is Pool runs on a thread of its own, and leaves the world alone. Throws ConfigError
+        /// for a method that has a handler.
         /// </summary>
         public void Handle<TRequest, TResponse>(
             UnaryMethod<TRequest, TResponse> method, Func<TRequest, TResponse> handler)
             where TRequest : Message, new()
             where TResponse : Message, new()
         {
-            _handlers[method.Id] = new Handler
+            Add(method.Id, new Handler
             {
                 Runs = method.Runs,
                 Answer = call => call.Finish(handler(Message.Decode<TRequest>(call.Payload))),
-            };
+            });
         }
 
         /// <summary>
         /// Answers a stream. The handler runs on a thread of its own and is asked for an item only when its client can
-        /// take one; it looks at the world in call.BetweenSteps. What it returns is disposed when the call is over.
+        /// take one; it looks at the world in call.BetweenSteps. What it returns is disposed when the call is over. Throws
+        /// ConfigError for a method that has a handler.
         /// </summary>
         public void Stream<TRequest, TItem>(
             StreamMethod<TRequest, TItem> method, Func<TRequest, Call, IEnumerable<TItem>> handler)
             where TRequest : Message, new()
             where TItem : Message, new()
         {
-            _handlers[method.Id] = new Handler
+            Add(method.Id, new Handler
             {
                 IsStream = true,
                 Answer = call => Pull(call, handler(Message.Decode<TRequest>(call.Payload), new Call(call, World))),
-            };
+            });
+        }
+
+        /// <summary>From here on handlers are the engine's own; one of them may replace a handler from before.</summary>
+        internal void KeepDefaults() { _defaults = new HashSet<uint>(_handlers.Keys); }
+
+        private void Add(uint method, Handler handler)
+        {
+            if (_handlers.ContainsKey(method) && !_defaults.Remove(method))
+                throw new TransportException(WireCode.ConfigError,
+                    Methods.Names[method] + " has a handler already; register one for each method");
+            _handlers[method] = handler;
         }
 
         private static void Pull<TItem>(ServerCall call, IEnumerable<TItem> items) where TItem : Message
@@ -117,7 +131,9 @@ namespace LuckyTransport
             }
             catch (Exception error) // a handler is foreign code and may throw anything
             {
-                call.Fail(TransportException.Of(error, _engine, call.Name));
+                var told = TransportException.Of(error, _engine, call.Name);
+                if (told != error) Console.Error.WriteLine("lucky_transport: engine '{0}' failed in {1}: {2}", _engine, call.Name, error);
+                call.Fail(told);
             }
         }
     }

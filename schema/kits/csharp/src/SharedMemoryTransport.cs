@@ -25,13 +25,15 @@ namespace LuckyTransport
 
         /// <summary>
         /// Makes the segment; a dead engine's of that name is replaced. Throws TransportException: Busy when a living
-        /// engine has it, SegmentError when the name belongs to something else, NoSpace, ConfigError, SpecError.
+        /// engine has it, SegmentError when the name belongs to something else, NoSpace, ConfigError for a name that is none
+        /// or a method with two handlers, SpecError.
         /// </summary>
         public SharedMemoryTransport(string name, Engine engine, int ringBytes = SegmentLayout.DefaultRingBytes)
         {
             _engine = engine;
             _rpc = new RpcDispatcher(engine.Spec.Engine);
-            _rpc.Handle(Methods.AgentService.GetAgentSchema, engine.Spec.SchemaOf); // the engine may replace it
+            _rpc.Handle(Methods.AgentService.GetAgentSchema, engine.Spec.SchemaOf);
+            _rpc.KeepDefaults();
             engine.Register(_rpc);
             _segment = Segment.Create(name, engine.Spec, ringBytes);
             byte* start = _segment.Mapping.Start;
@@ -102,6 +104,7 @@ namespace LuckyTransport
             }
             catch (Exception error) // an engine is foreign code and may throw anything
             {
+                Console.Error.WriteLine("lucky_transport: engine '{0}' failed in step: {1}", _engine.Spec.Engine, error);
                 Refuse(TransportException.Of(error, _engine.Spec.Engine, "step"));
                 return;
             }
