@@ -10,6 +10,7 @@ is off by up to 1e-6, and an env starts where its seed says.
     action        torque in N m, clipped to [-2, 2]
     observation   cos(angle), sin(angle), velocity
     signals       -angle^2, -0.1 velocity^2, -0.001 torque^2 (before the tick), time_out
+    camera        "front", "agent_3/front" for env 3: grey, with a white square at the pole's end
 
 An episode is truncated at its tick `max_ticks`, and at each later one until it is reset. Its start is a function of the
 env's seed and of the number of the episode since it was seeded: see `_start`.
@@ -27,13 +28,16 @@ from numpy.typing import NDArray
 from lucky_transport.call import Call
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
 from lucky_transport.engine_options import check_options, option_names, requested_seeds, unknown_variant
-from lucky_transport.errors import SpecError
+from lucky_transport.errors import SpecError, UnknownName
 from lucky_transport.host.task import agent_index
 from lucky_transport.messages import (
+    CameraInfo,
     GetJointStateRequest,
     GetJointStateResponse,
     ImageFrame,
     JointState,
+    ListCamerasRequest,
+    ListCamerasResponse,
     SetSeedsRequest,
     SetSeedsResponse,
     StreamCameraRequest,
@@ -53,6 +57,7 @@ _VELOCITY_WEIGHT, _TORQUE_WEIGHT = _F(0.1), _F(0.001)
 _HZ = 30
 #: Width and height of an image in pixels, and bytes per pixel.
 _PIXELS, _CHANNELS = 64, 4
+_CAMERA = "front"
 
 _WORD = (1 << 64) - 1
 
@@ -118,6 +123,7 @@ class PendulumEngine(Engine):
         return {
             "/lucky_transport.v1.BatchService/SetSeeds": self._set_seeds,
             "/hazel.rpc.MujocoService/GetJointState": self._joint_state,
+            "/hazel.rpc.CameraService/ListCameras": self._list_cameras,
         }
 
     @property
@@ -202,18 +208,31 @@ class PendulumEngine(Engine):
             if not state.success:
                 return
 
+    def _list_cameras(self, _: ListCamerasRequest) -> ListCamerasResponse:
+        return ListCamerasResponse([CameraInfo(name=_CAMERA)])
+
     def _stream_camera(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
-        """The first pendulum: grey, with a white square at its end."""
+        env = self._camera_env(request.name)
         for number in call.ticks(request.target_fps or _HZ):
             with call.between_steps():
-                column, row = self._end_of_pole()
+                column, row = self._end_of_pole(env)
             pixels = np.full((_PIXELS, _PIXELS, _CHANNELS), 128, np.uint8)
             pixels[row - 2 : row + 2, column - 2 : column + 2] = 255
             yield ImageFrame(pixels.tobytes(), _PIXELS, _PIXELS, _CHANNELS, "raw", time.time_ns() // 1_000_000, number)
 
-    def _end_of_pole(self) -> tuple[int, int]:
-        """Return the pixel, from the left and from the top, at which the first pole ends."""
-        angle = self._angles[:1]
+    def _camera_env(self, name: str) -> int:
+        """Return the env that the camera called `name` shows: "" and "front" env 0, "agent_3/front" env 3."""
+        agent, _, camera = name.rpartition("/")
+        env = agent_index(self.spec, agent)
+        if env < 0 or camera not in ("", _CAMERA):
+            raise UnknownName(
+                f"no camera '{name}'", hint=f"there are agent_0/{_CAMERA} to agent_{self.spec.num_envs - 1}/{_CAMERA}"
+            )
+        return env
+
+    def _end_of_pole(self, env: int) -> tuple[int, int]:
+        """Return the pixel, from the left and from the top, at which an env's pole ends."""
+        angle = self._angles[env : env + 1]
         length, middle = _F(24), _F(_PIXELS // 2)
         column = middle - length * sine(angle)[0]
         row = middle - length * sine(_HALF_PI - np.abs(angle))[0]

@@ -12,7 +12,15 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
 from lucky_transport.engines.pendulum import PendulumEngine
-from lucky_transport.errors import LocalProtocolError, PeerTimeout, SpecError, TransportError, Unimplemented
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import (
+    LocalProtocolError,
+    PeerTimeout,
+    SpecError,
+    TransportError,
+    Unimplemented,
+    UnknownName,
+)
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import (
@@ -152,11 +160,31 @@ def test_one_that_is_no_stream_is_not_opened_as_one(actual: Transport) -> None:
 # images
 
 
+@pytest.mark.parametrize("name", ["nope", "agent_4/front", "agent_1/nope", "front/agent_0"])
+def test_a_camera_that_is_none_is_refused_as_in_python(actual: Transport, expected: Transport, name: str) -> None:
+    errors: list[str] = []
+    for client in (actual, expected):
+        with client.stream(CAMERA, StreamCameraRequest(name=name)) as stream, pytest.raises(UnknownName) as refused:
+            next(stream)
+        errors.append(str(refused.value))
+    assert errors == [f"no camera '{name}'; there are agent_0/front to agent_3/front"] * 2
+
+
+def test_render_shows_each_env_as_in_python(engine: KitEngine) -> None:
+    images: list[tuple[bytes, ...]] = []
+    for client in (engine.connect(), InprocTransport(Host(PendulumEngine(NUM_ENVS)))):
+        with VectorEnv(client, render_mode="rgb_array") as env:
+            env.reset(seed=3)
+            images.append(tuple(image.tobytes() for image in env.render()))
+    assert images[0] == images[1]
+    assert len(set(images[0])) == NUM_ENVS
+
+
 @pytest.mark.parametrize("copy", [True, False])
 def test_images_are_those_of_python_and_lie_beside_the_segment(
     engine: KitEngine, actual: Transport, expected: Transport, copy: bool
 ) -> None:
-    request = StreamCameraRequest(name="front", target_fps=500)
+    request = StreamCameraRequest(name="agent_2/front", target_fps=500)
     with expected.stream(CAMERA, request) as stream:
         picture = bytes(next(stream).data)
     with actual.stream(CAMERA, request, copy=copy) as stream:

@@ -16,6 +16,7 @@
 #define PENDULUM_TICK_S 0.05f
 #define PENDULUM_PIXELS 64
 #define PENDULUM_CHANNELS 4
+#define PENDULUM_CAMERA "front"
 #define PENDULUM_HZ 30.0
 
 typedef struct {
@@ -111,7 +112,6 @@ static inline void pendulum_count(size_t count, int32_t max_ticks, int32_t *__re
 static inline void pendulum_advance(pendulum *p, const lucky_step *s, size_t first, size_t last) {
     size_t n = s->num_envs, count = last - first;
     float *signals = s->signals + first;
-    memset(s->terminated + first, 0, count);
     pendulum_move(count, (const float *)s->actions + first, p->angles + first, p->velocities + first, signals, signals + n,
                   signals + 2 * n);
     pendulum_count(count, p->max_ticks, p->ticks + first, signals + 3 * n, s->truncated + first);
@@ -232,16 +232,45 @@ static inline lucky_ref pendulum_joint_state(void *user, lucky_call *call) {
     return lucky_end(out);
 }
 
-/* The first pendulum: grey, with a white square at its end. */
+static inline lucky_ref pendulum_list_cameras(void *user, lucky_call *call) {
+    lucky_ref name = pendulum_text(call, PENDULUM_CAMERA);
+    (void)user;
+    lucky_begin(call->out);
+    lucky_add_ref(call->out, LUCKY_CameraInfo_name, name);
+    lucky_ref camera = lucky_end(call->out);
+    lucky_ref cameras = lucky_ref_vector(call->out, &camera, 1);
+    lucky_begin(call->out);
+    lucky_add_ref(call->out, LUCKY_ListCamerasResponse_cameras, cameras);
+    return lucky_end(call->out);
+}
+
+/* The env that a camera shows: "" and "front" env 0, "agent_3/front" env 3; -1 when there is no such camera. */
+static inline int64_t pendulum_camera_env(const pendulum *p, lucky_span name) {
+    uint32_t camera = name.size;
+    while (camera && name.data[camera - 1] != '/') camera--;
+    lucky_span agent = {name.data, camera ? camera - 1 : 0};
+    uint32_t length = name.size - camera;
+    if (length && (length != strlen(PENDULUM_CAMERA) || memcmp(name.data + camera, PENDULUM_CAMERA, length))) return -1;
+    return pendulum_env_of(p, agent);
+}
+
+/* One pendulum: grey, with a white square at its end. */
 static inline lucky_ref pendulum_camera(void *user, lucky_call *call) {
     const pendulum *p = (const pendulum *)user;
     uint8_t pixels[PENDULUM_PIXELS][PENDULUM_PIXELS][PENDULUM_CHANNELS];
-    float angle = p->angles[0], middle = PENDULUM_PIXELS / 2;
+    lucky_span name = lucky_get_string(&call->request, LUCKY_StreamCameraRequest_name);
+    uint32_t fps = lucky_get_u32(&call->request, LUCKY_StreamCameraRequest_target_fps, 0);
+    if (lucky_is_malformed(call)) return 0;
+    int64_t env = pendulum_camera_env(p, name);
+    if (env < 0) {
+        lucky_fail(&call->error, LUCKY_ERROR_UnknownName, "no camera '%.*s'; there are agent_0/%s to agent_%u/%s", (int)name.size,
+                   name.data, PENDULUM_CAMERA, p->num_envs - 1, PENDULUM_CAMERA);
+        return 0;
+    }
+    float angle = p->angles[env], middle = PENDULUM_PIXELS / 2;
     int column = (int)(middle - 24.0f * pendulum_sine(angle));
     int row = (int)(middle - 24.0f * pendulum_sine(PENDULUM_HALF_PI - fabsf(angle)));
     struct timespec now;
-    uint32_t fps = lucky_get_u32(&call->request, LUCKY_StreamCameraRequest_target_fps, 0);
-    if (lucky_is_malformed(call)) return 0;
     if (fps) call->hz = fps;
     memset(pixels, 128, sizeof pixels);
     for (int y = row - 2; y < row + 2; y++) memset(pixels[y][column - 2], 255, 4 * PENDULUM_CHANNELS);
@@ -262,6 +291,7 @@ static const lucky_handler PENDULUM_HANDLERS[] = {
     {LUCKY_METHOD_BatchService_SetSeeds, 0, 0, pendulum_set_seeds},
     {LUCKY_METHOD_MujocoService_GetJointState, 0, 0, pendulum_joint_state},
     {LUCKY_METHOD_MujocoService_StreamJointState, 1, PENDULUM_HZ, pendulum_joint_state},
+    {LUCKY_METHOD_CameraService_ListCameras, 0, 0, pendulum_list_cameras},
     {LUCKY_METHOD_CameraService_StreamCamera, 1, PENDULUM_HZ, pendulum_camera},
 };
 #define PENDULUM_NUM_HANDLERS ((uint32_t)(sizeof PENDULUM_HANDLERS / sizeof *PENDULUM_HANDLERS))

@@ -16,6 +16,7 @@ public:
         handle(LUCKY_METHOD_MujocoService_GetJointState, [this](lucky_call &call) { return pendulum_joint_state(&world_, &call); });
         stream(LUCKY_METHOD_MujocoService_StreamJointState, PENDULUM_HZ,
                [this](lucky_call &call) { return pendulum_joint_state(&world_, &call); });
+        handle(LUCKY_METHOD_CameraService_ListCameras, [this](lucky_call &call) { return pendulum_list_cameras(&world_, &call); });
         stream(LUCKY_METHOD_CameraService_StreamCamera, PENDULUM_HZ,
                [this](lucky_call &call) { return pendulum_camera(&world_, &call); });
     }

@@ -13,6 +13,7 @@ public sealed class Pendulum : Engine
     private const float VelocityWeight = 0.1f, TorqueWeight = 0.001f;
     private const double Hz = 30;
     private const int Pixels = 64, Channels = 4;
+    private const string Camera = "front";
 
     // Taylor series of the sine, x^11 first
     private static readonly float[] Series =
@@ -55,6 +56,10 @@ public sealed class Pendulum : Engine
         rpc.Handle(Methods.BatchService.SetSeeds, SetSeeds);
         rpc.Handle(Methods.MujocoService.GetJointState, JointStateOf);
         rpc.Stream(Methods.MujocoService.StreamJointState, StreamJointState);
+        rpc.Handle(Methods.CameraService.ListCameras, request => new ListCamerasResponse
+        {
+            Cameras = new[] { new CameraInfo { Name = Camera } },
+        });
         rpc.Stream(Methods.CameraService.StreamCamera, StreamCamera);
     }
 
@@ -92,7 +97,6 @@ public sealed class Pendulum : Engine
         signals[1, env] = -(float)(VelocityWeight * (float)(velocity * velocity));
         signals[2, env] = -(float)(TorqueWeight * (float)(torque * torque));
         signals[3, env] = ended ? 1 : 0;
-        step.Terminated[env] = false;
         step.Truncated[env] = ended;
         float force = (float)((float)(Gravity * Sine(angle)) + (float)(Torque * torque));
         velocity = Clip((float)(velocity + (float)(force * TickSeconds)), MaxVelocity);
@@ -170,13 +174,26 @@ public sealed class Pendulum : Engine
         }
     }
 
-    /// <summary>The first pendulum: grey, with a white square at its end.</summary>
+    /// <summary>The env that a camera shows: "" and "front" env 0, "agent_3/front" env 3.</summary>
+    private int CameraEnv(string name)
+    {
+        int slash = name.LastIndexOf('/');
+        int env = Spec.EnvOf(slash < 0 ? "" : name.Substring(0, slash));
+        string camera = name.Substring(slash + 1);
+        if (env < 0 || (camera != "" && camera != Camera))
+            throw new TransportException(WireCode.UnknownName, string.Format(
+                "no camera '{0}'; there are agent_0/{1} to agent_{2}/{1}", name, Camera, Spec.NumEnvs - 1));
+        return env;
+    }
+
+    /// <summary>One pendulum: grey, with a white square at its end.</summary>
     private IEnumerable<ImageFrame> StreamCamera(StreamCameraRequest request, Call call)
     {
+        int env = CameraEnv(request.Name);
         foreach (int tick in call.Ticks(request.TargetFps == 0 ? Hz : request.TargetFps))
         {
             float angle = 0;
-            call.BetweenSteps(() => angle = _angles[0]);
+            call.BetweenSteps(() => angle = _angles[env]);
             var pixels = new byte[Pixels * Pixels * Channels];
             for (int i = 0; i < pixels.Length; i++) pixels[i] = 128;
             int column = (int)(float)(Pixels / 2 - (float)(24f * Sine(angle)));
