@@ -13,7 +13,7 @@ import pytest
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.pendulum import PendulumEngine
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import Busy, PeerDied
+from lucky_transport.errors import Busy, ClosedError, PeerDied
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
@@ -138,8 +138,11 @@ def test_a_signal_ends_it_and_its_client_and_leaves_nothing(start: Start, number
     client.step(np.zeros((NUM_ENVS, 1), np.float32))
     assert engine.signal(number) == (0, "")
     assert not list(SHM.glob(f"{engine.name}*"))
-    with pytest.raises(PeerDied):
-        client.step(np.zeros((NUM_ENVS, 1), np.float32))
+    with pytest.raises(ClosedError, match="the engine is closing"):
+        client.call(method("BatchService/SetSeeds"), SetSeedsRequest([0] * NUM_ENVS))
+    for _ in range(2):
+        with pytest.raises(ClosedError, match="the engine closed"):
+            client.step(np.zeros((NUM_ENVS, 1), np.float32))
     client.close()
 
 
