@@ -96,10 +96,10 @@ def test_what_fails_is_told_to_the_client_and_at_standard_error(engine: KitEngin
     in_call = f"engine 'careless' failed in /hazel.rpc.MujocoService/GetJointState: {kind}" if kind else ""
     with engine.connect() as client:
         for _ in range(2):
-            with pytest.raises(EngineFailed) as step:
+            with pytest.raises(EngineFailed, match=f"^{in_step}too slow$"):
                 client.step(both(-1))
             client.step(both(0))
-        with pytest.raises(EngineFailed) as call:
+        with pytest.raises(EngineFailed, match=f"^{in_call}out of joint$"):
             client.call(JOINTS, GetJointStateRequest())
         with pytest.raises(UnknownSession, match="no such session"):
             client.call(JOINTS, GetJointStateRequest("typed"))
@@ -109,7 +109,6 @@ def test_what_fails_is_told_to_the_client_and_at_standard_error(engine: KitEngin
                 with pytest.raises(EngineFailed, match="out of items"):
                     next(stream)
         client.step(both(0))
-    assert (str(step.value), str(call.value)) == (f"{in_step}too slow", f"{in_call}out of joint")
     engine.process.terminate()
     _, errors = engine.process.communicate(timeout=30)
     assert errors.count("too slow") == 2

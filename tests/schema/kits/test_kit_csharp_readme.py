@@ -1,4 +1,4 @@
-"""What the C# kit's README says to write compiles and runs; an engine that throws fails its call and goes on."""
+"""What the C# kit's README says to write compiles, in place, and its programs run."""
 
 from __future__ import annotations
 
@@ -17,31 +17,50 @@ from lucky_transport.process import unique_name
 from tests.support.kit_engine import KITS, KitEngine, compile_csharp
 
 README = (KITS / "csharp" / "README.md").read_text()
-JOINTS, STREAM_JOINTS = method("MujocoService/GetJointState"), method("MujocoService/StreamJointState")
-
 SCHEMA = method("AgentService/GetAgentSchema")
 
 
-def block(language: str, number: int = 0) -> str:
+def blocks(language: str) -> list[str]:
     found = re.findall(rf"^ *```{language}\n(.*?)^ *```$", README, re.DOTALL | re.MULTILINE)
-    return textwrap.dedent(found[number])
+    return [textwrap.dedent(one) for one in found]
 
 
-def compile_engine(folder: Path, source: str, name: str) -> list[str]:
-    """Compile one file of a user with a copy of the kit, as the README says."""
-    (folder / "Lift.cs").write_text(source.replace('"lift", new', f'"{name}", new'))
-    return compile_csharp(folder / "lift.exe", [f"{folder}/*.cs"])
+def with_commands(lift: str, commands: str) -> str:
+    """Put the commands into the first engine; their Begin takes the place of the one there."""
+    begin = re.compile(r"^    private void Begin\(int env\)\n    {\n.*?^    }\n\n", re.DOTALL | re.MULTILINE)
+    without, count = begin.subn("", lift)
+    assert count == 1
+    main = without.index("    public static int Main()")
+    return f"{without[:main]}{textwrap.indent(commands, '    ')}\n{without[main:]}"
 
 
-def test_the_first_engine_of_the_readme_is_stepped_by_the_readmes_program(tmp_path: Path) -> None:
+def run_with(lift: str, program: str, folder: Path) -> str:
+    """Return what a program of the README prints that steps this engine, compiled with the README's other files."""
     name = unique_name()
-    with KitEngine(compile_engine(tmp_path, block("csharp"), name), name) as engine:
-        program = block("python").replace("shm://lift", f"{engine.endpoint}")
-        program = program.replace("make(", "make(connect_timeout_s=20, ")
+    _, painter, _, main_thread = blocks("csharp")
+    (folder / "Lift.cs").write_text(lift.replace('"lift", new', f'"{name}", new'))
+    (folder / "Painter.cs").write_text(painter)
+    (folder / "MainThreadEngine.cs").write_text(main_thread)
+    with KitEngine(compile_csharp(folder / "lift.exe", [f"{folder}/*.cs"]), name) as engine:
+        program = program.replace("shm://lift", engine.endpoint).replace("make(", "make(connect_timeout_s=20, ")
         command = [sys.executable, "-W", "ignore", "-c", program]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert "[0.3 0.3 0.3 0.3] [-0.71 -0.71 -0.71 -0.71]" in done.stdout
+    return done.stdout
+
+
+def test_the_first_engine_is_stepped_by_the_first_program(tmp_path: Path) -> None:
+    printed = run_with(blocks("csharp")[0], blocks("python")[0], tmp_path)
+    assert "[0.3 0.3 0.3 0.3] [-0.71 -0.71 -0.71 -0.71]" in printed
+
+
+def test_the_engine_with_commands_answers_the_second_program(tmp_path: Path) -> None:
+    lift, _, commands, _ = blocks("csharp")
+    lines = run_with(with_commands(lift, commands), blocks("python")[1], tmp_path).splitlines()
+    assert len(lines) == 4
+    assert lines[0] == lines[1]  # no step came between the call and the stream
+    assert 0 < float(lines[0].strip("[]")) < 0.1  # drawn from the seed
+    assert lines[2:] == ["(16, 32, 4)", "4 (64, 64, 3)"]
 
 
 def test_the_schema_of_an_agent_follows_from_the_spec_as_in_python(csharp_pendulum: list[str]) -> None:
