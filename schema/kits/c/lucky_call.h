@@ -62,6 +62,18 @@ static inline lucky_ref lucky_image_data(lucky_call *call, const void *pixels, u
     return place.file ? 0 : lucky_bytes(call->out, pixels, size, 8);
 }
 
+/* "agent_3" is env 3, "" env 0; -1 when there is none. */
+static inline int64_t lucky_env_of(lucky_span agent, uint32_t num_envs) {
+    int64_t env = 0;
+    if (!agent.size) return 0;
+    if (agent.size < 7 || memcmp(agent.data, "agent_", 6)) return -1;
+    for (uint32_t i = 6; i < agent.size; i++) {
+        if (agent.data[i] < '0' || agent.data[i] > '9' || env >= num_envs) return -1;
+        env = env * 10 + agent.data[i] - '0';
+    }
+    return env < num_envs ? env : -1;
+}
+
 /* Element of a vector that lucky_get_vector(t, slot, 8) found. */
 static inline uint64_t lucky_span_u64(lucky_span span, uint32_t index) {
     uint64_t value;

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -14,15 +12,10 @@ from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
-from tests.support.kit_engine import KITS, KitEngine, compile_csharp
+from tests.support.kit_engine import KitEngine, compile_csharp
+from tests.support.kit_readme import assert_second_program, blocks, run_program
 
-README = (KITS / "csharp" / "README.md").read_text()
 SCHEMA = method("AgentService/GetAgentSchema")
-
-
-def blocks(language: str) -> list[str]:
-    found = re.findall(rf"^ *```{language}\n(.*?)^ *```$", README, re.DOTALL | re.MULTILINE)
-    return [textwrap.dedent(one) for one in found]
 
 
 def with_commands(lift: str, commands: str) -> str:
@@ -34,33 +27,26 @@ def with_commands(lift: str, commands: str) -> str:
     return f"{without[:main]}{textwrap.indent(commands, '    ')}\n{without[main:]}"
 
 
-def run_with(lift: str, program: str, folder: Path) -> str:
-    """Return what a program of the README prints that steps this engine, compiled with the README's other files."""
+def start(lift: str, folder: Path) -> KitEngine:
+    """Start this engine, compiled with the README's other files."""
     name = unique_name()
-    _, painter, _, main_thread = blocks("csharp")
+    _, painter, _, main_thread = blocks("csharp", "csharp")
     (folder / "Lift.cs").write_text(lift.replace('"lift", new', f'"{name}", new'))
     (folder / "Painter.cs").write_text(painter)
     (folder / "MainThreadEngine.cs").write_text(main_thread)
-    with KitEngine(compile_csharp(folder / "lift.exe", [f"{folder}/*.cs"]), name) as engine:
-        program = program.replace("shm://lift", engine.endpoint).replace("make(", "make(connect_timeout_s=20, ")
-        command = [sys.executable, "-W", "ignore", "-c", program]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return KitEngine(compile_csharp(folder / "lift.exe", [f"{folder}/*.cs"]), name)
 
 
 def test_the_first_engine_is_stepped_by_the_first_program(tmp_path: Path) -> None:
-    printed = run_with(blocks("csharp")[0], blocks("python")[0], tmp_path)
-    assert "[0.3 0.3 0.3 0.3] [-0.71 -0.71 -0.71 -0.71]" in printed
+    with start(blocks("csharp", "csharp")[0], tmp_path) as engine:
+        (printed,) = run_program(engine, "csharp", 0)
+    assert printed.startswith("[0.3 0.3 0.3 0.3] [-0.71 -0.71 -0.71 -0.71]")
 
 
 def test_the_engine_with_commands_answers_the_second_program(tmp_path: Path) -> None:
-    lift, _, commands, _ = blocks("csharp")
-    lines = run_with(with_commands(lift, commands), blocks("python")[1], tmp_path).splitlines()
-    assert len(lines) == 4
-    assert lines[0] == lines[1]  # no step came between the call and the stream
-    assert 0 < float(lines[0].strip("[]")) < 0.1  # drawn from the seed
-    assert lines[2:] == ["(16, 32, 4)", "4 (64, 64, 3)"]
+    lift, _, commands, _ = blocks("csharp", "csharp")
+    with start(with_commands(lift, commands), tmp_path) as engine:
+        assert_second_program(engine, "csharp", (16, 32))
 
 
 def test_the_schema_of_an_agent_follows_from_the_spec_as_in_python(csharp_pendulum: list[str]) -> None:

@@ -180,18 +180,6 @@ static inline lucky_ref pendulum_set_seeds(void *user, lucky_call *call) {
     return lucky_end(call->out);
 }
 
-/* "agent_3" is env 3, "" env 0; -1 when there is none. */
-static inline int64_t pendulum_env_of(const pendulum *p, lucky_span name) {
-    int64_t env = 0;
-    if (!name.size) return 0;
-    if (name.size < 7 || memcmp(name.data, "agent_", 6)) return -1;
-    for (uint32_t i = 6; i < name.size; i++) {
-        if (name.data[i] < '0' || name.data[i] > '9' || env >= p->num_envs) return -1;
-        env = env * 10 + name.data[i] - '0';
-    }
-    return env < p->num_envs ? env : -1;
-}
-
 static inline lucky_ref pendulum_no_robot(lucky_builder *out, lucky_span name) {
     static const char before[] = "no robot '";
     uint32_t length = (uint32_t)sizeof before - 1 + name.size + 1;
@@ -208,7 +196,7 @@ static inline lucky_ref pendulum_no_robot(lucky_builder *out, lucky_span name) {
 static inline lucky_ref pendulum_joint_state(void *user, lucky_call *call) {
     const pendulum *p = (const pendulum *)user;
     lucky_span name = lucky_get_string(&call->request, LUCKY_GetJointStateRequest_robot_name);
-    int64_t env = pendulum_env_of(p, name);
+    int64_t env = lucky_env_of(name, p->num_envs);
     lucky_builder *out = call->out;
     if (lucky_is_malformed(call)) return 0;
     if (env < 0) {
@@ -251,7 +239,7 @@ static inline int64_t pendulum_camera_env(const pendulum *p, lucky_span name) {
     lucky_span agent = {name.data, camera ? camera - 1 : 0};
     uint32_t length = name.size - camera;
     if (length && (length != strlen(PENDULUM_CAMERA) || memcmp(name.data + camera, PENDULUM_CAMERA, length))) return -1;
-    return pendulum_env_of(p, agent);
+    return lucky_env_of(agent, p->num_envs);
 }
 
 /* One pendulum: grey, with a white square at its end. */
