@@ -89,7 +89,7 @@ class Environment:
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """Where the guide's author would be after its first command; pip takes nothing from a network."""
-    for module in ("pip", "setuptools"):
+    for module in ("setuptools", "pip"):  # in this order: pip keeps a later setuptools from its own distutils
         pytest.importorskip(module)
     environment = Environment(tmp_path_factory.mktemp("guide"))
     environment.write_files()
