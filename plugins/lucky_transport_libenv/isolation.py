@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lucky_transport.api import open_transport
 from lucky_transport.config import load_settings
 from lucky_transport.engine import Buffers, Engine, Handler
-from lucky_transport.errors import PeerDied, PeerTimeout
+from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport_libenv.library import GET_STATE, SET_STATE, find
 from lucky_transport_libenv.options import LibenvSettings, OptionBlock, as_json
@@ -95,7 +95,7 @@ class IsolatedEngine(Engine):
         out = self._buffers
         try:
             frame = self._transport.step(out.actions, control)
-        except PeerDied as error:
+        except (PeerDied, ClosedError) as error:
             raise PeerDied(f"{error}{self._exit_report()}", backend="libenv") from error
         except PeerTimeout as error:
             self._process.kill()

@@ -172,9 +172,10 @@ class StagedTransport(Transport):
         if transport is None:
             self._reconnect(side)
             return True
-        if isinstance(error, PeerDied) and transport is not self._stepping.transport:  # else its driver has to know
+        has_gone = isinstance(error, (PeerDied, ClosedError))
+        if has_gone and transport is not self._stepping.transport:  # else its driver has to know
             side.lost(transport, error)
-        return isinstance(error, PeerDied) or not isinstance(error, TransportError)
+        return has_gone or not isinstance(error, TransportError)
 
     def _reconnect(self, side: RoutedConnection) -> None:
         """Try again, soon, to connect a side that failed before."""

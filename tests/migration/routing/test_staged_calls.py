@@ -21,6 +21,7 @@ from lucky_transport.messages import (
     SetSimulationModeRequest,
 )
 from lucky_transport.messages.methods import method
+from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
 from lucky_transport.testing.fault_injection import Fault, FaultSpec
 from lucky_transport.transport import Transport
@@ -101,6 +102,19 @@ def test_a_candidate_that_dies_in_a_read_is_stood_in_for(
     assert open_staged(policy, endpoint, dying).call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
     (note,) = policy.wait_for(_SCHEMA.name)
     assert (note.primary.transport, note.shadow.code) == ("grpc", "UNAVAILABLE")
+
+
+def test_a_candidate_that_closed_in_order_is_stood_in_for(open_staged: New, new_policy: New, serve: New) -> None:
+    policy = new_policy(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
+    candidate = f"shm://{unique_name()}"
+    with api.serve("toy", candidate, num_envs=2):
+        staged = open_staged(policy, serve("toy"), candidate)
+        staged.call(_SCHEMA, _ASKED)
+        policy.wait_for(_SCHEMA.name)
+    assert staged.call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
+    before, after = policy.wait_for(_SCHEMA.name, 2)
+    assert (before.primary.transport, after.primary.transport) == ("shm", "grpc")
+    assert after.shadow.code == "UNAVAILABLE"
 
 
 def test_a_candidate_that_dies_while_it_changes_the_world_is_the_callers_to_know(
