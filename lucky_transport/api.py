@@ -24,6 +24,8 @@ from lucky_transport.engine import Engine
 from lucky_transport.engine_options import check_call, check_num_envs
 from lucky_transport.errors import BrokenPlugin, ConfigError, MissingExtra, SpecError, UnknownName
 from lucky_transport.hookspecs import TransportInfo
+from lucky_transport.interceptors import Interceptor
+from lucky_transport.interceptors.transport import InterceptedTransport
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
 from lucky_transport.serving import Server, Serving
@@ -79,8 +81,34 @@ def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -
         endpoint = Endpoint(_RECORDED, "", (("to", str(endpoint)), ("file", settings.record)))
     info = registry().transport_of_scheme(endpoint.scheme)
     client = load(info.client, owner=f"transport {info.name!r}", extra=info.extra)
+    interceptors = _interceptors(settings)
     with log_long_wait(f"the engine at {endpoint}", settings.connect_timeout_s):
-        return client(endpoint, settings)
+        if not interceptors:
+            return client(endpoint, settings)
+        # A transport that leads to others opens them with these settings: they are around it, not around each.
+        inner = client(endpoint, replace(settings, interceptors=()))
+    return InterceptedTransport(inner, interceptors, endpoint, settings)
+
+
+def _interceptors(settings: Settings) -> list[Interceptor]:
+    """Return the interceptors that the settings name; raises UnknownName, MissingExtra, ConfigError."""
+    return [_interceptor(one, settings.sources.get("interceptors", "default")) for one in settings.interceptors]
+
+
+def _interceptor(given: Any, source: str) -> Interceptor:
+    if isinstance(given, Interceptor):
+        return given
+    if not isinstance(given, str):
+        raise ConfigError(
+            f"{source}: interceptors: got {given!r}",
+            hint="pass names, or objects of lucky_transport.interceptors.Interceptor",
+        )
+    name, _, variant = given.partition(":")
+    info = registry().interceptor(name)
+    if variant and variant not in info.variants:
+        known = ", ".join(f"{name}:{one}" for one in info.variants) or "none"
+        raise UnknownName(f"no interceptor {given!r}", hint=f"variants of {name!r}: {known}")
+    return load(info.factory, owner=f"interceptor {name!r}", extra=info.extra)(variant)
 
 
 def connect(endpoint: str | None = None, **settings: Any) -> Client:
@@ -123,14 +151,16 @@ def serve(
     """Run an engine at one or several endpoints in this process; returns when clients can connect.
 
     `own_process`: this process does nothing else, so `libenv` need not start another for its library. Use the result as
-    a context manager or call its `stop`. Raises what `make_engine` and the transports' servers raise.
+    a context manager or call its `stop`. The setting `interceptors` is for the engine's side here. Raises what
+    `make_engine` and the transports' servers raise.
     """
     resolved = load_settings(settings)
     endpoints = [endpoint] if isinstance(endpoint, str) else list(endpoint)
     servers = [_server(Endpoint.parse(one), resolved) for one in endpoints]
+    interceptors = _interceptors(resolved)
     if isinstance(engine, str):
         engine = _make_engine(engine, num_envs, own_process, **{"seed": seed, **(options or {})})
-    return Serving(engine, servers)
+    return Serving(engine, servers, interceptors)
 
 
 def _server(endpoint: Endpoint, settings: Settings) -> Server:
@@ -193,6 +223,7 @@ def make(
         grpc_serve          for `lucky-transport run`, without effect here
         grpc_serve_only     for `lucky-transport run`, without effect here
         record              file to which everything is recorded that goes to the engine
+        interceptors        what stands around calls and steps: "opentelemetry", or a list with objects of yours
 
     Raises ConfigError for a wrong argument, UnknownName, MissingExtra, NotReachable, Busy, SpecError.
     """

@@ -45,6 +45,7 @@ class Settings:
     target at `endpoint`. grpc_serve: at which endpoints its
     servers' ports are found, pairs of the same kind, "" = as `grpc_map` says. grpc_serve_only: there alone.
     record: a file to which everything is recorded that goes to engines, "" = none.
+    interceptors: what stands around calls, streams and steps, names of plugins' interceptors or objects, () = nothing.
     """
 
     transport: str = "auto"
@@ -62,6 +63,7 @@ class Settings:
     grpc_serve: str = ""
     grpc_serve_only: bool = False
     record: str = ""
+    interceptors: tuple[Any, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
 
 
@@ -106,6 +108,15 @@ def _slots(value: Any) -> int:
     return number
 
 
+def _names(value: Any) -> tuple[Any, ...]:
+    """Return what a text names, apart by blanks or commas; a list or tuple stays as it is."""
+    if isinstance(value, str):
+        return tuple(value.replace(",", " ").split())
+    if not isinstance(value, list | tuple):
+        raise ValueError
+    return tuple(cast("list[Any]", value))
+
+
 def _switch(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -131,6 +142,7 @@ _READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "grpc_serve": (_text, "pairs HOST:PORT=ENDPOINT apart by blanks, e.g. '127.0.0.1:50051=shm://name'"),
     "grpc_serve_only": (_switch, "1 or 0"),
     "record": (_text, "a file's name, e.g. 'run.jsonl.gz'"),
+    "interceptors": (_names, "names apart by blanks, e.g. 'opentelemetry', or a list of names and interceptors"),
 }
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "CommandInfo",
     "EngineInfo",
     "ForeignServicesInfo",
+    "InterceptorInfo",
     "PatchPlugin",
     "RouterPlugin",
     "TransportInfo",
@@ -98,6 +99,21 @@ class ForeignServicesInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class InterceptorInfo:
+    """An interceptor that the setting `interceptors` can name, "name" or "name:variant".
+
+    `factory`: "module:function", called as `f(variant) -> lucky_transport.interceptors.Interceptor` for each connection
+    and each engine. `extra` as in `TransportInfo`.
+    """
+
+    name: str
+    factory: str
+    summary: str
+    variants: tuple[str, ...] = ()
+    extra: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PatchPlugin:
     """A patch of this process: it uses our transports where it used another library.
 
@@ -143,6 +159,11 @@ def lucky_transport_commands() -> list[CommandInfo]:  # pyright: ignore[reportRe
 @hookspec
 def lucky_transport_foreign_services() -> list[ForeignServicesInfo]:  # pyright: ignore[reportReturnType]
     """Return the foreign services this plugin offers for every engine."""
+
+
+@hookspec
+def lucky_transport_interceptors() -> list[InterceptorInfo]:  # pyright: ignore[reportReturnType]
+    """Return the interceptors this plugin offers."""
 
 
 @hookspec

@@ -21,6 +21,7 @@ from lucky_transport.hookspecs import (
     CommandInfo,
     EngineInfo,
     ForeignServicesInfo,
+    InterceptorInfo,
     PatchPlugin,
     RouterPlugin,
     TransportInfo,
@@ -36,12 +37,15 @@ _DISTRIBUTIONS = {
     "grpc_reflection": "grpcio-reflection",
     "hdrh": "hdrhistogram",
     "openenv": "openenv-core",
+    "opentelemetry": "opentelemetry-api",
     "posix_ipc": "posix-ipc",
     "prometheus_client": "prometheus-client",
     "zmq": "pyzmq",
 }
 
-_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo, PatchPlugin, RouterPlugin)
+_Info = TypeVar(
+    "_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo, InterceptorInfo, PatchPlugin, RouterPlugin
+)
 
 
 @dataclass
@@ -52,6 +56,7 @@ class Registry:
     engines: dict[str, EngineInfo] = field(default_factory=dict[str, EngineInfo])
     commands: dict[str, CommandInfo] = field(default_factory=dict[str, CommandInfo])
     foreign_services: dict[str, ForeignServicesInfo] = field(default_factory=dict[str, ForeignServicesInfo])
+    interceptors: dict[str, InterceptorInfo] = field(default_factory=dict[str, InterceptorInfo])
     patches: dict[str, PatchPlugin] = field(default_factory=dict[str, PatchPlugin])
     routers: dict[str, RouterPlugin] = field(default_factory=dict[str, RouterPlugin])
     broken: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
@@ -68,6 +73,10 @@ class Registry:
     def engine(self, name: str) -> EngineInfo:
         """Return the engine called `name`; raises UnknownName."""
         return self._find(self.engines, name, "engine")
+
+    def interceptor(self, name: str) -> InterceptorInfo:
+        """Return the interceptor called `name`; raises UnknownName, BrokenPlugin."""
+        return self._find(self.interceptors, name, "interceptor")
 
     def _find(self, table: Mapping[str, _Info], name: str, what: str) -> _Info:
         if name in table:
@@ -161,6 +170,7 @@ _HOOKS = (
     ("lucky_transport_engines", "engines"),
     ("lucky_transport_commands", "commands"),
     ("lucky_transport_foreign_services", "foreign_services"),
+    ("lucky_transport_interceptors", "interceptors"),
     ("lucky_transport_patches", "patches"),
     ("lucky_transport_routers", "routers"),
 )

@@ -11,6 +11,8 @@ from typing import Self
 from lucky_transport.agents.agents import AgentHost
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
+from lucky_transport.interceptors import Interceptor
+from lucky_transport.interceptors.engine_side import EngineInterceptors
 
 __all__ = ["Server", "Serving"]
 
@@ -33,8 +35,11 @@ class Serving:
     Servers start in the given order and stop in the reverse one, then the engine; a failed start stops the others.
     """
 
-    def __init__(self, engine: Engine, servers: Sequence[Server]) -> None:
+    def __init__(self, engine: Engine, servers: Sequence[Server], interceptors: Sequence[Interceptor] = ()) -> None:
+        """interceptors: stand around all that clients ask of the engine, the first one outermost."""
         self.host = AgentHost(engine)
+        if interceptors:
+            self.host.intercept(EngineInterceptors(interceptors, engine.spec))
         self.endpoints: list[Endpoint] = []
         self._servers: list[Server] = []
         self._lock = threading.Lock()

@@ -44,6 +44,7 @@ LAYERS = (
     "aio",
     "futures",
     "transport",
+    "interceptors",
     "routing",
     "codec",
     "rpc",

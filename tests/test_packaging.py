@@ -173,6 +173,7 @@ NEEDED = {
     "lucky_transport_openenv": "openenv",
     "lucky_transport_ray": "ray",
     "lucky_transport_migration": "posix_ipc",
+    "lucky_transport_opentelemetry": "opentelemetry",
 }
 #: The plugins whose wire is gRPC, or whose users program against it.
 SPEAK_GRPC = ("lucky_transport_grpc", "lucky_transport_stubs", "lucky_transport_openra")

@@ -29,6 +29,7 @@ from lucky_transport.errors import (
 from lucky_transport.host.lease import Lease
 from lucky_transport.host.slots import ObservationSlots, SlotWriter
 from lucky_transport.host.task import task_handlers
+from lucky_transport.interceptors.engine_side import EngineInterceptors
 from lucky_transport.messages.methods import Method, Runs
 from lucky_transport.sessions.service import session_handlers
 from lucky_transport.sessions.sessions import Sessions
@@ -58,6 +59,7 @@ class Host:
         self._interrupt: Callable[[], None] = _nothing
         self._lease: Lease | None = None
         self._closed = False
+        self._interceptors: EngineInterceptors | None = None
         self._buffers = Buffers.allocate(self.spec)
         self._writer: SlotWriter | None = None  # of a driver with several observation slots
         self._streams: Mapping[str, StreamHandler] = engine.streams
@@ -76,6 +78,12 @@ class Host:
         """Answer these methods, by full name, with `handlers` instead of the engine's; before the host is served."""
         self.handlers = {**self.handlers, **handlers}
         self._pooled -= handlers.keys()
+
+    def intercept(self, interceptors: EngineInterceptors) -> None:
+        """Put interceptors around all handlers, streams and steps; once, before the host is served."""
+        self.handlers = interceptors.handlers(self.handlers)
+        self._streams = interceptors.streams(self._streams)
+        self._interceptors = interceptors
 
     def runs(self, method: Method) -> Runs:
         """Return where the method's handler runs: as its row says, in the pool where the engine waits elsewhere."""
@@ -128,6 +136,8 @@ class Host:
             self._buffers, self._writer = buffers, writer
             self._interrupt = interrupt or _nothing
             step = self._engine.step if writer is None else writer.step
+            if self._interceptors is not None:
+                step = self._interceptors.step(step, self._last_frame)
             self._lease = Lease(self, owner, self._lock, self.spec.engine, step, buffers, is_idle or _never)
             return self._lease
 

@@ -44,7 +44,7 @@ class Lease:
         self._buffers = buffers
 
     @property
-    def step_parts(self) -> tuple[Callable[[None], None], Callable[[], object], Callable[[], None]]:
+    def step_parts(self) -> tuple[Callable[[None], object], Callable[[], object], Callable[[], None]]:
         """The engine's step and the host's lock, for a server whose own loop calls acquire, step(None), release.
 
         Only while it is held, for a lease that can be interrupted and that no client can take over (no `is_idle`).

@@ -28,6 +28,7 @@ def test_every_setting_is_listed_with_its_variable_and_default() -> None:
     for name, (variable, default, _) in shown.items():
         assert variable == f"LUCKY_{name.upper()}"
         value: Any = expected[name].default
+        value = " ".join(value) if isinstance(value, tuple) else value
         assert default == (str(int(value)) if isinstance(value, bool | int | float) else value)
 
 

@@ -1,0 +1,139 @@
+"""Streams that tell their end, for interceptors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lucky_transport.aio import AsyncStream
+from lucky_transport.errors import Cancelled
+from lucky_transport.interceptors.interceptor import StreamEnd
+from lucky_transport.transport import Stream
+
+__all__ = ["InterceptedAsyncStream", "InterceptedItems", "InterceptedStream"]
+
+
+class _End:
+    """The end of one stream, told once to each callback."""
+
+    def __init__(self, dropped: Callable[[], int]) -> None:
+        self.items = 0
+        self._dropped = dropped
+        self._lock = threading.Lock()
+        self._end: StreamEnd | None = None
+        self._callbacks: list[Callable[[StreamEnd], object]] = []
+
+    def add_callback(self, callback: Callable[[StreamEnd], object]) -> None:
+        with self._lock:
+            if self._end is None:
+                self._callbacks.append(callback)
+                return
+        callback(self._end)
+
+    def tell(self, error: BaseException | None) -> None:
+        with self._lock:
+            if self._end is not None:
+                return
+            end = self._end = StreamEnd(self.items, self._dropped(), error)
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(end)
+
+
+class InterceptedStream(Stream):
+    """A stream of a transport; `add_end_callback` as in `InterceptedCall`."""
+
+    def __init__(self, inner: Stream) -> None:
+        self._inner = inner
+        self._end = _End(lambda: inner.dropped)
+        self.add_end_callback = self._end.add_callback
+
+    @property
+    def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - read-only here
+        return self._inner.dropped
+
+    def __next__(self) -> Any:
+        try:
+            item = next(self._inner)
+        except StopIteration:
+            self._end.tell(None)
+            raise
+        except BaseException as error:
+            self._end.tell(error)
+            raise
+        self._end.items += 1
+        return item
+
+    def cancel(self) -> None:
+        inner = vars(self).get("_inner")
+        if inner is not None:
+            inner.cancel()
+            self._end.tell(Cancelled("its reader left the stream"))
+
+
+class InterceptedAsyncStream(AsyncStream):
+    """A stream for asyncio; `add_end_callback` as in `InterceptedCall`."""
+
+    def __init__(self, inner: AsyncStream) -> None:
+        self._inner = inner
+        self._end = _End(lambda: inner.dropped)
+        self.add_end_callback = self._end.add_callback
+
+    @property
+    def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - read-only here
+        return self._inner.dropped
+
+    async def __anext__(self) -> Any:
+        try:
+            item = await self._inner.__anext__()
+        except StopAsyncIteration:
+            self._end.tell(None)
+            raise
+        except BaseException as error:
+            self._end.tell(error)
+            raise
+        self._end.items += 1
+        return item
+
+    def cancel(self) -> None:
+        inner = vars(self).get("_inner")
+        if inner is not None:
+            inner.cancel()
+            self._end.tell(Cancelled("its reader left the stream"))
+
+
+class InterceptedItems:
+    """The items of a stream's handler on the engine's side; `add_end_callback` as in `InterceptedCall`.
+
+    dropped: returns the items skipped so far.
+    """
+
+    def __init__(self, items: Iterator[Any], dropped: Callable[[], int]) -> None:
+        self._items = items
+        self._end = _End(dropped)
+        self.add_end_callback = self._end.add_callback
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            item = next(self._items)
+        except StopIteration:
+            self._end.tell(None)
+            raise
+        except BaseException as error:
+            self._end.tell(error)
+            raise
+        self._end.items += 1
+        return item
+
+    def close(self) -> None:
+        """End the handler: its client left, or the stream has ended; idempotent."""
+        try:
+            close = getattr(self._items, "close", None)
+            if close is not None:
+                close()
+        finally:
+            self._end.tell(Cancelled("its client left the stream"))

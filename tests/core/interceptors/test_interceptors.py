@@ -1,0 +1,403 @@
+"""Interceptors: what they see and may change, in what order, on both sides; without any, nothing is in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lucky_transport
+from lucky_transport import api
+from lucky_transport.call import Call
+from lucky_transport.config import load_settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import (
+    ConfigError,
+    EngineFailed,
+    LocalProtocolError,
+    PeerTimeout,
+    Unimplemented,
+    UnknownName,
+)
+from lucky_transport.interceptors import CallDetails, Interceptor, Side, StreamEnd
+from lucky_transport.messages import TelemetryFrame
+from lucky_transport.messages.methods import method
+from lucky_transport.process import unique_name
+from lucky_transport.testing.contract import TransportContract
+from lucky_transport.transport import Transport
+from tests.support.waiting import until, until_in_loop
+
+GET_SCHEMA = method("AgentService/GetAgentSchema")
+TELEMETRY = method("TelemetryService/StreamTelemetry")
+
+
+class Notes(Interceptor):
+    """Writes down what passes, as "name side what"."""
+
+    def __init__(self, name: str = "", notes: list[str] | None = None) -> None:
+        self.name = name
+        self.notes: list[str] = [] if notes is None else notes
+
+    def intercept_call(self, continuation: Any, details: CallDetails, request: Any) -> Any:
+        self.notes.append(f"{self.name} {details.link.side} {details.method.short_name}".strip())
+        outcome = continuation(details, request)
+        outcome.add_done_callback(lambda done: self.notes.append(f"{self.name} {_told(done)}".strip()))
+        return outcome
+
+    def intercept_stream(self, continuation: Any, details: CallDetails, request: Any) -> Any:
+        self.notes.append(f"{self.name} {details.link.side} {details.method.short_name}".strip())
+        stream = continuation(details, request)
+        stream.add_end_callback(lambda end: self.notes.append(_end(end)))
+        return stream
+
+    def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
+        self.notes.append(f"{self.name} {details.link.side} step".strip())
+        outcome = continuation(details, actions, control)
+        outcome.add_done_callback(lambda done: self.notes.append(f"{self.name} {_told(done)}".strip()))
+        return outcome
+
+
+def _told(outcome: Future[Any]) -> str:
+    if outcome.cancelled():
+        return "cancelled"
+    error = outcome.exception()
+    return "done" if error is None else type(error).__name__
+
+
+def _end(end: StreamEnd) -> str:
+    return f"{end.items} items, {'end' if end.error is None else type(end.error).__name__}"
+
+
+class _Counts(ToyEngine):
+    """Its telemetry is three frames; one of its methods fails."""
+
+    def __init__(self) -> None:
+        super().__init__(2, obs_size=3)
+
+    @property
+    def streams(self) -> Any:
+        return {**super().streams, TELEMETRY.name: self._three}
+
+    def _three(self, request: Any, call: Call) -> Iterator[TelemetryFrame]:
+        for number in range(3):
+            yield TelemetryFrame(frame_number=number)
+
+
+@pytest.fixture(params=["inproc", "shm"])
+def endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
+    with api.serve(_Counts(), f"{request.param}://{unique_name()}") as serving:
+        yield str(serving.endpoints[0])
+
+
+def opened(endpoint: str, *interceptors: Interceptor) -> Transport:
+    return api.open_transport(endpoint, load_settings({"interceptors": list(interceptors)}))
+
+
+def zeros(transport: Transport) -> Any:
+    return np.zeros(transport.spec.action_shape, np.float32)
+
+
+# --- nothing where there are none ---
+
+
+def test_without_interceptors_a_program_has_the_transport_itself(endpoint: str) -> None:
+    with opened(endpoint) as transport:
+        assert type(transport).__module__ in ("lucky_transport.inproc", "lucky_transport_shm.client")
+
+
+def test_what_no_interceptor_stands_around_is_the_transports_own_method(endpoint: str) -> None:
+    class Calls(Interceptor):
+        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
+            return continuation(details, request)
+
+    with opened(endpoint, Calls()) as transport:
+        inner = vars(transport)["_inner"]
+        for name in ("step", "send", "recv", "stream"):
+            assert getattr(transport, name) == getattr(inner, name)
+        assert transport.call != inner.call
+
+
+# --- the client's side ---
+
+
+def test_calls_steps_and_streams_pass_through_the_interceptor(endpoint: str) -> None:
+    notes = Notes()
+    with opened(endpoint, notes) as transport:
+        transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"))
+        transport.begin(GET_SCHEMA, GET_SCHEMA.request("agent_0")).result(10)
+        transport.step(zeros(transport), np.ones(2, np.uint8))
+        transport.send(zeros(transport))
+        transport.recv()
+        assert [item.frame_number for item in transport.stream(TELEMETRY, TELEMETRY.request())] == [0, 1, 2]
+    call, step = ["client GetAgentSchema", "done"], ["client step", "done"]
+    assert notes.notes == [*call, *call, *step, *step, "client StreamTelemetry", "3 items, end"]
+
+
+def test_the_first_interceptor_is_the_outermost(endpoint: str) -> None:
+    notes: list[str] = []
+    with opened(endpoint, Notes("outer", notes), Notes("inner", notes)) as transport:
+        transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"))
+    assert notes == ["outer client GetAgentSchema", "inner client GetAgentSchema", "inner done", "outer done"]
+
+
+def test_an_error_passes_and_is_the_callers(endpoint: str) -> None:
+    notes = Notes()
+    with opened(endpoint, notes) as transport:
+        missing = method("DebugService/Draw")
+        with pytest.raises(Unimplemented):
+            transport.call(missing, missing.request())
+        with pytest.raises(ValueError, match="shape"):
+            transport.step(np.zeros((1, 1), np.float32))
+        with pytest.raises(ValueError, match="shape"):
+            transport.send(np.zeros((1, 1), np.float32))
+        with pytest.raises(LocalProtocolError):
+            transport.recv()
+        transport.step(zeros(transport), np.ones(2, np.uint8))
+    assert notes.notes == [
+        f"client {missing.short_name}",
+        "Unimplemented",
+        *["client step", "ValueError"] * 2,
+        *["client step", "done"],
+    ]
+
+
+def test_what_an_interceptor_raises_the_caller_gets_and_the_connection_goes_on(endpoint: str) -> None:
+    class Refuses(Interceptor):
+        armed = True
+
+        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
+            if self.armed:
+                raise PermissionError(details.method.short_name)
+            return continuation(details, request)
+
+        def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
+            if self.armed:
+                raise PermissionError("step")
+            return continuation(details, actions, control)
+
+    refuses = Refuses()
+    with opened(endpoint, refuses) as transport:
+        for refused in (
+            lambda: transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0")),
+            lambda: transport.step(zeros(transport)),
+            lambda: transport.send(zeros(transport)),
+        ):
+            with pytest.raises(PermissionError):
+                refused()
+        refuses.armed = False
+        assert transport.step(zeros(transport), np.ones(2, np.uint8)).seq == 1
+        assert transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0")).schema.agent_name == "agent_0"
+
+
+def test_an_interceptor_may_change_actions_and_requests_and_answer_itself(endpoint: str) -> None:
+    class Changes(Interceptor):
+        answer: Any = None
+
+        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
+            if self.answer is not None:
+                future: Future[Any] = Future()
+                future.set_result(self.answer)
+                return future
+            return continuation(replace(details, deadline=Deadline(5)), replace(request, agent_name="agent_1"))
+
+        def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
+            return continuation(details, np.ones_like(actions), control)
+
+    changes = Changes()
+    with (
+        opened(endpoint, changes) as transport,
+        api.serve(_Counts(), "inproc://plain"),
+        opened("inproc://plain") as plain,
+    ):
+        for one in (transport, plain):
+            one.step(zeros(one), np.ones(2, np.uint8))
+        changed = transport.step(zeros(transport)).observations.copy()
+        assert np.array_equal(changed, plain.step(zeros(plain) + 1).observations)
+        assert transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0")).schema.agent_name == "agent_1"
+        changes.answer = "from a cache"
+        assert transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0")) == "from a cache"
+
+
+def test_a_future_that_an_interceptor_never_finishes_is_waited_for_until_the_deadline(endpoint: str) -> None:
+    class Forgets(Interceptor):
+        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
+            return Future()
+
+    with opened(endpoint, Forgets()) as transport, pytest.raises(PeerTimeout, match=r"did not end within 0\.0"):
+        transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"), Deadline(0.01))
+
+
+def test_a_step_whose_frame_never_comes_ends_with_the_transport(endpoint: str) -> None:
+    notes = Notes()
+    transport = opened(endpoint, notes)
+    transport.send(zeros(transport))
+    transport.close()
+    assert notes.notes == ["client step", "ClosedError"]
+
+
+def test_a_stream_that_is_left_says_so_once(endpoint: str) -> None:
+    notes = Notes()
+    with opened(endpoint, notes) as transport:
+        with transport.stream(TELEMETRY, TELEMETRY.request()) as items:
+            next(items)
+        items.cancel()
+    assert notes.notes == ["client StreamTelemetry", "1 items, Cancelled"]
+
+
+def test_asyncio_calls_and_streams_pass_through_too(endpoint: str) -> None:
+    notes = Notes()
+
+    async def use() -> None:
+        async with lucky_transport.connect_async(endpoint, interceptors=[notes]) as client:
+            assert (await client.agent.get_agent_schema("agent_0")).schema is not None
+            items = [item.frame_number async for item in client.telemetry.stream()]
+            assert items == [0, 1, 2]
+            with pytest.raises(Unimplemented):
+                await client.debug.draw()
+
+    asyncio.run(use())
+    assert notes.notes == [
+        *["client GetAgentSchema", "done"],
+        *["client StreamTelemetry", "3 items, end"],
+        *["client Draw", "Unimplemented"],
+    ]
+
+
+def test_a_call_whose_task_is_cancelled_is_told_as_cancelled() -> None:
+    notes = Notes()
+
+    class Slow(ToyEngine):
+        @property
+        def call_handlers(self) -> Any:
+            return {GET_SCHEMA.name: lambda request, call: call.wait(20) and None}
+
+    async def use(endpoint: str) -> None:
+        async with lucky_transport.connect_async(endpoint, interceptors=[notes]) as client:
+            task = asyncio.create_task(client.agent.get_agent_schema("agent_0"))
+            await until_in_loop(lambda: notes.notes)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until_in_loop(lambda: len(notes.notes) == 2)
+
+    with api.serve(Slow(1), f"shm://{unique_name()}") as serving:
+        asyncio.run(use(str(serving.endpoints[0])))
+    assert notes.notes == ["client GetAgentSchema", "cancelled"]
+
+
+# --- the engine's side ---
+
+
+@pytest.mark.parametrize("scheme", ["inproc", "shm"])
+def test_the_engines_handlers_streams_and_steps_have_interceptors_of_their_own(scheme: str) -> None:
+    seen: list[CallDetails] = []
+
+    class Details(Notes):
+        def intercept_call(self, continuation: Any, details: CallDetails, request: Any) -> Any:
+            seen.append(details)
+            return super().intercept_call(continuation, details, request)
+
+    notes = Details()
+    with (
+        api.serve(_Counts(), f"{scheme}://{unique_name()}", interceptors=[notes]) as serving,
+        api.open_transport(serving.endpoints[0]) as transport,
+    ):
+        transport.step(zeros(transport), np.ones(2, np.uint8))
+        transport.step(zeros(transport))
+        transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"))
+        assert len(list(transport.stream(TELEMETRY, TELEMETRY.request()))) == 3
+        until(lambda: len(notes.notes) == 8)
+    assert notes.notes == [
+        *["engine step", "done"] * 2,
+        *["engine GetAgentSchema", "done"],
+        *["engine StreamTelemetry", "3 items, end"],
+    ]
+    assert seen[0].link.side is Side.ENGINE
+    assert "client" in seen[0].caller
+
+
+def test_what_an_interceptor_on_the_engines_side_raises_is_an_error_of_the_engine() -> None:
+    class Refuses(Interceptor):
+        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
+            raise RuntimeError("not today")
+
+        def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
+            return continuation(details, actions + 1, control)
+
+    with (
+        api.serve("toy", f"shm://{unique_name()}", interceptors=[Refuses()]) as serving,
+        api.open_transport(serving.endpoints[0]) as transport,
+    ):
+        with pytest.raises(EngineFailed, match="not today"):
+            transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"))
+        with pytest.raises(LocalProtocolError, match="other actions than it was given"):
+            transport.step(zeros(transport))
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_both_sides_see_the_frame_of_the_step(slots: int) -> None:
+    class Sees(Interceptor):
+        def __init__(self) -> None:
+            self.observations: list[Any] = []
+
+        def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
+            outcome = continuation(details, actions, control)
+            outcome.add_done_callback(lambda done: self.observations.append(done.result().observations.copy()))
+            return outcome
+
+    engine, client = Sees(), Sees()
+    with (
+        api.serve(_Counts(), f"shm://{unique_name()}", observation_slots=slots, interceptors=[engine]) as serving,
+        opened(str(serving.endpoints[0]), client) as transport,
+    ):
+        assert transport.observation_slots == slots
+        for number in range(5):
+            transport.step(zeros(transport) + number)
+    assert len(engine.observations) == len(client.observations) == 5
+    assert np.array_equal(engine.observations, client.observations)
+    assert not np.array_equal(engine.observations[0], engine.observations[1])
+
+
+# --- the setting ---
+
+
+def test_a_name_that_no_plugin_offers_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UnknownName, match=r"no interceptor 'opentelemetri'; did you mean 'opentelemetry'"):
+        lucky_transport.connect("shm://nowhere", interceptors="opentelemetri")
+    with pytest.raises(UnknownName, match="variants of 'opentelemetry': opentelemetry:metrics"):
+        lucky_transport.connect("shm://nowhere", interceptors="opentelemetry:logs")
+
+
+@pytest.mark.parametrize(("given", "text"), [(3, "expected names"), ([3], "got 3; pass names, or objects")])
+def test_what_is_no_interceptor_is_refused(given: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        lucky_transport.connect("shm://nowhere", interceptors=given)
+
+
+# --- the contract of transports ---
+
+
+class _Passes(Interceptor):
+    """Stands around everything, and changes nothing."""
+
+    def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
+        return continuation(details, request)
+
+    def intercept_stream(self, continuation: Any, details: Any, request: Any) -> Any:
+        return continuation(details, request)
+
+    def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
+        return continuation(details, actions, control)
+
+
+class TestIntercepted(TransportContract):
+    """A transport with interceptors on both sides keeps the contract of transports."""
+
+    endpoint = "shm://{name}"
+    settings = {"interceptors": (_Passes(), _Passes())}  # noqa: RUF012 - read only
