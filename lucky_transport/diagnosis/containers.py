@@ -65,9 +65,7 @@ def engines(roots: Roots) -> Check:
     seen = plural(len(living), "living engine")
     if elsewhere:
         seen += f", in other containers: {', '.join(elsewhere)}"
-    locked = [path.with_suffix("") for path in sorted(roots.shm.glob("*.lock"))]
-    segments = [(path.name, path.lstat()) for path in locked if path.is_file() and not path.is_symlink()]
-    others = {found: status.st_uid for found, status in segments if status.st_uid != os.geteuid()}
+    others = segment_files.of_other_users(roots.shm)
     if not others:
         return Check(name, CheckStatus.OK, seen)
     owners = ", ".join(f"{found} (user id {owner})" for found, owner in others.items())

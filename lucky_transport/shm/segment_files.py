@@ -23,6 +23,7 @@ __all__ = [
     "find",
     "lock_path_of",
     "map_segment",
+    "of_other_users",
     "remove_dead",
     "remove_stale",
     "segment_path",
@@ -136,6 +137,17 @@ def _side(mapping: Mapping, path: Path, byte: int, side: str) -> tuple[int, str]
         return pid, process_name(pid)
     pid = header.get(mapping, f"{side}_pid")
     return pid, process_name(pid, header.get(mapping, f"{side}_pid_namespace") or -1)
+
+
+def of_other_users(directory: Path = DIRECTORY) -> dict[str, int]:
+    """Return name -> user id of the segments of other users, which cannot be mapped; known by their lock files."""
+    locked = [path.with_suffix("") for path in sorted(directory.glob("*.lock"))]
+    found: dict[str, int] = {}
+    for path in locked:
+        with contextlib.suppress(OSError):
+            if path.is_file() and not path.is_symlink() and (owner := path.lstat().st_uid) != os.geteuid():
+                found[path.name] = owner
+    return found
 
 
 def remove_stale(directory: Path = DIRECTORY) -> list[SegmentInfo]:

@@ -37,6 +37,12 @@ def lucky_transport_commands() -> list[CommandInfo]:
             "judge by evidence whether methods may move on",
             extra="scan",
         ),
+        CommandInfo(
+            "top",
+            "lucky_transport_migration.cli.top:top",
+            "watch engines, clients and step rates of this host",
+            extra="top",
+        ),
         CommandInfo("record", "lucky_transport_migration.cli.record:record", "record what a client does"),
         CommandInfo("replay", "lucky_transport_migration.cli.replay:replay", "make recorded calls again and compare"),
         CommandInfo(

@@ -8,8 +8,18 @@ from pathlib import Path
 
 import pytest
 
-#: The packages of the extras `bench`, `scan` and `metrics`, by the names they are imported by.
-HIDDEN = ("hdrh", "libcst", "matplotlib", "opentelemetry", "packaging", "prometheus_client", "rich", "tomlkit")
+#: The packages of the extras `bench`, `scan`, `metrics` and `top`, by the names they are imported by.
+HIDDEN = (
+    "hdrh",
+    "libcst",
+    "matplotlib",
+    "opentelemetry",
+    "packaging",
+    "prometheus_client",
+    "rich",
+    "textual",
+    "tomlkit",
+)
 
 WITHOUT_EXTRAS = f"""
 import sys
@@ -53,6 +63,7 @@ def run(program: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess
         (("parity", "toy", "--between", "inproc,shm", "--suite", "step"), "bench"),
         (("scan", "."), "scan"),
         (("stage", "set", "SceneService/*", "shadow"), "scan"),
+        (("top",), "top"),
     ],
 )
 def test_a_command_whose_extra_is_missing_names_it(arguments: tuple[str, ...], extra: str, tmp_path: Path) -> None:
@@ -64,7 +75,9 @@ def test_a_command_whose_extra_is_missing_names_it(arguments: tuple[str, ...], e
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize("arguments", [("ls",), ("doctor",), ("gate", "--help"), ("--help",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [("ls",), ("doctor",), ("gate", "--help"), ("top", "--once"), ("--help",)], ids=" ".join
+)
 def test_the_other_commands_need_no_extra(arguments: tuple[str, ...], tmp_path: Path) -> None:
     ended = run(COMMAND, *arguments, cwd=tmp_path)
     assert ended.returncode in ((0, 1) if arguments == ("doctor",) else (0,)), ended.stderr

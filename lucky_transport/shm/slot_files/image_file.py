@@ -12,6 +12,7 @@ after copying, which detects an engine that writes into a slot it does not own.
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET, SlotFile
 if TYPE_CHECKING:
     from lucky_transport.shm._native import ImageSlot
 
-__all__ = ["SUFFIX", "ImageFile", "WriterSlot", "remove_images"]
+__all__ = ["SUFFIX", "ImageFile", "WriterSlot", "remove_images", "slot_words"]
 
 #: What follows a segment's name in the names of its files of images, and of sessions.
 SUFFIX = re.compile(r"\.(images|looks)\.[0-9]{1,10}")
@@ -36,6 +37,15 @@ _PARK = 32
 
 def _path(base: Path, number: int) -> Path:
     return base.with_name(f"{base.name}.images.{number}")
+
+
+def slot_words(head: bytes) -> list[tuple[int, int]]:
+    """Return number and owner of each slot from the first SLOTS_OFFSET bytes of a file, [] for no file of images.
+
+    For observers, which read the file and map nothing.
+    """
+    slots = ImageFile.slots_in(head)
+    return [struct.unpack_from("<II", head, _WORDS + slot * _WORDS_STEP) for slot in range(slots)]
 
 
 class ImageFile(SlotFile):

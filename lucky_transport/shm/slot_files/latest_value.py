@@ -25,7 +25,7 @@ from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.mapping import Mapping
 from lucky_transport.shm.slot_files.slot_file import SlotFile
 
-__all__ = ["LatestValueFile", "LatestValueState"]
+__all__ = ["LatestValueFile", "LatestValueState", "newest_number"]
 
 _NEWEST, _READING, _PARK, _STATE, _FENCE = 64, 128, 192, 256, 320
 _SLOTS = 3
@@ -40,6 +40,16 @@ class LatestValueState(IntEnum):
     LIVE = 0
     ENDED = 1
     OUTGROWN = 2
+
+
+def newest_number(head: bytes) -> int | None:
+    """Return the number of the newest record from the first SLOTS_OFFSET bytes of a file, None for no such file.
+
+    For observers, which read the file and map nothing.
+    """
+    if not LatestValueFile.slots_in(head):
+        return None
+    return struct.unpack_from("<I", head, _NEWEST)[0] >> 2
 
 
 class LatestValueFile(SlotFile):

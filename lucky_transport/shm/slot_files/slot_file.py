@@ -82,6 +82,14 @@ class SlotFile:
             )
         return mapping, slots, slot_bytes
 
+    @classmethod
+    def slots_in(cls, head: bytes) -> int:
+        """Return how many slots a file with these first SLOTS_OFFSET bytes has, 0 for another kind of file."""
+        if len(head) < SLOTS_OFFSET:
+            return 0
+        magic, version, slots, _, _ = _HEAD.unpack(head[: _HEAD.size])
+        return slots if (magic, version) == (cls.MAGIC, cls.VERSION) and slots in cls.COUNTS else 0
+
     def start_of(self, slot: int) -> int:
         """Return the byte at which a slot begins."""
         return SLOTS_OFFSET + slot * self.slot_bytes

@@ -1,0 +1,295 @@
+"""What the engines of this host do at the moment, seen without disturbing them.
+
+    with Activity() as activity:
+        time.sleep(1)
+        for engine in activity.read().engines: ...
+
+Segments are read through descriptors that cannot write; nothing is mapped for longer than a look, attached, locked or
+asked. The counters of each loop are glanced at a hundred times a second, by a thread of this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from lucky_transport.config import runtime_directories
+from lucky_transport.diagnosis import inspection, processes
+from lucky_transport.diagnosis.processes import ProcessReading
+from lucky_transport.diagnosis.step_samples import StepReading, StepSamples
+from lucky_transport.errors import ConfigError, RemoteProtocolError, TransportError
+from lucky_transport.shm import segment_files
+from lucky_transport.shm.layout import FIELDS, EngineState
+from lucky_transport.shm.private_file import open_private
+from lucky_transport.shm.ring import HEAD_BYTES, MODULUS, READ_POSITION, WRITE_POSITION, distance
+from lucky_transport.shm.segment_files import SegmentInfo
+from lucky_transport.shm.slot_files.image_file import SUFFIX, slot_words
+from lucky_transport.shm.slot_files.latest_value import newest_number
+from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET
+from lucky_transport.shm.socket_path import socket_path
+
+__all__ = ["Activity", "ActivityReading", "EngineActivity", "RingReading", "StreamReading"]
+
+_FRAME, _ACTION, _STATE = (FIELDS[name].offset for name in ("frame_seq", "action_seq", "engine_state"))
+_COUNTERS = struct.Struct(f"<Q{_ACTION - _FRAME - 8}xQ")
+_STATES = {EngineState.LOADING: "loading", EngineState.READY: "ready", EngineState.CLOSING: "closing"}
+
+
+@dataclass(frozen=True, slots=True)
+class RingReading:
+    """A ring of commands of the client that steps. filled: of its bytes. rate: bytes a second, since the last look."""
+
+    name: str
+    size: int
+    filled: int
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReading:
+    """A file beside the segment. kind: "images", whose slots the client holds or the engine has, or "session".
+
+    written: images or snapshots so far. rate: of them, a second since the last reading.
+    """
+
+    name: str
+    kind: str
+    written: int
+    rate: float
+    slots: int = 0
+    held: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineActivity:
+    """One engine. state: "ready", "loading", "closing", "stale" (it is gone), "damaged", or "no segment".
+
+    name: of its segment, or of its process where it has none. engine: as its spec names it, "" if unknown.
+    endpoints: where it was asked to serve, as far as can be seen; ports: TCP ports at which it listens.
+    server, driver: its process and that of the client that steps, None where it cannot be seen; client: what messages
+    call that client, "" for none. commanding: further clients, None where they cannot be counted. steps: None without
+    a segment. problem: why no client can attach.
+    """
+
+    name: str
+    state: str
+    engine: str = ""
+    num_envs: int = 0
+    endpoints: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    server: ProcessReading | None = None
+    driver: ProcessReading | None = None
+    client: str = ""
+    commanding: int | None = None
+    frame_seq: int = 0
+    steps: StepReading | None = None
+    rings: tuple[RingReading, ...] = ()
+    streams: tuple[StreamReading, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityReading:
+    """All engines of this user on this host, and segment -> user id of those of other users."""
+
+    engines: tuple[EngineActivity, ...]
+    of_other_users: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class _Followed:
+    """A segment that is looked at again and again: its file, by a descriptor that cannot write."""
+
+    def __init__(self, fd: int, report: inspection.SegmentReport, window_s: float) -> None:
+        self.fd = fd
+        self.engine = "" if report.spec is None else report.spec.engine
+        layout = report.layout
+        self.rings = {} if layout is None else {name: layout[name] for name in ("ring_c2s", "ring_s2c")}
+        self.samples = StepSamples(window_s)
+        self.before: dict[str, tuple[float, int]] = {}
+
+    def glance(self) -> None:
+        counters = os.pread(self.fd, _COUNTERS.size, _FRAME)
+        if len(counters) == _COUNTERS.size:
+            self.samples.add(time.monotonic_ns(), *_COUNTERS.unpack(counters))
+
+    def state(self) -> str:
+        word = os.pread(self.fd, 4, _STATE)
+        return _STATES.get(int.from_bytes(word, "little"), "ready")
+
+    def read_rings(self) -> tuple[RingReading, ...]:
+        found: list[RingReading] = []
+        for name, region in self.rings.items():
+            head = os.pread(self.fd, HEAD_BYTES, region.offset)
+            if len(head) == HEAD_BYTES:
+                write, read = (struct.unpack_from("<I", head, at)[0] for at in (WRITE_POSITION, READ_POSITION))
+                size = region.size - HEAD_BYTES
+                with contextlib.suppress(RemoteProtocolError):  # the engine's and client's to report
+                    filled = distance(write, read, size)
+                    found.append(RingReading(name, size, filled, self.rate(name, write, MODULUS)))
+        return tuple(found)
+
+    def rate(self, name: str, count: int, modulus: int) -> float:
+        """Return how fast a count goes up since it was last asked for, 0.0 at first."""
+        now = time.monotonic()
+        then, before = self.before.get(name, (now, count))
+        self.before[name] = now, count
+        return (count - before) % modulus / (now - then) if now > then else 0.0
+
+
+class Activity:
+    """Looks at the engines of this user; `close` ends its thread.
+
+    period_s: between two glances at the counters. window_s: how far back the step times go.
+    """
+
+    def __init__(
+        self,
+        directory: Path = segment_files.DIRECTORY,
+        proc: Path = Path("/proc"),
+        *,
+        period_s: float = 0.01,
+        window_s: float = 5.0,
+    ) -> None:
+        self._directory, self._proc = directory, proc
+        self._period_s, self._window_s = period_s, window_s
+        self._followed: dict[tuple[str, int], _Followed] = {}
+        self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._end = threading.Event()
+        self._follow(segment_files.find(directory))
+        self._thread = threading.Thread(target=self._glance, name="lucky-activity", daemon=True)
+        self._thread.start()
+
+    def _glance(self) -> None:
+        while not self._end.wait(self._period_s):
+            with self._lock:
+                for one in self._followed.values():
+                    one.glance()
+
+    def _follow(self, segments: list[SegmentInfo]) -> dict[str, _Followed | str]:
+        """Open what is new and close what is gone; return segment -> it, or why it cannot be followed."""
+        found: dict[str, _Followed | str] = {}
+        keys: set[tuple[str, int]] = set()
+        for info in segments:
+            try:
+                key = info.name, info.path.stat().st_ino
+                if key not in self._followed:
+                    report = inspection.of_segment(info.name, self._directory)
+                    if report.problem and not info.stale:
+                        found[info.name] = report.problem  # it may still be loading: looked at again next time
+                        continue
+                    followed = _Followed(open_private(info.path, writes=False), report, self._window_s)
+                    with self._lock:
+                        self._followed[key] = followed
+                keys.add(key)
+                found[info.name] = self._followed[key]
+            except (OSError, TransportError, ValueError) as error:  # it has just gone, or is damaged
+                found[info.name] = str(error)
+        with self._lock:
+            for key in self._followed.keys() - keys:
+                os.close(self._followed.pop(key).fd)
+        return found
+
+    def read(self) -> ActivityReading:
+        """Return what is going on now; nothing once it is closed. One thread at a time."""
+        with self._reading:
+            return ActivityReading(()) if self._end.is_set() else self._read()
+
+    def _read(self) -> ActivityReading:
+        segments = segment_files.find(self._directory)
+        followed = self._follow(segments)
+        connections = processes.connections_to(self._proc)
+        engines = [self._of_segment(info, followed[info.name], connections) for info in segments]
+        seen = {one.server.pid for one in engines if one.server is not None}
+        engines += [self._of_process(pid) for pid in processes.serving_pids(self._proc) if pid not in seen]
+        return ActivityReading(tuple(engines), segment_files.of_other_users(self._directory))
+
+    def _of_segment(self, info: SegmentInfo, followed: _Followed | str, connections: Counter[str]) -> EngineActivity:
+        server = None if info.stale else self._process(info.engine_pid, info.engine)
+        pid = server.pid if server is not None else 0
+        endpoints = processes.served_endpoints(pid, self._proc) if pid else []
+        ours = f"shm://{info.name}"
+        seen = EngineActivity(
+            name=info.name,
+            state="stale" if info.stale else "damaged",
+            num_envs=info.num_envs,
+            endpoints=(ours, *(one for one in endpoints if one != ours)),
+            ports=tuple(processes.listening_ports(pid, self._proc)) if pid else (),
+            server=server,
+            driver=self._process(info.client_pid, info.client) if info.client else None,
+            client=info.client,
+            commanding=None if info.stale else self._commanding(info.name, connections),
+            frame_seq=info.frame_seq,
+        )
+        if isinstance(followed, str):
+            return replace(seen, problem=followed)
+        return replace(
+            seen,
+            state=seen.state if info.stale else followed.state(),
+            engine=followed.engine,
+            steps=followed.samples.read(),
+            rings=followed.read_rings(),
+            streams=tuple(self._streams(info.name, followed)),
+        )
+
+    def _process(self, pid: int, name: str) -> ProcessReading | None:
+        """Return a side's process; None for a pid of another namespace, which means another process here."""
+        return None if "another pid namespace" in name else processes.read_process(pid, self._proc)
+
+    def _of_process(self, pid: int) -> EngineActivity:
+        """Return an engine that serves no segment: over gRPC, for instance."""
+        server = processes.read_process(pid, self._proc)
+        endpoints, ports = processes.served_endpoints(pid, self._proc), processes.listening_ports(pid, self._proc)
+        return EngineActivity(f"pid {pid}", "no segment", "", 0, tuple(endpoints), tuple(ports), server)
+
+    @staticmethod
+    def _commanding(name: str, connections: Counter[str]) -> int | None:
+        for directory in runtime_directories():
+            with contextlib.suppress(ConfigError):
+                path = socket_path(directory, name)
+                if path.exists():
+                    return connections[str(path)]
+        return None
+
+    def _streams(self, name: str, followed: _Followed) -> list[StreamReading]:
+        found: list[StreamReading] = []
+        for path in sorted(self._directory.glob(f"{name}.*")):
+            if not SUFFIX.fullmatch(path.name.removeprefix(name)):
+                continue
+            with contextlib.suppress(OSError, TransportError):
+                fd = open_private(path, writes=False)
+                try:
+                    head = os.pread(fd, SLOTS_OFFSET, 0)
+                finally:
+                    os.close(fd)
+                slots, number = slot_words(head), newest_number(head)
+                short = path.name.removeprefix(f"{name}.")
+                if slots:
+                    written = max((one[0] for one in slots), default=0) // 2
+                    held = sum(1 for _, owner in slots if owner)
+                    rate = followed.rate(short, written, MODULUS)
+                    found.append(StreamReading(short, "images", written, rate, len(slots), held))
+                elif number is not None:
+                    found.append(StreamReading(short, "session", number, followed.rate(short, number, MODULUS >> 2)))
+        return found
+
+    def close(self) -> None:
+        """Look no more; idempotent."""
+        self._end.set()
+        self._thread.join()
+        with self._reading, self._lock:
+            while self._followed:
+                os.close(self._followed.popitem()[1].fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

@@ -1,0 +1,113 @@
+"""What /proc tells of the processes of this user: command lines, processor time, memory, where they listen."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["ProcessReading", "connections_to", "listening_ports", "read_process", "served_endpoints", "serving_pids"]
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGESIZE")
+_LISTENS = "0A"
+_CONNECTED = "03"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReading:
+    """A process as it is now. cpu_s: processor seconds since it began."""
+
+    pid: int
+    command: str
+    cpu_s: float
+    rss_bytes: int
+
+
+def _arguments(pid: int, proc: Path) -> list[str]:
+    """Return a process's command line; [] when it is gone, another user's or a kernel thread."""
+    with suppress(OSError):
+        return [
+            part.decode(errors="replace") for part in (proc / str(pid) / "cmdline").read_bytes().split(b"\0") if part
+        ]
+    return []
+
+
+def read_process(pid: int, proc: Path = Path("/proc")) -> ProcessReading | None:
+    """Return what is known of a process, None when it is gone or cannot be read."""
+    arguments = _arguments(pid, proc)
+    try:
+        stat = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        resident = int((proc / str(pid) / "statm").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+    if not arguments:
+        return None
+    arguments[0] = os.path.basename(arguments[0])
+    return ProcessReading(pid, " ".join(arguments), (int(stat[11]) + int(stat[12])) / _TICKS, resident * _PAGE)
+
+
+def serving_pids(proc: Path = Path("/proc")) -> list[int]:
+    """Return the processes of this user that run `lucky-transport serve`, whatever they serve at."""
+    found: list[int] = []
+    for folder in proc.iterdir() if proc.is_dir() else ():
+        if folder.name.isdecimal():
+            with suppress(OSError):
+                if folder.stat().st_uid == os.geteuid() and served_endpoints(int(folder.name), proc):
+                    found.append(int(folder.name))
+    return sorted(found)
+
+
+def served_endpoints(pid: int, proc: Path = Path("/proc")) -> list[str]:
+    """Return the endpoints that a `lucky-transport serve` was asked for, [] for any other process."""
+    arguments = _behind_program(_arguments(pid, proc))
+    if next((one for one in arguments if not one.startswith("-")), "") != "serve":
+        return []
+    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    return [value for key, value in pairs if key == "--endpoint"] + [
+        one.removeprefix("--endpoint=") for one in arguments if one.startswith("--endpoint=")
+    ]
+
+
+def _behind_program(arguments: list[str]) -> list[str]:
+    """Return the arguments of our command line, [] for another program: it is a script, or behind `python -m`."""
+    names = [os.path.basename(one) for one in arguments[:3]]
+    if names[:1] == ["lucky-transport"]:
+        return arguments[1:]
+    if not names or not names[0].startswith("python"):
+        return []
+    if names[1:2] == ["lucky-transport"]:
+        return arguments[2:]
+    return arguments[3:] if names[1:] == ["-m", "lucky_transport"] else []
+
+
+def listening_ports(pid: int, proc: Path = Path("/proc")) -> list[int]:
+    """Return the TCP ports at which a process listens; [] when its descriptors cannot be read."""
+    inodes: set[str] = set()
+    with suppress(OSError):
+        for link in (proc / str(pid) / "fd").iterdir():
+            with suppress(OSError):
+                target = os.readlink(link)
+                if target.startswith("socket:["):
+                    inodes.add(target[8:-1])
+    ports: set[int] = set()
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in (proc / str(pid) / "net" / table).read_text().splitlines()[1:]:
+                row = line.split()
+                if row[3] == _LISTENS and row[9] in inodes:
+                    ports.add(int(row[1].rpartition(":")[2], 16))
+    return sorted(ports)
+
+
+def connections_to(proc: Path = Path("/proc")) -> Counter[str]:
+    """Return unix socket's path -> how many clients are connected to it."""
+    found: Counter[str] = Counter()
+    with suppress(OSError):
+        for line in (proc / "net" / "unix").read_text().splitlines()[1:]:
+            row = line.split(maxsplit=7)
+            if len(row) == 8 and row[5] == _CONNECTED:
+                found[row[7]] += 1
+    return found

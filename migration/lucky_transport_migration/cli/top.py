@@ -1,0 +1,66 @@
+"""`lucky-transport top`: what the engines of this host do, again and again or once."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+
+import click
+
+from lucky_transport.cli.tables import show
+
+__all__ = ["top"]
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  lucky-transport top\n"
+    "  lucky-transport top --once\n"
+    "  lucky-transport top --once --json | jq '.engines[] | {name, rate: .steps.rate}'",
+)
+@click.option("--once", is_flag=True, help="Look for --interval seconds, print tables and end; needs no extra.")
+@click.option("--json", "as_json", is_flag=True, help="With --once: print one JSON object instead of tables.")
+@click.option(
+    "--interval",
+    "interval_s",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1, max=3600),
+    metavar="SECONDS",
+    help="Seconds between two looks.",
+)
+def top(once: bool, as_json: bool, interval_s: float) -> None:
+    """Show engines, clients, step rates, rings, streams and stages, without disturbing any of them.
+
+    Step times are had from outside: the counters of each loop are looked at a hundred times a second, and steps faster
+    than that are averaged between two looks. Nothing is attached, written or called.
+    """
+    if as_json and not once:
+        raise click.UsageError("--json needs --once")
+    from lucky_transport.diagnosis.activity import Activity
+    from lucky_transport_migration.top.reading import read_top
+
+    if not once:
+        from lucky_transport_migration.top.screen import TopScreen
+
+        with Activity() as activity:
+            TopScreen(partial(read_top, activity), interval_s).run()
+        return
+    with Activity() as activity:
+        activity.read()  # what later rates are counted from
+        time.sleep(interval_s)
+        reading = read_top(activity)
+    if as_json:
+        click.echo(json.dumps(reading.plain(), indent=2))
+        return
+    from lucky_transport_migration.top.cells import COLUMNS, WIDE_COLUMNS, engine_cells, stage_cells, wide_cells
+
+    rows = [(*engine_cells(one), *wide_cells(one)) for one in reading.activity.engines]
+    show(f"Engines on {reading.host}", (*COLUMNS, *WIDE_COLUMNS), rows)
+    if reading.activity.of_other_users:
+        show("Segments of other users", ("name", "user id"), list(reading.activity.of_other_users.items()))
+    if reading.stages.file or reading.stages.problem:
+        show(f"Stages in {reading.stages.file}", ("method", "stage", "seen"), list(stage_cells(reading.stages)))
+    if reading.stages.problem:
+        click.echo(f"stages: {reading.stages.problem}")

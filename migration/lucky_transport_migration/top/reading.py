@@ -1,0 +1,80 @@
+"""One look at everything that `top` shows: engines of this host, stages of the project in the working directory."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.diagnosis.activity import Activity, ActivityReading, EngineActivity
+from lucky_transport.errors import ConfigError
+from lucky_transport_migration.stages.effective_stages import EffectiveStages
+from lucky_transport_migration.stages.overview import Line, lines
+
+__all__ = ["StagesReading", "TopReading", "read_stages", "read_top"]
+
+
+@dataclass(frozen=True, slots=True)
+class StagesReading:
+    """The stages of one project. file: lucky_transport.toml, "" where there is none. counts: stage -> methods.
+
+    moved: the methods that are beyond gRPC, or were seen. problem: why they cannot be read.
+    """
+
+    file: str = ""
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    moved: tuple[Line, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopReading:
+    """What `top` shows at one moment; at: seconds since the epoch."""
+
+    host: str
+    at: float
+    activity: ActivityReading
+    stages: StagesReading
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "host": self.host,
+            "at": self.at,
+            "engines": [_engine_plain(one) for one in self.activity.engines],
+            "of_other_users": self.activity.of_other_users,
+            "stages": {
+                "file": self.stages.file,
+                "counts": self.stages.counts,
+                "methods": [line.plain() for line in self.stages.moved],
+                "problem": self.stages.problem,
+            },
+        }
+
+
+def _engine_plain(engine: EngineActivity) -> dict[str, Any]:
+    plain = asdict(engine)
+    steps = plain.pop("steps")
+    return plain | {"steps": None if engine.steps is None else steps}
+
+
+def read_stages(directory: Path | None = None) -> StagesReading:
+    """Return the stages of the nearest lucky_transport.toml; a file that cannot be read is told, not raised."""
+    try:
+        standing = EffectiveStages.load(directory)
+        if not standing.plan.path.is_file():
+            return StagesReading()
+        found = list(lines(standing))
+    except (ConfigError, OSError) as error:
+        return StagesReading(problem=str(error))
+    counts = Counter(line.stage for line in found)
+    moved = tuple(line for line in found if line.stage != "grpc" or line.seen)
+    return StagesReading(str(standing.plan.path), dict(counts), moved)
+
+
+def read_top(activity: Activity, directory: Path | None = None) -> TopReading:
+    """Return what there is to show now."""
+    return TopReading(socket.gethostname(), time.time(), activity.read(), read_stages(directory))

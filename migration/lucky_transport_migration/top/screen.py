@@ -1,0 +1,213 @@
+"""The screen of `top`: a table of engines, what is known of the selected one, and the stages of the project."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+from typing import Literal
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.events import Resize
+from textual.widgets import DataTable, Footer, Sparkline, Static
+from textual.worker import get_current_worker
+
+from lucky_transport.diagnosis.activity import EngineActivity
+from lucky_transport.errors import plural
+from lucky_transport_migration.top.cells import (
+    COLUMNS,
+    WIDE_COLUMNS,
+    details,
+    engine_cells,
+    rate,
+    stage_cells,
+    wide_cells,
+)
+from lucky_transport_migration.top.reading import TopReading
+
+__all__ = ["TopScreen"]
+
+#: From this many characters on the wide columns are shown.
+_WIDE = 120
+#: How many readings the line of rates shows.
+_RATES = 60
+_LEFT = ("engine", "state")
+_STYLES = {"ready": "green", "stale": "yellow", "closing": "yellow", "loading": "yellow", "damaged": "red"}
+
+
+class TopScreen(App[None]):
+    """Shows what `read` returns, every `interval_s` seconds. `read` is called on a thread of its own, one at a time."""
+
+    TITLE = "lucky-transport top"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #summary { height: 1; padding: 0 1; background: $panel; }
+    #engines { height: auto; max-height: 50%; }
+    #engines > .datatable--header { background: $panel; }
+    #details { height: 1fr; padding: 0 1; overflow-y: auto; }
+    #known { text-wrap: nowrap; text-overflow: ellipsis; }
+    #rates { height: 2; margin: 0 1; }
+    #stages { height: auto; max-height: 40%; padding: 0 1; border-top: solid $panel; display: none; }
+    """
+    BINDINGS = [  # noqa: RUF012 - as Textual asks for it
+        Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
+        Binding("space", "pause", "pause"),
+        Binding("s", "stages", "stages"),
+    ]
+
+    def __init__(self, read: Callable[[], TopReading], interval_s: float = 1.0) -> None:
+        super().__init__()
+        self._read = read
+        self._interval_s = interval_s
+        self._paused = False
+        self._reading: TopReading | None = None
+        self._rates: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_RATES))
+        self._columns: tuple[str, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        yield Static("looking ...", id="summary", markup=False)
+        yield DataTable[Text](id="engines", cursor_type="row", zebra_stripes=False)
+        yield Sparkline([], id="rates")
+        yield Vertical(Static(id="known"), id="details")
+        yield Static(id="stages")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.look()
+        self.set_interval(self._interval_s, self.look)
+
+    def on_resize(self, event: Resize) -> None:
+        if self._reading is not None:
+            self._show(self._reading)
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        self._show_selected()
+
+    def action_pause(self) -> None:
+        """Stop or go on looking."""
+        self._paused = not self._paused
+        if self._reading is not None:
+            self._show_summary(self._reading)
+
+    def action_stages(self) -> None:
+        """Show or hide the stages."""
+        stages = self.query_one("#stages")
+        stages.display = not stages.display
+
+    def look(self) -> None:
+        """Read anew, unless it is paused or the last reading still goes on."""
+        if not self._paused and not any(worker.name == "look" for worker in self.workers):
+            self.run_worker(self._look, name="look", thread=True)
+
+    def _look(self) -> None:
+        worker, reading = get_current_worker(), self._read()
+        if not worker.is_cancelled:
+            self.call_from_thread(self._take, reading)
+
+    def _take(self, reading: TopReading) -> None:
+        if not self.query("#summary"):  # the screen is being taken down
+            return
+        self._reading = reading
+        engines = {one.name: one for one in reading.activity.engines}
+        for gone in self._rates.keys() - engines.keys():
+            del self._rates[gone]
+        for name, one in engines.items():
+            self._rates[name].append(0.0 if one.steps is None else one.steps.rate)
+        self._show(reading)
+
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
+    def _show(self, reading: TopReading) -> None:
+        self._show_summary(reading)
+        self._show_engines(reading.activity.engines)
+        self._show_selected()
+        self._show_stages(reading)
+
+    def _show_summary(self, reading: TopReading) -> None:
+        engines = reading.activity.engines
+        running = sum(1 for one in engines if one.state != "stale")
+        parts = [
+            f"{reading.host} {time.strftime('%H:%M:%S', time.localtime(reading.at))}",
+            plural(running, "engine"),
+            f"{sum(one.steps.rate for one in engines if one.steps is not None):,.0f} steps/s",
+        ]
+        if running < len(engines):
+            parts.append(f"{len(engines) - running} stale")
+        if others := reading.activity.of_other_users:
+            parts.append(f"{plural(len(others), 'segment')} of other users")
+        if self._paused:
+            parts.append("paused")
+        self.query_one("#summary", Static).update("   ".join(parts))
+
+    def _show_engines(self, engines: tuple[EngineActivity, ...]) -> None:
+        """Fill the table anew, with the cursor on the engine that it was on."""
+        table = self.query_one("#engines", DataTable)
+        wide = self.size.width >= _WIDE
+        columns = (*COLUMNS, *WIDE_COLUMNS) if wide else COLUMNS
+        selected = self._selected_name()
+        with self.prevent(DataTable.RowHighlighted):
+            table.clear(columns=columns != self._columns)
+            if columns != self._columns:
+                self._columns = columns
+                for name in columns:
+                    table.add_column(Text(name, justify=_justify(name)), key=name)
+            for one in engines:
+                cells = (*engine_cells(one), *wide_cells(one)) if wide else engine_cells(one)
+                pairs = zip(columns, cells, strict=True)
+                style = "dim" if one.state == "stale" else ""
+                texts = [
+                    Text(cell, style=style or _STYLES.get(cell, ""), justify=_justify(name)) for name, cell in pairs
+                ]
+                table.add_row(*texts, key=one.name)
+            if selected is not None and selected in table.rows:
+                table.move_cursor(row=table.get_row_index(selected))
+
+    def _selected_name(self) -> str | None:
+        table = self.query_one("#engines", DataTable)
+        if not table.row_count:
+            return None
+        return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
+
+    def _show_selected(self) -> None:
+        known, rates = self.query_one("#known", Static), self.query_one("#rates", Sparkline)
+        name = self._selected_name()
+        reading = self._reading
+        engine = next((one for one in reading.activity.engines if one.name == name), None) if reading else None
+        rates.display = engine is not None and engine.steps is not None and len(self._rates[engine.name]) > 1
+        if engine is None:
+            known.update(Text("No engine runs here. Start one: lucky-transport serve toy --endpoint shm://demo"))
+            return
+        rates.data = list(self._rates[engine.name])
+        rows = list(details(engine))
+        if rates.display:
+            shown = self._rates[engine.name]
+            text = f"{rate(shown[-1])} steps/s; at most {rate(max(shown))} in {plural(len(shown), 'look')}"
+            rows.insert(1, ("rate", text))
+        width = max(len(title) for title, _ in rows)
+        lines = Text()
+        for title, text in rows:
+            lines.append(f"{title:<{width}}  ", "bold")
+            lines.append(f"{text}\n")
+        known.update(lines)
+
+    def _show_stages(self, reading: TopReading) -> None:
+        stages = reading.stages
+        text = Text()
+        if stages.problem:
+            text.append(stages.problem, "red")
+        elif not stages.file:
+            text.append("No lucky_transport.toml here or above: no stages.")
+        else:
+            counts = ", ".join(f"{count} {stage}" for stage, count in stages.counts.items())
+            text.append(f"{stages.file}: {counts}\n", "bold")
+            for method, stage, seen in stage_cells(stages):
+                text.append(f"{method:<40} {stage:<11} {seen}\n")
+        self.query_one("#stages", Static).update(text)
+
+
+def _justify(column: str) -> Literal["left", "right"]:
+    return "left" if column in (*_LEFT, "client", "endpoints") else "right"

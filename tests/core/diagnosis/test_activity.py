@@ -1,0 +1,156 @@
+"""What engines do at the moment, read from outside: nothing of them changes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.diagnosis.activity import Activity, EngineActivity
+from lucky_transport.messages.methods import method
+from lucky_transport.process import unique_name
+from lucky_transport.shm import header, segment
+from lucky_transport.shm.slot_files.image_file import ImageFile
+from lucky_transport.shm.slot_files.latest_value import LatestValueFile
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from tests.support.waiting import until
+
+SPEC = BatchSpec("toy", 3, ArraySpec(shape=(4,)), ArraySpec(shape=(2,)))
+GET_SCHEMA = method("AgentService/GetAgentSchema")
+
+
+def made(directory: Path, name: str = "demo") -> segment.Segment:
+    one = segment.create(name, SPEC, directory=directory)
+    one.publish_ready()
+    return one
+
+
+def only(activity: Activity) -> EngineActivity:
+    (engine,) = (one for one in activity.read().engines if one.state != "no segment")
+    return engine
+
+
+def test_an_engine_is_seen_with_its_process_and_spec(tmp_path: Path) -> None:
+    one = made(tmp_path)
+    with Activity(tmp_path) as activity:
+        seen = only(activity)
+    assert (seen.name, seen.state, seen.engine, seen.num_envs) == ("demo", "ready", "toy", 3)
+    assert seen.endpoints == ("shm://demo",)
+    assert seen.server is not None
+    assert seen.server.pid == os.getpid()
+    assert (seen.client, seen.driver, seen.problem) == ("", None, "")
+    one.unlink()
+
+
+def test_steps_are_counted_while_they_are_made() -> None:
+    with (
+        api.serve("toy", f"shm://{unique_name()}", num_envs=2) as serving,
+        api.open_transport(serving.endpoints[0]) as driver,
+        api.open_transport(serving.endpoints[0]) as commanding,
+        Activity(period_s=0.001) as activity,
+    ):
+        name = serving.endpoints[0].address
+        actions = np.zeros(driver.spec.action_shape, np.float32)
+        commanding.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"))
+
+        def stepped() -> EngineActivity | None:
+            driver.step(actions)
+            seen = next(one for one in activity.read().engines if one.name == name)
+            return seen if seen.steps is not None and seen.steps.p99_s is not None else None
+
+        seen = until(stepped)
+    assert seen.steps is not None
+    assert seen.steps.rate > 0
+    assert seen.steps.p50_s is not None
+    assert seen.client == f"pid {os.getpid()}"
+    assert seen.driver is not None
+    assert seen.commanding == 1
+    assert {ring.name: ring.size for ring in seen.rings} == {"ring_c2s": 1 << 19, "ring_s2c": 1 << 19}
+
+
+def test_looking_changes_not_a_byte(tmp_path: Path) -> None:
+    one = made(tmp_path)
+    before = one.path.read_bytes()
+    with Activity(tmp_path, period_s=0.001) as activity:
+        until(lambda: (steps := only(activity).steps) and steps.seen_s > 0.01)
+    assert one.path.read_bytes() == before
+    one.unlink()
+
+
+def test_engines_may_come_and_go_and_their_descriptors_with_them(tmp_path: Path) -> None:
+    with Activity(tmp_path) as activity:
+        descriptors: list[int] = []
+        for _ in range(3):
+            one = made(tmp_path)
+            assert only(activity).state == "ready"
+            one.unlink()
+            assert [seen for seen in activity.read().engines if seen.name == "demo"] == []
+            descriptors.append(len(os.listdir("/proc/self/fd")))
+    assert descriptors[1:] == descriptors[:-1]
+
+
+def test_a_segment_whose_engine_is_gone_is_stale(tmp_path: Path) -> None:
+    one = made(tmp_path)
+    kept = one.path.read_bytes()
+    one.unlink()
+    stale = tmp_path / "demo"
+    stale.write_bytes(kept)
+    stale.chmod(0o600)
+    with Activity(tmp_path) as activity:
+        seen = only(activity)
+    assert (seen.state, seen.server, seen.commanding) == ("stale", None, None)
+
+
+@pytest.mark.parametrize("length", [100, 4096], ids=["shorter than a header", "a header and no more"])
+def test_a_segment_that_is_cut_short_while_it_is_watched_harms_nothing(tmp_path: Path, length: int) -> None:
+    one = made(tmp_path)
+    with Activity(tmp_path, period_s=0.001) as activity:
+        assert only(activity).state == "ready"
+        os.truncate(one.path, length)
+        for _ in range(3):
+            activity.read()
+    one.unlink()
+
+
+def test_a_damaged_header_is_told(tmp_path: Path) -> None:
+    one = made(tmp_path)
+    header.put(one.mapping, "obs_offset", 12)
+    with Activity(tmp_path) as activity:
+        seen = only(activity)
+    assert seen.state == "damaged"
+    assert "obs_offset" in seen.problem
+    one.unlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_segments_of_other_users_are_named_and_left_alone(tmp_path: Path) -> None:
+    for path in (tmp_path / "theirs", tmp_path / "theirs.lock"):
+        path.touch(0o600)
+        os.chown(path, 4711, 4711)
+    with Activity(tmp_path) as activity:
+        reading = activity.read()
+    assert reading.of_other_users == {"theirs": 4711}
+
+
+def test_images_and_sessions_beside_a_segment_are_counted(tmp_path: Path) -> None:
+    one = made(tmp_path)
+    images = ImageFile.create(one.path, 1, 3, 4096)
+    images.words[0].take(2)
+    images.words[0].hand_over(2)
+    sessions = LatestValueFile.create(tmp_path / "demo.looks.1", 100)
+    sessions.put(b"one")
+    sessions.put(b"two")
+    (tmp_path / "demo.images.2").write_bytes(b"no images")
+    with Activity(tmp_path) as activity:
+        found = {stream.name: stream for stream in only(activity).streams}
+    assert {name: (stream.kind, stream.written) for name, stream in found.items()} == {
+        "images.1": ("images", 1),
+        "looks.1": ("session", 2),
+    }
+    assert (found["images.1"].slots, found["images.1"].held) == (3, 1)
+    images.unlink()
+    sessions.unlink()
+    one.unlink()

@@ -1,0 +1,274 @@
+"""`lucky-transport top`: the screen with readings of the tests' own, and one look at a real engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from lucky_transport import api
+from lucky_transport.cli.main import cli
+from lucky_transport.diagnosis.activity import ActivityReading, EngineActivity, RingReading, StreamReading
+from lucky_transport.diagnosis.processes import ProcessReading
+from lucky_transport.diagnosis.step_samples import StepReading
+from lucky_transport.process import unique_name
+from lucky_transport_migration.top.cells import details, engine_cells, seconds, size
+from lucky_transport_migration.top.reading import StagesReading, TopReading, read_stages
+
+SERVER = ProcessReading(7, "python -m lucky_transport serve toy --endpoint shm://demo", 12.5, 70 << 20)
+DRIVER = ProcessReading(8, "python train.py", 3.0, 50 << 20)
+DEMO = EngineActivity(
+    name="demo",
+    state="ready",
+    engine="toy",
+    num_envs=64,
+    endpoints=("shm://demo", "grpc://127.0.0.1:0"),
+    ports=(50051,),
+    server=SERVER,
+    driver=DRIVER,
+    client="pid 8",
+    commanding=2,
+    frame_seq=12345,
+    steps=StepReading(1234.5, 485e-6, 10.2e-3, 0.25, 5.0),
+    rings=(RingReading("ring_c2s", 1 << 19, 1 << 18, 2048.0),),
+    streams=(StreamReading("images.1", "images", 90, 30.0, 3, 1),),
+)
+STALE = EngineActivity("old", "stale", num_envs=4, endpoints=("shm://old",))
+GRPC = EngineActivity("pid 9", "no segment", endpoints=("grpc://127.0.0.1:0",), ports=(4711,))
+
+
+def reading(*engines: EngineActivity, stages: StagesReading | None = None) -> TopReading:
+    return TopReading("here", 0.0, ActivityReading(engines, {"theirs": 1000}), stages or StagesReading())
+
+
+# --- texts ---
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (2.345e-6, "2.35 us"), (485e-6, "485 us"), (10.2e-3, "10.2 ms"), (0.9999, "1.00 s"), (61, "61.0 s")],
+)
+def test_a_duration_has_three_digits(value: float | None, text: str) -> None:
+    assert seconds(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0 B"), (1536, "1.5 KiB"), (70 << 20, "70 MiB"), (3 << 30, "3.0 GiB")])
+def test_a_size_is_short(value: float, text: str) -> None:
+    assert size(value) == text
+
+
+def test_a_row_fits_into_80_characters() -> None:
+    longest = EngineActivity(
+        "n" * 60,
+        "closing",
+        num_envs=4096,
+        client="pid 8",
+        commanding=12,
+        steps=StepReading(99999, 0.01, 0.99, 1.0, 5.0),
+    )
+    cells = engine_cells(longest)
+    assert cells == ("n" * 17 + "…", "4,096", "99,999", "10.0 ms", "990 ms", "100%", "1+12", "closing")
+    assert sum(map(len, cells)) + 2 * len(cells) <= 80
+
+
+def test_an_engine_without_a_segment_has_no_numbers() -> None:
+    assert engine_cells(GRPC) == ("pid 9", "-", "-", "-", "-", "-", "-", "no shm")
+    assert dict(details(GRPC))["served at"] == "tcp:4711"
+
+
+def test_the_details_name_processes_rings_and_streams() -> None:
+    shown = dict(details(DEMO))
+    assert shown["engine"] == "toy, 64 envs, 12,345 frames"
+    assert shown["served at"] == "shm://demo  tcp:50051"
+    assert shown["driver"] == "pid 8, 3.0 s of CPU, 50 MiB: python train.py"
+    assert shown["others"] == "2 clients that send commands"
+    assert shown["time"] == "25% in the engine, 75% in its client, seen for 5 s"
+    assert shown["ring to engine"] == "50% of 512 KiB filled, 2.0 KiB/s"
+    assert shown["images.1"] == "90 images, 30/s, client holds 1 of 3 slots"
+
+
+# --- stages ---
+
+
+def test_the_stages_of_the_project_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert read_stages() == StagesReading()
+    file = tmp_path / "lucky_transport.toml"
+    file.write_text('[stages.methods]\n"SceneService/ListEntities" = "shadow"\n')
+    found = read_stages()
+    assert (found.file, found.counts["shadow"]) == (str(file), 1)
+    assert [line.method for line in found.moved] == ["/hazel.rpc.SceneService/ListEntities"]
+    file.write_text('[stages.methods]\n"SceneService/ListEntities" = "somewhere"\n')
+    assert "somewhere" in read_stages().problem
+
+
+# --- the screen ---
+
+
+class Source:
+    """Gives one reading after the other, the last one again and again."""
+
+    def __init__(self, *readings: TopReading) -> None:
+        self.readings = list(readings)
+        self.given = 0
+
+    def __call__(self) -> TopReading:
+        self.given += 1
+        return self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
+
+
+def on_screen(
+    source: Callable[[], TopReading], use: Callable[[Any, Any], Any], size: tuple[int, int] = (80, 24)
+) -> None:
+    """Run the screen and `use(app, pilot)` once the first reading is shown."""
+    pytest.importorskip("textual", reason="textual is not installed: pip install 'lucky-transport[top]'")
+    from lucky_transport_migration.top.screen import TopScreen
+
+    async def run() -> None:
+        app = TopScreen(source, 0.05)
+        async with app.run_test(size=size) as pilot:
+            await shown(pilot, lambda: "engine" in summary(app))
+            await use(app, pilot)
+
+    asyncio.run(run())
+
+
+async def shown(pilot: Any, condition: Callable[[], object]) -> None:
+    """Let the screen run until `condition` is true."""
+    for _ in range(400):
+        if condition():
+            return
+        await pilot.pause(0.02)
+    raise AssertionError("the screen did not show it")
+
+
+def text_of(app: Any, selector: str) -> str:
+    return str(app.query_one(selector).render())
+
+
+def summary(app: Any) -> str:
+    return text_of(app, "#summary")
+
+
+def names(app: Any) -> list[str]:
+    return [key.value for key in app.query_one("#engines").rows]
+
+
+def test_engines_are_rows_and_the_selected_one_is_told_in_full() -> None:
+    async def use(app: Any, pilot: Any) -> None:
+        assert names(app) == ["demo", "old", "pid 9"]
+        assert "2 engines" in summary(app)
+        assert "1 stale" in summary(app)
+        assert "1 segment of other users" in summary(app)
+        assert "toy, 64 envs" in text_of(app, "#known")
+        await pilot.press("down")
+        await shown(pilot, lambda: "doctor --fix" in text_of(app, "#known"))
+
+    on_screen(Source(reading(DEMO, STALE, GRPC)), use)
+
+
+@pytest.mark.parametrize(("width", "columns"), [(80, 8), (160, 13)])
+def test_a_wide_terminal_has_more_columns_and_each_fits(width: int, columns: int) -> None:
+    async def use(app: Any, pilot: Any) -> None:
+        table = app.query_one("#engines")
+        assert len(table.columns) == columns
+        assert table.virtual_size.width <= width
+
+    on_screen(Source(reading(DEMO, STALE, GRPC)), use, (width, 24))
+
+
+def test_engines_come_and_go_and_the_cursor_stays_on_its_own() -> None:
+    source = Source(reading(DEMO, GRPC))
+
+    async def use(app: Any, pilot: Any) -> None:
+        await pilot.press("down")
+        await shown(pilot, lambda: "tcp:4711" in text_of(app, "#known"))
+        source.readings = [reading(STALE, DEMO, GRPC)]
+        await shown(pilot, lambda: len(names(app)) == 3)
+        assert "tcp:4711" in text_of(app, "#known")
+        source.readings = [reading()]
+        await shown(pilot, lambda: "No engine runs here" in text_of(app, "#known"))
+
+    on_screen(source, use)
+
+
+def test_s_shows_the_stages_and_space_pauses() -> None:
+    source = Source(reading(DEMO))
+
+    async def use(app: Any, pilot: Any) -> None:
+        assert not app.query_one("#stages").display
+        await pilot.press("s")
+        assert app.query_one("#stages").display
+        assert "no stages" in text_of(app, "#stages")
+        await pilot.press("space")
+        assert "paused" in summary(app)
+        await app.workers.wait_for_complete()
+        given = source.given
+        await pilot.pause(0.3)
+        assert source.given == given
+
+    on_screen(source, use)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+def test_it_ends_by_a_key_and_leaves_no_thread(key: str) -> None:
+    before = set(threading.enumerate())
+
+    async def use(app: Any, pilot: Any) -> None:
+        await pilot.press(key)
+
+    on_screen(Source(reading(DEMO)), use)
+    assert set(threading.enumerate()) <= before
+
+
+# --- the command ---
+
+
+def test_one_look_at_a_real_engine_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lucky_transport.toml").write_text('[stages.methods]\n"SceneService/*" = "shadow"\n')
+    with (
+        api.serve("toy", f"shm://{unique_name()}", num_envs=3) as serving,
+        api.open_transport(serving.endpoints[0]) as transport,
+    ):
+        end = threading.Event()
+        actions = np.zeros(transport.spec.action_shape, np.float32)
+
+        def step() -> None:
+            while not end.wait(0.001):
+                transport.step(actions)
+
+        loop = threading.Thread(target=step)
+        loop.start()
+        done = CliRunner().invoke(cli, ["top", "--once", "--json", "--interval", "0.3"])
+        end.set()
+        loop.join()
+    assert done.exit_code == 0, done.output
+    plain = json.loads(done.output)
+    (engine,) = (one for one in plain["engines"] if one["name"] == serving.endpoints[0].address)
+    assert (engine["state"], engine["engine"], engine["num_envs"]) == ("ready", "toy", 3)
+    assert engine["steps"]["rate"] > 0
+    assert engine["steps"]["p50_s"] is not None
+    assert plain["stages"]["counts"]["shadow"] == 8
+
+
+def test_one_look_is_a_table_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with api.serve("toy", f"shm://{unique_name()}") as serving:
+        done = CliRunner().invoke(cli, ["top", "--once", "--interval", "0.1"])
+    assert done.exit_code == 0, done.output
+    assert str(serving.endpoints[0]) in done.output
+    assert "steps/s" in done.output
+
+
+def test_json_is_of_one_look_only() -> None:
+    done = CliRunner().invoke(cli, ["top", "--json"])
+    assert done.exit_code == 2
+    assert "--json needs --once" in done.output
