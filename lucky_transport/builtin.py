@@ -59,5 +59,10 @@ def lucky_transport_commands() -> list[CommandInfo]:
         CommandInfo("serve", "lucky_transport.cli.serve:serve", "run an engine at one or several endpoints"),
         CommandInfo("ls", "lucky_transport.cli.ls:ls", "list transports, engines and what runs on this host"),
         CommandInfo("inspect", "lucky_transport.cli.inspect:inspect", "show what an engine at an endpoint offers"),
+        CommandInfo(
+            "completion",
+            "lucky_transport.cli.completion:completion",
+            "print the script that completes command lines in a shell",
+        ),
         CommandInfo("doctor", "lucky_transport.cli.doctor:doctor", "find what is wrong with this machine and mend it"),
     ]

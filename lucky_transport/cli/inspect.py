@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lucky_transport.cli.completion import complete_endpoints
 from lucky_transport.cli.tables import show
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _LONGEST = 100
     "  lucky-transport inspect shm://demo\n"
     "  lucky-transport inspect grpc://127.0.0.1:50051 --json | jq .spec.num_envs",
 )
-@click.argument("endpoint")
+@click.argument("endpoint", shell_complete=complete_endpoints)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def inspect(endpoint: str, as_json: bool) -> None:
     """Show what the engine at ENDPOINT offers, without driving it.

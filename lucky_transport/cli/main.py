@@ -9,14 +9,19 @@ import difflib
 import logging
 import signal
 import sys
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
 
+from lucky_transport.config import environment
 from lucky_transport.errors import TransportError
 from lucky_transport.registry import load, missing_extra, registry
 
-__all__ = ["INTERRUPTED", "cli", "main"]
+__all__ = ["COMPLETION_VARIABLE", "INTERRUPTED", "cli", "main"]
+
+#: Set where a shell asks to complete a command line: click derives it from the program's name.
+COMPLETION_VARIABLE = "_LUCKY_TRANSPORT_COMPLETE"
 
 #: The exit code after Ctrl-C: that of a program ended by SIGINT. `serve` exits with 0, since Ctrl-C is how it ends.
 INTERRUPTED = 128 + signal.SIGINT
@@ -87,5 +92,12 @@ def cli(verbose: bool) -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line of this process."""
+    """Run the command line of this process, or complete one for a shell."""
+    if COMPLETION_VARIABLE in environment():
+        from lucky_transport.cli.completion import register
+
+        register()
+        with suppress(TransportError):  # a command whose extra is missing completes to nothing
+            cli(prog_name="lucky-transport")
+        sys.exit()
     sys.exit(cli(prog_name="lucky-transport"))

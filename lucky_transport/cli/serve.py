@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import click
 
+from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.deadline import log_long_wait
 from lucky_transport.errors import TransportError
@@ -23,7 +24,7 @@ __all__ = ["options_of", "serve"]
     '  lucky-transport serve toy --endpoint shm://big --options \'{"obs_size": 100, "act_size": 12}\'\n'
     "  lucky-transport serve cartpole --endpoint 'pipe://train?stepping=barrier&slots=4'"
 )
-@click.argument("engine")
+@click.argument("engine", shell_complete=complete_engines)
 @click.option(
     "--endpoint",
     "endpoints",

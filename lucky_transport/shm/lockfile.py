@@ -16,12 +16,13 @@ import fcntl
 import os
 import struct
 import threading
+from pathlib import Path
 
-from lucky_transport.errors import NotReachable
+from lucky_transport.errors import NotReachable, SegmentError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.private_file import Make, open_private, remove_private
 
-__all__ = ["CLIENT", "ENGINE", "Lock", "Watch", "acquire", "forget_after_fork", "holder"]
+__all__ = ["CLIENT", "ENGINE", "Lock", "Watch", "acquire", "engines", "forget_after_fork", "holder"]
 
 ENGINE, CLIENT = 0, 1
 
@@ -138,6 +139,16 @@ def acquire(path: str, place: int) -> Lock | None:
             file.unlock(place)
             _close_if_unused(file)
         raise NotReachable(f"lock file {path} keeps vanishing", hint="is another engine starting and stopping there?")
+
+
+def engines(directory: Path) -> list[str]:
+    """Return the files in `directory` whose lock file an engine of this user holds, by name."""
+    found: list[str] = []
+    for lock in sorted(directory.glob("*.lock")):
+        with contextlib.suppress(OSError, SegmentError):
+            if lock.with_suffix("").is_file() and holder(str(lock), ENGINE) is not None:
+                found.append(lock.stem)
+    return found
 
 
 def holder(path: str, byte: int) -> int | None:

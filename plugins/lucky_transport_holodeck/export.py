@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.serve import options_of
 
 if TYPE_CHECKING:  # the help of a command imports nothing heavy
@@ -46,7 +47,7 @@ exec {serve} --endpoint "holodeck://$uuid?for=client" --parent-pid $PPID
     '  lucky-transport export-holodeck toy "$HOLODECKPATH/0.3.1/worlds" --num-envs 2\n'
     "  python -c \"import holodeck; print(holodeck.make('toy-Batch').reset())\"",
 )
-@click.argument("engine")
+@click.argument("engine", shell_complete=complete_engines)
 @click.argument("worlds", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--num-envs", default=1, show_default=True, type=click.IntRange(min=1), help="Envs, each an agent.")
 @click.option("--seed", type=int, help="Seed of the engine.")

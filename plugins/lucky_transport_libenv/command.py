@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.serve import options_of
 
 __all__ = ["export_libenv"]
@@ -19,7 +20,7 @@ __all__ = ["export_libenv"]
     "  lucky-transport export-libenv toy --output libtoy.so --options '{\"episode_steps\": 50}'\n"
     "  python -c \"from gym3.libenv import CEnv; print(CEnv(num=4, lib_dir='.', lib_name='toy'))\""
 )
-@click.argument("engine")
+@click.argument("engine", shell_complete=complete_engines)
 @click.option("--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="libNAME.so to write.")
 @click.option("--options", default="{}", metavar="JSON", help="Options of the engine; the library's host may add more.")
 @click.option(

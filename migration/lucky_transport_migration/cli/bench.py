@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lucky_transport.cli.completion import complete_engines
 from lucky_transport.errors import plural
 from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, NUMBERS, choices
 
@@ -36,7 +37,7 @@ _SUITES = {
     "\n  lucky-transport bench --suite systems --check"
     "\n  lucky-transport bench --peers --report ./bench-report --compare ./before/bench.json"
 )
-@click.argument("engine", default=_ENGINE)
+@click.argument("engine", default=_ENGINE, shell_complete=complete_engines)
 @click.option(
     "--suite",
     default="step",

@@ -8,11 +8,19 @@ from pathlib import Path
 
 import click
 
+from lucky_transport.cli.completion import complete_engines
+
 __all__ = ["demo"]
 
 
 @click.command(epilog="\b\nExample:\n  lucky-transport demo --num-envs 16 --steps 500 --report ./lucky-report")
-@click.option("--engine", default="mujoco", show_default=True, help="Engine to step, e.g. mujoco or toy.")
+@click.option(
+    "--engine",
+    shell_complete=complete_engines,
+    default="mujoco",
+    show_default=True,
+    help="Engine to step, e.g. mujoco or toy.",
+)
 @click.option("--num-envs", default=16, show_default=True, type=click.IntRange(min=1), help="Envs stepped together.")
 @click.option("--steps", default=500, show_default=True, type=click.IntRange(min=1), help="Measured steps.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of engines and policy.")

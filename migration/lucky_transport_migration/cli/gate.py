@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from lucky_transport.cli.completion import complete_methods
+
 __all__ = ["gate"]
 
 
@@ -17,7 +19,12 @@ __all__ = ["gate"]
     "  lucky-transport gate lucky-evidence --method 'SceneService/*' --since 2026-01-31 --json"
 )
 @click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--method", default="*", help="Methods to judge: a name or a shell pattern such as 'SceneService/*'.")
+@click.option(
+    "--method",
+    shell_complete=complete_methods,
+    default="*",
+    help="Methods to judge: a name or a shell pattern such as 'SceneService/*'.",
+)
 @click.option(
     "--since",
     type=click.DateTime(("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")),

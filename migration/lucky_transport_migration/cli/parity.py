@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from lucky_transport.cli.completion import complete_engines, complete_methods
 from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES
 
 __all__ = ["parity"]
@@ -24,7 +25,7 @@ __all__ = ["parity"]
     "  lucky-transport parity --methods '*Camera*' --count 40\n"
     "  lucky-transport parity --methods all --count 200 --evidence lucky-evidence && lucky-transport gate"
 )
-@click.argument("engine", default="mujoco:quadruped")
+@click.argument("engine", default="mujoco:quadruped", shell_complete=complete_engines)
 @click.option(
     "--suite",
     type=click.Choice(["all", "step", "commands"]),
@@ -48,7 +49,11 @@ __all__ = ["parity"]
     type=click.Choice(["next_step", "same_step", "disabled", "all"]),
     help="Autoreset mode of the compared envs.  [default: next_step]",
 )
-@click.option("--methods", help="Methods to call, a shell pattern such as 'SceneService/*'.  [default: all]")
+@click.option(
+    "--methods",
+    shell_complete=complete_methods,
+    help="Methods to call, a shell pattern such as 'SceneService/*'.  [default: all]",
+)
 @click.option(
     "--count", type=click.IntRange(min=1), help="Requests per method, every second one corrupted.  [default: 12]"
 )

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from lucky_transport.cli.completion import complete_endpoints
+
 __all__ = ["record"]
 
 #: As a shell says that a program cannot be run.
@@ -20,7 +22,7 @@ _NOT_RUN = 127
     "  lucky-transport record shm://demo --out run.jsonl.gz -- \\\n"
     "      lucky-transport run --transport staged --endpoint shm://demo -- python existing_grpc_client.py"
 )
-@click.argument("endpoint")
+@click.argument("endpoint", shell_complete=complete_endpoints)
 @click.option(
     "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file; compressed if it is a .gz."
 )

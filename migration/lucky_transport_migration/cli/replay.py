@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lucky_transport.cli.completion import complete_endpoints
+
 if TYPE_CHECKING:
     from lucky_transport_migration.evidence.record import Evidence
     from lucky_transport_migration.recording.result import ReplayResult
@@ -23,7 +25,7 @@ __all__ = ["replay"]
     "  lucky-transport replay run.jsonl.gz shm://fresh --json"
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("endpoint")
+@click.argument("endpoint", shell_complete=complete_endpoints)
 @click.option(
     "--evidence",
     type=click.Path(file_okay=False, path_type=Path),

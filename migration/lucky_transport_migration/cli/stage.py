@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lucky_transport.cli.completion import complete_methods
 from lucky_transport.registry import load
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def stage() -> None:
 
 
 @stage.command(epilog="\b\nExample:\n  lucky-transport stage show 'SceneService/*' --reasons")
-@click.argument("pattern", default="*", metavar="[METHOD]")
+@click.argument("pattern", shell_complete=complete_methods, default="*", metavar="[METHOD]")
 @click.option("--reasons", is_flag=True, help="Say why each method has its side-effect class.")
 @_JSON
 def show(pattern: str, reasons: bool, as_json: bool) -> None:
@@ -75,7 +76,7 @@ def show(pattern: str, reasons: bool, as_json: bool) -> None:
 
 
 @stage.command("set", epilog="\b\nExample:\n  lucky-transport stage set 'SceneService/*' 'canary 10%'")
-@click.argument("method")
+@click.argument("method", shell_complete=complete_methods)
 @click.argument("placement", type=_PLACEMENT, metavar="STAGE")
 @_FORCE
 @_JSON
@@ -88,7 +89,7 @@ def set_(method: str, placement: Any, force: bool, as_json: bool) -> None:
 
 
 @stage.command(epilog="\b\nExample:\n  lucky-transport stage promote 'SceneService/*'")
-@click.argument("method")
+@click.argument("method", shell_complete=complete_methods)
 @_FORCE
 @_JSON
 def promote(method: str, force: bool, as_json: bool) -> None:
@@ -100,7 +101,7 @@ def promote(method: str, force: bool, as_json: bool) -> None:
 
 
 @stage.command(epilog="\b\nExample:\n  lucky-transport stage demote SceneService/ListEntities --why 'looks wrong'")
-@click.argument("method")
+@click.argument("method", shell_complete=complete_methods)
 @click.option("--to", type=_PLACEMENT, metavar="STAGE", help="Where to.  [default: where gRPC answers again]")
 @click.option("--why", default="by hand", help="The reason, for who reads the journal.")
 @_JSON

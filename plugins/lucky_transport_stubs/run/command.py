@@ -12,6 +12,7 @@ from typing import NoReturn, TextIO
 
 import click
 
+from lucky_transport.cli.completion import complete_endpoints
 from lucky_transport.config import Launch, Settings, environment, load_settings
 from lucky_transport.errors import UnknownName
 from lucky_transport_stubs.run import launch
@@ -40,6 +41,7 @@ _NO_PROGRAM, _NO_EXECUTABLE = 127, 126
 @click.option("--transport", type=click.Choice(MODES), help="Default: LUCKY_TRANSPORT, else auto.")
 @click.option(
     "--endpoint",
+    shell_complete=complete_endpoints,
     metavar="shm://NAME",
     help="The engine that takes the place of luckyrobots' default target (port 50051 of this host).",
 )

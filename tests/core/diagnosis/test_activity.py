@@ -62,6 +62,7 @@ def test_steps_are_counted_while_they_are_made() -> None:
             return seen if seen.steps is not None and seen.steps.p99_s is not None else None
 
         seen = until(stepped)
+    assert seen is not None
     assert seen.steps is not None
     assert seen.steps.rate > 0
     assert seen.steps.p50_s is not None

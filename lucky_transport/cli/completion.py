@@ -1,0 +1,101 @@
+"""Shell completion: click's, with completers for engines, endpoints and methods, and `lucky-transport completion`.
+
+A completer runs at each press of the key, so nothing here imports NumPy: engines come from the registry, segments from
+their lock files, methods from the table.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    add_completion_class,
+    get_completion_class,
+    split_arg_string,
+)
+
+from lucky_transport.config import environment
+
+__all__ = ["complete_endpoints", "complete_engines", "complete_methods", "completion", "register"]
+
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+def complete_engines(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the engines of all plugins, "name" and "name:variant"."""
+    from lucky_transport.registry import registry
+
+    names = {name: info.summary for name, info in registry().engines.items()}
+    names |= {
+        f"{name}:{variant}": info.summary for name, info in registry().engines.items() for variant in info.variants
+    }
+    return [CompletionItem(name, help=names[name]) for name in sorted(names) if name.startswith(incomplete)]
+
+
+def complete_endpoints(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the segments of living engines, and the schemes of transports before one is typed."""
+    from lucky_transport.registry import registry
+    from lucky_transport.shm import lockfile
+
+    found = [f"shm://{name}" for name in lockfile.engines(_SHARED_MEMORY)]
+    if ":" not in incomplete:
+        transports = [info for info in registry().transports.values() if not info.routes]
+        found += [f"{scheme}://" for info in transports for scheme in info.schemes if scheme != "shm" or not found]
+    return [CompletionItem(one) for one in sorted(found) if one.startswith(incomplete)]
+
+
+def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the short names of all methods, "Service/Method"; full names once one begins with a slash."""
+    from lucky_transport.messages.methods import METHODS
+
+    names = [row.name if incomplete.startswith("/") else row.name.rpartition(".")[2] for row in METHODS]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+class _Bash(BashComplete):
+    """Click's, but for words with colons: Bash cuts those, and puts what it gets behind the last colon."""
+
+    name = "bash"
+    source_template = BashComplete.source_template.replace(
+        "COMP_CWORD=$COMP_CWORD",
+        'COMP_CWORD=$COMP_CWORD COMP_LINE="$COMP_LINE" COMP_POINT=$COMP_POINT COMP_WORDBREAKS="$COMP_WORDBREAKS"',
+    )
+    _cut = 0
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        variables = environment()
+        line = variables["COMP_LINE"][: int(variables["COMP_POINT"])]
+        words = split_arg_string(line)
+        incomplete = "" if not words or line[-1:].isspace() else words.pop()
+        value = incomplete.rpartition("=")[2] if incomplete.startswith("--") else incomplete
+        if ":" in variables["COMP_WORDBREAKS"]:
+            self._cut = value.rfind(":") + 1
+        return words[1:], incomplete
+
+    def format_completion(self, item: CompletionItem) -> str:
+        return f"{item.type},{item.value[self._cut :]}"
+
+
+def register() -> None:
+    """Have Bash's completion made by the class here."""
+    add_completion_class(_Bash)
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    '  eval "$(lucky-transport completion bash)"          # in ~/.bashrc; bash 4.4 or newer\n'
+    '  eval "$(lucky-transport completion zsh)"           # in ~/.zshrc\n'
+    "  lucky-transport completion fish | source           # in ~/.config/fish/config.fish"
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands, options, engines, endpoints and methods in SHELL."""
+    from lucky_transport.cli.main import COMPLETION_VARIABLE, cli
+
+    register()
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(cli, {}, "lucky-transport", COMPLETION_VARIABLE).source())
