@@ -111,6 +111,21 @@ def test_a_wheel_without_the_native_module_is_a_pure_one(tree: Path, tmp_path: P
     assert "lucky_transport/shm/atomics.py" in contents(pure)
 
 
+def test_the_wheel_holds_no_sources_of_the_native_modules(wheel: Path) -> None:
+    assert [
+        name for name in contents(wheel) if name.startswith("lucky_transport/") and name.endswith((".c", ".h"))
+    ] == []
+
+
+def test_the_core_stays_small(wheel: Path) -> None:
+    """Without the compiled modules, which a release strips: docs/reference/compatibility.md names the sizes."""
+    with zipfile.ZipFile(wheel) as archive:
+        core = [info for info in archive.infolist() if info.filename.startswith("lucky_transport/")]
+    core = [info for info in core if not info.filename.endswith(".so")]
+    assert sum(info.compress_size for info in core) < 0.6e6
+    assert sum(info.file_size for info in core) < 1.6e6
+
+
 def test_the_wheel_installs_no_package_but_ours(wheel: Path) -> None:
     tops = {name.partition("/")[0] for name in contents(wheel)}
     assert all(top.startswith("lucky_transport") for top in tops), tops

@@ -71,6 +71,48 @@ def test_ci_is_bash_that_parses() -> None:
     assert subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], timeout=60).returncode == 0
 
 
+def test_the_script_of_releases_is_bash_that_parses_and_tells_its_commands() -> None:
+    script = ROOT / ".ci" / "distributions"
+    assert subprocess.run(["bash", "-n", script], timeout=60).returncode == 0
+    told = subprocess.run([script], capture_output=True, text=True, timeout=60)
+    assert told.returncode == 2
+    for command in ("tools", "build FOLDER", "try WHEEL", "try-aarch64 WHEEL", "check TAG"):
+        assert f".ci/distributions {command}" in told.stdout
+
+
+def test_the_release_workflow_only_calls_scripts_of_this_repository() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    commands = re.findall(r"^ +- run: (.*)$", workflow, re.MULTILINE)
+    assert len(commands) == workflow.count("run:") > 3
+    for command in commands:
+        script = ROOT / command.split()[0]
+        assert os.access(script, os.X_OK), command
+    assert "${{ github.ref_name }}" not in "".join(commands)  # a tag's name is no shell code
+
+
+def test_a_release_under_another_tag_or_with_placeholders_is_refused() -> None:
+    script = ROOT / ".ci" / "distributions"
+    refused = subprocess.run([script, "check", "v99.0"], capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1
+    assert f"the tag is v99.0, pyproject.toml has version {PYPROJECT['project']['version']}" in refused.stderr
+    placeholders = [url for url in PYPROJECT["project"]["urls"].values() if ".example" in url]
+    assert refused.stderr.count("is a placeholder") == len(placeholders)
+
+
+def test_the_version_is_in_one_place() -> None:
+    version = PYPROJECT["project"]["version"]
+    assert "dynamic" not in PYPROJECT["project"]
+    packages = [ROOT / "lucky_transport", *PACKAGES]
+    assigned = re.compile(rf"version\w*\s*=\s*[\"']{re.escape(version)}[\"']", re.IGNORECASE)
+    copies = [
+        str(path)
+        for package in packages
+        for path in package.rglob("*.py")
+        if assigned.search(path.read_text(encoding="utf-8"))
+    ]
+    assert copies == []
+
+
 def test_the_changelog_knows_this_version() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{PYPROJECT['project']['version']}]" in changelog
