@@ -174,7 +174,8 @@ def make(
     *,
     seed: int | None = None,
     options: Mapping[str, Any] | None = None,
-    autoreset_mode: AutoresetMode | str = "NextStep",
+    autoreset_mode: AutoresetMode | str | None = None,
+    framework: str | None = None,
     copy: bool = True,
     reward_fn: Callable[[dict[str, NDArray[np.float32]]], NDArray[np.float32]] | None = None,
     validate: str = "pass",
@@ -199,6 +200,8 @@ def make(
     seed, options: of the engine's constructor; for an engine that is started here.
     autoreset_mode: what a step after the end of an episode does. "NextStep" (default) resets that env, "SameStep" has
         done so in the step that ended it, "Disabled" refuses it until `reset(options={"reset_mask": mask})`.
+    framework: the training framework that the env is for, such as "sb3", "rsl_rl", "torchrl" or "skrl"; chooses the
+        autoreset mode that it expects.
     copy: False makes the observation a read-only view that is valid until the next step, with observation_slots=2 until
         the one after it.
     reward_fn: computes the reward from the signals, name -> float32 (num_envs,). None: their sum.
@@ -229,10 +232,11 @@ def make(
     """
     from lucky_transport.env.vector_env import VectorEnv
 
-    resolved = _with_slots(load_settings(settings, others=inspect.signature(make).parameters), autoreset_mode)
+    mode = _autoreset_mode(autoreset_mode, framework)
+    resolved = _with_slots(load_settings(settings, others=inspect.signature(make).parameters), mode)
     check_num_envs(num_envs)
     arguments: dict[str, Any] = {
-        "autoreset_mode": autoreset_mode,
+        "autoreset_mode": mode,
         "copy": copy,
         "reward_fn": reward_fn,
         "validate": validate,
@@ -268,6 +272,21 @@ def make(
         transport.close()
         owner.stop()
         raise
+
+
+def _autoreset_mode(mode: AutoresetMode | str | None, framework: str | None) -> AutoresetMode | str:
+    """Return the mode that was asked for, by name or by framework; raises UnknownName, ConfigError."""
+    if framework is None:
+        return "NextStep" if mode is None else mode
+    from lucky_transport.env.autoreset import parse_mode
+
+    needed = parse_mode(registry().framework(framework).autoreset_mode)
+    if mode is not None and parse_mode(mode) is not needed:
+        raise ConfigError(
+            f"make(framework={framework!r}) needs autoreset_mode {needed.value!r}, {str(mode)!r} was passed",
+            hint="drop one of them",
+        )
+    return needed
 
 
 def _start(

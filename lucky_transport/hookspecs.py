@@ -15,6 +15,7 @@ __all__ = [
     "CommandInfo",
     "EngineInfo",
     "ForeignServicesInfo",
+    "FrameworkInfo",
     "InterceptorInfo",
     "PatchPlugin",
     "RouterPlugin",
@@ -114,6 +115,19 @@ class InterceptorInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class FrameworkInfo:
+    """A training framework that envs are made for: `make(framework=name)`.
+
+    `autoreset_mode`: the mode that the framework expects of a vector env, "NextStep", "SameStep" or "Disabled". `use`:
+    how such an env is handed to the framework, in a few words of code.
+    """
+
+    name: str
+    autoreset_mode: str
+    use: str
+
+
+@dataclass(frozen=True, slots=True)
 class PatchPlugin:
     """A patch of this process: it uses our transports where it used another library.
 
@@ -164,6 +178,11 @@ def lucky_transport_foreign_services() -> list[ForeignServicesInfo]:  # pyright:
 @hookspec
 def lucky_transport_interceptors() -> list[InterceptorInfo]:  # pyright: ignore[reportReturnType]
     """Return the interceptors this plugin offers."""
+
+
+@hookspec
+def lucky_transport_frameworks() -> list[FrameworkInfo]:  # pyright: ignore[reportReturnType]
+    """Return the training frameworks this plugin knows."""
 
 
 @hookspec

@@ -21,6 +21,7 @@ from lucky_transport.hookspecs import (
     CommandInfo,
     EngineInfo,
     ForeignServicesInfo,
+    FrameworkInfo,
     InterceptorInfo,
     PatchPlugin,
     RouterPlugin,
@@ -44,7 +45,15 @@ _DISTRIBUTIONS = {
 }
 
 _Info = TypeVar(
-    "_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo, InterceptorInfo, PatchPlugin, RouterPlugin
+    "_Info",
+    TransportInfo,
+    EngineInfo,
+    CommandInfo,
+    ForeignServicesInfo,
+    FrameworkInfo,
+    InterceptorInfo,
+    PatchPlugin,
+    RouterPlugin,
 )
 
 
@@ -57,6 +66,7 @@ class Registry:
     commands: dict[str, CommandInfo] = field(default_factory=dict[str, CommandInfo])
     foreign_services: dict[str, ForeignServicesInfo] = field(default_factory=dict[str, ForeignServicesInfo])
     interceptors: dict[str, InterceptorInfo] = field(default_factory=dict[str, InterceptorInfo])
+    frameworks: dict[str, FrameworkInfo] = field(default_factory=dict[str, FrameworkInfo])
     patches: dict[str, PatchPlugin] = field(default_factory=dict[str, PatchPlugin])
     routers: dict[str, RouterPlugin] = field(default_factory=dict[str, RouterPlugin])
     broken: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
@@ -77,6 +87,10 @@ class Registry:
     def interceptor(self, name: str) -> InterceptorInfo:
         """Return the interceptor called `name`; raises UnknownName, BrokenPlugin."""
         return self._find(self.interceptors, name, "interceptor")
+
+    def framework(self, name: str) -> FrameworkInfo:
+        """Return the training framework called `name`; raises UnknownName."""
+        return self._find(self.frameworks, name, "framework")
 
     def _find(self, table: Mapping[str, _Info], name: str, what: str) -> _Info:
         if name in table:
@@ -171,6 +185,7 @@ _HOOKS = (
     ("lucky_transport_commands", "commands"),
     ("lucky_transport_foreign_services", "foreign_services"),
     ("lucky_transport_interceptors", "interceptors"),
+    ("lucky_transport_frameworks", "frameworks"),
     ("lucky_transport_patches", "patches"),
     ("lucky_transport_routers", "routers"),
 )

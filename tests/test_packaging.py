@@ -29,6 +29,8 @@ EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
 
 #: Extras that bring hundreds of megabytes, which most users do not want with `all`.
 LARGE = {"openenv", "ray"}
+#: Extras with training frameworks, each of which brings PyTorch, in versions of its own.
+FRAMEWORKS = {"rllib", "rsl-rl", "sb3", "skrl", "torchrl", "train"}
 
 #: The plugins and the migration kit, each a package of its own.
 PACKAGES = sorted(path.parent for folder in ("plugins", "migration") for path in ROOT.glob(f"{folder}/*/plugin.py"))
@@ -135,7 +137,7 @@ def test_every_extra_that_an_error_can_name_exists() -> None:
 def test_all_is_the_sum_of_the_extras_for_users() -> None:
     (everything,) = EXTRAS["all"]
     summed = everything.removeprefix("lucky-transport[").removesuffix("]").split(",")
-    assert sorted(summed) == sorted(set(EXTRAS) - {"all", "dev", "docs", "migration", "peers"} - LARGE)
+    assert sorted(summed) == sorted(set(EXTRAS) - {"all", "dev", "docs", "migration", "peers"} - LARGE - FRAMEWORKS)
 
 
 @pytest.mark.parametrize("name", sorted(PYPROJECT["project"]["entry-points"]["lucky_transport"]))
@@ -232,10 +234,12 @@ def test_nothing_but_the_plugins_for_grpc_imports_grpc(package: Path) -> None:
     # The bench of stubs runs what needs grpc in processes of their own; only what starts them is held to this.
     programs = "lucky_transport_migration.bench.workloads.stubs."
     modules = [name for name in modules_of(package) if not name.startswith(programs) or name == f"{programs}bench"]
-    others = ("bench.peers", "side_by_side", "pytest_plugin")  # need what is measured beside us, or pytest
-    modules = [
-        name for name in modules if not name.startswith(tuple(f"lucky_transport_migration.{one}" for one in others))
-    ]
+    others = (
+        *(f"lucky_transport_migration.{one}" for one in ("bench.peers", "side_by_side", "pytest_plugin")),
+        # tests/frameworks runs these, in an environment that has the frameworks
+        *(f"lucky_transport_frameworks.{one}" for one in ("examples", "ppo", "rsl_rl", "sb3", "training")),
+    )  # need what is measured beside us, pytest, or a training framework
+    modules = [name for name in modules if not name.startswith(others)]
     assert imported(["grpc", "google.protobuf", "lucky_transport_grpc"], *modules) == []
 
 

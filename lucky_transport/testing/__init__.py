@@ -1,4 +1,6 @@
-"""Contract suites for authors of transports and engines, and recorders to compare trajectories.
+"""Contract suites for authors of transports and engines, a checker for vector envs, recorders to compare trajectories.
+
+`check_vector_env(env)` checks any Gymnasium vector env, see `lucky_transport.testing.vector_env_check`.
 
 A transport's test file is this long:
 
@@ -33,3 +35,21 @@ wire, `inproc`: every other transport gives the same answers, bit for bit.
 
 For tests of what compares transports, `fault_injection` has a transport that injects faults.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lucky_transport.testing.vector_env_check import VectorEnvFaults, check_vector_env
+
+__all__ = ["VectorEnvFaults", "check_vector_env"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the checker at its first use; it needs no pytest."""
+    if name in __all__:
+        from lucky_transport.testing import vector_env_check
+
+        return getattr(vector_env_check, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The engine `mujoco:quadruped`: N robots that follow velocity commands, stepped at 50 Hz of simulated time.
+"""The engine `mujoco`: N quadrupeds with one of the tasks of velocity commands, stepped at 50 Hz of simulated time.
 
 Envs never influence each other: any mix of step, reset and hold gives each env the same trajectory, bit for bit, on any
 number of threads.
@@ -38,10 +38,12 @@ from lucky_transport_mujoco.services import MujocoServices
 from lucky_transport_mujoco.tasks.action_groups import ActionGroups, groups
 from lucky_transport_mujoco.tasks.commands import Pushes, VelocityCommands
 from lucky_transport_mujoco.tasks.velocity import (
-    REWARDS,
+    TASKS,
     TERMINATIONS,
+    VELOCITY,
     Sight,
     Situation,
+    Task,
     judge,
     observation_names,
     observation_terms,
@@ -66,6 +68,8 @@ class MujocoEngine(Engine):
     def __init__(
         self,
         num_envs: int = 1,
+        task: Task = VELOCITY,
+        /,
         *,
         seed: int = 0,
         episode_s: float = 20.0,
@@ -84,17 +88,21 @@ class MujocoEngine(Engine):
         self._max_episode_steps = max_episode_steps or round(episode_s / self._robot.step_s)
         if self._max_episode_steps < 1:
             raise SpecError(f"episode_s {episode_s}, max_episode_steps {max_episode_steps}: expected at least one step")
-        self.spec = _spec(self._robot, num_envs, self._max_episode_steps)
+        self._task = task
+        self._num_rewards = len(task.reward_names)
+        self.spec = _spec(self._robot, num_envs, self._max_episode_steps, task)
         self._all_envs = np.arange(num_envs)
         self._no_env = np.zeros(num_envs, np.bool_)
         self._ticks = np.zeros(num_envs, np.int64)
         self._streams = RandomStreams(num_envs, seed)
         self._physics = Physics(self._robot, num_envs, threads)
-        self._randomization = Randomization(self._robot, self._physics, self._streams, contract.DEFAULTS)
-        self._commands = VelocityCommands(num_envs, self._robot.step_s, self._streams)
+        self._randomization = Randomization(self._robot, self._physics, self._streams, task.contract)
+        self._commands = VelocityCommands(num_envs, self._robot.step_s, self._streams, task.contract)
         self._pushes = Pushes(num_envs, self._robot.step_s, self._streams)
         self._groups = ActionGroups(self.spec)
-        self._world = MujocoWorlds(self.spec, self._robot, self._physics, self._randomization, self._commands.values)
+        self._world = MujocoWorlds(
+            self.spec, task, self._robot, self._physics, self._randomization, self._commands.values
+        )
         self._services = MujocoServices(self._world, renderer)
         self._buffers: Buffers
 
@@ -193,14 +201,14 @@ class MujocoEngine(Engine):
         situation = Situation(
             motion, self._commands.values[envs], action, previous, physics.torques[envs], ticks, diverged
         )
-        signals = judge(situation, self._max_episode_steps)
-        ended = signals[len(REWARDS) :] != 0
+        signals = judge(situation, self._max_episode_steps, self._task)
+        ended = signals[self._num_rewards :] != 0
         out.signals[:, envs] = signals
-        out.rewards[envs] = total_reward(signals, len(REWARDS))
+        out.rewards[envs] = total_reward(signals, self._num_rewards)
         out.terminated[envs] = ended[~_TIMEOUTS].any(axis=0)
         out.truncated[envs] = ended[_TIMEOUTS].any(axis=0)
         self._commands.update(envs, ticks)
-        out.observations[envs] = observe(Sight(motion, self._commands.values[envs], action))
+        out.observations[envs] = observe(Sight(motion, self._commands.values[envs], action, ticks), self._task)
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
         try:
@@ -223,7 +231,7 @@ class MujocoEngine(Engine):
                 return SetResetOptionsResponse(False, "; ".join(problems))
             self._randomization.contract = contract.rounded(request.contract)
         elif not options:  # nothing at all asks for what holds without any contract
-            self._randomization.contract = contract.DEFAULTS
+            self._randomization.contract = self._task.contract
         return SetResetOptionsResponse(True)
 
     def close(self) -> None:
@@ -234,25 +242,25 @@ class MujocoEngine(Engine):
 _TIMEOUTS = np.array([term.is_timeout for term in TERMINATIONS])
 
 
-def _spec(body: robot.Robot, num_envs: int, max_episode_steps: int) -> BatchSpec:
+def _spec(body: robot.Robot, num_envs: int, max_episode_steps: int, task: Task) -> BatchSpec:
     return BatchSpec(
-        engine="mujoco:quadruped",
+        engine=f"mujoco:{task.variant}",
         num_envs=num_envs,
-        observation=ArraySpec("float32", (len(observation_names(body)),)),
+        observation=ArraySpec("float32", (len(observation_names(body, task)),)),
         action=ArraySpec("float32", (body.nu,), -1.0, 1.0),
-        reward_terms=tuple(term.name for term in REWARDS),
+        reward_terms=task.reward_names,
         termination_terms=tuple(term.name for term in TERMINATIONS),
         timeout_terms=tuple(term.name for term in TERMINATIONS if term.is_timeout),
-        observation_names=observation_names(body),
+        observation_names=observation_names(body, task),
         action_names=body.actuator_names,
-        observation_terms=observation_terms(body),
+        observation_terms=observation_terms(body, task),
         action_groups=groups(body),
         reset_ticks=1,  # a reset is followed by one tick with zero action, as in LuckyEngine
         hold=True,
         step_s=body.step_s,
         attributes={
-            "task": "velocity tracking",
-            "task_description": "walk and turn at the commanded velocity without falling over",
+            "task": task.name,
+            "task_description": task.description,
             "max_episode_steps": max_episode_steps,
             "render_fps": round(1 / body.step_s),
         },
@@ -260,14 +268,16 @@ def _spec(body: robot.Robot, num_envs: int, max_episode_steps: int) -> BatchSpec
 
 
 def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> MujocoEngine:
-    """Return a MujocoEngine; `variant` is "quadruped" or "" (the same).
+    """Return a MujocoEngine; `variant` is that of a task, "" the first one's.
 
     Raises UnknownName for another variant, ConfigError for options it does not take, SpecError for their values.
     """
-    if variant not in ("", robot.NAME):
-        raise unknown_variant("mujoco", variant, (robot.NAME,))
+    tasks = {task.variant: task for task in TASKS}
+    task = tasks.get(variant or VELOCITY.variant)
+    if task is None:
+        raise unknown_variant("mujoco", variant, tasks)
     check_options("mujoco", options, option_names(MujocoEngine))
     try:
-        return MujocoEngine(num_envs, **options)
+        return MujocoEngine(num_envs, task, **options)
     except TypeError as error:
         raise SpecError(f"mujoco engine: {error}", hint="see MujocoEngine for its options") from error

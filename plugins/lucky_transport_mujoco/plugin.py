@@ -14,7 +14,7 @@ def lucky_transport_engines() -> list[EngineInfo]:
             name="mujoco",
             factory="lucky_transport_mujoco.engine:make_engine",
             summary="MuJoCo physics: a quadruped with 12 actuators that tracks velocity commands",
-            variants=("quadruped",),
+            variants=("quadruped", "quadruped-walk"),
             extra="mujoco",
         )
     ]

@@ -16,9 +16,10 @@ from lucky_transport.messages import (
     MdpParamDescriptor,
     MdpRandomizationDescriptor,
     MdpRobotInfo,
+    SimulationContract,
 )
 from lucky_transport_mujoco import terrain
-from lucky_transport_mujoco.contract import DEFAULTS, QUANTITIES, Quantity
+from lucky_transport_mujoco.contract import QUANTITIES, Quantity
 from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD
 from lucky_transport_mujoco.controller_service import controller_handlers, controller_streams, motion_graph_handlers
 from lucky_transport_mujoco.policy_service import policy_command_handlers, policy_handlers
@@ -29,7 +30,7 @@ from lucky_transport_mujoco.sensors.cameras import Cameras
 from lucky_transport_mujoco.sensors.lidar import Lidar
 from lucky_transport_mujoco.sensors.render_thread import RenderThread
 from lucky_transport_mujoco.sensors.viewport import Viewport, debug_handlers
-from lucky_transport_mujoco.tasks.velocity import REWARDS, TERMINATIONS
+from lucky_transport_mujoco.tasks.velocity import TERMINATIONS, Task
 from lucky_transport_mujoco.telemetry import joint_handlers, joint_streams, telemetry_handlers, telemetry_streams
 from lucky_transport_mujoco.world import MujocoWorlds
 
@@ -87,14 +88,14 @@ def _manifest_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     plain = task_handlers(world.spec)[_MANIFEST]
 
     def manifest(request: GetCapabilityManifestRequest) -> GetCapabilityManifestResponse:
-        return _with_robot(plain(request), world.robot)
+        return _described(plain(request), world.robot, world.task)
 
     return {_MANIFEST: manifest}
 
 
-def _with_robot(plain: GetCapabilityManifestResponse, robot: Robot) -> GetCapabilityManifestResponse:
+def _described(plain: GetCapabilityManifestResponse, robot: Robot, task: Task) -> GetCapabilityManifestResponse:
     manifest = plain.manifest or EngineCapabilityManifest()
-    summaries = {term.name: term.summary for term in (*REWARDS, *TERMINATIONS)}
+    summaries = task.summaries | {term.name: term.summary for term in TERMINATIONS}
     for component in (*manifest.rewards, *manifest.terminations):
         component.description = summaries[component.name]
     joints = zip(robot.joint_low, robot.joint_high, robot.joint_home, strict=True)
@@ -107,13 +108,13 @@ def _with_robot(plain: GetCapabilityManifestResponse, robot: Robot) -> GetCapabi
         sensor_names=list(robot.sensor_names),
         available_scenes=list(terrain.NAMES),
     )
-    randomizations = [_descriptor(quantity) for quantity in QUANTITIES]
+    randomizations = [_descriptor(quantity, task.contract) for quantity in QUANTITIES]
     return GetCapabilityManifestResponse(replace(manifest, randomizations=randomizations, robot_info=about))
 
 
-def _descriptor(quantity: Quantity) -> MdpRandomizationDescriptor:
+def _descriptor(quantity: Quantity, defaults: SimulationContract) -> MdpRandomizationDescriptor:
     """Describe one quantity; its default range is what holds while a client has sent no contract."""
-    default = getattr(DEFAULTS, quantity.name)
+    default = getattr(defaults, quantity.name)
     values = (default if isinstance(default, list) else [default]) or [quantity.nominal]
     low, high = (0.0 if quantity.kind == "noise" else values[0]), values[-1]
     param = MdpParamDescriptor(

@@ -17,6 +17,7 @@ from lucky_transport_mujoco.control.controllers import Controllers, Driving, env
 from lucky_transport_mujoco.physics import Physics
 from lucky_transport_mujoco.randomization import Randomization
 from lucky_transport_mujoco.robot import Robot
+from lucky_transport_mujoco.tasks.velocity import Task
 
 __all__ = ["SHOWN", "MujocoWorlds", "env_of_robot", "robot_entity"]  # entity ids: see controllers.py
 
@@ -42,12 +43,14 @@ class MujocoWorlds:
     def __init__(
         self,
         spec: BatchSpec,
+        task: Task,
         robot: Robot,
         physics: Physics,
         randomization: Randomization,
         commands: NDArray[np.float64],
     ) -> None:
         self.spec = spec
+        self.task = task
         self.robot = robot
         self.physics = physics
         self.randomization = randomization

@@ -1,4 +1,4 @@
-"""rsl_rl: its runner trains on a `VecEnv` that the adapter here makes of ours in SameStep."""
+"""rsl_rl: its runner trains on `lucky_transport_frameworks.rsl_rl.LuckyVecEnv`."""
 
 # pyright: reportMissingImports=false
 
@@ -9,45 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport import api
+from lucky_transport.errors import ConfigError
 
 
 @pytest.fixture
-def rsl_rl() -> Any:
-    """The package."""
-    return pytest.importorskip("rsl_rl", reason="rsl_rl is not installed: pip install rsl-rl-lib")
+def adapter() -> Any:
+    """The class."""
+    pytest.importorskip("rsl_rl", reason="rsl_rl is not installed: pip install rsl-rl-lib")
+    from lucky_transport_frameworks.rsl_rl import LuckyVecEnv
 
-
-def adapted(env: VectorEnv, torch: Any) -> Any:
-    """Return an `rsl_rl.env.VecEnv` that steps `env`, which must be in SameStep."""
-    from rsl_rl.env import VecEnv
-    from tensordict import TensorDict
-
-    class Adapter(VecEnv):
-        def __init__(self) -> None:
-            self.num_envs = env.num_envs
-            self.num_actions = env.batch_spec.action.size
-            self.max_episode_length = env.get_attr("max_episode_steps")[0]
-            self.episode_length_buf = torch.zeros(env.num_envs, dtype=torch.long)
-            self.device, self.cfg = "cpu", {}
-            self._observations = self._group(env.reset(seed=0)[0])
-
-        def _group(self, observations: Any) -> Any:
-            return TensorDict({"policy": torch.from_numpy(observations)}, [env.num_envs])
-
-        def get_observations(self) -> Any:
-            return self._observations
-
-        def step(self, actions: Any) -> Any:
-            observations, rewards, terminated, truncated, info = env.step(actions.cpu().numpy())
-            done = torch.from_numpy(terminated | truncated)
-            self.episode_length_buf = torch.where(done, 0, self.episode_length_buf + 1)
-            self._observations = self._group(observations)
-            log = {f"/{name}": float(np.mean(info[name])) for name in info if name.startswith("reward_terms/")}
-            extras = {"time_outs": torch.from_numpy(truncated & ~terminated), "log": log}
-            return self._observations, torch.from_numpy(rewards), done, extras
-
-    return Adapter()
+    return LuckyVecEnv
 
 
 def _configuration() -> dict[str, Any]:
@@ -62,11 +34,47 @@ def _configuration() -> dict[str, Any]:
     }
 
 
-def test_the_runner_trains(make: Any, rsl_rl: Any, torch: Any) -> None:
+def test_the_runner_trains(make: Any, adapter: Any, torch: Any) -> None:
     from rsl_rl.runners import OnPolicyRunner
 
-    env = adapted(make("toy", 4, autoreset_mode="SameStep", options={"episode_steps": 7}), torch)
+    env = adapter(make("toy", 4, framework="rsl_rl", options={"episode_steps": 7}), seed=0)
     runner = OnPolicyRunner(env, _configuration(), log_dir=None, device="cpu")
     before = [one.detach().clone() for one in runner.alg.get_policy().parameters()]
     runner.learn(5)
     assert any(not torch.equal(old, new) for old, new in zip(before, runner.alg.get_policy().parameters(), strict=True))
+
+
+def test_a_step_tells_time_outs_terms_and_last_observations(adapter: Any, torch: Any) -> None:
+    env = adapter(api.make("toy", 2, transport="inproc", framework="rsl_rl", options={"episode_steps": 2}), seed=4)
+    assert env.max_episode_length == 2
+    actions = torch.zeros(2, env.num_actions)
+    extras = env.step(actions)[3]
+    assert env.episode_length_buf.tolist() == [1, 1]
+    assert "final_observations" not in extras
+    assert set(extras["log"]) == {"/reward_terms/alive", "/reward_terms/centred"}
+    observations, rewards, done, extras = env.step(actions)
+    assert done.tolist() == extras["time_outs"].tolist() == [True, True]
+    assert env.episode_length_buf.tolist() == [0, 0]
+    assert rewards.dtype == torch.float32
+    assert not torch.equal(extras["final_observations"]["policy"], observations["policy"])
+    assert torch.equal(env.get_observations()["policy"], observations["policy"])
+    env.close()
+
+
+def test_observations_can_be_grouped_by_terms(adapter: Any, torch: Any) -> None:
+    pytest.importorskip("mujoco")
+    made = api.make("mujoco:quadruped-walk", 2, transport="inproc", framework="rsl_rl")
+    groups = {"policy": ["projected_gravity", "last_action"], "critic": ["base_lin_vel"]}
+    env = adapter(made, groups=groups, seed=1)
+    seen, _ = env.reset(seed=1)
+    assert {name: tuple(value.shape) for name, value in seen.items()} == {"policy": (2, 15), "critic": (2, 3)}
+    whole, _ = made.reset(seed=1)
+    assert np.array_equal(seen["policy"][:, :3].numpy(), whole[:, 6:9])
+    with pytest.raises(ValueError, match=r"no observation terms \['height'\]; there are: base_lin_vel, "):
+        adapter(made, groups={"policy": ["height"]})
+    made.close()
+
+
+def test_an_env_in_another_mode_is_refused_with_the_remedy(adapter: Any) -> None:
+    with api.make("toy", 2, transport="inproc") as env, pytest.raises(ConfigError, match="framework='rsl_rl'"):
+        adapter(env)

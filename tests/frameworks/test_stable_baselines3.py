@@ -1,4 +1,4 @@
-"""Stable-Baselines3: it wants a `VecEnv` of its own, which the adapter here makes of ours in SameStep."""
+"""Stable-Baselines3: `lucky_transport_frameworks.sb3.LuckyVecEnv` is the `VecEnv` that its algorithms expect."""
 
 # pyright: reportMissingImports=false
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport import api
+from lucky_transport.errors import ConfigError
 
 
 @pytest.fixture
@@ -20,57 +21,21 @@ def sb3() -> Any:
     )
 
 
-def adapted(env: VectorEnv) -> Any:
-    """Return a `stable_baselines3.common.vec_env.VecEnv` that steps `env`, which must be in SameStep."""
-    from stable_baselines3.common.vec_env import VecEnv
+def adapted(make: Any, engine: str = "toy", num_envs: int = 2, **settings: Any) -> Any:
+    from lucky_transport_frameworks.sb3 import LuckyVecEnv
 
-    class Adapter(VecEnv):
-        def __init__(self) -> None:
-            self._actions: Any = None
-            super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
+    return LuckyVecEnv(make(engine, num_envs, framework="sb3", **settings))
 
-        def reset(self) -> Any:
-            seeds = None if all(seed is None for seed in self._seeds) else self._seeds
-            self._reset_seeds()
-            return env.reset(seed=seeds)[0]
 
-        def step_async(self, actions: Any) -> None:
-            self._actions = actions
-
-        def step_wait(self) -> Any:
-            observations, rewards, terminated, truncated, info = env.step(self._actions)
-            done = terminated | truncated
-            infos: list[dict[str, Any]] = [{} for _ in range(env.num_envs)]
-            for index in np.flatnonzero(done):
-                infos[index]["terminal_observation"] = info["final_obs"][index]
-                infos[index]["TimeLimit.truncated"] = bool(truncated[index] and not terminated[index])
-            return observations, rewards, done, infos
-
-        def close(self) -> None:
-            env.close()
-
-        def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-            if attr_name == "render_mode":
-                return [env.render_mode] * env.num_envs
-            return list(env.get_attr(attr_name))
-
-        def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-            env.set_attr(attr_name, value)
-
-        def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-            return list(env.call(method_name, *args, **kwargs))
-
-        def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-            return [False] * env.num_envs
-
-    return Adapter()
+def inproc(engine: str, num_envs: int, **settings: Any) -> Any:
+    return api.make(engine, num_envs, transport="inproc", **settings)
 
 
 @pytest.mark.parametrize("algorithm", ["PPO", "SAC"])
 def test_it_trains(make: Any, sb3: Any, torch: Any, algorithm: str) -> None:
     from stable_baselines3.common.vec_env import VecMonitor
 
-    env = VecMonitor(adapted(make("toy", 4, autoreset_mode="SameStep", options={"episode_steps": 7})))
+    env = VecMonitor(adapted(make, num_envs=4, options={"episode_steps": 7}))
     options = {"n_steps": 25, "batch_size": 50} if algorithm == "PPO" else {"learning_starts": 100, "batch_size": 32}
     model = getattr(sb3, algorithm)("MlpPolicy", env, device="cpu", seed=1, **options)
     before = {name: one.detach().clone() for name, one in model.policy.named_parameters()}
@@ -81,7 +46,7 @@ def test_it_trains(make: Any, sb3: Any, torch: Any, algorithm: str) -> None:
 
 
 def test_the_terminal_observation_is_the_one_before_the_reset(make: Any, sb3: Any) -> None:
-    env = adapted(make("toy", 2, autoreset_mode="SameStep", options={"episode_steps": 3}))
+    env = adapted(make, options={"episode_steps": 3})
     plain = make("toy", 2, autoreset_mode="Disabled", options={"episode_steps": 3})
     env.seed(3)
     assert np.array_equal(env.reset(), plain.reset(seed=[3, 4])[0])
@@ -92,3 +57,70 @@ def test_the_terminal_observation_is_the_one_before_the_reset(make: Any, sb3: An
     for index, info in enumerate(infos):
         assert np.array_equal(info["terminal_observation"], last[index])
         assert info["TimeLimit.truncated"]
+        assert info["termination_terms"]["time_out"] is True
+        assert set(info["reward_terms"]) == {"alive", "centred"}
+    assert [set(info) for info in steps[0][0][3]] == [set(), set()]
+
+
+def test_an_episode_that_ends_in_failure_is_no_time_limit(sb3: Any) -> None:
+    env = adapted(inproc, "gymnasium:CartPole-v1", 1)
+    env.reset()
+    for _ in range(200):
+        _, _, done, (info,) = env.step(np.array([1]))
+        if done[0]:
+            break
+    assert done[0]
+    assert info["TimeLimit.truncated"] is False
+
+
+def test_a_terminal_observation_of_several_arrays_is_a_dict(sb3: Any) -> None:
+    env = adapted(inproc, "toy:composite", 2, options={"episode_steps": 2})
+    env.reset()
+    env.step(env.env.action_space.sample())
+    infos = env.step(env.env.action_space.sample())[3]
+    assert infos[0]["terminal_observation"] in env.observation_space
+
+
+def test_seeds_and_options_hold_for_one_reset(sb3: Any) -> None:
+    env = adapted(inproc)
+    env.seed(5)
+    first = env.reset()
+    second = env.reset()
+    env.seed(5)
+    env.set_options({"a": 1})
+    assert np.array_equal(env.reset(), first)
+    assert not np.array_equal(first, second)
+    env.set_options([{"a": 1}, {"a": 2}])
+    with pytest.raises(ValueError, match=r"options of env 1 are \{'a': 2\}, those of env 0 \{'a': 1\}"):
+        env.reset()
+    env.set_options()
+    assert env.reset().shape == first.shape
+
+
+def test_attributes_are_the_engines_and_new_ones_are_kept_per_env(sb3: Any) -> None:
+    env = adapted(inproc, num_envs=3)
+    assert env.get_attr("max_episode_steps", indices=[0, 2]) == [200, 200]
+    assert env.env_method("max_episode_steps", indices=1) == [200]
+    assert not env.has_attr("level")
+    env.set_attr("level", 4)
+    env.set_attr("level", 5, indices=1)
+    assert env.get_attr("level") == [4, 5, 4]
+    with pytest.raises(AttributeError, match="max_episode_steps"):
+        env.set_attr("max_episode_steps", 3)
+    assert env.env_is_wrapped(object, indices=[0]) == [False]
+
+
+def test_it_renders_all_envs_in_one_image(sb3: Any) -> None:
+    pytest.importorskip("mujoco")
+    env = adapted(inproc, "mujoco:quadruped-walk", render_mode="rgb_array", render_size=(24, 16))
+    env.reset()
+    assert env.render_mode == "rgb_array"
+    assert env.render().shape == (32, 24, 3) or env.render().shape == (16, 48, 3)
+    env.close()
+
+
+def test_an_env_in_another_mode_is_refused_with_the_remedy(sb3: Any) -> None:
+    from lucky_transport_frameworks.sb3 import LuckyVecEnv
+
+    with inproc("toy", 2) as env, pytest.raises(ConfigError, match=r"has NEXT_STEP; make\(..., framework='sb3'\)"):
+        LuckyVecEnv(env)

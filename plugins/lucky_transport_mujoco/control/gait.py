@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HIPS", "STANDING_M", "Ease", "angles", "leg_lengths", "swing"]
+__all__ = ["HIPS", "STANDING_M", "Ease", "angles", "leg_lengths", "lifts", "swing"]
 
 _Array = NDArray[np.float64]
 
@@ -42,6 +42,11 @@ def angles(feet: _Array) -> _Array:
 def leg_lengths(joints: _Array) -> _Array:
     """Return how far each foot is from its hip at these joint angles (12,): float64 (4,), metres."""
     return 2 * _LINK_M * np.cos(0.5 * joints.reshape(4, 3)[:, 2])
+
+
+def lifts(knees: _Array) -> _Array:
+    """Return how much closer to its hip than in the standing pose each foot is, in metres, at these knee angles."""
+    return STANDING_M - 2 * _LINK_M * np.cos(0.5 * knees)
 
 
 def swing(phase: _Array, stride: _Array, lift_m: float) -> _Array:

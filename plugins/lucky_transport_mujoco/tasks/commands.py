@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages import SimulationContract
-from lucky_transport_mujoco.contract import DEFAULTS
 from lucky_transport_mujoco.randomization import RandomStreams
 
 __all__ = ["Pushes", "VelocityCommands"]
@@ -43,8 +42,10 @@ class _Timer:
 class VelocityCommands:
     """The commanded velocity of each env. `values`: float64 (num_envs, 3): forward, left (m/s), turning (rad/s)."""
 
-    def __init__(self, num_envs: int, step_s: float, streams: RandomStreams) -> None:
+    def __init__(self, num_envs: int, step_s: float, streams: RandomStreams, defaults: SimulationContract) -> None:
+        """`defaults`: its ranges hold where a contract has none."""
         self.values = np.zeros((num_envs, 3))
+        self._defaults = defaults
         self._streams = streams
         self._low = np.zeros((num_envs, 3))
         self._high = np.zeros((num_envs, 3))
@@ -55,14 +56,14 @@ class VelocityCommands:
         """Take the contract's ranges for `envs` and draw their first commands."""
         limits = np.array(
             [
-                contract.vel_command_x_range or DEFAULTS.vel_command_x_range,
-                contract.vel_command_y_range or DEFAULTS.vel_command_y_range,
-                contract.vel_command_yaw_range or DEFAULTS.vel_command_yaw_range,
+                contract.vel_command_x_range or self._defaults.vel_command_x_range,
+                contract.vel_command_y_range or self._defaults.vel_command_y_range,
+                contract.vel_command_yaw_range or self._defaults.vel_command_yaw_range,
             ]
         )
         self._low[envs], self._high[envs] = limits.T
         self._standing[envs] = contract.vel_command_standing_probability
-        resampling = contract.vel_command_resampling_time_range or DEFAULTS.vel_command_resampling_time_range
+        resampling = contract.vel_command_resampling_time_range or self._defaults.vel_command_resampling_time_range
         self._timer.start(envs, resampling)
         self._draw(envs, np.zeros(envs.size, np.int64))
 

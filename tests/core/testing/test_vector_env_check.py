@@ -1,0 +1,327 @@
+"""The checker of vector envs: envs that keep the contract pass, and each planted defect is found by its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from lucky_transport import api
+from lucky_transport.testing import VectorEnvFaults, check_vector_env
+
+NEXT, SAME, OFF = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
+MODES = [NEXT, SAME, OFF]
+
+
+def gymnasiums_own(mode: AutoresetMode = NEXT, env_id: str = "CartPole-v1", **options: Any) -> SyncVectorEnv:
+    return SyncVectorEnv([lambda: gymnasium.make(env_id, **options)] * 3, autoreset_mode=mode)
+
+
+def ours(mode: AutoresetMode, engine: str = "toy", **settings: Any) -> Any:
+    return api.make(engine, 3, transport="inproc", autoreset_mode=mode, **settings)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+def test_gymnasiums_own_envs_pass(mode: AutoresetMode, env_id: str) -> None:
+    env = gymnasiums_own(mode, env_id, max_episode_steps=20)
+    notes = check_vector_env(env, steps=45)
+    # Gymnasium pops the mask out of the options
+    assert len(notes) == (mode is OFF)
+    assert all("reset_mask" in note for note in notes)
+    env.close()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("engine", ["toy", "toy:composite", "cartpole", "gymnasium:CartPole-v1"])
+def test_our_envs_pass(mode: AutoresetMode, engine: str) -> None:
+    options = {"episode_steps": 9} if engine.startswith("toy") else {}
+    with ours(mode, engine, options=options) as env:
+        assert check_vector_env(env, steps=60) == []
+
+
+def test_a_wrapped_env_passes() -> None:
+    with ours(NEXT, options={"episode_steps": 9}) as env:
+        assert check_vector_env(gymnasium.wrappers.vector.RecordEpisodeStatistics(env), steps=30) == []
+
+
+def test_views_pass_where_they_are_announced() -> None:
+    with ours(NEXT, options={"episode_steps": 9}, copy=False) as env:
+        assert check_vector_env(env, steps=30, copy=False) == []
+        with pytest.raises(VectorEnvFaults) as caught:
+            check_vector_env(env, steps=30)
+    assert list(caught.value.faults) == ["overwritten"]
+
+
+def test_episodes_that_do_not_end_are_told_of() -> None:
+    env = gymnasiums_own(env_id="Pendulum-v1")
+    (note,) = check_vector_env(env, steps=5)
+    assert note == "no episode ended within 5 steps: nothing of autoreset was checked"
+    env.close()
+
+
+class Planted(gymnasium.vector.VectorEnv[Any, Any, Any]):
+    """An env with a defect: `change` gets the result of each step, and what it returns is returned."""
+
+    def __init__(self, mode: AutoresetMode = NEXT, change: Callable[..., Any] = lambda result: result) -> None:
+        self.plain = gymnasiums_own(mode, max_episode_steps=15)
+        self.change = change
+        self.num_envs = 3
+        self.metadata = dict(self.plain.metadata)
+        self.single_observation_space, self.single_action_space = (
+            self.plain.single_observation_space,
+            self.plain.single_action_space,
+        )
+        self.observation_space, self.action_space = self.plain.observation_space, self.plain.action_space
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return self.plain.reset(seed=seed, options=None if options is None else dict(options))
+
+    def step(self, actions: Any) -> Any:
+        observation, rewards, *rest = self.plain.step(actions)
+        return self.change((observation, rewards, *rest))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self.plain.close()
+
+
+@pytest.fixture
+def plant() -> Iterator[Callable[..., Planted]]:
+    """Makes planted envs, and closes them."""
+    made: list[Planted] = []
+
+    def make(*args: Any, kind: type[Planted] = Planted, **kwargs: Any) -> Planted:
+        made.append(kind(*args, **kwargs))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+
+
+def faults_of(env: Any) -> dict[str, str]:
+    with pytest.raises(VectorEnvFaults) as caught:
+        check_vector_env(env, steps=60)
+    assert all(f"{rule}: {text}" in str(caught.value) for rule, text in caught.value.faults.items())
+    return caught.value.faults
+
+
+def test_the_env_that_defects_are_planted_in_passes_without(plant: Callable[..., Planted]) -> None:
+    for mode in MODES:
+        assert check_vector_env(plant(mode), steps=60) == []
+
+
+def _with_info(result: Any, **more: Any) -> Any:
+    return (*result[:4], result[4] | more)
+
+
+EVERY = np.ones(3, np.bool_)
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("step", lambda r: (*r[:2], r[2] | r[3], r[4])),
+        ("rewards", lambda r: (r[0], r[1].tolist(), *r[2:])),
+        ("rewards", lambda r: (r[0], r[1][:, None], *r[2:])),
+        ("rewards", lambda r: (r[0], r[1].astype(np.int64), *r[2:])),
+        ("rewards", lambda r: (r[0], r[1] * np.nan, *r[2:])),
+        ("terminated", lambda r: (*r[:2], r[2].view(np.uint8), *r[3:])),
+        ("truncated", lambda r: (*r[:3], r[3].tolist(), r[4])),
+        ("truncated", lambda r: (*r[:2], r[2], r[2], r[4])),
+        ("observation", lambda r: (r[0].astype(np.float64), *r[1:])),
+        ("observation", lambda r: (r[0][:2], *r[1:])),
+        ("observation", lambda r: (r[0] * np.nan, *r[1:])),
+        ("info", lambda r: (*r[:4], [{}, {}, {}])),
+        ("info", lambda r: _with_info(r, height=[1, 2, 3], _height=EVERY)),
+        ("info", lambda r: _with_info(r, height=1.5, _height=EVERY)),
+        ("info", lambda r: _with_info(r, height=np.zeros(2), _height=EVERY)),
+        ("info", lambda r: _with_info(r, episode={"r": np.zeros(3), "_r": EVERY}, _episode=EVERY)),
+        ("info mask", lambda r: _with_info(r, height=np.zeros(3), _height=EVERY.view(np.uint8))),
+        ("info mask", lambda r: _with_info(r, group={"height": np.zeros(3), "_height": [True] * 3}, _group=EVERY)),
+        ("final_obs", lambda r: _with_info(r, final_obs=r[0], _final_obs=EVERY)),
+    ],
+)
+def test_a_defect_of_a_step_is_found(plant: Callable[..., Planted], rule: str, change: Callable[..., Any]) -> None:
+    assert list(faults_of(plant(change=change))) == [rule]
+
+
+def test_a_reward_for_the_step_that_resets_is_found(plant: Callable[..., Planted]) -> None:
+    faults = faults_of(plant(change=lambda r: (r[0], r[1] + 1, *r[2:])))
+    assert "in NEXT_STEP that step resets" in faults["next_step"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: (*r[:4], {name: value for name, value in r[4].items() if "final" not in name}),
+        lambda r: _with_info(r, _final_obs=np.zeros(3, np.bool_)) if "final_obs" in r[4] else r,
+        lambda r: _with_info(r, final_obs=np.full((3, 4), 1e9, np.float32)) if "final_obs" in r[4] else r,
+    ],
+    ids=["missing", "mask", "outside"],
+)
+def test_wrong_last_observations_are_found(plant: Callable[..., Planted], change: Callable[..., Any]) -> None:
+    assert list(faults_of(plant(SAME, change))) == ["final_obs"]
+
+
+def test_an_env_that_says_the_wrong_mode_is_found(plant: Callable[..., Planted]) -> None:
+    env = plant(NEXT)
+    env.metadata["autoreset_mode"] = SAME
+    assert list(faults_of(env)) == ["final_obs"]
+
+
+@pytest.mark.parametrize("mode", ["NextStep", None])
+def test_a_mode_that_is_no_mode_is_found(plant: Callable[..., Planted], mode: str | None) -> None:
+    env = plant()
+    env.metadata["autoreset_mode"] = mode
+    assert list(faults_of(env)) == ["autoreset_mode"]
+
+
+def test_observations_that_the_next_step_overwrites_are_found(plant: Callable[..., Planted]) -> None:
+    buffer = np.zeros((3, 4), np.float32)
+
+    def into_buffer(result: Any) -> Any:
+        buffer[:] = result[0]
+        return (buffer, *result[1:])
+
+    assert list(faults_of(plant(change=into_buffer))) == ["overwritten"]
+
+
+class PopsTheMask(Planted):
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return self.plain.reset(seed=seed, options=options)
+
+
+class PopsAll(Planted):
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        (options or {}).clear()
+        return self.plain.reset(seed=seed)
+
+
+class RefusesOptions(Planted):
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        if options:
+            raise ValueError(f"unknown options {options}")
+        return self.plain.reset(seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"), [(PopsTheMask, OFF), (PopsAll, NEXT), (RefusesOptions, NEXT)], ids=["mask", "all", "refused"]
+)
+def test_options_that_are_changed_or_refused_are_found(
+    plant: Callable[..., Planted], kind: type[Planted], mode: AutoresetMode
+) -> None:
+    assert list(faults_of(plant(mode, kind=kind))) == ["options"]
+
+
+class ResetsAll(Planted):
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return self.plain.reset(seed=seed)
+
+
+def test_a_partial_reset_that_resets_others_is_found(plant: Callable[..., Planted]) -> None:
+    assert list(faults_of(plant(OFF, kind=ResetsAll))) == ["reset_mask"]
+
+
+class ForgetsTheSeed(Planted):
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return self.plain.reset(options=options)
+
+
+class SeedsAllAlike(Planted):
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        alike: Any = [seed] * 3 if isinstance(seed, int) else seed
+        return self.plain.reset(seed=alike)
+
+
+@pytest.mark.parametrize("kind", [ForgetsTheSeed, SeedsAllAlike])
+def test_seeds_that_are_not_kept_are_found(plant: Callable[..., Planted], kind: type[Planted]) -> None:
+    assert list(faults_of(plant(kind=kind))) == ["seed"]
+
+
+def test_dynamics_that_no_seed_decides_are_found(plant: Callable[..., Planted]) -> None:
+    generator = np.random.default_rng()
+    faults = faults_of(plant(change=lambda r: (r[0], r[1] * (1 + generator.random()), *r[2:])))
+    assert "another trajectory the second time" in faults["seed"]
+
+
+def test_returned_arrays_that_are_the_envs_own_are_found(plant: Callable[..., Planted]) -> None:
+    total = np.zeros(3)
+
+    def running_total(result: Any) -> Any:
+        if not running_total.seen:  # type: ignore[attr-defined]
+            total[:] = 0
+        total[:] += result[1]
+        return (result[0], total, *result[2:])
+
+    running_total.seen = True  # type: ignore[attr-defined]
+
+    class Restarts(Planted):
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            total[:] = 0
+            return self.plain.reset(seed=seed, options=options)
+
+    faults = faults_of(plant(SAME, running_total, kind=Restarts))
+    assert list(faults) == ["shared memory"]
+
+
+def test_spaces_that_do_not_fit_and_no_vector_env_are_found(plant: Callable[..., Planted]) -> None:
+    env = plant()
+    env.action_space = env.single_action_space
+    assert list(faults_of(env)) == ["action_space"]
+    env = plant()
+    env.num_envs = 0
+    assert list(faults_of(env)) == ["num_envs"]
+    single: Any = gymnasium.make("CartPole-v1")
+    assert list(faults_of(single)) == ["class"]
+    single.close()
+
+
+class FixedSpec(Planted):
+    @property
+    def spec(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Cannot be set."""
+
+    @spec.setter
+    def spec(self, value: Any) -> None:
+        raise AttributeError("fixed")
+
+
+def test_a_spec_that_cannot_be_set_is_found(plant: Callable[..., Planted]) -> None:
+    assert list(faults_of(plant(kind=FixedSpec))) == ["spec"]
+
+
+class Draws(Planted):
+    """Renders what `images` is."""
+
+    render_mode = "rgb_array"
+    images: Any = ()
+
+    def render(self) -> Any:
+        return self.images
+
+
+@pytest.mark.parametrize(
+    ("images", "fps", "passes"),
+    [
+        ((np.zeros((4, 6, 3), np.uint8),) * 3, 50, True),
+        ((np.zeros((4, 6, 3), np.uint8),) * 3, None, False),
+        ((np.zeros((4, 6, 3), np.uint8),), 50, False),
+        ((np.zeros((4, 6, 3)),) * 3, 50, False),
+        (np.zeros((3, 4, 6, 3), np.uint8), 50, False),
+    ],
+)
+def test_images_are_checked(plant: Callable[..., Planted], images: Any, fps: int | None, passes: bool) -> None:
+    env: Any = plant(kind=Draws)
+    env.images = images
+    env.metadata.pop("render_fps", None)
+    if fps:
+        env.metadata["render_fps"] = fps
+    if passes:
+        assert check_vector_env(env, steps=20) == []
+    else:
+        assert list(faults_of(env)) == ["render"]
