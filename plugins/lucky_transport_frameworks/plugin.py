@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lucky_transport.hookspecs import FrameworkInfo, hookimpl
+from lucky_transport.hookspecs import CommandInfo, FrameworkInfo, hookimpl
 
 __all__: list[str] = []
 
@@ -18,4 +18,16 @@ def lucky_transport_frameworks() -> list[FrameworkInfo]:
         FrameworkInfo("rllib", "NextStep", "lucky_transport_frameworks.rllib.configured(PPOConfig(), engine)"),
         FrameworkInfo("cleanrl", "NextStep", "gymnasium.wrappers.vector.RecordEpisodeStatistics(env)"),
         FrameworkInfo("ppo", "SameStep", "lucky_transport_frameworks.ppo.Learner(env)"),
+    ]
+
+
+@hookimpl
+def lucky_transport_commands() -> list[CommandInfo]:
+    return [
+        CommandInfo(
+            "train",
+            "lucky_transport_frameworks.training.command:train",
+            "teach robots to walk, over each transport",
+            extra="train",
+        )
     ]

@@ -9,8 +9,12 @@ from pathlib import Path
 import click
 
 from lucky_transport.cli.completion import complete_engines
+from lucky_transport.errors import UnknownName
+from lucky_transport.registry import load, missing_extra, registry
 
 __all__ = ["demo"]
+
+_COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
 
 
 @click.command(epilog="\b\nExample:\n  lucky-transport demo --num-envs 16 --steps 500 --report ./lucky-report")
@@ -31,13 +35,26 @@ __all__ = ["demo"]
     type=click.Path(file_okay=False, path_type=Path),
     help="Where the HTML page and its JSON go.",
 )
+@click.option("--train", is_flag=True, help="Teach robots to walk instead, in about three minutes (needs PyTorch).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def demo(engine: str, num_envs: int, steps: int, seed: int, report: Path, as_json: bool) -> None:
+@click.pass_context
+def demo(
+    context: click.Context,
+    engine: str,
+    num_envs: int,
+    steps: int,
+    seed: int,
+    report: Path,
+    train: bool,
+    as_json: bool,
+) -> None:
     """Step the same MuJoCo batch over legacy gRPC and over shared memory.
 
     Starts one engine process per transport with the same seed, drives all with the same policy, compares every value
     bit for bit, measures each step and writes a report. Takes under a minute. Exit code 0 only when all are equal.
     """
+    if train:
+        _train(context, seed, report, as_json)
     from lucky_transport_migration.bench import terminal
     from lucky_transport_migration.bench.demo import pieces, run_demo
     from lucky_transport_migration.bench.report import write_demo
@@ -52,3 +69,21 @@ def demo(engine: str, num_envs: int, steps: int, seed: int, report: Path, as_jso
     else:
         terminal.show_demo(result, str(page))
     sys.exit(0 if result["parity"]["equal"] else 1)
+
+
+def _train(context: click.Context, seed: int, report: Path, as_json: bool) -> None:
+    """Run the command `train` of the plugin that has it, as it is by default; exits as it does."""
+    given = [name for name in ("engine", "num_envs", "steps") if context.get_parameter_source(name) is _COMMAND_LINE]
+    if given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(
+            f"{options} and --train exclude each other; `lucky-transport train` has options of its own"
+        )
+    info = registry().commands.get("train")
+    if info is None:
+        raise UnknownName("no command 'train'", hint="install the plugin lucky_transport_frameworks")
+    command = load(info.command, owner="demo --train", extra=info.extra)
+    try:
+        context.invoke(command, seed=seed, report=report, as_json=as_json)
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, owner="demo --train", extra=info.extra) or error from error

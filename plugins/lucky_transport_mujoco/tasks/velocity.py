@@ -194,8 +194,8 @@ WALKING = Task(
     description="walk forward and turn at the commanded velocity; standing still earns little",
     rewards=(
         Reward("track_lin_vel_xy", 1.0, _track_linear, _LINEAR),
-        Reward("track_ang_vel_z", 0.5, _track_turning, _TURNING),
-        Reward("gait", 1.0, _gait, "1 when the feet are lifted in turn, two diagonal ones at a time"),
+        Reward("track_ang_vel_z", 0.3, _track_turning, _TURNING),
+        Reward("gait", 0.75, _gait, "1 when the feet are lifted in turn, two diagonal ones at a time"),
         Reward("lin_vel_z", -1.0, lambda s: s.motion.lin_vel[:, 2] ** 2, _VERTICAL),
         Reward("ang_vel_xy", -0.01, lambda s: _squares(s.motion.ang_vel[:, :2]), _ROLLING),
         Reward("flat_orientation", -0.5, lambda s: _squares(s.motion.gravity[:, :2]), _TILT),

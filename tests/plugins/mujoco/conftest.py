@@ -21,8 +21,8 @@ from lucky_transport.transport import Frame, Stream
 class Robots:
     """An engine and a client of it. Actions default to zeros: stand still."""
 
-    def __init__(self, num_envs: int, options: dict[str, Any]) -> None:
-        self.engine: Any = make_engine("mujoco:quadruped", num_envs, **options)
+    def __init__(self, num_envs: int, options: dict[str, Any], variant: str = "quadruped") -> None:
+        self.engine: Any = make_engine(f"mujoco:{variant}", num_envs, **options)
         self.host = AgentHost(self.engine)
         self.client = InprocTransport(self.host)
         self.spec = self.client.spec
@@ -78,11 +78,11 @@ class Robots:
 
 @pytest.fixture
 def robots() -> Generator[Callable[..., Robots]]:
-    """Return `robots(num_envs, **engine_options)`; everything it made is closed at the end."""
+    """Return `robots(num_envs, variant, **engine_options)`; everything it made is closed at the end."""
     made: list[Robots] = []
 
-    def make(num_envs: int = 4, **options: Any) -> Robots:
-        made.append(Robots(num_envs, options))
+    def make(num_envs: int = 4, variant: str = "quadruped", **options: Any) -> Robots:
+        made.append(Robots(num_envs, options, variant))
         return made[-1]
 
     yield make

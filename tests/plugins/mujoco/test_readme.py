@@ -19,7 +19,7 @@ from lucky_transport_mujoco.sensors.lidar import PRESETS
 from lucky_transport_mujoco.sensors.render_scene import camera_names
 from lucky_transport_mujoco.sensors.render_thread import MAX_SIDE
 from lucky_transport_mujoco.sensors.viewport import MAX_DRAWINGS
-from lucky_transport_mujoco.tasks.velocity import REWARDS, TERMINATIONS, observation_terms
+from lucky_transport_mujoco.tasks.velocity import REWARDS, TERMINATIONS, WALKING, observation_terms
 
 README = (Path(__file__).parents[3] / "plugins" / "lucky_transport_mujoco" / "README.md").read_text(encoding="utf-8")
 
@@ -45,6 +45,11 @@ def test_the_terms_are_those_of_the_task() -> None:
     assert table("termination") == [
         (term.name, "truncated" if term.is_timeout else "terminated", term.summary) for term in TERMINATIONS
     ]
+
+
+def test_the_terms_of_walking_are_those_of_its_task() -> None:
+    weights = {term.name: f"{term.weight}" for term in WALKING.rewards} | {WALKING.floor: ""}
+    assert table("term when walking") == [(name, weights[name], text) for name, text in WALKING.summaries.items()]
 
 
 def test_the_fields_are_those_of_a_contract() -> None:
