@@ -57,6 +57,7 @@ class _Check:
         self.faults: dict[str, str] = {}
         self.notes: list[str] = []
         self.ended_once = False
+        self.is_vector_env = isinstance(env, gymnasium.vector.VectorEnv)
         self.wrapped = isinstance(env, gymnasium.vector.VectorWrapper)
 
     def fault(self, rule: str, text: str) -> None:
@@ -82,7 +83,7 @@ class _Check:
 
     def attributes(self) -> None:
         env = self.env
-        if not isinstance(env, gymnasium.vector.VectorEnv):
+        if not self.is_vector_env:
             self.fault("class", f"{type(env).__name__} is no gymnasium.vector.VectorEnv: wrappers refuse it")
             return
         num_envs: Any = getattr(env, "num_envs", None)
@@ -95,7 +96,7 @@ class _Check:
                 self.fault(f"{kind}_space", f"{batched!r} of single {single!r}, expected two spaces")
             elif not _alike(cast("Any", batched), batch_space(cast("Any", single), num_envs)):
                 self.fault(f"{kind}_space", f"{batched} is not a batch of {num_envs} times {single}")
-        mode = cast("dict[str, Any]", env.metadata or {}).get("autoreset_mode")
+        mode = (env.metadata or {}).get("autoreset_mode")
         if not isinstance(mode, AutoresetMode):
             self.fault(
                 "autoreset_mode",
@@ -140,7 +141,7 @@ class _Check:
     def checked_reset(self, result: Any) -> Any:
         """Check what a reset returned; returns the observations."""
         if not isinstance(result, tuple) or len(cast("tuple[Any, ...]", result)) != 2:
-            self.fault("reset", f"returned {type(result).__name__}, expected (observations, info)")
+            self.fault("reset", f"returned {_kind(result)}, expected (observations, info)")
             return None
         observation, info = cast("tuple[Any, Any]", result)
         self.observation(observation, "reset")
@@ -150,7 +151,7 @@ class _Check:
     def checked_step(self, result: Any, where: str, waiting: NDArray[np.bool_]) -> bool:
         """Check a step's result; False where stepping makes no sense any more."""
         if not isinstance(result, tuple) or len(cast("tuple[Any, ...]", result)) != 5:
-            self.fault("step", f"{where} returned {type(result).__name__}, expected a tuple of five")
+            self.fault("step", f"{where} returned {_kind(result)}, expected a tuple of five")
             return False
         observation, rewards, terminated, truncated, info = cast("tuple[Any, ...]", result)
         self.observation(observation, where)
@@ -338,6 +339,13 @@ def _row(values: Any, index: int) -> Any:
     if isinstance(values, tuple):
         return tuple(_row(value, index) for value in cast("tuple[Any, ...]", values))
     return values[index]
+
+
+def _kind(value: Any) -> str:
+    """Return the type of a value, of a tuple its length too."""
+    if isinstance(value, tuple):
+        return f"a tuple of {len(cast('tuple[Any, ...]', value))}"
+    return type(value).__name__
 
 
 def _text(value: Any) -> str:

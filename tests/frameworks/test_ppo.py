@@ -96,7 +96,7 @@ def test_an_env_that_does_not_fit_is_refused(ppo: Any, engine: str, settings: di
 
 
 def test_a_training_gives_equal_curves_over_all_transports_and_writes_a_page(torch: Any, tmp_path: Path) -> None:
-    for package in ("mujoco", "grpc", "click", "rich", "matplotlib"):
+    for package in ("mujoco", "grpc", "matplotlib"):
         pytest.importorskip(package)
     from click.testing import CliRunner
 

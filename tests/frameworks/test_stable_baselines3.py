@@ -65,12 +65,10 @@ def test_the_terminal_observation_is_the_one_before_the_reset(make: Any, sb3: An
 def test_an_episode_that_ends_in_failure_is_no_time_limit(sb3: Any) -> None:
     env = adapted(inproc, "gymnasium:CartPole-v1", 1)
     env.reset()
-    for _ in range(200):
-        _, _, done, (info,) = env.step(np.array([1]))
-        if done[0]:
-            break
-    assert done[0]
-    assert info["TimeLimit.truncated"] is False
+    steps = [env.step(np.array([1])) for _ in range(30)]
+    ends = [infos[0] for _, _, done, infos in steps if done[0]]
+    assert len(ends) >= 2
+    assert not any(info["TimeLimit.truncated"] for info in ends)
 
 
 def test_a_terminal_observation_of_several_arrays_is_a_dict(sb3: Any) -> None:

@@ -106,6 +106,7 @@ def _has_fallen(s: Situation, _: int) -> NDArray[np.bool_]:
 
 #: A trot: how often a leg is lifted, how high, and the squared error at which its reward has dropped to 1/e.
 _GAIT_HZ = 2.0
+_STEP_S = 0.02
 _GAIT_LIFT_M = 0.05
 _GAIT_ERROR = 8e-4
 
@@ -113,13 +114,13 @@ _GAIT_ERROR = 8e-4
 _KNEE_RAD = -1.6
 
 
-def _phase(ticks: NDArray[np.int64], step_s: float = 0.02) -> _Array:
+def _phase(ticks: NDArray[np.int64]) -> _Array:
     """Return where in the trot an env is, float64 (k,) in radians: FL and RR swing in its first half."""
-    return 2 * np.pi * _GAIT_HZ * step_s * ticks
+    return ticks.astype(np.float64) * (2 * np.pi * _GAIT_HZ * _STEP_S)
 
 
 def _gait(s: Situation) -> _Array:
-    lift = lifts(s.motion.joint_pos[:, 2::3] + _KNEE_RAD)
+    lift: _Array = lifts(s.motion.joint_pos[:, 2::3] + _KNEE_RAD)
     wave = np.sin(_phase(s.ticks))[:, None] * np.array([1.0, -1.0, -1.0, 1.0])  # FL FR RL RR
     error: _Array = lift - _GAIT_LIFT_M * np.maximum(wave, 0)
     return np.exp(_squares(error) / -_GAIT_ERROR).astype(np.float64, copy=False)

@@ -282,13 +282,10 @@ def test_spaces_that_do_not_fit_and_no_vector_env_are_found(plant: Callable[...,
 
 
 class FixedSpec(Planted):
-    @property
-    def spec(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Cannot be set."""
-
-    @spec.setter
-    def spec(self, value: Any) -> None:
-        raise AttributeError("fixed")
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "spec":
+            raise AttributeError("spec is fixed")
+        super().__setattr__(name, value)
 
 
 def test_a_spec_that_cannot_be_set_is_found(plant: Callable[..., Planted]) -> None:
