@@ -9,7 +9,7 @@ import pytest
 
 #: Example -> the packages it needs, its function, and arguments that make it short.
 EXAMPLES: dict[str, tuple[tuple[str, ...], str, tuple[int, ...]]] = {
-    "sb3": (("stable_baselines3",), "train", (512, 4)),
+    "sb3": (("stable_baselines3",), "train", (512, 8)),
     "rsl_rl": (("rsl_rl",), "train", (1, 4)),
     "torchrl": (("torchrl",), "train", (2, 4)),
     "skrl": (("skrl",), "train", (64, 4)),
