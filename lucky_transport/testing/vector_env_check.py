@@ -96,7 +96,7 @@ class _Check:
                 self.fault(f"{kind}_space", f"{batched!r} of single {single!r}, expected two spaces")
             elif not _alike(cast("Any", batched), batch_space(cast("Any", single), num_envs)):
                 self.fault(f"{kind}_space", f"{batched} is not a batch of {num_envs} times {single}")
-        mode = (env.metadata or {}).get("autoreset_mode")
+        mode = cast("dict[str, Any]", env.metadata or {}).get("autoreset_mode")
         if not isinstance(mode, AutoresetMode):
             self.fault(
                 "autoreset_mode",
