@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shlex
 import signal
-import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import suppress
 from typing import Any
@@ -26,8 +25,8 @@ from tests.endurance.workloads import ENGINE, load
 __all__ = [
     "LIMIT_S",
     "Child",
-    "CommandEngine",
     "NothingSaid",
+    "Speaker",
     "client_process",
     "engine_process",
     "fork_server",
@@ -53,19 +52,26 @@ def fork_server(*preload: str) -> Any:
     return processes
 
 
-class Child:
-    """A process that runs `target(link, *arguments)`."""
+class Speaker(ABC):
+    """A process that says words, each with a value."""
 
-    def __init__(self, processes: Any, target: Any, *arguments: Any) -> None:
-        self._link, there = processes.Pipe()
-        self._process = processes.Process(target=_guarded, args=(target, there, *arguments), daemon=True)
-        self._process.start()
-        self.pid: int = self._process.pid
-        there.close()
+    pid: int
 
+    @abstractmethod
     def tell(self, value: Any) -> None:
         """Send a value to the process; the first one ends an engine's service."""
-        self._link.send(value)
+
+    @abstractmethod
+    def _poll(self, seconds: float) -> bool:
+        """Wait at most so long; True when `_receive` has something to return, or an end to report."""
+
+    @abstractmethod
+    def _receive(self) -> tuple[str, Any]:
+        """Return the next word and its value. Raises EOFError or ConnectionError when the process has ended."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """End the process however it is; idempotent."""
 
     def expect(self, word: str, client: ClientThread | None = None) -> Any:
         """Return the value that comes with this word; other words are passed over.
@@ -74,12 +80,12 @@ class Child:
         """
         until = time.monotonic() + LIMIT_S
         while time.monotonic() < until:
-            if not self._link.poll(0.02):
-                if client is not None and client.error is not None and not self._link.poll(_WORD_S):
+            if not self._poll(0.02):
+                if client is not None and client.error is not None and not self._poll(_WORD_S):
                     raise NothingSaid(f"the client had an error before the fault: {client.error!r}")
                 continue
             try:
-                found, value = self._link.recv()
+                found, value = self._receive()
             except (EOFError, ConnectionError):
                 raise AssertionError(f"the process ended before it said {word!r}") from None
             if found == word:
@@ -94,8 +100,27 @@ class Child:
         self.expect("closed")
         self.end()
 
+
+class Child(Speaker):
+    """A process that runs `target(link, *arguments)`."""
+
+    def __init__(self, processes: Any, target: Any, *arguments: Any) -> None:
+        self._link, there = processes.Pipe()
+        self._process = processes.Process(target=_guarded, args=(target, there, *arguments), daemon=True)
+        self._process.start()
+        self.pid = self._process.pid
+        there.close()
+
+    def tell(self, value: Any) -> None:
+        self._link.send(value)
+
+    def _poll(self, seconds: float) -> bool:
+        return self._link.poll(seconds)
+
+    def _receive(self) -> tuple[str, Any]:
+        return self._link.recv()
+
     def end(self) -> None:
-        """End the process however it is; idempotent."""
         if self._process is None:
             return
         self._process.kill()
@@ -103,29 +128,6 @@ class Child:
         self._process.close()
         self._process = None
         self._link.close()
-
-
-class CommandEngine:
-    """An engine that a command line starts, such as one of another language; it ends at SIGTERM."""
-
-    def __init__(self, command: str, name: str) -> None:
-        """command: `{name}` in it stands for the name of the segment."""
-        self._process = subprocess.Popen(shlex.split(command.format(name=name)), stdout=subprocess.DEVNULL)
-        self.pid = self._process.pid
-
-    def close(self) -> None:
-        """Have the engine close. Raises AssertionError when it does not within LIMIT_S."""
-        self._process.terminate()
-        try:
-            self._process.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self.end()
-            raise AssertionError(f"the engine does not end within {LIMIT_S} s after SIGTERM") from None
-
-    def end(self) -> None:
-        """End the process however it is; idempotent."""
-        self._process.kill()
-        self._process.wait()
 
 
 def engine_process(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Generator, Iterable
@@ -9,13 +10,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tests.endurance import fault_native
-from tests.endurance.children import client_process, engine_process
+from tests.endurance import fault_native, kit_builds
+from tests.endurance.children import client_process
 from tests.endurance.engine_pool import EnginePool
 from tests.endurance.fault_points import DEEDS, Fault
 from tests.endurance.workloads import engine_of
 
-__all__ = ["KINDS", "CrashCase", "CrashReport", "Reached", "cases_of", "lanes", "record"]
+__all__ = ["KINDS", "LANES", "CrashCase", "CrashReport", "Lane", "Reached", "cases_of", "record"]
 
 #: What is done with the engine meanwhile: kinds of `workloads`.
 KINDS = ("steps", "calls", "streams", "images", "sessions")
@@ -25,6 +26,7 @@ _LATEST = 4
 
 Victim = Literal["client", "engine"]
 Lane = Literal["segment", "listener"]
+LANES: tuple[Lane, ...] = ("segment", "listener")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +77,13 @@ class CrashReport:
             self.noticed_s.setdefault(title, []).extend(seconds)
 
 
-def lanes(kind: str) -> tuple[Lane, ...]:
-    """Return which rings a kind of work can be done over; a listener's client cannot step."""
-    return ("segment",) if kind == "steps" else ("segment", "listener")
-
-
 def record(engines: EnginePool, kind: str, lane: Lane, native: bool) -> Generator[Reached]:
     """Have both sides work once without a fault and yield which points they come to, and how often."""
     engine = engine_of(kind)
     endpoint = engines.endpoint(engine, native)
     engines.retire(engine, native)
     with ExitStack() as stack:
-        served = engines.child(engine_process, engine, endpoint, native, None, True)
+        served = engines.victim(engine, native, records=True)
         stack.callback(served.end)
         served.expect("ready")
         if lane == "listener":
@@ -110,13 +107,15 @@ def record(engines: EnginePool, kind: str, lane: Lane, native: bool) -> Generato
 
 
 def cases_of(reached: Iterable[Reached], deeds: Iterable[str], rng: random.Random) -> list[CrashCase]:
-    """Return the cases of these points: points in C with every kind of work over both kinds of rings, those of the
-    fallback with every kind, the others once. What is not played in every way, and which time a point is met, is drawn.
+    """Return the cases of these points: points in C or of a kit with every kind of work over both kinds of rings, those
+    of the fallback with every kind, the others once. What is not played in every way, and which time a point is met, is
+    drawn.
     """
     kept: dict[object, Reached] = {}
     points = list(reached)
+    in_c = {*fault_native.POINTS, *itertools.chain(*kit_builds.KIT_POINTS.values())}
     for one in rng.sample(points, len(points)):
-        if one.point in fault_native.POINTS:
+        if one.point in in_c:
             kept[one] = one
         elif one.point.startswith("fallback"):
             kept.setdefault((one.victim, one.kind, one.point, one.phase), one)

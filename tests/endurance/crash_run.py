@@ -14,9 +14,9 @@ from lucky_transport.errors import NotReachable
 from lucky_transport.shm import header
 from lucky_transport.shm.segment_files import DIRECTORY, map_segment
 from lucky_transport.shm.timing import HAND_OVER_S
-from tests.endurance.children import LIMIT_S, NothingSaid, client_process, engine_process, resume
+from tests.endurance.children import LIMIT_S, NothingSaid, client_process, resume
 from tests.endurance.client_thread import ClientThread, checked
-from tests.endurance.crash_cases import KINDS, CrashCase, CrashReport, Reached, lanes, record
+from tests.endurance.crash_cases import KINDS, LANES, CrashCase, CrashReport, Lane, Reached, record
 from tests.endurance.engine_pool import PATIENT, EnginePool
 from tests.endurance.workloads import ENGINE, SESSIONS_ENGINE, engine_of
 
@@ -37,28 +37,44 @@ _POLL_S = 0.002
 class CrashRun:
     """CrashReport of cases over engines of its own; `close` ends what still runs and looks for what is left."""
 
-    def __init__(self, seed: int, builds: Sequence[bool] = (True, False), kinds: Sequence[str] = KINDS) -> None:
-        """builds: values of the setting `native` of both sides."""
+    def __init__(
+        self,
+        seed: int,
+        builds: Sequence[bool] = (True, False),
+        kinds: Sequence[str] = KINDS,
+        command: str | None = None,
+    ) -> None:
+        """builds: values of the setting `native` of both sides. command: of a kit's engine, in Python's place."""
         self.found = CrashReport()
         self._rng = random.Random(seed)
-        self._engines = EnginePool(settings=PATIENT)
-        for native in builds:
-            for engine in (ENGINE, SESSIONS_ENGINE):
+        self._engines = EnginePool(settings=PATIENT, commands={} if command is None else {ENGINE: command})
+        self._builds, self._kinds = builds, kinds
+        self._lanes: Sequence[Lane] = LANES if command is None else ("segment",)  # no kit has a listener
+        try:
+            self._begin()
+        except BaseException:
+            self._engines.abandon()
+            raise
+
+    def _begin(self) -> None:
+        names = sorted({engine_of(kind) for kind in self._kinds})
+        for native in self._builds:
+            for engine in names:
                 self._engines.start(engine, native)
-            for kind in KINDS:
+            for kind in self._kinds:
                 self._engines.use(kind, native)
-            for engine in (ENGINE, SESSIONS_ENGINE):
+            for engine in names:
                 self._engines.check_engine(engine, native)
         self._engines.note_start()
-        self._builds, self._kinds = builds, kinds
 
     def reached(self) -> list[Reached]:
         """Return the points that the kinds of work come to."""
         found: list[Reached] = []
         for native in self._builds:
             for kind in self._kinds:
-                for lane in lanes(kind):
-                    found += record(self._engines, kind, lane, native)
+                for lane in self._lanes:
+                    if (kind, lane) != ("steps", "listener"):  # a listener's client cannot step
+                        found += record(self._engines, kind, lane, native)
         return found
 
     def play(self, case: CrashCase) -> None:
@@ -105,7 +121,8 @@ class CrashRun:
             if forked:
                 stack.callback(_end, forked)
             if case.fault.deed in ("stop", "pause"):
-                engines.use("sessions" if engine == SESSIONS_ENGINE else "calls", one.native)  # over the listener
+                if "listener" in self._lanes:  # others go on meanwhile
+                    engines.use("sessions" if engine == SESSIONS_ENGINE else "calls", one.native)
                 time.sleep(max(0.0, _PAUSE_S - (time.monotonic() - moment / 1e9)))
                 resume(victim.pid)
                 for _ in range(2):
@@ -147,7 +164,7 @@ class CrashRun:
         seconds: float | None = None
         moment = forked = 0
         with ExitStack() as stack:
-            victim = engines.child(engine_process, engine, endpoint, one.native, fault)
+            victim = engines.victim(engine, one.native, fault)
             stack.callback(victim.end)
             if one.phase != "start":
                 victim.expect("ready")

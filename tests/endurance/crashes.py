@@ -3,12 +3,14 @@
     python -m tests.endurance.crashes --jobs 4              # all of it, in about half an hour
     python -m tests.endurance.crashes --kind steps --only frame
     python -m tests.endurance.crashes --sample 20
+    python -m tests.endurance.crashes --kit c               # or csharp: an engine of that kit, and clients in Python
 
-The points are those that a client and an engine come to while they work: macros in a build of the C module for these
-tests, and in Python each line of the functions that publish (`fault_points`). At each a process is killed, leaves by
-exit(), goes on as another program (exec), is killed after a fork whose child keeps all it inherited, or is stopped:
-for good, and for a moment (pause). Points in C are played with every kind of work and over both kinds of rings, those
-of the pure-Python fallback with every kind; the others, which no kind of work changes, once.
+The points are those that a client and an engine come to while they work: macros in a build of the C module, or of a
+kit, for these tests, and in Python each line of the functions that publish (`fault_points`). At each a process is
+killed, leaves by exit(), goes on as another program (exec), is killed after a fork whose child keeps all it inherited,
+or is stopped: for good, and for a moment (pause). Points in C and of the kits are played with every kind of work and
+over both kinds of rings, those of the pure-Python fallback with every kind; the others, which no kind of work changes,
+once.
 
 The survivor must get an error of its API within 100 ms (when its peer stands still: within 100 ms of its deadline),
 must never see a wrong or torn answer, must hold no more than before, and must find the next peer; with a peer that goes
@@ -21,12 +23,16 @@ import multiprocessing
 import os
 import random
 import secrets
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
 
 import click
 
-from tests.endurance import fault_native
+from tests.endurance import fault_native, kit_builds
 from tests.endurance.crash_cases import KINDS, CrashCase, CrashReport, Reached, cases_of
 from tests.endurance.crash_run import NOTICED_S, CrashRun
 from tests.endurance.fault_points import DEEDS
@@ -43,7 +49,9 @@ _BUILDS = ("native", "fallback")
 @click.option("--deed", "deeds", multiple=True, type=click.Choice(list(DEEDS)), help="Only this; may be repeated.")
 @click.option("--victim", "victims", multiple=True, type=click.Choice(["client", "engine"]), help="Only this one.")
 @click.option("--build", "builds", multiple=True, type=click.Choice(_BUILDS), help="Only this one.")
+@click.option("--kit", type=click.Choice(sorted(kit_builds.KIT_POINTS)), help="Engines of this kit, not of Python.")
 @click.option("--sample", type=click.IntRange(1), help="Only so many of the cases, drawn.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Stop after so long, and say how far it got.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Cases that are played at once.")
 @click.option("--seed", type=int, help="To play a run again.")
 def main(
@@ -52,34 +60,50 @@ def main(
     deeds: tuple[str, ...],
     victims: tuple[str, ...],
     builds: tuple[str, ...],
+    kit: str | None,
     sample: int | None,
+    minutes: float | None,
     jobs: int,
     seed: int | None,
 ) -> None:
     """Crash, and print what was found."""
     seed = secrets.randbits(32) if seed is None else seed
+    if kit is not None:  # its engines have no sessions
+        kinds, builds = tuple(kind for kind in kinds or KINDS if kind != "sessions"), ("native",)
     chosen, chosen_builds = kinds or KINDS, [build == "native" for build in builds or _BUILDS]
     with_fault_points()
-    reached = _reached(seed, chosen_builds, chosen)
-    wanted = [one for one in reached if not points or any(part in one.point for part in points)]
-    wanted = [one for one in wanted if not victims or one.victim in victims]
-    rng = random.Random(seed)
-    cases = cases_of(wanted, deeds or DEEDS, rng)
-    rng.shuffle(cases)
-    cases = cases[:sample]
-    click.echo(f"{len(cases)} cases at {len({case.reached.point for case in cases})} points; seed {seed}")
-    found = CrashReport()
-    # Each job is a process tree of its own: it looks at what its processes hold.
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        runs = [pool.submit(_play, seed + job, chosen_builds, cases[job::jobs]) for job in range(jobs)]
-        for run in runs:
-            found.add(run.result())
+    with tempfile.TemporaryDirectory() as folder:
+        make = partial(
+            CrashRun,
+            builds=chosen_builds,
+            kinds=chosen,
+            command=None if kit is None else kit_builds.build(kit, Path(folder)),
+        )
+        reached = _reached(make(seed))
+        wanted = [one for one in reached if not points or any(part in one.point for part in points)]
+        wanted = [one for one in wanted if not victims or one.victim in victims]
+        rng = random.Random(seed)
+        cases = cases_of(wanted, deeds or DEEDS, rng)
+        rng.shuffle(cases)
+        cases = cases[:sample]
+        click.echo(f"{len(cases)} cases at {len({case.reached.point for case in cases})} points; seed {seed}")
+        found = CrashReport()
+        until = None if minutes is None else time.time() + 60 * minutes
+        # Each job is a process tree of its own: it looks at what its processes hold.
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+            runs = [pool.submit(_play, make, seed + job, cases[job::jobs], until) for job in range(jobs)]
+            for run in runs:
+                found.add(run.result())
     _print(found)
-    never = set(fault_native.POINTS) - {one.point for one in reached}
-    if never and not (kinds or builds):
+    played = found.cases.total()
+    if played < len(cases):
+        click.echo(f"{played} of {len(cases)} cases were played in {minutes:g} minutes")
+    expected = fault_native.POINTS if kit is None else kit_builds.KIT_POINTS[kit]
+    never = set(expected) - {one.point for one in reached if kit is None or one.victim == "engine"}
+    if never and set(chosen) >= set(KINDS) - {"sessions"} and True in chosen_builds:
         raise click.ClickException(f"points that nothing came to: {', '.join(sorted(never))}")
     if found.failures or found.left:
-        raise click.ClickException(f"{len(found.failures)} of {len(cases)} cases failed; left: {found.left}")
+        raise click.ClickException(f"{len(found.failures)} of {played} cases failed; left: {found.left}")
     click.echo("nothing was hurt, and nothing is left")
 
 
@@ -94,19 +118,20 @@ def with_fault_points() -> None:
     os.environ[fault_native.ENVIRONMENT] = str(built)
 
 
-def _reached(seed: int, builds: Sequence[bool], kinds: Sequence[str]) -> list[Reached]:
-    run = CrashRun(seed, builds, kinds)
+def _reached(run: CrashRun) -> list[Reached]:
     try:
         return run.reached()
     finally:
         run.close()
 
 
-def _play(seed: int, builds: Sequence[bool], cases: Sequence[CrashCase]) -> CrashReport:
-    run = CrashRun(seed, builds)
+def _play(make: Callable[[int], CrashRun], seed: int, cases: Sequence[CrashCase], until: float | None) -> CrashReport:
+    run = make(seed)
     try:
         with no_collector():
             for number, case in enumerate(cases, 1):
+                if until is not None and time.time() > until:
+                    break
                 failed = len(run.found.failures)
                 run.play(case)
                 for _, why in run.found.failures[failed:]:

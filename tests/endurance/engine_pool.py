@@ -11,7 +11,9 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.process import unique_name
 from lucky_transport.shm.segment_files import DIRECTORY
-from tests.endurance.children import LIMIT_S, Child, CommandEngine, engine_process, fork_server
+from tests.endurance.children import LIMIT_S, Child, Speaker, engine_process, fork_server
+from tests.endurance.command_engine import CommandEngine
+from tests.endurance.fault_points import Fault
 from tests.endurance.leaks import allowed_engine, settled
 from tests.endurance.workloads import engine_of, load
 from tests.support.resources import Resources, measure, released
@@ -34,7 +36,7 @@ class EnginePool:
         self.prefix = unique_name()
         self.processes = fork_server(*preload)
         self._settings, self._commands = settings, commands or {}
-        self._running: dict[tuple[str, bool], Child | CommandEngine] = {}
+        self._running: dict[tuple[str, bool], Speaker] = {}
         self._allowed: dict[tuple[str, bool], Resources] = {}
         self._client: Resources | None = None
 
@@ -48,15 +50,15 @@ class EnginePool:
 
     def start(self, engine: str, native: bool = True) -> None:
         """Start it; returns when it can be connected to."""
-        self._running[engine, native] = started = self._started(engine, native)
-        if isinstance(started, Child):
-            started.expect("ready")
+        self._running[engine, native] = started = self.victim(engine, native)
+        started.expect("ready")
 
-    def _started(self, engine: str, native: bool) -> Child | CommandEngine:
+    def victim(self, engine: str, native: bool = True, fault: Fault | None = None, records: bool = False) -> Speaker:
+        """Return a new engine, which the caller ends: it meets the fault, or records the points that it comes to."""
         command = self._commands.get(engine)
         if command is not None:
-            return CommandEngine(command, self.name(engine, native))
-        return self.child(engine_process, engine, self.endpoint(engine, native), native)
+            return CommandEngine(command, self.name(engine, native), fault, records)
+        return self.child(engine_process, engine, self.endpoint(engine, native), native, fault, records)
 
     def child(self, target: Any, *arguments: Any) -> Child:
         """Return a process of the fork server."""

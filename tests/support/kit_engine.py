@@ -21,25 +21,29 @@ __all__ = ["KITS", "KitEngine", "compile_c", "compile_cpp", "compile_csharp"]
 KITS = Path(__file__).parents[2] / "schema" / "kits"
 
 
-def compile_csharp(program: Path, sources: Iterable[str]) -> list[str]:
+def compile_csharp(program: Path, sources: Iterable[str], symbols: Iterable[str] = ()) -> list[str]:
     """Compile the C# kit with these sources besides to `program`, and return the command that runs it.
 
-    Skips where mono is not installed. sources: as mcs takes them, below the kit's folder.
+    Skips where mono is not installed. sources: as mcs takes them, below the kit's folder. symbols: defined for `#if`.
     """
     mcs, mono = shutil.which("mcs"), shutil.which("mono")
     if mcs is None or mono is None:
         pytest.skip("mono is not installed: apt-get install mono-mcs mono-runtime libmono-system-core4.0-cil")
     recursive = [f"-recurse:{pattern}" for pattern in ("src/*.cs", *sources)]
     command = [mcs, "-unsafe", "-warn:4", "-warnaserror", f"-out:{program}", *recursive]
+    command += [f"-define:{symbol}" for symbol in symbols]
     done = subprocess.run(command, cwd=KITS / "csharp", capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return [mono, str(program)]
 
 
-def compile_c(program: Path, source: str) -> list[str]:
-    """Compile a source of the C kit to `program`, and return the command that runs it; skips without a compiler."""
+def compile_c(program: Path, source: str, *more: str) -> list[str]:
+    """Compile a source of the C kit to `program`, and return the command that runs it; skips without a compiler.
+
+    more: further flags and sources.
+    """
     flags = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-trapping-math"]
-    return _compile_native("cc", program, [*flags, f"-I{KITS / 'c'}", str(KITS / "c" / source)])
+    return _compile_native("cc", program, [*flags, f"-I{KITS / 'c'}", str(KITS / "c" / source), *more])
 
 
 def compile_cpp(program: Path, source: str) -> list[str]:

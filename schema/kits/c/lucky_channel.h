@@ -48,15 +48,20 @@ static inline int lucky_channel_next(lucky_channel *c, int64_t timeout_ns) {
     int found = lucky_load32(commands) != c->commands_read ? LUCKY_FOUND_COMMANDS : 0;
     if (sequence == c->frames) return found;
     if (sequence != c->frames + 1) return LUCKY_FOUND_OUT_OF_ORDER;
+    LUCKY_FAULT("actions.received");
     int control = lucky_any_control(s->mapping.start + s->plan.control, s->sizes.num_envs);
     return found | LUCKY_FOUND_ACTIONS | (control ? LUCKY_FOUND_CONTROL : 0);
 }
 
 /* Announce the frame; a status that is not 0 is the code of the error that there is instead of one. */
 static inline void lucky_channel_publish(lucky_channel *c, uint32_t status) {
+    LUCKY_FAULT("frame.written");
     *lucky_word(c->segment, LUCKY_OFFSET_FRAME_STATUS) = status;
+    LUCKY_FAULT("frame.status");
     lucky_store64(lucky_wide(c->segment, LUCKY_OFFSET_FRAME_SEQ), ++c->frames);
+    LUCKY_FAULT("frame.counted");
     if (c->peer_parks) lucky_wake(lucky_word(c->segment, LUCKY_OFFSET_PARK_FRAME));
+    LUCKY_FAULT("frame.sent");
 }
 
 /* Drop the exchange that does not fit. */

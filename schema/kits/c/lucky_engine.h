@@ -73,6 +73,7 @@ static inline int lucky_await_client(lucky_server *s, lucky_error *error) {
 static inline void lucky_know_client(lucky_server *s) {
     uint32_t pid = lucky_load32(lucky_word(&s->segment, LUCKY_OFFSET_CLIENT_PID));
     if (!pid || (s->has_client && s->client_pid == pid)) return;
+    LUCKY_FAULT("client.seen");
     s->has_client = 1;
     s->client_pid = pid; /* for messages, and for a client without a lock */
     s->client_byte = lucky_load64(lucky_wide(&s->segment, LUCKY_OFFSET_CLIENT_LOCK));
@@ -91,14 +92,19 @@ static inline int lucky_let_go(lucky_server *s, lucky_error *error) {
     s->has_client = 0;
     lucky_channel_peer(&s->channel, LUCKY_FEATURE_WAKE | LUCKY_FEATURE_PARKS);
     lucky_channel_resync(&s->channel);
+    LUCKY_FAULT("client.resync");
     lucky_calls_close(&s->calls);
+    LUCKY_FAULT("client.calls_closed");
     /* What the engine said last is still to be read when it ends. */
     int failed = s->channel.stopping ? 0 : lucky_await_client(s, error);
+    LUCKY_FAULT("client.rings_emptied");
     lucky_store64(lucky_wide(g, LUCKY_OFFSET_CLIENT_LOCK), 0);
     lucky_store64(lucky_wide(g, LUCKY_OFFSET_CLIENT_PID_NAMESPACE), 0);
     lucky_store64(lucky_wide(g, LUCKY_OFFSET_CLIENT_START), 0);
     lucky_store32(lucky_word(g, LUCKY_OFFSET_CLIENT_PID), 0);
+    LUCKY_FAULT("client.cleared");
     lucky_store32(lucky_word(g, LUCKY_OFFSET_CLIENT_FEATURES), 0); /* last: the next client waits for it */
+    LUCKY_FAULT("client.let_go");
     return failed;
 }
 

@@ -4,6 +4,7 @@
 #define LUCKY_FILE_H
 
 #include "lucky_error.h"
+#include "lucky_fault.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,8 +80,10 @@ typedef struct {
 static inline int lucky_map_new(lucky_mapping *m, const char *path, uint64_t size, lucky_error *error) {
     int fd = lucky_file_make(path, error), reason;
     if (fd < 0) return error->code ? -1 : 0;
+    LUCKY_FAULT("file.made");
     do reason = posix_fallocate(fd, 0, (off_t)size); /* a full /dev/shm is an error here, never SIGBUS later */
     while (reason == EINTR);
+    LUCKY_FAULT("file.allocated");
     void *start = MAP_FAILED;
     if (!reason && (start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) reason = errno;
     if (!reason) {
@@ -152,6 +155,7 @@ static inline int lucky_lock_take(lucky_lock *l, const char *path, lucky_error *
             if (error->code) return -1;
             continue;
         }
+        LUCKY_FAULT("lock.opened");
         /* An engine of this very process: POSIX locks do not conflict with our own, but F_OFD_GETLK shows them. Closing
          * the descriptor would drop that engine's locks, so it stays open. */
         int held = lucky_lock_is_held(l, 0);
@@ -165,6 +169,7 @@ static inline int lucky_lock_take(lucky_lock *l, const char *path, lucky_error *
             close(l->fd);
             continue;
         }
+        LUCKY_FAULT("lock.taken");
         do {
             l->own = 0;
             if (getrandom(&l->own, 7, 0) != 7) l->own = (uint64_t)getpid();
@@ -178,6 +183,7 @@ static inline int lucky_lock_take(lucky_lock *l, const char *path, lucky_error *
 /* Remove the file and let go. */
 static inline void lucky_lock_release(lucky_lock *l) {
     lucky_file_remove(l->path);
+    LUCKY_FAULT("lock.removed");
     close(l->fd);
     l->fd = -1;
 }

@@ -99,6 +99,7 @@ static inline lucky_image_file *lucky_image_file_make(lucky_images *all, uint64_
     const uint32_t head[4] = {LUCKY_IMAGES_MAGIC, LUCKY_IMAGES_VERSION, LUCKY_IMAGE_SLOTS, 0};
     memcpy(f->mapping.start, head, sizeof head);
     memcpy(f->mapping.start + 16, &slot_bytes, 8);
+    LUCKY_FAULT("image.file");
     f->slot_bytes = slot_bytes;
     f->sink = sink;
     f->file = all->last_file;
@@ -124,9 +125,13 @@ static inline lucky_image_place lucky_images_post(lucky_images *all, uint64_t si
     all->last_number = all->last_number >= UINT32_MAX - 3 ? 2 : all->last_number + 2;
     __atomic_store_n(lucky_slot_word(in, slot, 0), all->last_number - 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the odd number is there before the first byte */
-    memcpy(in->mapping.start + LUCKY_IMAGE_PAGE + slot * in->slot_bytes, image, length);
+    LUCKY_FAULT("image.taken");
+    lucky_copy(in->mapping.start + LUCKY_IMAGE_PAGE + slot * in->slot_bytes, image, length, "image.half");
+    LUCKY_FAULT("image.written");
     lucky_store32(lucky_slot_word(in, slot, 0), all->last_number);
+    LUCKY_FAULT("image.numbered");
     lucky_store32(lucky_slot_owner(in, slot), all->last_number);
+    LUCKY_FAULT("image.handed_over");
     place.length = length;
     place.file = in->file;
     place.slot = slot;

@@ -33,7 +33,7 @@ static inline int lucky_outbox_try(lucky_outbox *o, const uint8_t *record, uint3
         return 1;
     }
     if (!at) return 0;
-    memcpy(at, record, size);
+    lucky_copy(at, record, size, "ring.half");
     lucky_ring_publish(&o->ring, need);
     lucky_wake(o->park);
     return 1;

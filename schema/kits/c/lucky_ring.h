@@ -10,6 +10,7 @@
 #ifndef LUCKY_RING_H
 #define LUCKY_RING_H
 
+#include "lucky_fault.h"
 #include "lucky_wait.h"
 
 #include <string.h>
@@ -52,23 +53,30 @@ static inline uint8_t *lucky_ring_reserve(const lucky_ring *r, uint32_t length, 
     *need = skipped + stride;
     if (*need > r->size - used) return NULL;
     uint32_t skip = LUCKY_RING_SKIP;
+    LUCKY_FAULT("ring.reserve");
     if (skipped) {
         memcpy(r->data + index, &skip, 4);
+        LUCKY_FAULT("ring.skip");
         index = 0;
     }
     memcpy(r->data + index, &length, 4);
+    LUCKY_FAULT("ring.length");
     return r->data + index + 4;
 }
 
 static inline void lucky_ring_publish(lucky_ring *r, uint32_t need) {
     r->position += need;
+    LUCKY_FAULT("ring.payload");
     lucky_store32(lucky_ring_word(r, 0), r->position); /* release: the record is visible before the position */
+    LUCKY_FAULT("ring.published");
 }
 
 static inline void lucky_ring_give_back(lucky_ring *r, uint32_t position) {
     uint32_t *writer = lucky_ring_word(r, LUCKY_RING_WRITER_PARK);
     r->position = position;
+    LUCKY_FAULT("ring.taken");
     lucky_store32(lucky_ring_word(r, LUCKY_RING_READ), position);
+    LUCKY_FAULT("ring.given_back");
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(writer, __ATOMIC_RELAXED) == 1) lucky_wake(writer);
 }

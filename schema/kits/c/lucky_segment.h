@@ -84,6 +84,7 @@ static inline void lucky_header_write(uint8_t *start, const lucky_plan *p, const
         {LUCKY_OFFSET_SCHEMA_HASH, lucky_sha256_u64((const uint8_t *)spec, strlen(spec))},
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) memcpy(start + words[i].offset, &words[i].value, 4);
+    LUCKY_FAULT("header.half");
     for (size_t i = 0; i < sizeof wides / sizeof *wides; i++) memcpy(start + wides[i].offset, &wides[i].value, 8);
     memcpy(start + p->spec, spec, strlen(spec));
 }
@@ -146,7 +147,9 @@ static inline int lucky_remove_dead(const char *path, lucky_error *error) {
     if (count > 0 && magic && magic != LUCKY_MAGIC)
         return lucky_fail(error, LUCKY_ERROR_SegmentError, "%s exists and is no segment; use another name", path);
     lucky_remove_slot_files(path);
+    LUCKY_FAULT("remove_dead.beside");
     lucky_file_remove(path);
+    LUCKY_FAULT("remove_dead.segment");
     return 0;
 }
 
@@ -186,7 +189,11 @@ static inline int lucky_segment_make(lucky_segment *s, const char *name, const l
 }
 
 /* Clients may attach. */
-static inline void lucky_segment_publish(lucky_segment *s) { lucky_store32(lucky_word(s, LUCKY_OFFSET_VERSION), LUCKY_VERSION); }
+static inline void lucky_segment_publish(lucky_segment *s) {
+    LUCKY_FAULT("header.written");
+    lucky_store32(lucky_word(s, LUCKY_OFFSET_VERSION), LUCKY_VERSION);
+    LUCKY_FAULT("header.ready");
+}
 
 /* Why the last exchange has no frame; the text is cut to the error region. */
 static inline void lucky_segment_error(lucky_segment *s, const lucky_error *error) {
@@ -201,7 +208,9 @@ static inline void lucky_segment_error(lucky_segment *s, const lucky_error *erro
 /* Remove the segment, what lies beside it and the lock file. */
 static inline void lucky_segment_remove(lucky_segment *s) {
     lucky_remove_slot_files(s->mapping.path);
+    LUCKY_FAULT("segment.beside");
     lucky_file_remove(s->mapping.path);
+    LUCKY_FAULT("segment.removed");
     lucky_lock_release(&s->lock);
     lucky_unmap(&s->mapping);
 }

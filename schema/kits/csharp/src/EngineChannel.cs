@@ -74,6 +74,7 @@ namespace LuckyTransport
             Found found = Volatile.Read(ref *_commands) != _commandsRead ? Found.Commands : Found.Nothing;
             if (actions == _seq) return found;
             if (actions != _seq + 1) return Found.OutOfOrder;
+            FaultPoint.Reached("actions.received");
             found |= Found.Actions;
             for (int env = 0; env < _numEnvs; env++)
                 if (_control[env] != 0) return found | Found.Control;
@@ -83,10 +84,14 @@ namespace LuckyTransport
         /// <summary>Announces the frame; a status that is not 0 is the code of the error there is instead of one.</summary>
         internal void Publish(uint status)
         {
+            FaultPoint.Reached("frame.written");
             *_frameStatus = status;
+            FaultPoint.Reached("frame.status");
             _seq++;
             Volatile.Write(ref *_frameSeq, _seq);
+            FaultPoint.Reached("frame.counted");
             if (_peerParks) ParkWord.Wake(_parkFrame);
+            FaultPoint.Reached("frame.sent");
         }
 
         /// <summary>Drops the exchange that does not fit.</summary>

@@ -39,6 +39,7 @@ namespace LuckyTransport
             mapping.Store32(4, SegmentLayout.ImagesVersion);
             mapping.Store32(8, Slots);
             mapping.Store64(16, (ulong)slotBytes);
+            FaultPoint.Reached("image.file");
             return new ImageFile(mapping, number, slotBytes);
         }
 
@@ -53,9 +54,13 @@ namespace LuckyTransport
             int words = Words + WordsStep * slot;
             _mapping.Store32(words, number - 1);
             Thread.MemoryBarrier(); // the odd number is there before the first byte
-            Marshal.Copy(image, 0, (IntPtr)(_mapping.Start + Page + slot * SlotBytes), image.Length);
+            FaultPoint.Reached("image.taken");
+            FaultPoint.Copy(image, _mapping.Start + Page + slot * SlotBytes, "image.half");
+            FaultPoint.Reached("image.written");
             _mapping.Store32(words, number);
+            FaultPoint.Reached("image.numbered");
             _mapping.Store32(words + Owner, number);
+            FaultPoint.Reached("image.handed_over");
             return new ImagePlace { Length = (ulong)image.Length, File = Number, Slot = (uint)slot, Number = number };
         }
 

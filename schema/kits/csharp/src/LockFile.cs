@@ -44,6 +44,7 @@ namespace LuckyTransport
                     int fd = PrivateFile.Make(path);
                     if (fd < 0) fd = PrivateFile.Open(path);
                     if (fd < 0) continue;
+                    FaultPoint.Reached("lock.opened");
                     if (!TryLock(fd, EngineByte))
                     {
                         Libc.close(fd);
@@ -52,6 +53,7 @@ namespace LuckyTransport
                     Libc.Status opened, named;
                     if (Libc.TryStat(fd, out opened) && Libc.TryStat(path, out named) && opened.IsSameFile(named))
                     {
+                        FaultPoint.Reached("lock.taken");
                         Held.Add(path);
                         return new LockFile(path, fd);
                     }
@@ -76,6 +78,7 @@ namespace LuckyTransport
             {
                 if (_fd < 0) return;
                 PrivateFile.Remove(_path);
+                FaultPoint.Reached("lock.removed");
                 Libc.close(_fd); // which drops the locks
                 _fd = -1;
                 Held.Remove(_path);

@@ -74,15 +74,20 @@ namespace LuckyTransport
             uint skipped = index + stride > _size ? _size - index : 0;
             uint used = Distance(_position, Volatile.Read(ref *(uint*)(_head + SegmentLayout.RingReadPosition)));
             if (_size - used < skipped + stride) return false;
+            FaultPoint.Reached("ring.reserve");
             if (skipped != 0)
             {
                 *(uint*)(_data + index) = SegmentLayout.RingSkip;
+                FaultPoint.Reached("ring.skip");
                 index = 0;
             }
             *(uint*)(_data + index) = (uint)length;
-            Marshal.Copy(record, 0, (IntPtr)(_data + index + 4), length);
+            FaultPoint.Reached("ring.length");
+            FaultPoint.Copy(record, _data + index + 4, "ring.half");
             _position += skipped + stride;
+            FaultPoint.Reached("ring.payload");
             Volatile.Write(ref *(uint*)_head, _position);
+            FaultPoint.Reached("ring.published");
             if (_peerPark != null) ParkWord.Wake(_peerPark);
             return true;
         }
@@ -124,7 +129,9 @@ namespace LuckyTransport
         private void GiveBack(uint position)
         {
             _position = position;
+            FaultPoint.Reached("ring.taken");
             Volatile.Write(ref *(uint*)(_head + SegmentLayout.RingReadPosition), position);
+            FaultPoint.Reached("ring.given_back");
             ParkWord.Wake((int*)(_head + SegmentLayout.RingWriterPark));
         }
 

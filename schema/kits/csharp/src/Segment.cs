@@ -125,6 +125,7 @@ namespace LuckyTransport
             word(HeaderField.NumEnvs, sizes.NumEnvs);
             word(HeaderField.ObsSize, sizes.ObsSize);
             word(HeaderField.ActSize, sizes.ActSize);
+            FaultPoint.Reached("header.half");
             number(HeaderField.ObsOffset, plan.Observations);
             number(HeaderField.ActOffset, plan.Actions);
             number(HeaderField.RewardsOffset, plan.Rewards);
@@ -155,7 +156,12 @@ namespace LuckyTransport
         }
 
         /// <summary>Writes the version word: clients may attach. Everything else was written before.</summary>
-        internal void PublishReady() { Mapping.Store32(HeaderField.Version, SegmentLayout.Version); }
+        internal void PublishReady()
+        {
+            FaultPoint.Reached("header.written");
+            Mapping.Store32(HeaderField.Version, SegmentLayout.Version);
+            FaultPoint.Reached("header.ready");
+        }
 
         /// <summary>Says why the last exchange has no frame; the text is cut to the error region.</summary>
         internal void WriteError(TransportException error)
@@ -172,7 +178,9 @@ namespace LuckyTransport
         public void Dispose()
         {
             RemoveSlotFiles(Mapping.Path);
+            FaultPoint.Reached("segment.beside");
             Mapping.Unlink();
+            FaultPoint.Reached("segment.removed");
             Lock.Release();
             Mapping.Dispose();
         }
@@ -187,7 +195,9 @@ namespace LuckyTransport
             if (count != 0 && magic != 0 && magic != SegmentLayout.Magic)
                 throw new TransportException(WireCode.SegmentError, path + " exists and is no segment; use another name");
             RemoveSlotFiles(path);
+            FaultPoint.Reached("remove_dead.beside");
             PrivateFile.Remove(path);
+            FaultPoint.Reached("remove_dead.segment");
         }
 
         private static void RemoveSlotFiles(string path)

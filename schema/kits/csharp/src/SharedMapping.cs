@@ -36,7 +36,9 @@ namespace LuckyTransport
         {
             int fd = PrivateFile.Make(path);
             if (fd < 0) return null;
+            FaultPoint.Reached("file.made");
             int error = Libc.Fallocate(fd, size); // a full /dev/shm is an error here, and never SIGBUS later
+            FaultPoint.Reached("file.allocated");
             byte* start = null;
             if (error == 0)
             {

@@ -131,6 +131,7 @@ namespace LuckyTransport
         {
             SharedMapping mapping = _segment.Mapping;
             if (pid == 0 || (_client != null && _client.Pid == pid)) return;
+            FaultPoint.Reached("client.seen");
             _client = new PeerProcess(
                 _segment.Lock, mapping.Load64(HeaderField.ClientLock), pid, mapping.Load64(HeaderField.ClientStart));
             _channel.SetPeer((Feature)mapping.Load32(HeaderField.ClientFeatures));
@@ -172,14 +173,19 @@ namespace LuckyTransport
             _client = null;
             _channel.SetPeer(Feature.Wake | Feature.Parks);
             _channel.Resync();
+            FaultPoint.Reached("client.resync");
             _calls.Close(new TransportException(WireCode.PeerDied, "the client is gone"));
+            FaultPoint.Reached("client.calls_closed");
             if (!_stopping) AwaitClient(); // what the engine said last is still to be read
+            FaultPoint.Reached("client.rings_emptied");
             SharedMapping mapping = _segment.Mapping;
             mapping.Store64(HeaderField.ClientLock, 0);
             mapping.Store64(HeaderField.ClientPidNamespace, 0);
             mapping.Store64(HeaderField.ClientStart, 0);
             mapping.Store32(HeaderField.ClientPid, 0);
+            FaultPoint.Reached("client.cleared");
             mapping.Store32(HeaderField.ClientFeatures, 0); // last: the next client waits for it
+            FaultPoint.Reached("client.let_go");
         }
 
         // -- commands ------------------------------------------------------------------------------------------------
