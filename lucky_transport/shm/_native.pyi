@@ -104,6 +104,7 @@ class RingWriter(RecordWriter):
 
     park: byte of the reader's park word, -1 without one. eventfd: notified instead of the futex, -1 without.
     strategy: how it waits for free space, see wait.py. peer: PEER_* bits of the reader.
+    empty: the ring is made empty, which no other end may be using.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class RingWriter(RecordWriter):
         eventfd: int = -1,
         strategy: int = 1,
         peer: int = 1,
+        empty: bool = False,
     ) -> None: ...
     @property
     def size(self) -> int:
@@ -143,6 +145,7 @@ class RingReader(RecordReader):
 
     park: byte of this side's own park word, -1 without one. eventfd: unused here, the caller sleeps on it.
     strategy: how it waits for a record, see wait.py. peer: PEER_* bits of the writer.
+    empty: the ring is made empty, which no other end may be using.
     """
 
     def __init__(
@@ -155,6 +158,7 @@ class RingReader(RecordReader):
         eventfd: int = -1,
         strategy: int = 1,
         peer: int = 1,
+        empty: bool = False,
     ) -> None: ...
     @property
     def size(self) -> int:

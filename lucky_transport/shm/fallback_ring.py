@@ -65,6 +65,7 @@ class _End:
         eventfd: int = -1,
         strategy: int = 1,
         peer: int = _BOTH,
+        empty: bool = False,
     ) -> None:
         self._words = cast(SharedWords, memory) if hasattr(memory, "load32") else _BufferWords(memory)
         check_place(len(self._words.memory), offset, size)
@@ -77,6 +78,8 @@ class _End:
         self._stopped = False
         self._why: Callable[[], Exception] | None = None
         self._mapping = getattr(self._words.memory, "obj", None)
+        for word in (WRITE_POSITION, READ_POSITION, WRITER_PARK) if empty else ():
+            self._words.store32(offset + word, 0)
 
     def __del__(self) -> None:
         if hasattr(self, "_eventfd"):  # the constructor may have refused its arguments
@@ -111,10 +114,12 @@ class _End:
 class RingWriter(_End):
     """The writing end; goes on where the shared position stands."""
 
-    def __init__(self, memory: Any, offset: int, size: int, /, **options: int) -> None:
+    def __init__(self, memory: Any, offset: int, size: int, /, **options: Any) -> None:
         super().__init__(memory, offset, size, **options)
-        self.position = self._load(WRITE_POSITION)
-        _ = self.free
+        self.position = 0
+        if not options.get("empty"):
+            self.position = self._load(WRITE_POSITION)
+            _ = self.free
 
     @property
     def free(self) -> int:
@@ -173,10 +178,12 @@ class RingWriter(_End):
 class RingReader(_End):
     """The reading end; goes on where the shared position stands."""
 
-    def __init__(self, memory: Any, offset: int, size: int, /, **options: int) -> None:
+    def __init__(self, memory: Any, offset: int, size: int, /, **options: Any) -> None:
         super().__init__(memory, offset, size, **options)
-        self.position = self._load(READ_POSITION)
-        _ = self.pending
+        self.position = 0
+        if not options.get("empty"):
+            self.position = self._load(READ_POSITION)
+            _ = self.pending
 
     @property
     def pending(self) -> int:

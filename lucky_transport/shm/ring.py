@@ -39,7 +39,6 @@ __all__ = [
     "distance",
     "largest_record",
     "refuse",
-    "reset_ring",
     "ring_bytes",
     "stride_of",
 ]
@@ -91,14 +90,6 @@ def stride_of(length: int) -> int:
 def largest_record(size: int) -> int:
     """Return the length of the largest record in a ring of `size` data bytes."""
     return size // 4 - LENGTH_BYTES
-
-
-def reset_ring(words: SharedWords, offset: int, size: int) -> None:
-    """Make the ring at `offset` empty; only while it is not in use. Raises SegmentError when it does not fit."""
-    check_place(len(words.memory), offset, size)
-    words.store32(offset + WRITE_POSITION, 0)
-    words.store32(offset + READ_POSITION, 0)
-    words.store32(offset + WRITER_PARK, 0)
 
 
 def check_place(total: int, offset: int, size: int) -> None:

@@ -22,18 +22,21 @@ __all__ = ["EndOptions", "RingPipe", "open_reader", "open_writer"]
 
 
 class EndOptions(TypedDict, total=False):
-    """park, eventfd, strategy, peer: as the ends in `_native.pyi` say."""
+    """park, eventfd, strategy, peer, empty: as the ends in `_native.pyi` say."""
 
     park: int
     eventfd: int
     strategy: int
     peer: int
+    empty: bool
 
 
 def open_writer(
     memory: Any, offset: int, size: int, *, native: bool = True, **options: Unpack[EndOptions]
 ) -> RingWriter:
     """Return the writing end of the ring at `offset` of `memory`, going on where the shared position stands.
+
+    With `empty` the ring is made empty, which nothing else may be using, and what stood in it is not read.
 
     Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
     """

@@ -177,18 +177,20 @@ def create(
 def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) -> Segment:
     """Map the segment `name` of a living engine, once it is ready.
 
-    Raises NotReachable when there is none (or it is a dead engine's) by the deadline, SegmentError when it is damaged,
-    foreign or of another version.
+    Raises NotReachable when there is none by the deadline, or at once when it is a dead engine's and no other engine is
+    about to take it over; SegmentError when it is damaged, foreign or of another version.
     """
     path = segment_path(name, directory)
+    lock_path = lock_path_of(path)
     while True:
         mapping = map_segment(path)
         if mapping is not None and Words(mapping).load32(FIELDS["version"].offset):
             spec, layout = header.read(mapping, str(path))
-            with contextlib.closing(engine_of(mapping, lock_path_of(path))) as engine:
-                if not engine.alive:
+            with contextlib.closing(engine_of(mapping, lock_path)) as engine:
+                if engine.alive:
+                    return Segment(name, path, mapping, spec, layout, None)
+                if lockfile.holder(lock_path, lockfile.ENGINE) is None:
                     raise _gone(path, engine.name)
-            return Segment(name, path, mapping, spec, layout, None)
         if deadline.expired:
             raise _absent(name, path, deadline)
         time.sleep(SEGMENT_POLL_S)

@@ -7,12 +7,10 @@ so its end has no `wait`.
 from __future__ import annotations
 
 from lucky_transport.errors import LocalProtocolError, PeerDied
-from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
 from lucky_transport.shm.liveness import Process
 from lucky_transport.shm.mapping import Mapping
-from lucky_transport.shm.ring import reset_ring
 from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, open_writer
 from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.timing import PEER_POLL_NS
@@ -38,7 +36,7 @@ class SegmentPipe(RingPipe):
     ) -> None:
         mine, theirs = (_ENGINE, _CLIENT) if engine else (_CLIENT, _ENGINE)
         inward, outward = ("ring_c2s", "ring_s2c") if engine else ("ring_s2c", "ring_c2s")
-        common: EndOptions = {"strategy": strategy, "peer": peer_bits}
+        common: EndOptions = {"strategy": strategy, "peer": peer_bits, "empty": engine}
         to_peer: EndOptions = {**common, "park": theirs}
         to_me: EndOptions = {**common, "park": mine}
         writer = open_writer(*_place(segment, outward), native=native, **to_peer)
@@ -73,10 +71,6 @@ class SegmentPipe(RingPipe):
 
         It does not look whether the client lives: the engine's loop does, and closes it then.
         """
-        words = Words(segment.mapping, native)
-        for ring in ("ring_c2s", "ring_s2c"):
-            _, offset, size = _place(segment, ring)
-            reset_ring(words, offset, size)
         peer = client or f"the client of {segment.path}"
         return cls(segment, peer, None, engine=True, strategy=strategy, peer_bits=peer_bits, native=native)
 

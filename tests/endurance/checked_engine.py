@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from lucky_transport.engine import Buffers, Handler
 from lucky_transport.engines.echo import EchoEngine
+from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import LidarBeamAnglesResponse, LidarSensorRequest
 
-__all__ = ["NAME", "CheckedEngine", "angles", "observations"]
+__all__ = ["NAME", "CheckedEngine", "CheckedSteps", "angles", "observations"]
 
 NAME = "checked"
 _BEAMS = 100
@@ -36,12 +37,8 @@ def angles(sensor: int) -> list[float]:
     return [float(sensor % 1000 + beam) for beam in range(_MANY if sensor <= _LARGE else _BEAMS)]
 
 
-class CheckedEngine(EchoEngine):
-    """See the module; `options` are those of EchoEngine."""
-
-    def __init__(self, num_envs: int = 16, *, obs_size: int = 64, **options: Any) -> None:
-        super().__init__(num_envs, obs_size=obs_size, **options)
-        self.spec = replace(self.spec, engine=NAME)
+class CheckedSteps(ToyEngine):
+    """The steps and angles, for an engine of the tests."""
 
     def bind(self, buffers: Buffers) -> None:
         super().bind(buffers)
@@ -55,6 +52,14 @@ class CheckedEngine(EchoEngine):
         shared = self._shared
         shared.observations[:] = observations(shared.actions, shared.observations.shape[1])
         shared.rewards[:] = shared.actions[:, 0]
+
+
+class CheckedEngine(CheckedSteps, EchoEngine):
+    """See the module; `options` are those of EchoEngine."""
+
+    def __init__(self, num_envs: int = 16, *, obs_size: int = 64, **options: Any) -> None:
+        super().__init__(num_envs, obs_size=obs_size, **options)
+        self.spec = replace(self.spec, engine=NAME)
 
 
 def _angles(request: LidarSensorRequest) -> LidarBeamAnglesResponse:

@@ -154,8 +154,11 @@ class CrashRun:
         """Return how long its client took to get an error; None where both go on."""
         one, fault, engines = case.reached, case.fault, self._engines
         engine = engine_of(one.kind)
-        # What the engine before it left decides which lines remove it.
+        # What the engine before it left decides which lines remove it. A client that finds that before the next engine
+        # has the lock is told at once that its engine is gone.
         killed = attempt % 2 == 0 if "remove_dead" in one.point else self._rng.random() < 0.5
+        if fault.deed == "pause" and ("acquire" in one.point or one.point == "lock.opened"):
+            killed = False
         engines.retire(engine, one.native, killed=killed)
         options = {"native": one.native, **(_HASTY if fault.deed == "stop" else PATIENT)}
         if one.phase == "start":

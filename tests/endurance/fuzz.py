@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import secrets
 import sys
 import time
@@ -37,6 +38,7 @@ class _Job(Protocol):
 @runtime_checkable
 class _TimedJob(Protocol):
     seen: Counter[str]
+    mutations: int
 
     def run_for(self, seconds: float) -> None: ...
 
@@ -48,14 +50,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=1_000_000, help="default: %(default)s")
     seconds = "how long the live job runs, which has no fixed rounds; default: %(default)s"
     parser.add_argument("--seconds", type=float, default=600, help=seconds)
+    parser.add_argument("--mutations", type=int, help="how many the live job makes, however long it takes")
     parser.add_argument("--seed", type=int, help="to play a run again")
     chosen = parser.parse_args(arguments)
     seed = secrets.randbits(32) if chosen.seed is None else chosen.seed
     job = _make(chosen.job, seed)
     try:
         if isinstance(job, _TimedJob):
-            print(f"{chosen.job}: {chosen.seconds:g} s, seed {seed}", flush=True)
-            _play_for(job, chosen.seconds)
+            wanted = chosen.mutations
+            length = f"{chosen.seconds:g} s" if wanted is None else f"{wanted} mutations"
+            print(f"{chosen.job}: {length}, seed {seed}", flush=True)
+            _play_for(job, chosen.seconds if wanted is None else math.inf, math.inf if wanted is None else wanted)
         else:
             print(f"{chosen.job}: {chosen.rounds} rounds, seed {seed}", flush=True)
             _play(job, chosen.rounds)
@@ -76,11 +81,11 @@ def _play(job: _Job, rounds: int) -> None:
         print(f"{played} rounds in {time.monotonic() - start:.0f} s", flush=True)
 
 
-def _play_for(job: _TimedJob, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
+def _play_for(job: _TimedJob, seconds: float, mutations: float) -> None:
+    start = time.monotonic()
+    while (left := start + seconds - time.monotonic()) > 0 and job.mutations < mutations:
         job.run_for(min(left, _STRIDE_S))
-        print(f"{max(0, end - time.monotonic()):.0f} s left", flush=True)
+        print(f"{job.mutations} mutations in {time.monotonic() - start:.0f} s", flush=True)
 
 
 def _make(job: str, seed: int) -> _Job | _TimedJob:

@@ -27,17 +27,18 @@ PyObject *ring_refuse(const Ring *r, int kind, uint64_t a, uint64_t b, uint64_t 
     return is_lost(r->data) ? ring_lost(r) : refuse(kind, a, b, c, d);
 }
 
-/* RingWriter or RingReader(memory, offset, size, /, park=-1, eventfd=-1, strategy=WAIT_ADAPTIVE, peer=PEER_WAKES) */
+/* RingWriter or RingReader(memory, offset, size, /, park=-1, eventfd=-1, strategy=WAIT_ADAPTIVE, peer=PEER_WAKES,
+ * empty=False) */
 int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     Ring *r = (Ring *)self;
     PyObject *memory;
     unsigned long long offset;
     unsigned int size;
     long long park = -1;
-    int eventfd = -1, strategy = WAIT_ADAPTIVE, peer = PEER_WAKES;
-    static char *names[] = {"", "", "", "park", "eventfd", "strategy", "peer", NULL};
-    if (first_init(self) || !PyArg_ParseTupleAndKeywords(args, kwargs, "OKI|Liii", names, &memory, &offset, &size, &park,
-                                                         &eventfd, &strategy, &peer))
+    int eventfd = -1, strategy = WAIT_ADAPTIVE, peer = PEER_WAKES, empty = 0;
+    static char *names[] = {"", "", "", "park", "eventfd", "strategy", "peer", "empty", NULL};
+    if (first_init(self) || !PyArg_ParseTupleAndKeywords(args, kwargs, "OKI|Liiip", names, &memory, &offset, &size, &park,
+                                                         &eventfd, &strategy, &peer, &empty))
         return -1;
     if (size < RING_SMALLEST || size > RING_LARGEST || size & (size - 1)) {
         PyErr_Format(PyExc_ValueError, "a ring of %u data bytes, expected a power of two from 64", size);
@@ -54,6 +55,13 @@ int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     r->eventfd = eventfd;
     r->budget.strategy = strategy;
     r->wakes = peer & PEER_WAKES;
+    if (empty) { /* what stands there is not read back: a peer that left may still write into it */
+        r->position = 0;
+        __atomic_store_n(r->write, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(r->read, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(r->freed, 0, __ATOMIC_RELEASE);
+        return 0;
+    }
     uint32_t write = load32(r->write), read = load32(r->read);
     r->position = writes ? write : read;
     if (ring_distance(r, write, read) > size) {

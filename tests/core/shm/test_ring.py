@@ -24,7 +24,6 @@ from lucky_transport.shm.ring import (
     LENGTH_BYTES,
     SKIP,
     largest_record,
-    reset_ring,
     ring_bytes,
     stride_of,
 )
@@ -49,7 +48,7 @@ def start_at(words: PlainWords, position: int) -> None:
 def a_ring(kind: type[W] = PlainWords) -> W:
     """Return words of that kind with an empty ring in the middle of guard bytes."""
     words = kind(OFFSET + ring_bytes(SIZE) + 64, GUARD)
-    reset_ring(words, OFFSET, SIZE)
+    RingWriter(words, OFFSET, SIZE, empty=True)
     return words
 
 
@@ -216,14 +215,14 @@ def test_a_record_that_can_never_fit_is_refused_with_the_sizes(length: int, ends
 
 @pytest.mark.parametrize("size", [0, 32, 100, 255, 2**32, -64])
 def test_a_ring_of_an_impossible_size_is_refused(size: int) -> None:
-    for make in (reset_ring, *(make for ends in KINDS for make in (ends.writer, ends.reader))):
+    for make in [make for ends in KINDS for make in (ends.writer, ends.reader)]:
         with pytest.raises(SegmentError, match=rf"a ring of {size} data bytes, expected a power of two"):
             make(a_ring(), size=size, offset=OFFSET)
 
 
 @pytest.mark.parametrize("offset", [-8, 4, OFFSET + 72, 2**40])
 def test_a_ring_that_does_not_fit_into_the_memory_is_refused(offset: int) -> None:
-    for make in (reset_ring, *(make for ends in KINDS for make in (ends.writer, ends.reader))):
+    for make in [make for ends in KINDS for make in (ends.writer, ends.reader)]:
         with pytest.raises(SegmentError, match=rf"a ring of 512 bytes at byte {offset} does not fit into 640 bytes"):
             make(a_ring(), size=SIZE, offset=offset)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.fallback_ring import RingReader, RingWriter
-from lucky_transport.shm.ring import HEAD_BYTES, SKIP, largest_record, reset_ring, ring_bytes
+from lucky_transport.shm.ring import HEAD_BYTES, SKIP, largest_record, ring_bytes
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from tests.support.segment_memory import PlainWords, WatchedWords
 
@@ -37,7 +37,7 @@ def put(words: PlainWords, index: int, content: bytes) -> None:
 def a_ring(kind: type[W] = PlainWords) -> W:
     """Return words of that kind with an empty ring between other bytes."""
     words = kind(OFFSET + ring_bytes(SIZE) + 64)
-    reset_ring(words, OFFSET, SIZE)
+    RingWriter(words, OFFSET, SIZE, empty=True)
     return words
 
 
@@ -220,3 +220,19 @@ def test_a_skip_that_leads_to_another_skip_is_refused(native: bool) -> None:
     words.store32(WRITE_POSITION, 240 + 64)
     with pytest.raises(RemoteProtocolError, match=r"at byte 0 claims 4294967295 bytes, expected 1 to 60"):
         reader.try_pop()
+
+
+# --- a ring that is made empty ---
+
+
+@pytest.mark.parametrize("native", KINDS)
+def test_an_end_that_makes_the_ring_empty_believes_nothing_that_stands_there(native: bool) -> None:
+    """A peer that left may write positions at any moment, also while the ring is made empty for the next one."""
+    memory = bytearray(b"\xff" * ring_bytes(SIZE))
+    writer = open_writer(memory, 0, SIZE, native=native, empty=True)
+    reader = open_reader(memory, 0, SIZE, native=native, empty=True)
+    assert memory[:4] == memory[128:132] == memory[192:196] == bytes(4)
+    memory[:4] = b"\xfc\xff\xff\x7f"
+    assert open_writer(memory, 0, SIZE, native=native, empty=True).free == SIZE
+    assert writer.try_push(b"a record")
+    assert reader.try_pop() == b"a record"

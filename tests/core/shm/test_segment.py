@@ -125,6 +125,17 @@ def test_a_client_of_a_dead_engine_is_told_so(tmp_path: Path) -> None:
         _open(tmp_path)
 
 
+def test_a_client_waits_for_an_engine_that_is_about_to_take_a_dead_ones_segment_over(tmp_path: Path) -> None:
+    _leave_a_dead_engines_segment(tmp_path)
+    starting = lockfile.acquire(f"{tmp_path}/one.lock", lockfile.ENGINE)
+    assert starting is not None
+    with pytest.raises(NotReachable, match=r"no engine at shm://one after 0.05 s: .* is never made ready"):
+        segment.open_segment("one", Deadline(0.05), directory=tmp_path)
+    starting.release()
+    with pytest.raises(NotReachable, match="is gone"):
+        _open(tmp_path)
+
+
 def test_stale_segments_are_listed_and_removed_and_living_ones_are_kept(made: Segment, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -24,9 +24,10 @@ namespace LuckyTransport
 
         /// <summary>
         /// The end of the ring at `head`, with `size` data bytes, a power of two. `peerPark`: the word the reader
-        /// sleeps on; null for a reading end.
+        /// sleeps on; null for a reading end. `empty`: it is made empty, which no other end may be using; what stands
+        /// there is not read, for a client that left may still write into it.
         /// </summary>
-        internal RingBuffer(byte* head, uint size, int* peerPark, bool writes)
+        internal RingBuffer(byte* head, uint size, int* peerPark, bool writes, bool empty = false)
         {
             if (size < SegmentLayout.RingSmallest || (size & (size - 1)) != 0)
                 throw new TransportException(WireCode.SegmentError, string.Format(
@@ -35,6 +36,13 @@ namespace LuckyTransport
             _data = head + SegmentLayout.RingHeadBytes;
             _size = size;
             _peerPark = peerPark;
+            if (empty)
+            {
+                Volatile.Write(ref *(uint*)head, 0);
+                Volatile.Write(ref *(uint*)(head + SegmentLayout.RingReadPosition), 0);
+                Volatile.Write(ref *(uint*)(head + SegmentLayout.RingWriterPark), 0);
+                return;
+            }
             uint written = Volatile.Read(ref *(uint*)_head);
             uint read = Volatile.Read(ref *(uint*)(_head + SegmentLayout.RingReadPosition));
             Distance(written, read);
@@ -49,14 +57,6 @@ namespace LuckyTransport
 
         /// <summary>How far the writer has written.</summary>
         public uint Written { get { return Volatile.Read(ref *(uint*)_head); } }
-
-        /// <summary>Makes the ring empty; only while no client uses it.</summary>
-        internal static void Reset(byte* head)
-        {
-            Volatile.Write(ref *(uint*)head, 0);
-            Volatile.Write(ref *(uint*)(head + SegmentLayout.RingReadPosition), 0);
-            Volatile.Write(ref *(uint*)(head + SegmentLayout.RingWriterPark), 0);
-        }
 
         /// <summary>
         /// Appends a record and wakes the reader; false when there is no room now. Throws SpecError for an empty or too

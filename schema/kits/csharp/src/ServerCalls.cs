@@ -31,10 +31,9 @@ namespace LuckyTransport
             byte* start = segment.Mapping.Start;
             byte* inward = start + segment.Plan.RingToEngine, outward = start + segment.Plan.RingToClient;
             uint size = (uint)segment.Plan.RingBytes; // the header's field is writable for the client
-            RingBuffer.Reset(inward);
-            RingBuffer.Reset(outward);
-            _reader = new RingBuffer(inward, size, null, false);
-            _queue = new SendQueue(new RingBuffer(outward, size, (int*)(start + HeaderField.ParkCommand), true), wake);
+            var writer = new RingBuffer(outward, size, (int*)(start + HeaderField.ParkCommand), true, empty: true);
+            _reader = new RingBuffer(inward, size, null, false, empty: true);
+            _queue = new SendQueue(writer, wake);
             _images = new ImageStore(segment.Mapping.Path);
         }
 
