@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 # Before anything imports grpc: tests fork, and its core crashes forked children now and then while it handles forks.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+# A mono that is ended by a signal would leave a file in its working directory.
+os.environ.setdefault("MONO_CRASH_NOFILE", "1")
 # Hundreds of tests start engines: a fifth of such a start is compiling modules, where bytecode may not be kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

@@ -103,6 +103,8 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
             raise ConfigError(
                 f"{path} is not yours to connect to", backend="shm", hint="run as the engine's user"
             ) from error
+        peer = peer_of(connection)  # nothing of another user's process is taken
+        undo.callback(peer.close)
         try:
             connection.send(ClientHello(PeerFeature.PARKS).to_bytes())
             answer_by = Deadline(patience_s)
@@ -132,8 +134,6 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
             raise RemoteProtocolError(f"the engine sent {len(fds)} descriptors, expected {_FDS}", backend="shm")
         memory, engine_event, my_event = fds
         pair = receive_pair(memory, answer.ring_bytes)
-        peer = peer_of(connection)
-        undo.callback(peer.close)
         parts = PipeResources(
             EventFd.received(my_event),
             EventFd.received(engine_event),
