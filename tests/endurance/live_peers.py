@@ -28,7 +28,7 @@ from lucky_transport.testing.image_engine import ImageEngine, pixels
 from tests.endurance.checked_engine import CheckedSteps, angles, observations
 from tests.endurance.workloads import WrongAnswer
 
-__all__ = ["LiveEngine"]
+__all__ = ["LiveClients", "LiveEngine"]
 
 _ANGLES, _STEP = method("LidarService/GetLidarBeamAngles"), method("AgentService/Step")
 _CAMERA = method("CameraService/StreamCamera")
@@ -56,7 +56,7 @@ def _engine(name: str) -> None:
             time.sleep(1)
 
 
-class _Clients:
+class LiveClients:
     """Threads that work through transports and count what comes of it, until the time is over.
 
     is_exact: an answer that is not right is an error; else only its form is looked at, for its content was rewritten.
@@ -111,7 +111,7 @@ class _Clients:
             self.seen[f"{what}: {outcome}"] += 1
         return outcome == "answer"
 
-    def _expect(self, what: str, found: Any, expected: Any) -> None:
+    def expect(self, what: str, found: Any, expected: Any) -> None:
         """Count, or raise WrongAnswer for, what is not as it should be."""
         if np.array_equal(found, expected):
             return
@@ -148,8 +148,8 @@ class _Clients:
         for number in range(20):
             actions = np.full(client.actions.shape, number / 100, np.float32)
             frame = client.step(actions)
-            self._expect("step", frame.observations, observations(actions, client.spec.observation.shape[0]))
-            self._expect("step", frame.rewards, actions[:, 0])
+            self.expect("step", frame.observations, observations(actions, client.spec.observation.shape[0]))
+            self.expect("step", frame.rewards, actions[:, 0])
 
     def _command(self) -> None:
         time.sleep(0.05)
@@ -167,8 +167,8 @@ class _Clients:
         with self._lock:
             self._sensor = sensor = self._sensor % 900 + 10
         answer = client.call(_ANGLES, LidarSensorRequest(sensor))
-        self._expect("call", answer.beams, sensor)
-        self._expect("call", answer.azimuth, angles(sensor))
+        self.expect("call", answer.beams, sensor)
+        self.expect("call", answer.azimuth, angles(sensor))
 
     def _stream(self, client: Any, *, copy: bool) -> None:
         request = StreamCameraRequest(name="endless")
@@ -177,7 +177,7 @@ class _Clients:
                 image = next(stream)
                 data = np.frombuffer(image.data, np.uint8)
                 if copy:  # a view shows what is written into it meanwhile
-                    self._expect("image", data, pixels(image.frame_number % 256, _SIDE, _SIDE).ravel())
+                    self.expect("image", data, pixels(image.frame_number % 256, _SIDE, _SIDE).ravel())
                 data.sum()
 
     def _look(self) -> None:
@@ -198,7 +198,7 @@ class _Clients:
     def _snapshot(self, looks: Any) -> None:
         """The same seed and ticks give the same world."""
         seen = looks.latest(-1, Deadline(0.5))
-        self._expect("snapshot", seen.observation, self._snapshots.setdefault(seen.ticks, seen.observation))
+        self.expect("snapshot", seen.observation, self._snapshots.setdefault(seen.ticks, seen.observation))
 
     def _greet(self) -> None:
         """Connect to what is no engine: everything that it says is wrong."""
@@ -217,7 +217,7 @@ def _main(role: str, name: str, *arguments: str) -> None:
         _engine(name)
     else:
         seconds, rewritten = arguments
-        print(json.dumps(_Clients(name, float(seconds), rewritten == "words").run()))
+        print(json.dumps(LiveClients(name, float(seconds), rewritten == "words").run()))
 
 
 if __name__ == "__main__":

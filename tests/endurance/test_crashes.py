@@ -13,22 +13,30 @@ from lucky_transport.errors import PeerDied
 from lucky_transport.shm.atomics import native_error
 from tests.endurance import fault_native
 from tests.endurance.client_thread import checked
+from tests.endurance.kit_builds import KIT_POINTS
 
 pytestmark = [
     pytest.mark.skipif(bool(native_error()), reason=native_error() or "native"),
     pytest.mark.timeout(300),
 ]
 
-_COMMAND = [sys.executable, "-m", "tests.endurance.crashes", "--build", "native", "--seed", "1"]
-_COMMAND += ["--kind", "steps", "--kind", "images", "--only", "frame.", "--only", "image.", "--only", "ring."]
+_COMMAND = [sys.executable, "-m", "tests.endurance.crashes", "--seed", "1", "--kind", "steps", "--kind", "images"]
+_COMMAND += ["--only", "frame.", "--only", "image.", "--only", "ring."]
 
 
-def test_a_peer_that_crashes_inside_a_publish_hurts_nothing() -> None:
+@pytest.mark.parametrize(("options", "cases"), [(["--build", "native"], 8), (["--kit", "c", "--victim", "engine"], 4)])
+def test_a_peer_that_crashes_inside_a_publish_hurts_nothing(options: list[str], cases: int) -> None:
     if fault_native.build() is None:
         pytest.skip("no C compiler, or no headers of Python")
-    done = subprocess.run([*_COMMAND, "--sample", "8"], capture_output=True, text=True, timeout=280)
+    command = [*_COMMAND, *options, "--sample", str(cases)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^all +8 +0 ", done.stdout, re.MULTILINE)
+    assert re.search(rf"^all +{cases} +0 ", done.stdout, re.MULTILINE)
+
+
+def test_the_kits_have_the_same_points() -> None:
+    """So that what is found of one of them is asked of the other."""
+    assert KIT_POINTS["c"] == KIT_POINTS["csharp"]
 
 
 def test_the_installed_module_has_no_fault_points() -> None:
