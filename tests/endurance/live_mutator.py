@@ -90,18 +90,22 @@ class LiveMutator:
     def _change(self, path: Path, memory: mmap) -> None:
         rnd, kind = self._random, _kind(path)
         count = rnd.choice((1, 16, 64, 256, 512))
-        kept: list[tuple[int, bytes]] = []
+        kept: dict[int, tuple[bytes, bytes]] = {}
         for _ in range(count):
             at, size, put_back = self._word(kind, memory) if self._words_only else self._place(kind, memory)
+            value = self._value(size)
             if put_back:
-                kept.append((at, memory[at : at + size]))
-            memory[at : at + size] = self._value(size)
+                before, _ = kept.get(at, (memory[at : at + size], value))
+                kept[at] = before, value
+            memory[at : at + size] = value
         self._seen[f"mutated: {kind}"] += count
         if kept:
             time.sleep(_BACK_S)
-        for at, before in reversed(kept):
+        for at, (before, value) in kept.items():
+            if memory[at : at + len(value)] != value:  # its owner has written it meanwhile
+                continue
             memory[at : at + len(before)] = before
-            if at == _FRAMES.offset:  # what there is between exchanges: the next client waits for it
+            if at == _FRAMES.offset and not self._words_only:  # as between exchanges: the next client waits for it
                 memory[at : at + len(before)] = memory[_ACTIONS.offset : _ACTIONS.offset + len(before)]
 
     def _value(self, size: int) -> bytes:

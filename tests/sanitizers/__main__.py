@@ -21,6 +21,7 @@ _PYTHON = (
     ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core/shm"),
     ("-m", "tests.endurance.fuzz", "rings", "--rounds", "20000"),
     ("-m", "tests.endurance.fuzz", "envelopes", "--rounds", "20000"),
+    ("-m", "tests.endurance.fuzz", "live", "--seconds", "60"),
 )
 
 
