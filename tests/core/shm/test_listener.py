@@ -30,6 +30,7 @@ from lucky_transport.errors import (
     RemoteProtocolError,
     SegmentError,
 )
+from lucky_transport.process import unique_name
 from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.handshake import ClientHello, PeerFeature, ServerHello, make_pair
@@ -94,9 +95,11 @@ def test_each_client_gets_a_pipe_of_its_own(connect: Callable[..., tuple[MemfdPi
 
 
 def test_nobody_there_is_said_with_the_places_and_the_remedy(tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    with pytest.raises(NotReachable, match=rf"no engine listens at {tmp_path}/demo.sock or {other}/demo.sock .*start"):
-        connect_pipe("demo", Deadline(0.01), directories=[tmp_path, other])
+    name, other = unique_name(), tmp_path / "other"
+    with pytest.raises(
+        NotReachable, match=rf"no engine listens at {tmp_path}/{name}.sock or {other}/{name}.sock .*start"
+    ):
+        connect_pipe(name, Deadline(0.01), directories=[tmp_path, other])
 
 
 def test_a_client_may_come_before_the_engine(tmp_path: Path) -> None:
