@@ -13,8 +13,10 @@ namespace LuckyTransport
         private static readonly TimeSpan Grace = TimeSpan.FromSeconds(5);
 
         private readonly SharedMemoryTransport _transport;
+        private readonly ManualResetEvent _watching = new ManualResetEvent(false);
         private volatile bool _disposed;
 
+        /// <summary>From here on the signals stop the transport.</summary>
         public TerminationSignals(SharedMemoryTransport transport)
         {
             _transport = transport;
@@ -22,6 +24,7 @@ namespace LuckyTransport
             {
                 // Without a terminal, Mono raises neither of the events below: its own library watches the signals.
                 new Thread(WatchUnderMono) { IsBackground = true, Name = "signals" }.Start();
+                _watching.WaitOne(Grace);
                 return;
             }
             Console.CancelKeyPress += OnInterrupt; // SIGINT
@@ -65,6 +68,7 @@ namespace LuckyTransport
             try
             {
                 IntPtr[] signals = { Install(Sigint), Install(Sigterm) };
+                _watching.Set();
                 if (Array.IndexOf(signals, IntPtr.Zero) >= 0) return;
                 while (!_disposed)
                 {
@@ -75,6 +79,7 @@ namespace LuckyTransport
             }
             catch (DllNotFoundException)
             {
+                _watching.Set();
                 Console.Error.WriteLine("lucky_transport: no MonoPosixHelper: SIGINT and SIGTERM end this process without a clean-up");
             }
         }
