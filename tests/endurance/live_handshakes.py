@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lucky_transport.config import runtime_directories
+from lucky_transport.shm import lockfile
 from lucky_transport.shm.handshake import LONGEST_SERVER_HELLO, ClientHello, PeerFeature, ServerHello, make_pair
 from lucky_transport.shm.socket_path import private_directory, socket_path
 
@@ -37,6 +38,8 @@ class Handshakes:
         self._path = Path(socket_path(directory, f"{name}_false"))
         self._greeted: list[socket.socket] = []
         self._answered: list[socket.socket] = []
+        # Without a lock it is a dead engine's, which any engine that starts beside may remove.
+        self._lock = lockfile.acquire(f"{self._path}.lock", lockfile.ENGINE)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         self._listener.bind(str(self._path))
         self._path.chmod(0o600)
@@ -134,3 +137,5 @@ class Handshakes:
             os.close(fd)
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
+        if self._lock is not None:
+            self._lock.release(unlink=True)
