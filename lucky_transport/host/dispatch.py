@@ -20,9 +20,9 @@ from lucky_transport.call import Call
 from lucky_transport.codec.flatbuffers import DECODERS, decode
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Handler
-from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, Unimplemented, to_wire_error
+from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, to_wire_error
 from lucky_transport.host.encoding import encode_answer, response_encoder
-from lucky_transport.host.foreign import ForeignServices, RawHandler
+from lucky_transport.host.foreign import ForeignServices, RawHandler, unknown_method
 from lucky_transport.host.host import Host, PlainHandler
 from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import BY_ID, METHODS, Method, Runs
@@ -109,9 +109,22 @@ class Dispatcher:
     # -- on the feeding thread ----------------------------------------------------------------------------------------
 
     def _responders(self, runs: frozenset[Runs]) -> Mapping[int, Respond]:
-        """Return what answers the short requests of these methods, by id."""
+        """Return what answers the short requests of these methods, by id.
+
+        A method's codecs are compiled at its first request, so that an engine starts faster.
+        """
+        found: dict[int, Respond] = {}
+
+        def at_first(method: Method) -> Respond:
+            def respond(payload: bytes, caller: str, deadline_ns: int) -> bytes:
+                found[method.id] = made = self._responder(method)
+                return made(payload, caller, deadline_ns)
+
+            return respond
+
         rows = (row for row in METHODS if row.stream is None and not holds_images(row.response))
-        return {row.id: self._responder(row) for row in rows if self._host.runs(row) in runs}
+        found |= {row.id: at_first(row) for row in rows if self._host.runs(row) in runs}
+        return found
 
     def _responder(self, method: Method) -> Respond:
         """Return what answers a short request: bytes in, bytes out, or a TransportError."""
@@ -156,9 +169,7 @@ class Dispatcher:
                 return
             method = None if call.path else BY_ID.get(call.method)
             if method is None:
-                raise Unimplemented(
-                    f"the engine does not know {call.name}", hint="is the engine older than this client?"
-                )
+                raise unknown_method(call.name)
             self._check_shape(method, call)
             if method.stream is not None:
                 self._run(call, partial(self._answer_stream, method, call), executor)

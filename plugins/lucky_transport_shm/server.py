@@ -19,7 +19,7 @@ from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, PeerDied, SegmentError, TransportError
 from lucky_transport.host.dispatch import Dispatcher
-from lucky_transport.host.foreign import foreign_services
+from lucky_transport.host.foreign import InstalledServices
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.host.slots import ObservationSlots
 from lucky_transport.serving import Server
@@ -77,7 +77,7 @@ class ShmServer(Server):
         self._segment_control = segment.control()
         self._control = np.zeros(spec.num_envs, np.uint8)
         self._channel = module.EngineChannel(mapping, channel_offsets(layout, spec.num_envs), strategy=self._strategy)
-        self._dispatcher = Dispatcher(host, foreign=foreign_services(host))
+        self._dispatcher = Dispatcher(host, foreign=[InstalledServices(host)])
         self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
         if host.sessions is not None:
             host.sessions.shared_snapshots = SharedSnapshots(segment.path, native=self._native)
