@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, PeerTimeout
-from lucky_transport.messages.methods import Method
+from lucky_transport.messages.method import Method
 
 __all__ = ["Call", "Metadata", "check_request", "check_stream", "check_unary", "deadline_error"]
 

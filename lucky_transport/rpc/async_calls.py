@@ -11,7 +11,7 @@ from lucky_transport.aio import AsyncCalls, AsyncStream
 from lucky_transport.call import check_request, check_stream
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled
-from lucky_transport.messages.methods import Method
+from lucky_transport.messages.method import Method
 from lucky_transport.rpc import typed
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from lucky_transport.call import Metadata
 from lucky_transport.codec.envelope import Envelope, Kind, Metadatum
 from lucky_transport.errors import StatusError, TransportError, from_wire
-from lucky_transport.messages.methods import BY_ID
 
 __all__ = ["GOAWAY", "Metadata", "copy_error", "error_envelope", "error_in", "from_metadata", "name_of", "to_metadata"]
 
@@ -19,6 +18,8 @@ def name_of(method: int | str) -> str:
     """Return the full name of a method given by id or name, for error texts."""
     if isinstance(method, str):
         return method
+    from lucky_transport.messages.methods import BY_ID  # with all messages, which a process of stubs does without
+
     row = BY_ID.get(method)
     return row.name if row else f"method {method}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages.methods import Flow
+from lucky_transport.messages.method import Flow
 
 __all__ = ["EVERY", "LATEST", "ReceiveWindow", "SendWindow", "WindowSize", "window_of"]
 
