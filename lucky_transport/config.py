@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -315,9 +316,15 @@ def _nearest(name: str, directory: Path) -> Path | None:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return _toml(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{path}: {error}", hint="mend the file") from error
+
+
+@lru_cache(maxsize=4)
+def _toml(text: str) -> dict[str, Any]:
+    """Return the values of a TOML text, which are read only: every connection and every server asks for them."""
+    return tomllib.loads(text)
 
 
 assert set(_READERS) == {f.name for f in fields(Settings)} - {"sources"}
