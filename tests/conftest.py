@@ -17,6 +17,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 import pytest
 from hypothesis import settings
 
+from tests.support.assertion_cache import rewrite_share
+
 if TYPE_CHECKING:
     from tests.support.foreign_files import MakeForeignFile
 
@@ -34,10 +36,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """Run files in their order: pytest-xdist runs those with few tests last, and here these are the longest."""
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    rewrite_share(config)
 
 
 def pytest_collection_finish() -> None:
     """Keep the collected tests out of the garbage collector's way: many tests ask it to collect, for descriptors."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _garbage_of_other_files() -> None:
+    """Keep what the tests before this file have imported and cached out of its way, too."""
     gc.collect()
     gc.freeze()
 
