@@ -72,6 +72,6 @@ def python_functions() -> dict[str, str]:
             if isinstance(node, ast.ClassDef):
                 for part in node.body:
                     if isinstance(part, ast.FunctionDef):
-                        segment = ast.get_source_segment(source, part) or ""
-                        found[f"{node.name}.{part.name}"] = normalised(segment)
+                        lines = source.splitlines()[part.lineno - 1 : part.end_lineno]
+                        found[f"{node.name}.{part.name}"] = normalised("\n".join(lines))
     return found
