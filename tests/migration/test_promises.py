@@ -11,7 +11,7 @@ from lucky_transport_migration.parity import MODES, prove
 
 pytest.importorskip("grpc")
 
-STEPS = 600
+STEPS = 250
 
 
 @pytest.mark.timeout(300)

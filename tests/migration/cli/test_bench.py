@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
 from lucky_transport_migration.bench.peers.kinds import PEERS
+from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.bench.workloads import steps
 
@@ -18,6 +21,28 @@ QUICK = ("--quick", "--num-envs", "2", "--obs-size", "6", "--act-size", "2")
 
 def bench(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["bench", *arguments])
+
+
+@pytest.fixture(scope="module")
+def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bench.json of a run in process; `again` shows it once more."""
+    folder = tmp_path_factory.mktemp("bench")
+    done = bench("--transports", "inproc", *QUICK, "--report", str(folder))
+    assert done.exit_code == 0, done.output
+    return folder / "bench.json"
+
+
+@pytest.fixture
+def again(one_run: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Type the command of that run with further arguments; nothing is measured a second time."""
+
+    def run(self: PreparedSuite, command: str, advance: Callable[..., None]) -> dict[str, Any]:
+        for piece in range(self.pieces):
+            advance(f"piece {piece}")
+        return json.loads(one_run.read_text())
+
+    monkeypatch.setattr(PreparedSuite, "run", run)
+    return lambda *arguments: bench("--transports", "inproc", *QUICK, *arguments)
 
 
 def test_json_has_environment_rows_and_ratios(tmp_path: Path) -> None:
@@ -38,8 +63,8 @@ def test_json_has_environment_rows_and_ratios(tmp_path: Path) -> None:
     assert (tmp_path / "report.md").read_text().startswith("## Transports of toy:idle\n")
 
 
-def test_people_get_sentences_tables_and_notes() -> None:
-    done = bench("--transports", "inproc", *QUICK, "--check")
+def test_people_get_sentences_tables_and_notes(again: Callable[..., Result]) -> None:
+    done = again("--check")
     assert "Traceback" not in done.output
     assert "2 envs, one exchange" in done.output
     assert "NOT MEASURED" in done.output
@@ -48,13 +73,13 @@ def test_people_get_sentences_tables_and_notes() -> None:
 
 @pytest.mark.parametrize(("measured", "code"), [(1.0, 0), (0.5, 1), (None, 0)])
 def test_a_promise_that_fails_is_an_exit_code(
-    monkeypatch: pytest.MonkeyPatch, measured: float | None, code: int
+    again: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, measured: float | None, code: int
 ) -> None:
     target = SpeedTarget("a promise", "times", "at least", 1.0, lambda result: measured)
     monkeypatch.setattr(steps, "STEP_TARGETS", (target,))
-    done = bench("--transports", "inproc", *QUICK, "--check")
+    done = again("--check")
     assert done.exit_code == code, done.output
-    assert bench("--transports", "inproc", *QUICK).exit_code == 0
+    assert again().exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -117,12 +142,10 @@ def test_the_suite_of_commands_is_told_in_tables_and_sentences() -> None:
     assert "NOT MEASURED" in done.output
 
 
-def test_a_run_is_compared_with_one_before(tmp_path: Path) -> None:
-    first = bench("--transports", "inproc", *QUICK, "--report", str(tmp_path))
-    assert first.exit_code == 0, first.output
-    again = bench("--transports", "inproc", *QUICK, "--json", "--compare", str(tmp_path / "bench.json"))
-    assert again.exit_code == 0, again.output
-    found = json.loads(again.stdout)["changes"]
+def test_a_run_is_compared_with_one_before(one_run: Path) -> None:
+    done = bench("--transports", "inproc", *QUICK, "--json", "--compare", str(one_run))
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["changes"]
     assert len(found["rows"]) > 3
     assert found["only_before"] == found["only_now"] == 0
 

@@ -23,7 +23,8 @@ def parity(*arguments: str) -> Result:
 
 
 def test_equal_transports_exit_with_zero_and_json(twin: str) -> None:
-    done = parity("toy", "--between", f"inproc,{twin}", "--num-envs", "3", "--steps", "40", "--seed", "5", "--json")
+    sizes = ("--num-envs", "3", "--steps", "40", "--count", "2")
+    done = parity("toy", "--between", f"inproc,{twin}", *sizes, "--seed", "5", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert set(found) >= {"equal", "between", "compared", "first_difference", "methods"}
@@ -35,7 +36,7 @@ def test_equal_transports_exit_with_zero_and_json(twin: str) -> None:
 
 
 def test_people_get_a_sentence_and_a_table(twin: str) -> None:
-    done = parity("toy", "--between", f"inproc,{twin}", "--steps", "30", "--autoreset", "all")
+    done = parity("toy", "--between", f"inproc,{twin}", "--steps", "30", "--autoreset", "all", "--count", "2")
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[-1] == "EQUAL: steps and calls."
     assert all(mode in done.output for mode in ("frames", "next_step", "same_step", "disabled"))
@@ -60,7 +61,8 @@ def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatc
         return transport
 
     monkeypatch.setattr(ConnectedEngine, "connect", shifted)
-    done = parity("toy", "--between", f"inproc,{twin}", "--num-envs", "2", "--steps", "10", *json_flag)
+    sizes = ("--num-envs", "2", "--steps", "10", "--count", "2")
+    done = parity("toy", "--between", f"inproc,{twin}", *sizes, *json_flag)
     assert done.exit_code == 1
     if json_flag:
         found = json.loads(done.stdout)
