@@ -67,7 +67,7 @@ def test_an_impatient_double_ctrl_c_still_ends_it_in_order(start: Start) -> None
 
 
 def test_a_signal_while_the_engine_starts_ends_it_once_it_has_started(start: Start) -> None:
-    slow = ["--options", json.dumps({"start_delay_s": 1.0})]
+    slow = ["--options", json.dumps({"start_delay_s": 0.3})]
     process = start("serve", "toy", "--endpoint", "inproc://here", *slow)
     _until_the_engine_is_loading(process.pid)
     process.send_signal(signal.SIGTERM)

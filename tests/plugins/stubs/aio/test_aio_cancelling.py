@@ -135,12 +135,12 @@ def test_a_late_call_fails_and_its_handler_is_cancelled(aio: Any, error_of: Any)
     async def scenario(ends: Any) -> None:
         held = ends.held()
         client = await ends.pair(held.methods)
-        assert await error_of(client.unary_unary("Hold")(b"", timeout=0.05)) == (
+        assert await error_of(client.unary_unary("Hold")(b"", timeout=1.0)) == (
             "DEADLINE_EXCEEDED",
             "Deadline Exceeded",
         )
         await until_in_loop(lambda: held.ended)
-        call = client.unary_stream("HoldStream")(b"", timeout=0.05)
+        call = client.unary_stream("HoldStream")(b"", timeout=1.0)
         assert await call.read() == b"first"
         assert await error_of(call.read()) == ("DEADLINE_EXCEEDED", "Deadline Exceeded")
         await until_in_loop(lambda: held.ended == 2)
@@ -152,7 +152,7 @@ def test_the_handlers_own_clock_cancels_it_though_the_caller_says_nothing(aio: A
     async def scenario(ends: Any) -> None:
         held = ends.held()
         client = await ends.pair(held.methods)
-        call = client.unary_unary("Hold")(b"", timeout=0.05)
+        call = client.unary_unary("Hold")(b"", timeout=1.0)
         await until_in_loop(lambda: held.begun)
         call._cython_call._timer.cancel()  # pyright: ignore - a caller whose clock stands still
         await until_in_loop(lambda: held.ended)
