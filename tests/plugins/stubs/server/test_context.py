@@ -198,7 +198,7 @@ def test_a_call_that_ends_early_is_seen_at_once(serve: Any, dial: Any, gate: Any
 
     done = threading.Event()
     client = dial(serve({"unary_unary Method": handler}))
-    call = client.unary_unary("Method").future(b"", timeout=0.1 if how == "late" else PATIENCE_S)
+    call = client.unary_unary("Method").future(b"", timeout=2.0 if how == "late" else PATIENCE_S)
     assert entered.wait(PATIENCE_S)
     if how == "cancelled":
         call.cancel()
@@ -254,7 +254,7 @@ def test_requests_end_with_an_error_when_the_caller_leaves_before_the_last(
         never.wait()
 
     client = dial(serve({"stream_stream Method": handler}))
-    call = client.stream_stream("Method")(requests(), timeout=0.1 if how == "late" else PATIENCE_S)
+    call = client.stream_stream("Method")(requests(), timeout=2.0 if how == "late" else PATIENCE_S)
     assert entered.wait(PATIENCE_S)
     if how == "cancelled":
         call.cancel()
