@@ -6,7 +6,8 @@ that would overwrite it waits for the copy first. PyTorch is imported where it i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,11 +95,18 @@ class TorchObservations:
         return torch.device("cuda", index)
 
     def _tensor(self, array: NDArray[Any]) -> Any:
-        try:
+        with self._types_named():
             return self._torch.from_numpy(array)
+
+    @contextmanager
+    def _types_named(self) -> Generator[None]:
+        """Raise SpecError where PyTorch has no tensors of the observations' type."""
+        try:
+            yield
         except TypeError as error:
+            dtype = self._transport.spec.observation.dtype
             raise SpecError(
-                f"PyTorch {self._torch.__version__} has no tensors of {array.dtype}: {error}",
+                f"PyTorch {self._torch.__version__} has no tensors of {dtype}: {error}",
                 hint="convert the arrays that step() returns",
             ) from error
 
@@ -122,7 +130,8 @@ class TorchObservations:
         """Return a tensor of the engine's device memory: a copy, or a view where the env hands out views."""
         torch = self._torch
         place = torch.device("cuda", shared.ordinal)
-        view = torch.as_tensor(shared, device=place)
+        with self._types_named():
+            view = torch.as_tensor(shared, device=place)
         reader = torch.cuda.current_stream(place)
         if not self._copies and target == place:
             # whatever the program asks of the view until then has to be over

@@ -203,6 +203,8 @@ class FakeTorch:
     def as_tensor(self, source: Any, device: FakeDevice) -> FakeTensor:
         seen = source.__cuda_array_interface__
         dtype = np.dtype(seen["typestr"])
+        if dtype.name == self.lacks:
+            raise TypeError(f"can't convert np.ndarray of type numpy.{dtype}")
         size = int(np.prod(seen["shape"])) * dtype.itemsize
         memory: Any = (ctypes.c_char * size).from_address(seen["data"][0])
         tensor = FakeTensor(np.frombuffer(memory, dtype).reshape(seen["shape"]), device)

@@ -24,7 +24,7 @@ from lucky_transport.cuda.memory import DeviceObservations
 from lucky_transport.diagnosis import inspection
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import DeviceError, PeerDied, SegmentError
+from lucky_transport.errors import DeviceError, PeerDied, SegmentError, SpecError
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.serving import Serving
 from lucky_transport.shm import device_offer, header
@@ -161,6 +161,12 @@ def test_an_engine_that_stops_withdraws_what_it_offered(engine: DeviceToy, drive
         assert device_offer.read_offer(mapping, env.batch_spec, "here") is not None
         serving.stop()
         assert device_offer.read_offer(mapping, env.batch_spec, "here") is None
+
+
+def test_device_memory_of_a_type_that_pytorch_lacks_is_named(serving: Serving, torch: FakeTorch) -> None:
+    torch.lacks = "float32"
+    with connect(serving) as env, pytest.raises(SpecError, match="no tensors of float32"):
+        env.observations_torch("cuda")
 
 
 # -- replaced
