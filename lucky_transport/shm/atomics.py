@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 #: Of the interface in `_native.pyi`: to be raised with each change of it.
-NATIVE_VERSION = 22
+NATIVE_VERSION = 23
 
 _native, _error = load_native("lucky_transport.shm._native", NATIVE_VERSION)
 
