@@ -97,8 +97,8 @@ def test_seeds_and_options_hold_for_one_reset(sb3: Any) -> None:
 
 def test_attributes_are_the_engines_and_new_ones_are_kept_per_env(sb3: Any) -> None:
     env = adapted(inproc, num_envs=3)
-    assert env.get_attr("max_episode_steps", indices=[0, 2]) == [200, 200]
-    assert env.env_method("max_episode_steps", indices=1) == [200]
+    assert env.get_attr("max_episode_steps", indices=[0, 2]) == [100, 100]
+    assert env.env_method("max_episode_steps", indices=1) == [100]
     assert not env.has_attr("level")
     env.set_attr("level", 4)
     env.set_attr("level", 5, indices=1)

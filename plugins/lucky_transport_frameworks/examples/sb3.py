@@ -13,7 +13,7 @@ from lucky_transport_frameworks.sb3 import LuckyVecEnv
 
 
 def train(steps: int = 500_000, num_envs: int = 32, **settings: Any) -> list[float]:
-    """Train for `steps` steps, over all envs; returns the returns of the last episodes, and a weight of the policy."""
+    """Train for `steps` steps, over all envs; returns the returns of the last episodes, and the policy's noise."""
     torch.set_num_threads(1)
     made = lucky_transport.make("mujoco:quadruped-walk", num_envs, framework="sb3", **settings)
     env = VecMonitor(LuckyVecEnv(made))
@@ -21,7 +21,7 @@ def train(steps: int = 500_000, num_envs: int = 32, **settings: Any) -> list[flo
     model = PPO("MlpPolicy", env, device="cpu", seed=0, verbose=1, **options)
     model.learn(steps)
     env.close()
-    return [float(episode["r"]) for episode in model.ep_info_buffer] + [model.policy.log_std[0].item()]
+    return [float(episode["r"]) for episode in model.ep_info_buffer] + model.policy.log_std.tolist()
 
 
 if __name__ == "__main__":
