@@ -91,8 +91,8 @@ class Speaker(ABC):
                 continue
             try:
                 found, value = self._receive()
-            except (EOFError, ConnectionError):
-                raise AssertionError(f"the process ended before it said {word!r}") from None
+            except (EOFError, ConnectionError) as error:
+                raise AssertionError(f"the process ended before it said {word!r}: {error}") from None
             if found == word:
                 return value
             if found == "failed":

@@ -68,8 +68,8 @@ class CommandEngine(Speaker):
         while b"\n" not in self._unread:
             read = self._output.read(1 << 16)
             if not read:
-                if self._process.wait(LIMIT_S):
-                    raise EOFError
+                if status := self._process.wait(LIMIT_S):
+                    raise EOFError(f"exit status {status}")
                 return None
             self._unread += read
         line, _, self._unread = self._unread.partition(b"\n")

@@ -87,7 +87,8 @@ class CrashRun:
             try:
                 seconds = self._client_case(case) if one.victim == "client" else self._engine_case(case, attempt)
             except Exception as error:  # whatever it is, it is what this run looks for
-                self._engines.start_again(engine_of(one.kind), one.native)
+                with suppress(AssertionError, NothingSaid):  # a later case starts it, or fails
+                    self._engines.start_again(engine_of(one.kind), one.native)
                 if isinstance(error, NothingSaid) and not is_last:
                     self.found.played_again += 1
                     continue

@@ -50,8 +50,13 @@ class EnginePool:
 
     def start(self, engine: str, native: bool = True) -> None:
         """Start it; returns when it can be connected to."""
-        self._running[engine, native] = started = self.victim(engine, native)
-        started.expect("ready")
+        started = self.victim(engine, native)
+        try:
+            started.expect("ready")
+        except BaseException:
+            started.end()
+            raise
+        self._running[engine, native] = started
 
     def victim(self, engine: str, native: bool = True, fault: Fault | None = None, records: bool = False) -> Speaker:
         """Return a new engine, which the caller ends: it meets the fault, or records the points that it comes to."""
@@ -77,9 +82,11 @@ class EnginePool:
         running = self._running.pop((engine, native), None)
         if running is None:
             return
-        if not killed:
-            running.close()
-        running.end()
+        try:
+            if not killed:
+                running.close()
+        finally:
+            running.end()
 
     def start_again(self, engine: str, native: bool = True) -> None:
         """Kill it and start the next one."""

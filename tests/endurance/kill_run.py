@@ -107,7 +107,8 @@ class KillRun:
     def _engine(self, kind: str, deed: str) -> float | None:
         """Return how long after its engine was killed the client got its error."""
         engine, engines = engine_of(kind), self._engines
-        client = ClientThread(kind, engines.endpoint(engine), {}, LIMIT_S, operations=None)
+        settings = {"connect_timeout_s": LIMIT_S / 2}  # so long it waits where its engine's files are removed already
+        client = ClientThread(kind, engines.endpoint(engine), settings, LIMIT_S, operations=None)
         with ExitStack() as stack:
             stack.callback(client.stop)
             if deed == "stop" or self._rng.random() >= _EARLY:
