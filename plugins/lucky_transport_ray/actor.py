@@ -15,10 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.errors import PeerDied, PeerTimeout, TransportError, from_wire, to_wire_error
+from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, TransportError, from_wire, to_wire_error
 from lucky_transport.messages.methods import METHODS, method
 
 __all__ = ["EngineActor", "Failure", "FrameArrays"]
+
+#: The engine died, hangs, or was told to end.
+_LOST = (PeerDied, PeerTimeout, ClosedError)
 
 #: observations, rewards, terminated, truncated, signals of one actor's envs.
 FrameArrays = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.float32]]
@@ -37,7 +40,7 @@ class Failure:
     def of(cls, engine: str, what: str, error: Exception) -> Failure:
         """Return the failure for whatever `what` raised."""
         known = to_wire_error(engine, what, error)
-        return cls(known.wire_code, str(known), known.hint, isinstance(known, PeerDied | PeerTimeout))
+        return cls(known.wire_code, str(known), known.hint, isinstance(known, _LOST))
 
     def error(self) -> TransportError:
         """Return the error, of the class that it had."""

@@ -162,13 +162,15 @@ def test_an_actor_that_is_lost_too_often_is_an_error(make: Make) -> None:
         env.step(env.action_space.sample())
 
 
-def test_an_engine_that_dies_in_its_actor_is_lost_as_the_actor_is(make: Make) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_an_engine_that_dies_in_its_actor_is_lost_as_the_actor_is(make: Make, how: signal.Signals) -> None:
     env = make(TOY)
     env.reset(seed=0)
     engines = [int(pid) for pid in _children(pid_of(env, 1))]
     for pid in engines:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, how)
     assert engines
+    until_none_left(lambda: [pid for pid in engines if _runs(pid)])
     info = env.step(env.action_space.sample())[4]
     assert info["termination_terms/actor_lost"].tolist() == [False] * 3 + [True] * 2
 
