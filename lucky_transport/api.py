@@ -82,7 +82,8 @@ def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -
     info = registry().transport_of_scheme(endpoint.scheme)
     client = load(info.client, owner=f"transport {info.name!r}", extra=info.extra)
     interceptors = _interceptors(settings)
-    with log_long_wait(f"the engine at {endpoint}", settings.connect_timeout_s):
+    timeout_s = settings.start_timeout_s if info.starts_engines else settings.connect_timeout_s
+    with log_long_wait(f"the engine at {endpoint}", timeout_s):
         if not interceptors:
             return client(endpoint, settings)
         # A transport that leads to others opens them with these settings: they are around it, not around each.
@@ -359,7 +360,9 @@ def _choose(settings: Settings) -> TransportInfo:
         if not info.local_endpoint:
             raise ConfigError(
                 f"transport {info.name!r} cannot start an engine by itself",
-                hint="start one and pass its endpoint, or take transport='shm'",
+                hint=f"pass make(endpoint='{info.schemes[0]}:?engine=...')"
+                if info.starts_engines
+                else "start one and pass its endpoint, or take transport='shm'",
             )
         return info
     refused: list[str] = []

@@ -39,6 +39,7 @@ class TransportInfo:
     `pip install 'lucky-transport[extra]'` when an import fails ("" = nothing). `routes`: it leads to other transports,
     so that no other transport's name contradicts its endpoints. `clean_up`: "module:function", called as `f()` after an
     engine process with such an endpoint was killed, to remove what it could not remove itself ("" = nothing).
+    `starts_engines`: its client starts the engines that its endpoint names, so connecting takes as long as starting.
     """
 
     name: str
@@ -50,6 +51,7 @@ class TransportInfo:
     extra: str = ""
     routes: bool = False
     clean_up: str = ""
+    starts_engines: bool = False
 
 
 @dataclass(frozen=True, slots=True)

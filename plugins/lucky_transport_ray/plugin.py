@@ -17,5 +17,6 @@ def lucky_transport_transports() -> list[TransportInfo]:
             server="lucky_transport_ray.server:server",
             summary="one batch over the nodes of a Ray cluster, an engine in each actor; starts its engines itself",
             extra="ray",
+            starts_engines=True,
         )
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, Unimplemented
@@ -33,6 +34,11 @@ def test_an_endpoint_names_the_cluster_the_engine_and_the_shares() -> None:
 def test_what_makes_no_sense_is_told_with_the_remedy(query: str, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         ray_options(Endpoint.parse(f"ray:?{query}" if query else "ray:"))
+
+
+def test_make_without_an_endpoint_says_which_one_to_write() -> None:
+    with pytest.raises(ConfigError, match=r"pass make\(endpoint='ray:\?engine=\.\.\.'\)"):
+        api.make("toy", transport="ray")
 
 
 def test_it_cannot_be_served() -> None:
