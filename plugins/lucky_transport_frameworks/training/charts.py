@@ -197,7 +197,8 @@ def shares(found: Mapping[str, float]) -> str:
     def paint(axes: Axes) -> None:
         _bars(axes, names, {"transport": [found[name] * 100 for name in names]}, "b")
         for row, name in enumerate(names):
-            axes.text(found[name] * 100, row, f"  {found[name]:.1%}", va="center")
+            where = (found[name] * 100, row)
+            axes.annotate(f"{found[name]:.1%}", where, xytext=(5, 0), textcoords="offset points", va="center")
         axes.set_xlim(0, max(found.values()) * 125)
         axes.set_xlabel("% of a training step")
 

@@ -151,12 +151,12 @@ def _parts(one: Result) -> dict[str, float]:
 
 
 def _table(result: Result) -> str:
-    heads = ("Over", "Wall clock s", "Transport µs", "Env µs", "Policy µs", "Learning µs", "Share of transport")
+    heads = ("Over", "Wall clock s", "Share of transport", "Transport µs", "Env µs", "Policy µs", "Learning µs")
     head = "".join(f'<th scope="col">{escape(one)}</th>' for one in heads)
     body = ""
     for one in result["comparison"]:
         us = (one["alone_us"], one["env_us"], one["policy_us"], one["learning_us"])
-        cells = (one["transport"], f"{one['seconds']:.1f}", *(f"{value:,.0f}" for value in us), f"{share(one):.1%}")
+        cells = (one["transport"], f"{one['seconds']:.1f}", f"{share(one):.1%}", *(f"{value:,.0f}" for value in us))
         body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
     updates = result["comparison"][0]["updates"]
     return (
