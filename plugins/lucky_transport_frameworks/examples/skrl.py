@@ -24,7 +24,7 @@ def train(steps: int = 9600, num_envs: int = 64, **settings: Any) -> list[float]
     policy = gaussian_model(**spaces, network=network, output="ACTIONS", initial_log_std=-1.2)
     models = {"policy": policy, "value": deterministic_model(**spaces, network=network, output="ONE")}
     config = PPO_CFG(rollouts=32, learning_epochs=5, mini_batches=4, learning_rate=3e-4)
-    config.experiment.write_interval = 0
+    config.experiment.write_interval = config.experiment.checkpoint_interval = 0
     agent = PPO(models=models, memory=RandomMemory(memory_size=32, num_envs=num_envs), cfg=config, **spaces)
     SequentialTrainer(env=env, agents=agent, cfg={"timesteps": steps, "close_environment_at_exit": False}).train()
     observations, rewards = env.reset()[0], list[float]()
