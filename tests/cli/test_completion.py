@@ -40,8 +40,8 @@ def completed(run: Run, line: str, *, breaks: str = ":=") -> list[str]:
     [
         ("lucky-transport ins", ["inspect"]),
         ("lucky-transport serve toy --num", ["--num-envs"]),
-        ("lucky-transport serve mujoco", ["mujoco", "mujoco:quadruped"]),
-        ("lucky-transport serve mujoco:q", ["quadruped"]),
+        ("lucky-transport serve mujoco", ["mujoco", "mujoco:quadruped", "mujoco:quadruped-walk"]),
+        ("lucky-transport serve mujoco:q", ["quadruped", "quadruped-walk"]),
         ("lucky-transport bench cart", ["cartpole"]),
         ("lucky-transport stage set SceneService/L", ["SceneService/ListEntities"]),
         ("lucky-transport stage set /hazel.rpc.SceneService/L", ["/hazel.rpc.SceneService/ListEntities"]),
