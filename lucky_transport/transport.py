@@ -28,7 +28,7 @@ from lucky_transport.spec.batch_spec import BatchSpec
 
 if TYPE_CHECKING:
     from lucky_transport.aio import AsyncCalls
-    from lucky_transport.cuda.driver import Driver
+    from lucky_transport.cuda.driver import CudaDriver
     from lucky_transport.cuda.memory import DeviceArray
     from lucky_transport.messages.methods import Method
 
@@ -176,7 +176,7 @@ class Transport(ABC):
         """
         return None
 
-    def device_observations(self, driver: Driver) -> DeviceArray | None:
+    def device_observations(self, driver: CudaDriver) -> DeviceArray | None:
         """Return the newest observations in device memory of the engine, None where this transport shows none.
 
         They are valid until the next `send`. The engine's memory stays open while the array lives, and is the engine's:
@@ -184,7 +184,7 @@ class Transport(ABC):
         """
         return None
 
-    def lock_pages(self, driver: Driver, ordinal: int) -> bool:
+    def lock_pages(self, driver: CudaDriver, ordinal: int) -> bool:
         """Lock the pages that frames lie in until `close`, so that copies to GPUs are asynchronous; False if not done.
 
         ordinal: the device through whose context that is done; it then holds for all.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-__all__ = ["Allocation", "Device", "Driver", "ExportedMemory", "find_device"]
+__all__ = ["Allocation", "CudaDriver", "Device", "ExportedMemory", "find_device"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ExportedMemory(NamedTuple):
     device: Device
 
 
-class Driver(Protocol):
+class CudaDriver(Protocol):
     """The calls of the driver. Each raises DeviceError with the driver's own name for what went wrong."""
 
     @property

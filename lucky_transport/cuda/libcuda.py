@@ -92,7 +92,7 @@ def forget_driver() -> None:
 
 
 class LibCuda:
-    """The driver's library; see `Driver` for what its methods do. pid: of the process that loaded it."""
+    """The driver's library; see `CudaDriver` for what its methods do. pid: of the process that loaded it."""
 
     def __init__(self, library: str) -> None:
         """Load and initialise it. Raises DeviceError."""

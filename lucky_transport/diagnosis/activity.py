@@ -1,6 +1,6 @@
 """What the engines of this host do at the moment, seen without disturbing them.
 
-    with Activity() as activity:
+    with ActivityMonitor() as activity:
         time.sleep(1)
         for engine in activity.read().engines: ...
 
@@ -35,7 +35,7 @@ from lucky_transport.shm.slot_files.latest_value import newest_number
 from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET
 from lucky_transport.shm.socket_path import socket_path
 
-__all__ = ["Activity", "ActivityReading", "EngineActivity", "RingReading", "StreamReading"]
+__all__ = ["ActivityMonitor", "ActivityReading", "EngineActivity", "RingReading", "StreamReading"]
 
 _FRAME, _ACTION, _STATE = (FIELDS[name].offset for name in ("frame_seq", "action_seq", "engine_state"))
 _COUNTERS = struct.Struct(f"<Q{_ACTION - _FRAME - 8}xQ")
@@ -143,7 +143,7 @@ class _Followed:
         return (count - before) % modulus / (now - then) if now > then else 0.0
 
 
-class Activity:
+class ActivityMonitor:
     """Looks at the engines of this user; `close` ends its thread.
 
     period_s: between two glances at the counters. window_s: how far back the step times go.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from lucky_transport.interceptors.interceptor import (
     CallDetails,
     InterceptedCall,
+    InterceptionPoint,
     Interceptor,
-    Link,
     Side,
     StepDetails,
     StreamEnd,
 )
 
-__all__ = ["CallDetails", "InterceptedCall", "Interceptor", "Link", "Side", "StepDetails", "StreamEnd"]
+__all__ = ["CallDetails", "InterceptedCall", "InterceptionPoint", "Interceptor", "Side", "StepDetails", "StreamEnd"]

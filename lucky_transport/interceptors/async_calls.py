@@ -11,7 +11,7 @@ from lucky_transport.aio import AsyncCalls, AsyncStream
 from lucky_transport.deadline import Deadline
 from lucky_transport.futures import on_cancel
 from lucky_transport.interceptors.chain import chained, hooks_of
-from lucky_transport.interceptors.interceptor import CallDetails, Interceptor, Link
+from lucky_transport.interceptors.interceptor import CallDetails, InterceptionPoint, Interceptor
 from lucky_transport.interceptors.streams import InterceptedAsyncStream
 from lucky_transport.messages.methods import Method
 
@@ -21,14 +21,14 @@ __all__ = ["InterceptedAsyncCalls"]
 class InterceptedAsyncCalls(AsyncCalls):
     """`inner` with interceptors, which run on the event loop. Closing it closes that."""
 
-    def __init__(self, inner: AsyncCalls, interceptors: Sequence[Interceptor], link: Link) -> None:
+    def __init__(self, inner: AsyncCalls, interceptors: Sequence[Interceptor], point: InterceptionPoint) -> None:
         self._inner = inner
-        self._link = link
+        self._point = point
         self._call = chained(hooks_of(interceptors, "intercept_call"), self._call_now)
         self._stream = chained(hooks_of(interceptors, "intercept_stream"), self._stream_now)
 
     async def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        return await asyncio.wrap_future(self._call(CallDetails(self._link, method, deadline), request))
+        return await asyncio.wrap_future(self._call(CallDetails(self._point, method, deadline), request))
 
     def _call_now(self, details: CallDetails, request: Any) -> Future[Any]:
         """Make the call in a task of its own, and return what ends with it."""
@@ -53,7 +53,7 @@ class InterceptedAsyncCalls(AsyncCalls):
     def stream(
         self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True
     ) -> AsyncStream:
-        return self._stream(CallDetails(self._link, method, deadline, copy), request)
+        return self._stream(CallDetails(self._point, method, deadline, copy), request)
 
     def _stream_now(self, details: CallDetails, request: Any) -> InterceptedAsyncStream:
         return InterceptedAsyncStream(self._inner.stream(details.method, request, details.deadline, copy=details.copy))

@@ -13,7 +13,7 @@ from lucky_transport.engine import Buffers, CallHandler, StreamHandler
 from lucky_transport.errors import LocalProtocolError
 from lucky_transport.futures import completed
 from lucky_transport.interceptors.chain import chained, hooks_of, result_of
-from lucky_transport.interceptors.interceptor import CallDetails, Interceptor, Link, Side, StepDetails
+from lucky_transport.interceptors.interceptor import CallDetails, InterceptionPoint, Interceptor, Side, StepDetails
 from lucky_transport.interceptors.streams import InterceptedItems
 from lucky_transport.messages.methods import BY_NAME
 from lucky_transport.spec.batch_spec import BatchSpec
@@ -29,7 +29,7 @@ class EngineInterceptors:
     """Puts interceptors around the handlers, streams and step of one engine; what none stands around stays as it is."""
 
     def __init__(self, interceptors: Sequence[Interceptor], spec: BatchSpec) -> None:
-        self._link = Link(Side.ENGINE, spec.engine, spec.num_envs)
+        self._point = InterceptionPoint(Side.ENGINE, spec.engine, spec.num_envs)
         self._calls = hooks_of(interceptors, "intercept_call")
         self._streams = hooks_of(interceptors, "intercept_stream")
         self._steps = hooks_of(interceptors, "intercept_step")
@@ -47,9 +47,9 @@ class EngineInterceptors:
             def answer(details: CallDetails, request: Any) -> Future[Any]:
                 return completed(lambda: handler(request, call))
 
-            details = CallDetails(self._link, method, call.deadline, caller=call.caller)
+            details = CallDetails(self._point, method, call.deadline, caller=call.caller)
             future = chained(self._calls, answer)(details, request)
-            return result_of(future, None, name, self._link.engine)
+            return result_of(future, None, name, self._point.engine)
 
         return handle
 
@@ -66,7 +66,7 @@ class EngineInterceptors:
             def items(details: CallDetails, request: Any) -> InterceptedItems:
                 return InterceptedItems(iter(handler(request, call)), lambda: call.dropped)
 
-            details = CallDetails(self._link, method, call.deadline, caller=call.caller)
+            details = CallDetails(self._point, method, call.deadline, caller=call.caller)
             return chained(self._streams, items)(details, request)
 
         return serve
@@ -82,12 +82,12 @@ class EngineInterceptors:
             if given is not actions:
                 raise LocalProtocolError(
                     "an interceptor on the engine's side went on with other actions than it was given",
-                    backend=self._link.engine,
+                    backend=self._point.engine,
                     hint="change actions on the client's side",
                 )
             return completed(lambda: _stepped(step, control, buffers))
 
-        run, details, engine = chained(self._steps, step_now), StepDetails(self._link), self._link.engine
+        run, details, engine = chained(self._steps, step_now), StepDetails(self._point), self._point.engine
 
         def intercepted(control: NDArray[Any] | None) -> None:
             result_of(run(details, actions, control), None, "a step", engine)

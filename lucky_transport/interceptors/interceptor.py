@@ -28,7 +28,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.messages.method import Method
 
-__all__ = ["CallDetails", "InterceptedCall", "Interceptor", "Link", "Side", "StepDetails", "StreamEnd"]
+__all__ = ["CallDetails", "InterceptedCall", "InterceptionPoint", "Interceptor", "Side", "StepDetails", "StreamEnd"]
 
 
 class Side(StrEnum):
@@ -39,7 +39,7 @@ class Side(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class InterceptionPoint:
     """What an interceptor stands at. engine: the engine's name.
 
     transport, endpoint: how the client reaches the engine; on the engine's side "" and None, since an engine is served
@@ -61,7 +61,7 @@ class CallDetails:
     on the client's side.
     """
 
-    link: Link
+    point: InterceptionPoint
     method: Method
     deadline: Deadline | None = None
     copy: bool = True
@@ -72,7 +72,7 @@ class CallDetails:
 class StepDetails:
     """One step of all envs. deadline: None for the default one."""
 
-    link: Link
+    point: InterceptionPoint
     deadline: Deadline | None = None
 
 

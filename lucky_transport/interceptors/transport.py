@@ -20,13 +20,13 @@ from lucky_transport.errors import ClosedError, PeerTimeout
 from lucky_transport.futures import completed
 from lucky_transport.interceptors.async_calls import InterceptedAsyncCalls
 from lucky_transport.interceptors.chain import chained, hooks_of, result_of
-from lucky_transport.interceptors.interceptor import CallDetails, Interceptor, Link, Side, StepDetails
+from lucky_transport.interceptors.interceptor import CallDetails, InterceptionPoint, Interceptor, Side, StepDetails
 from lucky_transport.interceptors.streams import InterceptedStream
 from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Frame, Stream, Transport
 
 if TYPE_CHECKING:
-    from lucky_transport.cuda.driver import Driver
+    from lucky_transport.cuda.driver import CudaDriver
     from lucky_transport.cuda.memory import DeviceArray
 
 __all__ = ["InterceptedTransport"]
@@ -46,7 +46,7 @@ class InterceptedTransport(Transport):
         self._inner = inner
         self._settings = settings
         self._interceptors = tuple(interceptors)
-        self._link = Link(Side.CLIENT, inner.spec.engine, inner.spec.num_envs, inner.name, endpoint)
+        self._point = InterceptionPoint(Side.CLIENT, inner.spec.engine, inner.spec.num_envs, inner.name, endpoint)
         #: Of a step in two halves: its frame, and what its sender sees of that.
         self._awaited: Future[Frame] | None = None
         self._seen: Future[Frame] | None = None
@@ -70,14 +70,14 @@ class InterceptedTransport(Transport):
     def step(
         self, actions: NDArray[Any], control: NDArray[Any] | None = None, deadline: Deadline | None = None
     ) -> Frame:
-        future = self._step(StepDetails(self._link, deadline), actions, control)
+        future = self._step(StepDetails(self._point, deadline), actions, control)
         return result_of(future, self._step_s(deadline), "a step", self.name)
 
     def _step_now(self, details: StepDetails, actions: NDArray[Any], control: NDArray[Any] | None) -> Future[Frame]:
         return completed(lambda: self._inner.step(actions, control, details.deadline))
 
     def send(self, actions: NDArray[Any], control: NDArray[Any] | None = None) -> None:
-        seen = self._send(StepDetails(self._link), actions, control)
+        seen = self._send(StepDetails(self._point), actions, control)
         if seen.done():  # refused, or answered by an interceptor
             seen.result()
         self._seen = seen
@@ -116,7 +116,7 @@ class InterceptedTransport(Transport):
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        future = self._call(CallDetails(self._link, method, deadline), request)
+        future = self._call(CallDetails(self._point, method, deadline), request)
         timeout_s = self._settings.command_timeout_s if deadline is None else deadline.remaining_s
         return result_of(future, timeout_s, method.name, self.name)
 
@@ -124,13 +124,13 @@ class InterceptedTransport(Transport):
         return completed(lambda: self._inner.call(details.method, request, details.deadline))
 
     def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Future[Any]:
-        return self._begin(CallDetails(self._link, method, deadline), request)
+        return self._begin(CallDetails(self._point, method, deadline), request)
 
     def _begin_now(self, details: CallDetails, request: Any) -> Future[Any]:
         return self._inner.begin(details.method, request, details.deadline)
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
-        return self._stream(CallDetails(self._link, method, deadline, copy), request)
+        return self._stream(CallDetails(self._point, method, deadline, copy), request)
 
     def _stream_now(self, details: CallDetails, request: Any) -> InterceptedStream:
         return InterceptedStream(self._inner.stream(details.method, request, details.deadline, copy=details.copy))
@@ -138,16 +138,16 @@ class InterceptedTransport(Transport):
     def implements(self, method: Method) -> bool | None:
         return self._inner.implements(method)
 
-    def device_observations(self, driver: Driver) -> DeviceArray | None:
+    def device_observations(self, driver: CudaDriver) -> DeviceArray | None:
         return self._inner.device_observations(driver)
 
-    def lock_pages(self, driver: Driver, ordinal: int) -> bool:
+    def lock_pages(self, driver: CudaDriver, ordinal: int) -> bool:
         return self._inner.lock_pages(driver, ordinal)
 
     def async_calls(self) -> AsyncCalls | None:
         calls = self._inner.async_calls()
         # Without calls of its own, threads make the calls of this transport, which are intercepted.
-        return None if calls is None else InterceptedAsyncCalls(calls, self._interceptors, self._link)
+        return None if calls is None else InterceptedAsyncCalls(calls, self._interceptors, self._point)
 
     def close(self) -> None:
         awaited, self._awaited, self._seen = self._awaited, None, None

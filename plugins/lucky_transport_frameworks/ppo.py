@@ -31,11 +31,11 @@ from torch import Tensor, nn
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError
 
-__all__ = ["Learner", "Policy", "Settings", "Update", "evaluate"]
+__all__ = ["ActorCritic", "Hyperparameters", "Learner", "Update", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Hyperparameters:
     """What PPO is run with; the defaults learn `mujoco:quadruped-walk` in minutes.
 
     horizon: steps of each env between two updates. kl: the change of the policy per update that the learning rate is
@@ -90,7 +90,7 @@ def _network(sizes: tuple[int, ...], last_gain: float) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-class Policy(nn.Module):
+class ActorCritic(nn.Module):
     """A Gaussian policy with a value function beside it, over observations normalised by what was seen so far.
 
     `state_dict()` holds all of it, for `torch.save`.
@@ -100,9 +100,9 @@ class Policy(nn.Module):
     var: Tensor
     count: Tensor
 
-    def __init__(self, observations: int, actions: int, settings: Settings | None = None) -> None:
+    def __init__(self, observations: int, actions: int, settings: Hyperparameters | None = None) -> None:
         super().__init__()
-        settings = settings or Settings()
+        settings = settings or Hyperparameters()
         self.actor = _network((observations, *settings.hidden, actions), 0.01)
         self.critic = _network((observations, *settings.hidden, 1), 1.0)
         self.log_spread = nn.Parameter(torch.full((actions,), math.log(settings.spread)))
@@ -146,17 +146,17 @@ def _log_density(mean: Tensor, log_spread: Tensor, actions: Tensor) -> Tensor:
 class Learner:
     """Trains a policy on one env. policy: what was learnt so far."""
 
-    def __init__(self, env: VectorEnv, seed: int = 0, settings: Settings | None = None) -> None:
+    def __init__(self, env: VectorEnv, seed: int = 0, settings: Hyperparameters | None = None) -> None:
         """Seeds the env and torch, and resets the env, which must be in SameStep (`make(framework="ppo")`).
 
         Raises ConfigError for an env whose mode or spaces do not fit.
         """
-        self.settings = settings or Settings()
+        self.settings = settings or Hyperparameters()
         spec = env.batch_spec
         _check(env)
         torch.manual_seed(seed)
         self._env = env
-        self.policy = Policy(spec.observation.size, spec.action.size, self.settings)
+        self.policy = ActorCritic(spec.observation.size, spec.action.size, self.settings)
         self._optimizer = torch.optim.Adam(self.policy.parameters(), self.settings.rate, eps=1e-5)
         self._rate = self.settings.rate
         shape = (self.settings.horizon, env.num_envs)
@@ -311,7 +311,7 @@ def _check(env: VectorEnv) -> None:
             )
 
 
-def evaluate(policy: Policy | None, env: VectorEnv, seed: int, steps: int) -> float:
+def evaluate(policy: ActorCritic | None, env: VectorEnv, seed: int, steps: int) -> float:
     """Return the mean reward of a step over `steps` steps of every env, without noise; None stands still."""
     observation, _ = env.reset(seed=seed)
     still = np.zeros(env.batch_spec.action_shape, np.float32)

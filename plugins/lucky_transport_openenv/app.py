@@ -21,7 +21,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from lucky_transport.errors import Busy, Status, status_of
-from lucky_transport_openenv.environment import EngineEnvironment, Offer
+from lucky_transport_openenv.environment import EngineEnvironment, EngineEpisodes
 from lucky_transport_openenv.episode import View
 from lucky_transport_openenv.errors import EpisodeError
 from lucky_transport_openenv.models import action_class
@@ -53,7 +53,7 @@ class EpisodeServer(HTTPEnvServer):
     longest_s: how long a call may wait.
     """
 
-    def __init__(self, offer: Offer, idle_s: float, longest_s: float) -> None:
+    def __init__(self, offer: EngineEpisodes, idle_s: float, longest_s: float) -> None:
         super().__init__(
             partial(EngineEnvironment, offer),
             action_class(offer.episodes),
@@ -200,7 +200,7 @@ class EpisodeServer(HTTPEnvServer):
         }
 
 
-def _connections(offer: Offer) -> int:
+def _connections(offer: EngineEpisodes) -> int:
     return offer.episodes.capacity + _ONLOOKERS
 
 

@@ -16,11 +16,11 @@ from lucky_transport_openenv.play_tools import play_tools
 from lucky_transport_openenv.runtime import EnvironmentMetadata, FastMCP, MCPEnvironment, State
 from lucky_transport_openenv.tools import ToolInfo, add_tools
 
-__all__ = ["EngineEnvironment", "Offer"]
+__all__ = ["EngineEnvironment", "EngineEpisodes"]
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class EngineEpisodes:
     """What environments of one engine are made of. observation: its class. tools: the engine's typed methods."""
 
     episodes: Episodes
@@ -37,7 +37,7 @@ class EngineEnvironment(MCPEnvironment):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: EngineEpisodes) -> None:
         server = FastMCP(offer.episodes.engine)
         add_tools(server, [*offer.tools, *play_tools(self, offer.episodes)])
         super().__init__(server)

@@ -19,7 +19,7 @@ from lucky_transport.errors import ConfigError, EngineFailed, NotReachable
 from lucky_transport.serving import Server
 from lucky_transport_openenv.app import EpisodeServer
 from lucky_transport_openenv.batch_episodes import BatchEpisodes
-from lucky_transport_openenv.environment import Offer
+from lucky_transport_openenv.environment import EngineEpisodes
 from lucky_transport_openenv.episode import Episodes
 from lucky_transport_openenv.models import observation_class
 from lucky_transport_openenv.options import ServerOptions, server_options
@@ -49,7 +49,7 @@ class OpenEnvServer(Server):
 
     def start(self, host: AgentHost) -> Endpoint:
         episodes = _episodes(host, self._options)
-        offer = Offer(
+        offer = EngineEpisodes(
             episodes,
             observation_class(episodes),
             tuple(method_tools(host, self._options)),

@@ -11,9 +11,9 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from lucky_transport.errors import Status, TransportError, status_of
-from lucky_transport.interceptors import Link, Side
+from lucky_transport.interceptors import InterceptionPoint, Side
 
-__all__ = ["BOUNDARIES_S", "STEP", "ended_attributes", "link_attributes"]
+__all__ = ["BOUNDARIES_S", "STEP", "ended_attributes", "point_attributes"]
 
 #: The name of a step among methods.
 STEP = "lucky_transport.Engine/Step"
@@ -27,18 +27,18 @@ BOUNDARIES_S = (
 _SYSTEM = "lucky_transport"
 
 
-def link_attributes(link: Link, method: str) -> dict[str, Any]:
+def point_attributes(point: InterceptionPoint, method: str) -> dict[str, Any]:
     """Return what is known before a call or step of `method` begins; `method` as in `rpc.method`."""
     attributes: dict[str, Any] = {
-        "rpc.system.name": "grpc" if link.transport == "grpc" else _SYSTEM,
+        "rpc.system.name": "grpc" if point.transport == "grpc" else _SYSTEM,
         "rpc.method": method,
-        "lucky_transport.engine": link.engine,
+        "lucky_transport.engine": point.engine,
     }
-    if link.side is Side.ENGINE:
+    if point.side is Side.ENGINE:
         return attributes
-    attributes["lucky_transport.transport"] = link.transport
-    if link.endpoint is not None and link.endpoint.address:
-        attributes |= _server(link.endpoint.scheme, link.endpoint.address)
+    attributes["lucky_transport.transport"] = point.transport
+    if point.endpoint is not None and point.endpoint.address:
+        attributes |= _server(point.endpoint.scheme, point.endpoint.address)
     return attributes
 
 

@@ -12,8 +12,8 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import Histogram, MeterProvider
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
 
-from lucky_transport.interceptors import CallDetails, Interceptor, Link, Side, StepDetails, StreamEnd
-from lucky_transport_opentelemetry.attributes import BOUNDARIES_S, STEP, ended_attributes, link_attributes
+from lucky_transport.interceptors import CallDetails, InterceptionPoint, Interceptor, Side, StepDetails, StreamEnd
+from lucky_transport_opentelemetry.attributes import BOUNDARIES_S, STEP, ended_attributes, point_attributes
 
 __all__ = ["OpenTelemetryInterceptor", "make_interceptor"]
 
@@ -46,7 +46,7 @@ class OpenTelemetryInterceptor(Interceptor):
     def intercept_call(
         self, continuation: Callable[[CallDetails, Any], Future[Any]], details: CallDetails, request: Any
     ) -> Future[Any]:
-        call = self._begin(details.link, details.method.name.removeprefix("/"))
+        call = self._begin(details.point, details.method.name.removeprefix("/"))
         outcome = call.around(continuation, details, request)
         outcome.add_done_callback(call.end_with)
         return outcome
@@ -54,7 +54,7 @@ class OpenTelemetryInterceptor(Interceptor):
     def intercept_stream(
         self, continuation: Callable[[CallDetails, Any], Any], details: CallDetails, request: Any
     ) -> Any:
-        call = self._begin(details.link, details.method.name.removeprefix("/"))
+        call = self._begin(details.point, details.method.name.removeprefix("/"))
         stream = call.around(continuation, details, request)
         stream.add_end_callback(call.end_stream)
         return stream
@@ -66,17 +66,17 @@ class OpenTelemetryInterceptor(Interceptor):
         actions: Any,
         control: Any,
     ) -> Future[Any]:
-        step = self._begin(details.link, STEP, {"lucky_transport.num_envs": details.link.num_envs})
+        step = self._begin(details.point, STEP, {"lucky_transport.num_envs": details.point.num_envs})
         outcome = step.around(continuation, details, actions, control)
         outcome.add_done_callback(step.end_with)
         return outcome
 
-    def _begin(self, link: Link, method: str, more: dict[str, Any] | None = None) -> _Call:
-        attributes = link_attributes(link, method)
+    def _begin(self, point: InterceptionPoint, method: str, more: dict[str, Any] | None = None) -> _Call:
+        attributes = point_attributes(point, method)
         span = None
         if self._tracer is not None:
-            span = self._tracer.start_span(method, kind=_KINDS[link.side], attributes=attributes | (more or {}))
-        return _Call(link.side, span, self._durations.get(link.side), attributes)
+            span = self._tracer.start_span(method, kind=_KINDS[point.side], attributes=attributes | (more or {}))
+        return _Call(point.side, span, self._durations.get(point.side), attributes)
 
 
 class _Call:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.config import Settings
-from lucky_transport.cuda.driver import Driver
+from lucky_transport.cuda.driver import CudaDriver
 from lucky_transport.cuda.memory import DeviceArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
@@ -296,11 +296,11 @@ class ShmTransport(CallsTransport):
         if self._state is _CLOSED or self._state is _LOST:
             raise self._refusal_of(LockstepEvent.SEND)
 
-    def device_observations(self, driver: Driver) -> DeviceArray | None:
+    def device_observations(self, driver: CudaDriver) -> DeviceArray | None:
         self._check_open()
         return self._device.observations(driver)
 
-    def lock_pages(self, driver: Driver, ordinal: int) -> bool:
+    def lock_pages(self, driver: CudaDriver, ordinal: int) -> bool:
         self._check_open()
         return self._device.lock_pages(driver, ordinal)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lucky_transport.cuda import libcuda
-from lucky_transport.cuda.driver import Driver, find_device
+from lucky_transport.cuda.driver import CudaDriver, find_device
 from lucky_transport.cuda.memory import DeviceArray, DeviceBuffer, DeviceObservations
 from lucky_transport.errors import DeviceError, PeerDied, SegmentError
 from lucky_transport.shm import device_offer
@@ -35,12 +35,12 @@ class ClientDevice:
     def __init__(self, segment: Segment, engine: Process) -> None:
         self._segment = segment
         self._engine = engine
-        self._locked: tuple[Driver, int] | None = None  # the driver and the device through which pages are locked
+        self._locked: tuple[CudaDriver, int] | None = None  # the driver and the device through which pages are locked
         self._could_not_lock = False
         self._opened: _OpenedMemory | None = None
-        self._driver: Driver | None = None
+        self._driver: CudaDriver | None = None
 
-    def lock_pages(self, driver: Driver, ordinal: int) -> bool:
+    def lock_pages(self, driver: CudaDriver, ordinal: int) -> bool:
         """Lock the segment's pages, once; False, with a warning in the log, where the driver refuses."""
         if self._locked is None and not self._could_not_lock:
             mapping = self._segment.mapping
@@ -52,7 +52,7 @@ class ClientDevice:
                 _log.warning("%s stays pageable, copies to the GPU are slower and wait: %s", self._segment.path, error)
         return self._locked is not None
 
-    def observations(self, driver: Driver) -> DeviceArray | None:
+    def observations(self, driver: CudaDriver) -> DeviceArray | None:
         """Return the observations in the engine's device memory, None where it offers none.
 
         Raises PeerDied, SegmentError (the offer does not fit the spec) and DeviceError (it cannot be opened).
@@ -97,7 +97,7 @@ class ClientDevice:
 class _OpenedMemory:
     """An engine's device memory, mapped for as long as this object or an array of it lives."""
 
-    def __init__(self, driver: Driver, offer: DeviceOffer, segment: Segment) -> None:
+    def __init__(self, driver: CudaDriver, offer: DeviceOffer, segment: Segment) -> None:
         device = find_device(driver.devices(), offer.uuid, offer.ordinal)
         if device is None:
             seen = ", ".join(f"{one.ordinal}: {one.name}" for one in driver.devices())
@@ -152,7 +152,7 @@ class _OpenMark:
             device_offer.clear_open(mapping, self._generation)
 
 
-def _close_memory(driver: Driver, pointer: int, ordinal: int, pid: int, mark: _OpenMark) -> None:
+def _close_memory(driver: CudaDriver, pointer: int, ordinal: int, pid: int, mark: _OpenMark) -> None:
     if os.getpid() != pid:  # a forked child: the mapping belongs to its parent, and the driver does not work here
         return
     try:

@@ -31,7 +31,7 @@ def points(**settings: Any) -> Any:
 
 
 def test_it_learns_to_hold_a_point_in_the_middle(ppo: Any) -> None:
-    settings = ppo.Settings(hidden=(32,), discount=0.9, spread=1.0, kl=0.05)
+    settings = ppo.Hyperparameters(hidden=(32,), discount=0.9, spread=1.0, kl=0.05)
     with points() as env, points() as judged:
         learner = ppo.Learner(env, 0, settings)
         before = ppo.evaluate(learner.policy, judged, 5, 40)
@@ -44,7 +44,7 @@ def test_it_learns_to_hold_a_point_in_the_middle(ppo: Any) -> None:
 
 def test_an_update_tells_rewards_episodes_and_terms(ppo: Any) -> None:
     with points() as env:
-        update = ppo.Learner(env, 0, ppo.Settings(horizon=40)).update()
+        update = ppo.Learner(env, 0, ppo.Hyperparameters(horizon=40)).update()
     assert update.episode_steps <= 20
     assert update.episode_return / update.episode_steps == pytest.approx(update.reward, rel=0.1)
     assert sum(update.terms.values()) == pytest.approx(update.reward, rel=1e-4)
@@ -53,7 +53,7 @@ def test_an_update_tells_rewards_episodes_and_terms(ppo: Any) -> None:
 
 def test_the_value_goes_on_where_only_time_cut_an_episode(ppo: Any, torch: Any) -> None:
     """A constant reward is worth as much with short episodes as with long ones, if they end by their time limit."""
-    settings = ppo.Settings(discount=0.9, spread=0.01)
+    settings = ppo.Hyperparameters(discount=0.9, spread=0.01)
     with points() as env:
         learner = ppo.Learner(env, 0, settings)
         with torch.no_grad():
@@ -69,7 +69,7 @@ def test_the_value_goes_on_where_only_time_cut_an_episode(ppo: Any, torch: Any) 
 def test_the_engine_steps_while_values_are_computed(ppo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     with points() as env:
-        learner = ppo.Learner(env, 0, ppo.Settings(horizon=2))
+        learner = ppo.Learner(env, 0, ppo.Hyperparameters(horizon=2))
         for owner, name in ((env, "step_async"), (env, "step_wait"), (learner.policy, "value")):
             plain = getattr(owner, name)
             monkeypatch.setattr(owner, name, lambda *a, n=name, f=plain, **k: (calls.append(n), f(*a, **k))[1])

@@ -38,16 +38,16 @@ def top(once: bool, as_json: bool, interval_s: float) -> None:
     """
     if as_json and not once:
         raise click.UsageError("--json needs --once")
-    from lucky_transport.diagnosis.activity import Activity
+    from lucky_transport.diagnosis.activity import ActivityMonitor
     from lucky_transport_migration.top.reading import read_top
 
     if not once:
         from lucky_transport_migration.top.screen import TopScreen
 
-        with Activity() as activity:
+        with ActivityMonitor() as activity:
             TopScreen(partial(read_top, activity), interval_s).run()
         return
-    with Activity() as activity:
+    with ActivityMonitor() as activity:
         activity.read()  # what later rates are counted from
         time.sleep(interval_s)
         reading = read_top(activity)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.diagnosis.activity import Activity, ActivityReading, EngineActivity
+from lucky_transport.diagnosis.activity import ActivityMonitor, ActivityReading, EngineActivity
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.overview import Line, lines
@@ -75,6 +75,6 @@ def read_stages(directory: Path | None = None) -> StagesReading:
     return StagesReading(str(standing.plan.path), dict(counts), moved)
 
 
-def read_top(activity: Activity, directory: Path | None = None) -> TopReading:
+def read_top(activity: ActivityMonitor, directory: Path | None = None) -> TopReading:
     """Return what there is to show now."""
     return TopReading(socket.gethostname(), time.time(), activity.read(), read_stages(directory))

@@ -59,11 +59,11 @@ def train(
     """
     from lucky_transport_frameworks.training.page import write_page
     from lucky_transport_frameworks.training.progress import watched
-    from lucky_transport_frameworks.training.run import Plan, run_training
+    from lucky_transport_frameworks.training.run import TrainingPlan, run_training
 
     compared = tuple(name for name in compare.split(",") if name)
     command = "lucky-transport " + " ".join(sys.argv[1:])
-    plan = Plan(engine, num_envs, updates, seed, transport, compared, compare_updates, evaluate_steps, command)
+    plan = TrainingPlan(engine, num_envs, updates, seed, transport, compared, compare_updates, evaluate_steps, command)
     with watched("starting the engine", plan.pieces, silent=as_json) as advance:
         result = run_training(plan, report, advance)
     page = write_page(result, report)

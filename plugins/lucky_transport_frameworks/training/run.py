@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import Unimplemented
-from lucky_transport_frameworks.ppo import Learner, Policy, Settings, Update, evaluate
+from lucky_transport_frameworks.ppo import ActorCritic, Hyperparameters, Learner, Update, evaluate
 from lucky_transport_frameworks.training.share import share
 
-__all__ = ["Plan", "run_training"]
+__all__ = ["TrainingPlan", "run_training"]
 
 Advance = Callable[[str], None]
 
@@ -43,7 +43,7 @@ _IDLE_STEPS = 400
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
+class TrainingPlan:
     """What is trained.
 
     compared: the transports over which the first `compared_updates` updates are made again. evaluated_steps: those of
@@ -66,7 +66,7 @@ class Plan:
         return self.updates + len(self.compared) * self.compared_updates + 3
 
 
-def run_training(plan: Plan, report: Path, advance: Advance) -> dict[str, Any]:
+def run_training(plan: TrainingPlan, report: Path, advance: Advance) -> dict[str, Any]:
     """Return the training's result as JSON values; the policy goes to `report`/policy.pt.
 
     Sets torch to one thread. Raises ConfigError for an engine that PPO cannot learn on, and what starting and driving
@@ -87,7 +87,7 @@ def run_training(plan: Plan, report: Path, advance: Advance) -> dict[str, Any]:
     result: dict[str, Any] = dataclasses.asdict(plan) | {
         "rows": [dataclasses.asdict(row) for row in rows],
         "env_steps": rows[-1].env_steps,
-        "horizon": Settings().horizon,
+        "horizon": Hyperparameters().horizon,
         "seconds": seconds,
         "still": still,
         "evaluated": evaluated,
@@ -101,11 +101,13 @@ def run_training(plan: Plan, report: Path, advance: Advance) -> dict[str, Any]:
     return result | {"verdict": _verdict(result)}
 
 
-def _make(plan: Plan, transport: str, num_envs: int, **settings: Any) -> VectorEnv:
+def _make(plan: TrainingPlan, transport: str, num_envs: int, **settings: Any) -> VectorEnv:
     return api.make(plan.engine, num_envs, transport=transport, framework="ppo", copy=False, **settings)
 
 
-def _train(plan: Plan, transport: str, updates: int, advance: Advance) -> tuple[Policy, list[Update], float]:
+def _train(
+    plan: TrainingPlan, transport: str, updates: int, advance: Advance
+) -> tuple[ActorCritic, list[Update], float]:
     """Return the policy, what each update saw, and the seconds that all updates took."""
     rows: list[Update] = []
     with _make(plan, transport, plan.num_envs) as env:
@@ -117,13 +119,13 @@ def _train(plan: Plan, transport: str, updates: int, advance: Advance) -> tuple[
         return learner.policy, rows, time.perf_counter() - start
 
 
-def _compared(plan: Plan, transport: str, rows: list[Update], advance: Advance) -> dict[str, Any]:
+def _compared(plan: TrainingPlan, transport: str, rows: list[Update], advance: Advance) -> dict[str, Any]:
     """Make the first updates over `transport`; times are medians per step of the batch, in microseconds."""
     updates = min(plan.compared_updates, len(rows))
     _, again, seconds = _train(plan, transport, updates, advance)
     for _ in range(plan.compared_updates - updates):
         advance(f"{transport}: done")
-    steps = Settings().horizon
+    steps = Hyperparameters().horizon
 
     def us(part: str) -> float:
         return float(np.median([getattr(row, part) for row in again])) / steps * 1e6
@@ -151,7 +153,7 @@ def _numbers(row: Update) -> list[float]:
     return [row.env_steps, row.reward, row.episode_return, row.episode_steps, row.kl, row.rate, *row.terms.values()]
 
 
-def _alone(plan: Plan, transport: str) -> float:
+def _alone(plan: TrainingPlan, transport: str) -> float:
     """Return the median microseconds of a step of an engine that does nothing, of the same sizes."""
     with _make(plan, "inproc", 1) as env:
         spec = env.batch_spec
@@ -168,7 +170,7 @@ def _alone(plan: Plan, transport: str) -> float:
     return float(np.median(took[_IDLE_STEPS // 4 :])) * 1e6
 
 
-def _pictures(plan: Plan, policy: Policy) -> list[NDArray[np.uint8]]:
+def _pictures(plan: TrainingPlan, policy: ActorCritic) -> list[NDArray[np.uint8]]:
     """Return images of one robot under the policy, uint8 (height, width, 3); none where the engine has no camera."""
     try:
         env = _make(plan, plan.transport, 1, render_mode="rgb_array", render_size=_PICTURE_SIZE)

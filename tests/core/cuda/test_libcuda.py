@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.cuda import libcuda
-from lucky_transport.cuda.driver import Device, Driver, find_device
+from lucky_transport.cuda.driver import CudaDriver, Device, find_device
 from lucky_transport.cuda.libcuda import LibCuda
 from lucky_transport.errors import DeviceError
 
@@ -46,7 +46,7 @@ def number(stub: ctypes.CDLL, name: str) -> int:
 
 
 def test_it_names_its_version_and_its_devices(cuda: LibCuda) -> None:
-    driver: Driver = cuda
+    driver: CudaDriver = cuda
     assert driver.version == "12.4"
     assert driver.devices() == (
         Device(0, bytes([0]) + bytes([10] * 15), "first"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lucky_transport import api
-from lucky_transport.diagnosis.activity import Activity, EngineActivity
+from lucky_transport.diagnosis.activity import ActivityMonitor, EngineActivity
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.shm import header, segment
@@ -28,14 +28,14 @@ def made(directory: Path, name: str = "demo") -> segment.Segment:
     return one
 
 
-def only(activity: Activity) -> EngineActivity:
+def only(activity: ActivityMonitor) -> EngineActivity:
     (engine,) = (one for one in activity.read().engines if one.state != "no segment")
     return engine
 
 
 def test_an_engine_is_seen_with_its_process_and_spec(tmp_path: Path) -> None:
     one = made(tmp_path)
-    with Activity(tmp_path) as activity:
+    with ActivityMonitor(tmp_path) as activity:
         seen = only(activity)
     assert (seen.name, seen.state, seen.engine, seen.num_envs) == ("demo", "ready", "toy", 3)
     assert seen.endpoints == ("shm://demo",)
@@ -50,7 +50,7 @@ def test_steps_are_counted_while_they_are_made() -> None:
         api.serve("toy", f"shm://{unique_name()}", num_envs=2) as serving,
         api.open_transport(serving.endpoints[0]) as driver,
         api.open_transport(serving.endpoints[0]) as commanding,
-        Activity(period_s=0.001) as activity,
+        ActivityMonitor(period_s=0.001) as activity,
     ):
         name = serving.endpoints[0].address
         actions = np.zeros(driver.spec.action_shape, np.float32)
@@ -75,14 +75,14 @@ def test_steps_are_counted_while_they_are_made() -> None:
 def test_looking_changes_not_a_byte(tmp_path: Path) -> None:
     one = made(tmp_path)
     before = one.path.read_bytes()
-    with Activity(tmp_path, period_s=0.001) as activity:
+    with ActivityMonitor(tmp_path, period_s=0.001) as activity:
         until(lambda: (steps := only(activity).steps) and steps.seen_s > 0.01)
     assert one.path.read_bytes() == before
     one.unlink()
 
 
 def test_engines_may_come_and_go_and_their_descriptors_with_them(tmp_path: Path) -> None:
-    with Activity(tmp_path) as activity:
+    with ActivityMonitor(tmp_path) as activity:
         descriptors: list[int] = []
         for _ in range(3):
             one = made(tmp_path)
@@ -100,7 +100,7 @@ def test_a_segment_whose_engine_is_gone_is_stale(tmp_path: Path) -> None:
     stale = tmp_path / "demo"
     stale.write_bytes(kept)
     stale.chmod(0o600)
-    with Activity(tmp_path) as activity:
+    with ActivityMonitor(tmp_path) as activity:
         seen = only(activity)
     assert (seen.state, seen.server, seen.commanding) == ("stale", None, None)
 
@@ -108,7 +108,7 @@ def test_a_segment_whose_engine_is_gone_is_stale(tmp_path: Path) -> None:
 @pytest.mark.parametrize("length", [100, 4096], ids=["shorter than a header", "a header and no more"])
 def test_a_segment_that_is_cut_short_while_it_is_watched_harms_nothing(tmp_path: Path, length: int) -> None:
     one = made(tmp_path)
-    with Activity(tmp_path, period_s=0.001) as activity:
+    with ActivityMonitor(tmp_path, period_s=0.001) as activity:
         assert only(activity).state == "ready"
         os.truncate(one.path, length)
         for _ in range(3):
@@ -119,7 +119,7 @@ def test_a_segment_that_is_cut_short_while_it_is_watched_harms_nothing(tmp_path:
 def test_a_damaged_header_is_told(tmp_path: Path) -> None:
     one = made(tmp_path)
     header.put(one.mapping, "obs_offset", 12)
-    with Activity(tmp_path) as activity:
+    with ActivityMonitor(tmp_path) as activity:
         seen = only(activity)
     assert seen.state == "damaged"
     assert "obs_offset" in seen.problem
@@ -131,7 +131,7 @@ def test_segments_of_other_users_are_named_and_left_alone(tmp_path: Path) -> Non
     for path in (tmp_path / "theirs", tmp_path / "theirs.lock"):
         path.touch(0o600)
         os.chown(path, 4711, 4711)
-    with Activity(tmp_path) as activity:
+    with ActivityMonitor(tmp_path) as activity:
         reading = activity.read()
     assert reading.of_other_users == {"theirs": 4711}
 
@@ -145,7 +145,7 @@ def test_images_and_sessions_beside_a_segment_are_counted(tmp_path: Path) -> Non
     sessions.put(b"one")
     sessions.put(b"two")
     (tmp_path / "demo.images.2").write_bytes(b"no images")
-    with Activity(tmp_path) as activity:
+    with ActivityMonitor(tmp_path) as activity:
         found = {stream.name: stream for stream in only(activity).streams}
     assert {name: (stream.kind, stream.written) for name, stream in found.items()} == {
         "images.1": ("images", 1),

@@ -45,19 +45,19 @@ class Notes(Interceptor):
         self.notes: list[str] = [] if notes is None else notes
 
     def intercept_call(self, continuation: Any, details: CallDetails, request: Any) -> Any:
-        self.notes.append(f"{self.name} {details.link.side} {details.method.short_name}".strip())
+        self.notes.append(f"{self.name} {details.point.side} {details.method.short_name}".strip())
         outcome = continuation(details, request)
         outcome.add_done_callback(lambda done: self.notes.append(f"{self.name} {_told(done)}".strip()))
         return outcome
 
     def intercept_stream(self, continuation: Any, details: CallDetails, request: Any) -> Any:
-        self.notes.append(f"{self.name} {details.link.side} {details.method.short_name}".strip())
+        self.notes.append(f"{self.name} {details.point.side} {details.method.short_name}".strip())
         stream = continuation(details, request)
         stream.add_end_callback(lambda end: self.notes.append(_end(end)))
         return stream
 
     def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
-        self.notes.append(f"{self.name} {details.link.side} step".strip())
+        self.notes.append(f"{self.name} {details.point.side} step".strip())
         outcome = continuation(details, actions, control)
         outcome.add_done_callback(lambda done: self.notes.append(f"{self.name} {_told(done)}".strip()))
         return outcome
@@ -318,7 +318,7 @@ def test_the_engines_handlers_streams_and_steps_have_interceptors_of_their_own(s
         *["engine GetAgentSchema", "done"],
         *["engine StreamTelemetry", "3 items, end"],
     ]
-    assert seen[0].link.side is Side.ENGINE
+    assert seen[0].point.side is Side.ENGINE
     assert "client" in seen[0].caller
 
 

@@ -24,12 +24,12 @@ from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Unimplemented
-from lucky_transport.interceptors import Link, Side
+from lucky_transport.interceptors import InterceptionPoint, Side
 from lucky_transport.messages import TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport_opentelemetry import OpenTelemetryInterceptor
-from lucky_transport_opentelemetry.attributes import link_attributes
+from lucky_transport_opentelemetry.attributes import point_attributes
 from tests.support.waiting import until
 
 GET_SCHEMA = method("AgentService/GetAgentSchema")
@@ -229,7 +229,7 @@ def test_what_an_exporter_raises_is_logged_and_never_the_callers(caplog: pytest.
     ],
 )
 def test_where_the_engine_is_follows_the_endpoint(transport: str, endpoint: str, expected: dict[str, Any]) -> None:
-    found = link_attributes(Link(Side.CLIENT, "toy", 1, transport, Endpoint.parse(endpoint)), "a.B/C")
+    found = point_attributes(InterceptionPoint(Side.CLIENT, "toy", 1, transport, Endpoint.parse(endpoint)), "a.B/C")
     assert {key: value for key, value in found.items() if key.startswith("server.")} == expected
     assert found["rpc.system.name"] == ("grpc" if transport == "grpc" else "lucky_transport")
 
