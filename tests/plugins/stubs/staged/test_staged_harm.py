@@ -206,10 +206,10 @@ def test_a_forked_child_has_shadows_of_its_own(pair: Any, policy: Any) -> None:
             status = 1
             try:
                 policy.noted.clear()
-                with pair.channel() as own:
-                    own.unary_unary(ECHO)(b"y", timeout=PATIENCE_S)
-                    comparison = policy.only()
-                    status = 0 if list(comparison.shadow.items) == [b"y"] else 2
+                own = pair.channel()  # never closed: gRPC's own half at times crashes a forked child that closes it
+                own.unary_unary(ECHO)(b"y", timeout=PATIENCE_S)
+                comparison = policy.only()
+                status = 0 if list(comparison.shadow.items) == [b"y"] else 2
             finally:
                 os._exit(status)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
