@@ -268,7 +268,7 @@ def _steps(plan: StepPlan) -> Iterator[StepSetup]:
                     opens = num_envs == smallest and path != "inproc"
                     yield StepSetup(path, wait, num_envs, engine, full=wait == plan.main_wait(path), open_loop=opens)
         if num_envs == max(plan.num_envs) and engines[0] == IDLE:
-            for path in plan.paths:
+            for path in dict.fromkeys((*plan.paths, "inproc")):  # in process: the engine's work alone
                 if path != "grpc":  # thousands of legacy Steps of an engine at work say nothing new
                     yield StepSetup(path, plan.main_wait(path), num_envs, STEPPING)
         if num_envs == smallest and engines[0] == IDLE and "shm" in plan.paths:
@@ -399,8 +399,8 @@ STEP_TARGETS: tuple[SpeedTarget, ...] = (
         _over(_env("grpc", 1), _env("shm", 1)),
     ),
     at_most(
-        "4096 envs, VectorEnv.step(copy=True), toy engine at work", "µs", 1000,
-        _env("shm", 4096, "toy"),
+        "4096 envs, VectorEnv.step(copy=True), toy engine at work: shm over in-process", "times", 1.25,
+        _over(_env("shm", 4096, "toy"), _env("inproc", 4096, "toy")),
     ),
     at_least(
         "4096 envs, exchange, engine copies its frame: batch service over shm", 10,
