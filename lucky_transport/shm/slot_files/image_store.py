@@ -272,10 +272,10 @@ class SharedImageStore:
             return file
 
     def retire(self, files: Iterable[ImageFile], *, lost: bool) -> None:
-        """Remove these files: at once when `lost`, else when their client has given everything back."""
+        """Remove these files: at once when `lost`, else when their client has given everything back or is gone."""
         with self._lock:
             for file in files:
-                if lost:
+                if lost or self._closed:
                     self._remove(file)
                 else:
                     self._retired.append(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import threading
@@ -232,6 +233,21 @@ def test_after_its_client_is_gone_a_store_makes_nothing(ends: Ends) -> None:
     assert ends.files == []
     assert ends.store.open().put([b"a"]) == [ImageRef()]
     assert ends.files == []
+
+
+def test_a_stream_that_finishes_after_its_client_is_gone_keeps_no_memory(base: Path, native: bool) -> None:
+    gc.disable()  # the store and its shared stream hold each other, so a file that it kept would wait for a collection
+    try:
+        store = ImageStores(base, native=native).open()
+        sink = store.open()
+        sink.put([b"a" * _SIZE])  # which the client never gives back
+        assert str(base) in Path("/proc/self/maps").read_text()
+        store.close()
+        sink.end(lost=False)
+        del store, sink
+        assert str(base) not in Path("/proc/self/maps").read_text()
+    finally:
+        gc.enable()
 
 
 def test_a_closed_reader_opens_nothing_and_gives_nothing_back(ends: Ends) -> None:
