@@ -57,11 +57,15 @@ class CrashCase:
 
 @dataclass(slots=True)
 class CrashReport:
-    """What was found. noticed_s: how long it took each survivor that had something to notice, by kind and victim."""
+    """What was found. noticed_s: how long it took each survivor that had something to notice, by kind and victim.
+
+    not_met: cases whose fault no try came to, though the work went on; they are in no other number.
+    """
 
     cases: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     noticed_s: dict[tuple[str, str], list[float]] = field(default_factory=dict[tuple[str, str], list[float]])
     failures: list[tuple[CrashCase, str]] = field(default_factory=list[tuple[CrashCase, str]])
+    not_met: list[CrashCase] = field(default_factory=list[CrashCase])
     left: list[str] = field(default_factory=list[str])
     errors: Counter[str] = field(default_factory=Counter[str])
     played_again: int = 0
@@ -71,6 +75,7 @@ class CrashReport:
         self.cases.update(other.cases)
         self.errors.update(other.errors)
         self.failures += other.failures
+        self.not_met += other.not_met
         self.left += other.left
         self.played_again += other.played_again
         for title, seconds in other.noticed_s.items():

@@ -95,7 +95,7 @@ def main(
             for run in runs:
                 found.add(run.result())
     _print(found)
-    played = found.cases.total()
+    played = found.cases.total() + len(found.not_met)
     if played < len(cases):
         click.echo(f"{played} of {len(cases)} cases were played in {minutes:g} minutes")
     expected = fault_native.POINTS if kit is None else kit_builds.KIT_POINTS[kit]
@@ -156,6 +156,9 @@ def _print(found: CrashReport) -> None:
     for name, count in found.errors.most_common():
         click.echo(f"{count:>6}  {name}")
     click.echo(f"{found.played_again} tries were played again: late, or the fault was not met")
+    click.echo(f"{len(found.not_met)} cases more never came to their fault, in a number of tries")
+    for case in found.not_met:
+        click.echo(f"        {case}")
 
 
 def _line(title: str, cases: int, failures: int, seconds: Sequence[float]) -> None:
