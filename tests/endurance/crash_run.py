@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import random
 import signal
@@ -12,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from lucky_transport.errors import NotReachable
-from lucky_transport.shm import header
+from lucky_transport.shm import header, segment
 from lucky_transport.shm.segment_files import DIRECTORY, map_segment
 from lucky_transport.shm.timing import HAND_OVER_S
 from tests.endurance.children import LIMIT_S, FaultNotMet, NothingSaid, client_process, resume
@@ -165,7 +166,7 @@ class CrashRun:
         # What the engine before it left decides which lines remove it. A client that finds that before the next engine
         # has the lock is told at once that its engine is gone.
         killed = attempt % 2 == 0 if "remove_dead" in one.point else self._rng.random() < 0.5
-        if fault.deed == "pause" and ("acquire" in one.point or one.point == "lock.opened"):
+        if fault.deed == "pause" and _is_before_the_lock(one.point):
             killed = False
         engines.retire(engine, one.native, killed=killed)
         options = {"native": one.native, **(_HASTY if fault.deed == "stop" else PATIENT)}
@@ -242,6 +243,13 @@ class CrashRun:
             self._engines.close()
         except Exception as error:
             self.found.left.append(str(error))
+
+
+def _is_before_the_lock(point: str) -> bool:
+    """True for a point at which an engine that starts does not have its lock yet."""
+    lines = inspect.getsource(segment.create).splitlines()
+    taken = next(number for number, line in enumerate(lines) if "lockfile.acquire" in line)
+    return "acquire" in point or point in ("lock.opened", *(f"segment create+{number}" for number in range(taken + 1)))
 
 
 def _end(pid: int) -> None:
