@@ -62,9 +62,10 @@ def scan(
 ) -> None:
     """Find what is left of gRPC below PATH: imports, channels, stubs, servers, servicers, dependencies, build steps.
 
-    Nothing is run or imported. Each place comes with the door that fits it: 1 runs unchanged under `lucky-transport
-    run` or with a drop-in channel, 2 is for typed calls (`connect`), 3 for the env (`make`). Generated files are
-    counted apart; --gate counts those with stubs, and files that cannot be understood, as something left.
+    Nothing is run or imported. Each place comes with the API level that fits it: 1 runs unchanged under
+    `lucky-transport run` or with a drop-in channel, 2 is for typed calls (`connect`), 3 for the env (`make`).
+    Generated files are counted apart; --gate counts those with stubs, and files that cannot be understood, as something
+    left.
 
     --fix rewrites luckyrobots' LuckyEnv and LuckyEngineClient, channels, servers, and requirements that nothing needs
     any more. Only what is known to lead to the engine is replaced: port 50051 of this host, what the setting grpc_map

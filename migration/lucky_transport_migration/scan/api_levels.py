@@ -1,4 +1,4 @@
-"""Which API level ("door" in what users read) fits a place, and why.
+"""Which API level fits a place, and why.
 
     1   unchanged under `lucky-transport run`, or a drop-in channel or server: code that uses gRPC's API
     2   typed calls, `connect()`: services of LuckyEngine; nothing of gRPC stays
@@ -40,7 +40,7 @@ _OTHERS: dict[Kind, tuple[int, str]] = {
     "channel": (1, "its stubs stay as they are: `lucky-transport run` or lucky_transport_stubs.channel"),
     "server": (1, "lucky_transport_stubs.server takes its place, beside it or instead"),
     "servicer": (1, "a servicer can be added to lucky_transport_stubs.server as it is"),
-    "dependency": (2, "goes when nothing imports it; behind door 1 it has to stay"),
+    "dependency": (2, "goes when nothing imports it; at level 1 it has to stay"),
     "build": (2, "goes when no stub is left; typed calls need no generated code"),
 }
 
@@ -55,17 +55,17 @@ def judge(path: str, places: Iterable[GrpcUse], *, steps: bool = False, foreign:
     if any(place.kind in ("server", "servicer") for place in found):
         services.append(None)  # what it serves needs gRPC's package, whatever it calls
     return [
-        Finding(path, place.line, place.kind, place.symbol, *_door(place, services, foreign, steps=steps))
+        Finding(path, place.line, place.kind, place.symbol, *_level(place, services, foreign, steps=steps))
         for place in found
     ]
 
 
-def _door(place: GrpcUse, services: Sequence[str | None], foreign: Collection[str], *, steps: bool) -> tuple[int, str]:
+def _level(place: GrpcUse, services: Sequence[str | None], foreign: Collection[str], *, steps: bool) -> tuple[int, str]:
     own = luckyrobots_class(place.symbol)
     if own is not None or place.symbol == LUCKYROBOTS:
         return _LUCKYROBOTS.get(own or "", (2, "the package is a gRPC client; connect() has the same calls, typed"))
     if place.kind == "stub":
-        return _door_of_stub(place.symbol, service_of(place.symbol, foreign), steps=steps)
+        return _level_of_stub(place.symbol, service_of(place.symbol, foreign), steps=steps)
     if place.kind == "import" and _has_no_twin(place.symbol, foreign):
         return _OTHERS["import"]
     if re.match(r"grpc(\+unix)?://", place.symbol):
@@ -87,7 +87,7 @@ def _has_no_twin(module: str, foreign: Collection[str]) -> bool:
     return rest.endswith("Stub") and service_of(module, foreign) is None
 
 
-def _door_of_stub(symbol: str, service: str | None, *, steps: bool) -> tuple[int, str]:
+def _level_of_stub(symbol: str, service: str | None, *, steps: bool) -> tuple[int, str]:
     if service is None:
         return _GRPCS_SERVICE if is_grpc_module(symbol) else _OWN_SERVICE
     if service == "AgentService" and steps:

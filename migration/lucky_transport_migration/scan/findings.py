@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from lucky_transport_migration.scan.known import is_stub_module
 
-__all__ = ["DOORS", "KINDS", "Finding", "GrpcUse", "Kind", "ScanResult", "Unread"]
+__all__ = ["KINDS", "LEVELS", "Finding", "GrpcUse", "Kind", "ScanResult", "Unread"]
 
 # The kinds and the keys of `plain` are fixed; scripts are written against them.
 
@@ -20,8 +20,8 @@ Kind = Literal["import", "channel", "stub", "server", "servicer", "dependency", 
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-#: What a door is called where there is room for a few words.
-DOORS = {1: "unchanged, or a drop-in", 2: "typed calls: connect()", 3: "the env: make()"}
+#: What an API level is called where there is room for a few words.
+LEVELS = {1: "unchanged, or a drop-in", 2: "typed calls: connect()", 3: "the env: make()"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,14 +37,14 @@ class GrpcUse:
 class Finding:
     """What was found: `symbol` at `line` (from 1) of `path` (relative to the scanned folder, with slashes).
 
-    door: which of the three doors fits it. why: the reason for that door, one sentence.
+    level: which of the three API levels fits it. why: the reason for that level, one sentence.
     """
 
     path: str
     line: int
     kind: Kind
     symbol: str
-    door: int
+    level: int
     why: str
 
     @property
@@ -124,8 +124,8 @@ class ScanResult:
             for kind in KINDS
             if kinds[kind]
         )
-        doors = Counter(one.door for one in self.findings)
-        through = ", ".join(f"{doors[door]:,} through door {door}" for door in sorted(doors))
+        levels = Counter(one.level for one in self.findings)
+        through = ", ".join(f"{levels[level]:,} at level {level}" for level in sorted(levels))
         places = _count(len(self.findings), "place")
         return f"{places} in {_count(len({one.path for one in self.findings}), 'file')} ({listed}); {through}"
 

@@ -1,6 +1,6 @@
 """A scan for a person: the verdict, then a table of what is left, then what no one can tell.
 
-On a terminal the table is drawn; in a pipe it is one line a place, `path:line: kind symbol (door: why)`.
+On a terminal the table is drawn; in a pipe it is one line a place, `path:line: kind symbol (level N: why)`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lucky_transport_migration.console import print_text
-from lucky_transport_migration.scan.findings import DOORS, ScanResult
+from lucky_transport_migration.scan.findings import LEVELS, ScanResult
 
 if TYPE_CHECKING:
     from lucky_transport_migration.scan.changes import Changes
@@ -29,7 +29,7 @@ def show_result(result: ScanResult) -> None:
         _draw(console, result)
     else:
         for one in result.findings:
-            click.echo(f"{one.where}: {one.kind} {one.symbol} (door {one.door}: {one.why})")
+            click.echo(f"{one.where}: {one.kind} {one.symbol} (level {one.level}: {one.why})")
     for unread in result.unread:
         click.secho(f"{unread.path}:{unread.line}: {unread.why}", fg="yellow")
     for path in result.generated_stubs:
@@ -39,15 +39,15 @@ def show_result(result: ScanResult) -> None:
 
 def _draw(console: Console, result: ScanResult) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("where", "kind", "symbol", "door"):
+    for name in ("where", "kind", "symbol", "level"):
         table.add_column(name, overflow="fold", min_width=_WIDTHS.get(name))
     table.add_column("why", overflow="fold", ratio=1, min_width=24)
     for one in result.findings:
-        cells = (one.where, one.kind, one.symbol, str(one.door), one.why)
+        cells = (one.where, one.kind, one.symbol, str(one.level), one.why)
         table.add_row(*(Text(cell) for cell in cells))
     console.print(table)
-    doors = sorted({one.door for one in result.findings})
-    print_text(console, "  ".join(f"door {door}: {DOORS[door]}" for door in doors), "dim")
+    levels = sorted({one.level for one in result.findings})
+    print_text(console, "  ".join(f"level {level}: {LEVELS[level]}" for level in levels), "dim")
 
 
 def show_changes(changes: Changes) -> None:
@@ -63,5 +63,5 @@ def show_changes(changes: Changes) -> None:
 
 
 #: Columns that are read at a glance and must not fold.
-_WIDTHS = {"kind": 10, "door": 4}
+_WIDTHS = {"kind": 10, "level": 5}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}

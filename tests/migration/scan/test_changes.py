@@ -25,7 +25,7 @@ def copy_of(package: str, to: Path) -> Path:
 def test_luckyrobots_itself_is_understood_whole(tmp_path: Path) -> None:
     result = scan(copy_of("luckyrobots", tmp_path))
     assert result.unread == []
-    found = {(one.path, one.symbol, one.door) for one in result.findings}
+    found = {(one.path, one.symbol, one.level) for one in result.findings}
     assert ("client.py", "grpc.insecure_channel", 2) in found
     assert ("async_session.py", "grpc.aio.insecure_channel", 2) in found
     assert ("client.py", ".grpc.generated.agent_pb2_grpc.AgentServiceStub", 3) in found

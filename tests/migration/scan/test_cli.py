@@ -26,13 +26,13 @@ def test_a_finding_is_one_line_in_a_pipe(tree: Any) -> None:
     done = run(str(tree({"a.py": "import grpc\n"})))
     assert done.exit_code == 0
     first, last = done.output.splitlines()
-    assert first == "a.py:1: import grpc (door 1: it runs as it is under `lucky-transport run`)"
-    assert last == "Left of gRPC: 1 place in 1 file (1 import); 1 through door 1."
+    assert first == "a.py:1: import grpc (level 1: it runs as it is under `lucky-transport run`)"
+    assert last == "Left of gRPC: 1 place in 1 file (1 import); 1 at level 1."
 
 
 def test_json_is_one_object(tree: Any) -> None:
     found = json.loads(run(str(tree({"a.py": "import grpc\n"})), "--json").output)
-    assert [(one["path"], one["line"], one["kind"], one["symbol"], one["door"]) for one in found["findings"]] == [
+    assert [(one["path"], one["line"], one["kind"], one["symbol"], one["level"]) for one in found["findings"]] == [
         ("a.py", 1, "import", "grpc", 1)
     ]
 

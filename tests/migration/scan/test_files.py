@@ -117,8 +117,10 @@ def test_a_script_is_known_by_its_first_line(tree: Any) -> None:
 STUBS = "self.Call = channel.unary_unary('/{}.SceneService/Call')\n"
 
 
-@pytest.mark.parametrize(("packages", "door"), [(["acme"], 1), (["hazel.rpc"], 2), (["acme", "hazel.rpc"], 2), ([], 2)])
-def test_typed_calls_are_advised_for_the_engines_services_only(tree: Any, packages: list[str], door: int) -> None:
+@pytest.mark.parametrize(
+    ("packages", "level"), [(["acme"], 1), (["hazel.rpc"], 2), (["acme", "hazel.rpc"], 2), ([], 2)]
+)
+def test_typed_calls_are_advised_for_the_engines_services_only(tree: Any, packages: list[str], level: int) -> None:
     stubs = {f"{number}/scene_pb2_grpc.py": STUBS.format(name) for number, name in enumerate(packages)}
     result = scan(tree(stubs | {"a.py": "from scene_pb2_grpc import SceneServiceStub\nSceneServiceStub(c)\n"}))
-    assert [one.door for one in result.findings] == [door, door]
+    assert [one.level for one in result.findings] == [level, level]

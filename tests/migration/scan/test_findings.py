@@ -23,9 +23,9 @@ EVERYTHING = {
 def test_json_has_the_fixed_names(tree: Any) -> None:
     plain = json.loads(json.dumps(scan(tree(EVERYTHING)).plain()))
     for finding in plain["findings"]:
-        assert {"path", "line", "kind", "symbol", "door"} <= set(finding)
+        assert {"path", "line", "kind", "symbol", "level"} <= set(finding)
         assert finding["kind"] in KINDS
-        assert finding["door"] in (1, 2, 3)
+        assert finding["level"] in (1, 2, 3)
     assert {finding["kind"] for finding in plain["findings"]} == set(KINDS)
     assert plain["generated"] == {"files": 1, "stubs": 1, "paths": ["g_pb2_grpc.py"]}
 
@@ -53,10 +53,10 @@ def test_a_drop_in_still_needs_grpc_installed(tree: Any) -> None:
     assert [one.kind for one in result.findings] == ["import", "channel"]
 
 
-def test_the_sentence_counts_kinds_and_doors(tree: Any) -> None:
+def test_the_sentence_counts_kinds_and_levels(tree: Any) -> None:
     sentence = scan(tree(EVERYTHING)).sentence
     assert sentence == (
         "Left of gRPC: 12 places in 5 files (5 imports, 2 channels and targets, 1 stub, 1 server, 1 servicer, "
-        "1 dependency, 1 build step); 8 through door 1, 2 through door 2, 2 through door 3; "
+        "1 dependency, 1 build step); 8 at level 1, 2 at level 2, 2 at level 3; "
         "1 generated file (1 with stubs)."
     )

@@ -1,4 +1,4 @@
-"""What is found in Python source, of which kind, and which door fits."""
+"""What is found in Python source, of which kind, and which level fits."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_requirement_in_setup_py_is_a_dependency() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "doors"),
+    ("source", "levels"),
     [
         ("import grpc\nfrom g_pb2_grpc import GreeterStub\nGreeterStub(grpc.insecure_channel(t))", {1}),
         ("import grpc\nfrom s_pb2_grpc import SceneServiceStub\nSceneServiceStub(grpc.insecure_channel(t))", {2}),
@@ -198,17 +198,17 @@ def test_a_requirement_in_setup_py_is_a_dependency() -> None:
         ("from luckyrobots import LuckyEnv\nLuckyEnv()", {3}),
     ],
 )
-def test_a_file_goes_where_its_stubs_go(source: str, doors: set[int]) -> None:
-    assert {one.door for one in find(source)} == doors
+def test_a_file_goes_where_its_stubs_go(source: str, levels: set[int]) -> None:
+    assert {one.level for one in find(source)} == levels
 
 
 def test_a_stub_that_steps_is_for_the_env() -> None:
     source = "from a_pb2_grpc import AgentServiceStub\ns = AgentServiceStub(c)\nwhile 1: s.Step(r)"
-    assert [one.door for one in find(source) if one.kind == "stub"] == [3]
+    assert [one.level for one in find(source) if one.kind == "stub"] == [3]
 
 
 @pytest.mark.parametrize(
-    ("source", "kind", "door", "why"),
+    ("source", "kind", "level", "why"),
     [
         (
             "from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub as S\nS(c)",
@@ -222,9 +222,9 @@ def test_a_stub_that_steps_is_for_the_env() -> None:
         ("x = 'localhost:50051'", "channel", 1, "gRPC's port"),
     ],
 )
-def test_advice_fits_what_stands_there(source: str, kind: str, door: int, why: str) -> None:
+def test_advice_fits_what_stands_there(source: str, kind: str, level: int, why: str) -> None:
     (found,) = [one for one in find(source) if one.kind == kind]
-    assert (found.door, why in found.why) == (door, True)
+    assert (found.level, why in found.why) == (level, True)
 
 
 @pytest.mark.parametrize(
@@ -233,13 +233,13 @@ def test_advice_fits_what_stands_there(source: str, kind: str, door: int, why: s
 )
 def test_an_import_that_something_else_in_the_file_needs_stays_with_it(beside: str) -> None:
     source = f"import grpc\nfrom s_pb2_grpc import SceneServiceStub\nSceneServiceStub(c)\n{beside}\n"
-    assert [one.door for one in find(source) if one.symbol == "grpc"] == [1]
+    assert [one.level for one in find(source) if one.symbol == "grpc"] == [1]
 
 
-def test_an_import_without_a_typed_twin_stays_at_door_1() -> None:
+def test_an_import_without_a_typed_twin_stays_at_level_1() -> None:
     stubs = "from g_pb2_grpc import GreeterStub\nfrom s_pb2_grpc import SceneServiceStub\nSceneServiceStub(c)"
     source = f"import grpc_status\n{stubs}\n"
-    assert [one.door for one in find(source)] == [1, 1, 2, 2]
+    assert [one.level for one in find(source)] == [1, 1, 2, 2]
 
 
 def test_every_finding_says_why() -> None:
