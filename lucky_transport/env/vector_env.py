@@ -10,14 +10,13 @@ arguments are refused before anything is sent, and leave the env unchanged.
 
 from __future__ import annotations
 
-import os
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import gymnasium
 import numpy as np
@@ -28,8 +27,10 @@ from numpy.typing import NDArray
 
 from lucky_transport.client.client import Client
 from lucky_transport.engine import HOLD, RESET
+from lucky_transport.env.attributes import attributes_of, frames_per_second
 from lucky_transport.env.autoreset import NotSteppable, check_mode, parse_mode, state_error
 from lucky_transport.env.composite import CompositeActions
+from lucky_transport.env.connection import EnvConnection, Owner
 from lucky_transport.env.rendering import RENDER_MODES, EnvRenderer, can_render, make_renderer
 from lucky_transport.env.resetting import ResetNegotiator, Seed, neutral_actions, read_reset
 from lucky_transport.env.results import RewardFunction, StepResult, StepResults, plain_results
@@ -48,27 +49,13 @@ from lucky_transport.spec.actions import Bounds, check_actions
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
 
-__all__ = ["Owner", "RewardFunction", "VectorEnv", "attributes_of", "frames_per_second"]
-
-#: Names that stacks written against `gymnasium.Env` use, and the attribute that answers them.
-_ALIASES = {"_max_episode_steps": "max_episode_steps"}
+__all__ = ["RewardFunction", "VectorEnv"]
 
 #: A partial reset would leave the other envs in a state that nobody knows.
 _STATE_UNKNOWN = (NotSteppable.FRESH, NotSteppable.LOST, NotSteppable.UNDER_WAY)
 
 #: What the hint of a transport's timeout names; an env has no such method.
 _OF_TRANSPORTS = "recv() again"
-
-#: How long a dead engine's exit status is waited for.
-_REAPING_S = 0.05
-
-
-class Owner(Protocol):
-    """Something that ends with the env, for instance the engine's process."""
-
-    def stop(self) -> object:
-        """End it; idempotent."""
-        ...
 
 
 class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
@@ -133,7 +120,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         self._outstanding = False  # a frame may still come for a step that was given up
         self._frame: Frame | None = None  # the last that was received
         self._tensors: TorchObservations | None = None
-        self._connection = _Connection(transport, owner)
+        self._connection = EnvConnection(transport, owner)
         self._end = weakref.finalize(self, self._connection.end)
         self.closed = False
 
@@ -453,68 +440,3 @@ def _checked(spec: BatchSpec, bounds: Bounds, actions: Any) -> NDArray[Any]:
     checked = check_actions(spec, actions)
     bounds.check(checked)
     return checked
-
-
-class _Connection:
-    """A transport and the engine process it was started with, if any; `end` closes both.
-
-    It ends once: at `close`, at garbage collection or when the program ends.
-    """
-
-    def __init__(self, transport: Transport, owner: Owner | None) -> None:
-        self._transport = transport
-        self._owner = owner
-        self._pid = os.getpid()
-
-    @property
-    def is_own(self) -> bool:
-        """False in a forked child: transport and owner belong to its parent."""
-        return os.getpid() == self._pid
-
-    def check_process(self) -> None:
-        """Raise ClosedError in a forked child."""
-        if not self.is_own:
-            raise ClosedError(
-                "this env belongs to the parent process",
-                backend=self._transport.name,
-                hint="make another env after fork()",
-            )
-
-    def end(self) -> None:
-        """Close the transport, then stop the owner even if closing failed."""
-        if not self.is_own:
-            return
-        try:
-            self._transport.close()
-        finally:
-            if self._owner is not None:
-                self._owner.stop()
-
-    def exit_report(self) -> str:
-        """Return how our own engine process ended and the tail of its stderr; "" when it runs or is not ours."""
-        exit_report = getattr(self._owner, "exit_report", None)
-        # a connection breaks a moment before its process can be waited for
-        return "" if exit_report is None else exit_report(_REAPING_S)
-
-
-def attributes_of(spec: BatchSpec) -> Mapping[str, Any]:
-    """Return attribute name -> value: those of the spec, Gymnasium's aliases of them, and `render_fps` if known."""
-    table = dict(spec.attributes)
-    for alias, name in _ALIASES.items():
-        if name in table:
-            table.setdefault(alias, table[name])
-    fps = frames_per_second(spec)
-    if fps is not None:
-        table["render_fps"] = fps
-    return table
-
-
-def frames_per_second(spec: BatchSpec) -> int | float | None:
-    """Return how many steps make a simulated second (a whole number as int), None when the step's time is unknown."""
-    given = spec.attributes.get("render_fps")
-    if given is not None:
-        return given
-    if not spec.step_s:
-        return None
-    rate = round(1 / spec.step_s, 6)
-    return int(rate) if rate.is_integer() else rate
