@@ -43,8 +43,8 @@ _START_S = 40.0
 _FAULT_S = 4.0
 #: An error of a client may come before the word that the fault was met.
 _WORD_S = 0.15
-#: What a new process would spend its time importing.
-_PRELOAD = ("tests.endurance.fault_native", __name__, "lucky_transport.env.vector_env")
+#: The first one chooses the build of the native module.
+_PRELOAD = ("tests.endurance.fault_native", __name__, "tests.endurance.preloaded")
 
 
 class NothingSaid(Exception):

@@ -49,7 +49,9 @@ class CrashRun:
         """builds: values of the setting `native` of both sides. command: of a kit's engine, in Python's place."""
         self.found = CrashReport()
         self._rng = random.Random(seed)
-        self._engines = EnginePool(settings=PATIENT, commands={} if command is None else {ENGINE: command})
+        self._engines = EnginePool(
+            __name__, "click", settings=PATIENT, commands={} if command is None else {ENGINE: command}
+        )
         self._builds, self._kinds = builds, kinds
         self._lanes: Sequence[Lane] = LANES if command is None else ("segment",)  # no kit has a listener
         try:
