@@ -161,7 +161,7 @@ class DriverLease:
         key = driver.key
         if self._is_held and key in self._drivers and self._may_join(key):
             return
-        if self._is_held:  # whoever left without a word is forgotten when somebody else comes
+        if self._is_held:  # a driver that left without a word is forgotten when the next one comes
             self._keep({key: one for key, one in self._drivers.items() if not one.is_gone()})
         if self._is_held and self._may_join(key):
             self._keep(self._drivers | {key: driver})

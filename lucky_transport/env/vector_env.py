@@ -51,7 +51,7 @@ from lucky_transport.transport import Frame, Transport
 
 __all__ = ["RewardFunction", "VectorEnv"]
 
-#: A partial reset would leave the other envs in a state that nobody knows.
+#: A partial reset would leave the other envs in an unknown state.
 _STATE_UNKNOWN = (NotSteppable.FRESH, NotSteppable.LOST, NotSteppable.UNDER_WAY)
 
 #: What the hint of a transport's timeout names; an env has no such method.

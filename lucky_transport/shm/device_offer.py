@@ -7,7 +7,7 @@
 
 A generation stands for one handle. The engine frees older memory only when the client's word names no older generation;
 the client sets its word before it opens a handle and clears it after it closed it. An engine that knows only the seed's
-fields has generation 0 for ever: its handle never changes.
+fields always has generation 0: its handle never changes.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def find(directory: Path = DIRECTORY) -> list[SegmentInfo]:
 
 
 def _side(mapping: Mapping, path: Path, byte: int, side: str) -> tuple[int, str]:
-    """Return the pid and the name of who holds a place, (0, "") for nobody.
+    """Return the pid and the name of who holds a place, (0, "") for none.
 
     A process of another pid namespace has no pid here; the header has the one that it has there.
     """
