@@ -27,6 +27,7 @@ LAYERS = (
     "handler_options",
     "deadline",
     "endpoint",
+    "endpoint_options",
     "config",
     "hookspecs",
     "builtin",

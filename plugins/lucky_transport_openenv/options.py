@@ -5,17 +5,17 @@ openenv://127.0.0.1:8000?capacity=8&map=ridge&rate=25&tools=read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
 from dataclasses import dataclass
-from typing import Any
 
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError, did_you_mean
+from lucky_transport.endpoint_options import EndpointOption, number, one_of, read_options, whole
 
 __all__ = ["TOOLS", "ServerOptions", "server_options"]
 
 #: Which typed methods agents get as tools.
 TOOLS = ("all", "read", "none")
+_MOST = (1 << 20) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,58 +35,16 @@ class ServerOptions:
     longest_s: float = 60.0
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) < 1 << 20:
-        raise ValueError
-    return int(text)
-
-
-def _rate(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1e6:
-        raise ValueError
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError
-    return value
-
-
-def _tools(text: str) -> str:
-    if text not in TOOLS:
-        raise ValueError
-    return text
-
-
-#: Option -> the field it sets, how it is read, what is expected.
-_OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
-    "capacity": ("capacity", _count, "episodes at once, at least 1"),
-    "map": ("map_name", str, "a map"),
-    "rate": ("rate_hz", _rate, "ticks a second, 0 for as fast as it can"),
-    "ticks": ("ticks", _count, "ticks of one step, at least 1"),
-    "idle": ("idle_s", _seconds, "seconds"),
-    "tools": ("tools", _tools, f"one of {', '.join(TOOLS)}"),
+_OPTIONS = {
+    "capacity": EndpointOption(whole(1, _MOST), "episodes at once, at least 1"),
+    "map": EndpointOption(str, "a map", "map_name"),
+    "rate": EndpointOption(number(1e6), "ticks a second, 0 for as fast as it can", "rate_hz"),
+    "ticks": EndpointOption(whole(1, _MOST), "ticks of one step, at least 1"),
+    "idle": EndpointOption(number(sys.float_info.max, positive=True), "seconds", "idle_s"),
+    "tools": EndpointOption(one_of(*TOOLS), f"one of {', '.join(TOOLS)}"),
 }
 
 
 def server_options(endpoint: Endpoint, longest_s: float) -> ServerOptions:
     """Return what the endpoint says; raises ConfigError for an unknown option or a malformed value."""
-    values: dict[str, Any] = {}
-    for key, text in endpoint.options:
-        if key not in _OPTIONS:
-            raise ConfigError(
-                f"endpoint {str(endpoint)!r}: unknown option {key!r}",
-                backend="openenv",
-                hint=f"{did_you_mean(key, _OPTIONS)}there are {', '.join(_OPTIONS)}",
-            )
-        name, read, expected = _OPTIONS[key]
-        try:
-            values[name] = read(text)
-        except ValueError:
-            raise ConfigError(
-                f"endpoint {str(endpoint)!r}: {key}={text}", backend="openenv", hint=f"expected {expected}"
-            ) from None
-    return ServerOptions(**values, longest_s=longest_s)
+    return ServerOptions(**read_options(endpoint, _OPTIONS, backend="openenv"), longest_s=longest_s)

@@ -9,12 +9,10 @@ tells can be given to a client as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError
+from lucky_transport.endpoint_options import EndpointOption, number, one_of, read_options, switch, whole
 
 __all__ = ["SERVICES", "ClientOptions", "ServerOptions", "client_options", "grpc_endpoint", "server_options"]
 
@@ -50,82 +48,32 @@ class ClientOptions:
     ticks: int = 0
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 1 << 31:
-        raise ValueError
-    return int(text)
-
-
-def _switch(text: str) -> bool:
-    return {"1": True, "0": False}[text]
-
-
-def _rate(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1e6:
-        raise ValueError
-    return value
-
-
-def _service(text: str) -> str:
-    if text not in SERVICES:
-        raise ValueError
-    return text
-
-
-#: Option -> the field it sets, how it is read, what is expected.
-_Row = tuple[str, Callable[[str], Any], str]
-_BOTH: Mapping[str, _Row] = {"map": ("map_name", str, "a map"), "bots": ("bots", str, "an opponent")}
-_SERVER: Mapping[str, _Row] = {
+_BOTH = {"map": EndpointOption(str, "a map", "map_name"), "bots": EndpointOption(str, "an opponent")}
+_SERVER = {
     **_BOTH,
-    "rate": ("rate_hz", _rate, "ticks a second, 0 = as fast as it can"),
-    "planning": ("planning", _switch, "1 or 0"),
+    "rate": EndpointOption(number(1e6), "ticks a second, 0 = as fast as it can", "rate_hz"),
+    "planning": EndpointOption(switch, "1 or 0"),
 }
-_CLIENT: Mapping[str, _Row] = {
+_CLIENT = {
     **_BOTH,
-    "service": ("service", _service, f"one of {', '.join(SERVICES)}"),
-    "sessions": ("sessions", _count, "a number of sessions"),
-    "seed": ("seed", _count, "a whole number >= 0"),
-    "ticks": ("ticks", _count, "a number of ticks"),
+    "service": EndpointOption(one_of(*SERVICES), f"one of {', '.join(SERVICES)}"),
+    "sessions": EndpointOption(whole(1), "a number of sessions, at least 1"),
+    "seed": EndpointOption(whole(), "a whole number >= 0"),
+    "ticks": EndpointOption(whole(), "a number of ticks"),
 }
 
 
 def server_options(endpoint: Endpoint, longest_s: float) -> ServerOptions:
     """Return what the endpoint says to a server; raises ConfigError."""
-    return ServerOptions(**_read(endpoint, _SERVER, _CLIENT), longest_s=longest_s)
+    values = read_options(endpoint, _SERVER, backend="openra", others=_CLIENT)
+    return ServerOptions(**values, longest_s=longest_s)
 
 
 def client_options(endpoint: Endpoint) -> ClientOptions:
     """Return what the endpoint says to a client; raises ConfigError."""
-    options = ClientOptions(**_read(endpoint, _CLIENT, _SERVER))
-    if options.sessions < 1:
-        raise _malformed(endpoint, "sessions", "0", "at least 1")
-    return options
+    return ClientOptions(**read_options(endpoint, _CLIENT, backend="openra", others=_SERVER))
 
 
 def grpc_endpoint(endpoint: Endpoint) -> Endpoint:
     """Return the address as gRPC's plugin knows it."""
     return Endpoint("grpc", endpoint.address)
-
-
-def _read(endpoint: Endpoint, own: Mapping[str, _Row], others: Mapping[str, _Row]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for key, text in endpoint.options:
-        if key not in own:
-            if key not in others:
-                raise ConfigError(
-                    f"endpoint {str(endpoint)!r}: unknown option {key!r}",
-                    backend="openra",
-                    hint=f"there are {', '.join(sorted({*own, *others}))}",
-                )
-            continue
-        name, read, expected = own[key]
-        try:
-            values[name] = read(text)
-        except (ValueError, KeyError):
-            raise _malformed(endpoint, key, text, expected) from None
-    return values
-
-
-def _malformed(endpoint: Endpoint, key: str, text: str, expected: str) -> ConfigError:
-    return ConfigError(f"endpoint {str(endpoint)!r}: {key}={text}", backend="openra", hint=f"expected {expected}")

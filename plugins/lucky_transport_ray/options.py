@@ -6,18 +6,19 @@ ray://10.0.0.1:6379?engine=toy&options={"obs_size":8}                 that clust
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError, did_you_mean
+from lucky_transport.endpoint_options import EndpointOption, json_object, number, one_of, read_options, whole
+from lucky_transport.errors import ConfigError
 
 __all__ = ["PLACEMENTS", "RayOptions", "ray_options"]
 
 #: Where actors go: over as many nodes as there are, wherever there is room, or each on a node of its own.
 PLACEMENTS = ("spread", "pack", "strict")
+_LARGEST_SEED = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,69 +41,22 @@ class RayOptions:
     restarts: int = 3
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) < 1 << 31:
-        raise ValueError
-    return int(text)
-
-
-def _whole(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError
-    return int(text)
-
-
-def _cpus(text: str) -> float:
-    number = float(text)
-    if not 0 <= number < 1e6:
-        raise ValueError
-    return number
-
-
-def _placement(text: str) -> str:
-    if text not in PLACEMENTS:
-        raise ValueError
-    return text
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    value: Any = json.loads(text)
-    if not isinstance(value, dict):
-        raise ValueError
-    return cast("dict[str, Any]", value)
-
-
-#: Option -> how it is read, what is expected.
-_OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    "engine": (str, "an engine's name, e.g. toy"),
-    "actors": (_count, "a number of actors, at least 1"),
-    "num_envs": (_count, "a number of envs, at least 1"),
-    "seed": (_whole, "a whole number, at least 0"),
-    "options": (_object, "a JSON object"),
-    "transport": (str, "a transport's name, e.g. shm or inproc"),
-    "placement": (_placement, f"one of {', '.join(PLACEMENTS)}"),
-    "cpus": (_cpus, "CPUs of each actor, at least 0"),
-    "restarts": (_whole, "a number of restarts, at least 0"),
+_OPTIONS = {
+    "engine": EndpointOption(str, "an engine's name, e.g. toy"),
+    "actors": EndpointOption(whole(1), "a number of actors, at least 1"),
+    "num_envs": EndpointOption(whole(1), "a number of envs, at least 1"),
+    "seed": EndpointOption(whole(most=_LARGEST_SEED), "a whole number, at least 0"),
+    "options": EndpointOption(json_object, "a JSON object"),
+    "transport": EndpointOption(str, "a transport's name, e.g. shm or inproc"),
+    "placement": EndpointOption(one_of(*PLACEMENTS), f"one of {', '.join(PLACEMENTS)}"),
+    "cpus": EndpointOption(number(1e6), "CPUs of each actor, at least 0"),
+    "restarts": EndpointOption(whole(), "a number of restarts, at least 0"),
 }
 
 
 def ray_options(endpoint: Endpoint) -> RayOptions:
     """Return what the endpoint says; raises ConfigError."""
-    values: dict[str, Any] = {"address": endpoint.address}
-    for key, text in endpoint.options:
-        if key not in _OPTIONS:
-            raise ConfigError(
-                f"endpoint {str(endpoint)!r}: unknown option {key!r}",
-                backend="ray",
-                hint=f"{did_you_mean(key, _OPTIONS)}there are {', '.join(_OPTIONS)}",
-            )
-        read, expected = _OPTIONS[key]
-        try:
-            values[key] = read(text)
-        except ValueError:
-            raise ConfigError(
-                f"endpoint {str(endpoint)!r}: {key}={text}", backend="ray", hint=f"expected {expected}"
-            ) from None
+    values = {"address": endpoint.address, **read_options(endpoint, _OPTIONS, backend="ray")}
     if not values.get("engine"):
         raise ConfigError(
             f"endpoint {str(endpoint)!r} names no engine",
