@@ -36,7 +36,7 @@ __all__ = ["train"]
     default="./lucky-report",
     show_default=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where training.html, training.json and the policy go.",
+    help="Where the page, its numbers, the pictures and the policy go.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def train(

@@ -20,15 +20,23 @@ __all__ = ["training_page", "write_page"]
 
 Result = Mapping[str, Any]
 
+#: The sheet of all pictures: so many in a row, so many pixels wide.
+_COLUMNS, _SHEET_WIDTH = 4, 960
+
 #: Reward terms that say how well the robot walks, and what the page calls them.
 _TERMS = {"track_lin_vel_xy": "speed", "track_ang_vel_z": "turning", "gait": "gait"}
 
 
 def write_page(result: Result, folder: Path) -> Path:
-    """Write training.html and training.json into `folder`; returns the page's path."""
+    """Write training.html and training.json into `folder`, and walking.jpg where the engine has a camera.
+
+    Returns the page's path.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "training.html"
     page.write_text(training_page(result), encoding="utf-8")
+    if result["pictures"]:
+        _contact_sheet(result["pictures"]).save(folder / "walking.jpg", quality=85)
     plain = {name: value for name, value in result.items() if name != "pictures"}
     (folder / "training.json").write_text(json.dumps(plain, indent=1), encoding="utf-8")
     return page
@@ -93,6 +101,16 @@ def _strip(result: Result) -> str:
     title = "One robot under the policy"
     caption = f"{apart_s:.2f} s from image to image, {len(images) * apart_s:.1f} s in all: about one cycle of its gait."
     return f'<figure><figcaption>{title}<small>{caption}</small></figcaption><div class="strip">{cells}</div></figure>'
+
+
+def _contact_sheet(images: Sequence[Any]) -> Image.Image:
+    """Return all images as one, side by side in rows, from left to right and top to bottom."""
+    height, width = images[0].shape[:2]
+    rows = -(-len(images) // _COLUMNS)
+    sheet = Image.new("RGB", (_COLUMNS * width, rows * height))
+    for number, image in enumerate(images):
+        sheet.paste(Image.fromarray(image), (number % _COLUMNS * width, number // _COLUMNS * height))
+    return sheet.resize((_SHEET_WIDTH, round(sheet.height * _SHEET_WIDTH / sheet.width)), Image.Resampling.LANCZOS)
 
 
 def _data_url(pixels: Any) -> str:

@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from PIL import Image
+
 from lucky_transport_frameworks.training.page import training_page, write_page
 from lucky_transport_frameworks.training.share import share
 
@@ -82,7 +84,17 @@ def test_without_comparison_and_pictures_there_is_still_a_page() -> None:
 def test_the_numbers_lie_beside_the_page(tmp_path: Path) -> None:
     page = write_page(made_up(), tmp_path / "new")
     assert page.name == "training.html"
-    assert {path.name for path in page.parent.iterdir()} == {"training.html", "training.json"}
+    assert {path.name for path in page.parent.iterdir()} == {"training.html", "training.json", "walking.jpg"}
+
+
+def test_the_pictures_of_all_moments_are_one_image(tmp_path: Path) -> None:
+    result = made_up(pictures=5)
+    height, width = result["pictures"][0].shape[:2]
+    with Image.open(write_page(result, tmp_path).with_name("walking.jpg")) as image:
+        assert image.size == (960, round(960 * 2 * height / (4 * width)))  # two rows of four, the last three empty
+    without = tmp_path / "without"
+    write_page(made_up(pictures=0), without)
+    assert not (without / "walking.jpg").exists()
 
 
 def test_the_share_is_that_of_a_whole_training_step() -> None:
