@@ -150,9 +150,14 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
 
 
 def _has_ended(path: Path) -> bool:
-    """True when the engine of that socket is gone, although a child that it forked keeps the connection open."""
+    """True when the engine of that socket is gone, although a child that it forked keeps the connection open.
+
+    Another engine may have removed what it left.
+    """
     lock_path = f"{path}.lock"
-    return os.path.exists(lock_path) and lockfile.holder(lock_path, lockfile.ENGINE) is None
+    if os.path.exists(lock_path):
+        return lockfile.holder(lock_path, lockfile.ENGINE) is None
+    return not os.path.exists(path)
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]] | None:

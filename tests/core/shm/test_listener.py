@@ -114,6 +114,17 @@ def test_a_client_may_come_before_the_engine(tmp_path: Path) -> None:
     met[0].close()
 
 
+def test_an_engine_whose_socket_is_removed_meanwhile_is_gone(tmp_path: Path) -> None:
+    """As it is when a child of a dead engine keeps the socket open, and another engine has removed what it left."""
+    path = socket_path(tmp_path, "demo")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as kept:
+        kept.bind(str(path))
+        kept.listen()
+        call_later(path.unlink)
+        with pytest.raises(NotReachable, match="no engine listens"):
+            connect_pipe("demo", Deadline(0.4), directories=[tmp_path])
+
+
 def test_an_engine_that_never_answers_is_a_timeout(listener: Listener) -> None:
     with pytest.raises(PeerTimeout, match=r"did not answer within 0\.0\d+ s; it may hang"):
         connect_pipe("demo", Deadline(0.05), directories=[listener.path.parent])
