@@ -181,12 +181,14 @@ class ImageStream:
         for slot in self._slots:
             if slot.slot_bytes >= nbytes and slot.take(nbytes, number):
                 return slot
-        made = None if self._ended else self._grow(nbytes)
+        made = self._grow(nbytes)
         if made is not None:
             made.take(nbytes, number)
         return made
 
     def _grow(self, nbytes: int) -> WriterSlot | None:
+        if self._ended:
+            return None
         self._retire_unused(nbytes)
         file = self._store.make(nbytes)
         if file is None:

@@ -250,6 +250,19 @@ def test_a_stream_that_finishes_after_its_client_is_gone_keeps_no_memory(base: P
         gc.enable()
 
 
+def test_a_stream_that_ends_while_it_looks_for_room_makes_no_file(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [ends.put(b"a" * _SIZE) for _ in range(SLOTS)]  # the client reads them: the next needs another file
+
+    def ended_meanwhile() -> int:
+        ends.image_sink.end(lost=True)
+        return time.monotonic_ns()
+
+    monkeypatch.setattr(image_store, "monotonic_ns", ended_meanwhile)
+    assert not ends.image_sink.has_room()
+    assert ends.files == []
+    del kept
+
+
 def test_a_closed_reader_opens_nothing_and_gives_nothing_back(ends: Ends) -> None:
     claim = ends.put(b"a" * _SIZE)
     ends.reader.close()
