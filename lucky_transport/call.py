@@ -76,6 +76,7 @@ class Call:
                 self._over.set()
             callbacks = self._callbacks
             self._callbacks = ()
+            self.image_buffer = _plain_memory  # the other one holds the stream's memory, and what made this call
         for callback in callbacks:
             callback()
 

@@ -224,7 +224,8 @@ class ServerCall(ServerItems):
         sink = self.image_sink
         if sink is None:
             return memoryview(bytearray(nbytes))
-        self.call.image_buffer = sink.buffer
+        if self._state is not _ENDED:
+            self.call.image_buffer = sink.buffer
         return sink.buffer(nbytes)
 
     def _end(self, kind: Kind) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -336,3 +337,23 @@ def test_what_is_done_at_the_end_of_a_call_delays_no_answer() -> None:
         bench.began[-1].call.on_end(lambda: seen.append(len(bench.answers())))
         end(bench.began[-1])
     assert seen == [1, 1]
+
+
+@pytest.mark.parametrize("ends", ["finished", "cancelled"])
+def test_a_call_that_has_ended_is_no_garbage_for_the_collector(ends: str) -> None:
+    bench = Bench()
+    gc.collect()
+    gc.disable()
+    try:
+        bench.feed(Kind.REQUEST, **STREAM)
+        call = bench.began.pop()
+        assert len(call.call.image_buffer(8)) == 8
+        if ends == "cancelled":
+            bench.feed(Kind.CANCEL)
+        else:
+            call.finish()
+        assert len(call.call.image_buffer(8)) == 8  # a handler that still draws gets memory of its own
+        del call
+        assert not [found for found in gc.get_objects() if isinstance(found, ServerCall)]
+    finally:
+        gc.enable()
