@@ -39,6 +39,8 @@ _DASHES: Mapping[str, Any] = {
     "d": (0, (2, 2)),
     "e": (0, (6, 1, 1, 1)),
 }
+#: So many points of a curve have a marker; in long curves markers would hide each other.
+_MARKERS = 25
 _HATCHES = {"a": "", "b": "////", "c": "....", "d": "", "e": "xxxx"}
 
 _STYLE: Any = {
@@ -143,8 +145,10 @@ def same_curves(rewards: Mapping[str, Sequence[float]], equal: bool) -> str:
                 range(1, len(values) + 1),
                 values,
                 color=_light(colour),
-                linestyle="none",
+                linestyle="-",
+                linewidth=1.0,
                 marker="osD"[number],
+                markevery=max(1, len(values) // _MARKERS),
                 markersize=(13, 8.5, 4)[number],
                 markerfacecolor="none",
                 markeredgewidth=1.5,
