@@ -62,9 +62,10 @@ HAND_OVER_S = 0.5
 
 # Waiting.
 
-#: A wait at a segment returns to Python this often. There the peer's lock is looked at (3 us), so that its death is
-#: seen within this time; and whether the file was truncated, or the peer is closing.
-PEER_POLL_NS = 50_000_000
+#: A wait at a segment returns to Python this often. There the peer's lock is looked at (3 us), and whether the file was
+#: truncated, or the peer is closing. A peer that dies after it published and before it woke this side is seen after two
+#: of these: the first finds what it published. Both fit into the 100 ms in which a death is noticed.
+PEER_POLL_NS = 45_000_000
 #: A wait for free space looks this often whether the peer has left or the file was truncated.
 WRITABLE_SLICE_NS = 50_000_000
 #: A side that sleeps in an epoll wakes at least this often: more is not needed, since every event wakes it.
@@ -100,8 +101,8 @@ NATIVE = {
     # Waits that have to agree before a waiter believes an extreme: four that were over soon, two that were not.
     "SCORE_SOON": 4,
     "SCORE_LATE": -2,
-    # A parked wait looks at Python's signals this often, and a caller that waits so long at its peer.
-    "SLICE_NS": 50_000_000,
+    # A parked wait looks at Python's signals this often, and a caller that waits so long at its peer: see PEER_POLL_NS.
+    "SLICE_NS": 45_000_000,
     # A spinning wait looks at Python's signals this often.
     "SPIN_SLICE_NS": 10_000_000,
     # A peer that never wakes us is polled this often: at most 1 ms apart, at little CPU.

@@ -154,7 +154,7 @@ def test_an_engine_whose_segment_is_cut_while_it_sleeps_ends_with_an_error(pendu
         memory = segment_of(engine).mapping
         heartbeat, park = FIELDS["heartbeat"].offset, FIELDS["park_engine"].offset
         last = memory[heartbeat]
-        until(lambda: memory[heartbeat] != last and memory[park])  # it has just fallen asleep, for 50 ms
+        until(lambda: memory[heartbeat] != last and memory[park])  # it has just fallen asleep, for a slice
         os.truncate(SHM / engine.name, HEADER_BYTES)
         _, errors = engine.process.communicate(timeout=PATIENCE_S)
     assert engine.process.returncode == 1
@@ -168,7 +168,7 @@ def test_the_c_kit_survives_an_access_beyond_the_cut(c_pendulum: list[str]) -> N
         memory = segment_of(engine).mapping
         heartbeat, park, actions = (FIELDS[name].offset for name in ("heartbeat", "park_engine", "action_seq"))
         last = memory[heartbeat]
-        until(lambda: memory[heartbeat] != last and memory[park])  # it has just fallen asleep, for 50 ms
+        until(lambda: memory[heartbeat] != last and memory[park])  # it has just fallen asleep, for a slice
         os.truncate(SHM / engine.name, HEADER_BYTES)
         memory[actions] += 1  # when its wait ends, it reads the control bytes, which are gone
         _, errors = engine.process.communicate(timeout=PATIENCE_S)
