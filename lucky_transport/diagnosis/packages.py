@@ -21,25 +21,28 @@ _COLLECTIONS = ("all", "dev", "docs", "migration")
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One line of this distribution's metadata: `name[extras]>=at_least; extra == "extra"`."""
+    """One line of this distribution's metadata: `name[extras]>=at_least,<below; extra == "extra"`."""
 
     name: str
     extras: tuple[str, ...] = ()
     at_least: str = ""
     extra: str = ""
+    below: str = ""
 
     @classmethod
     def parse(cls, line: str) -> Requirement:
         """Return the requirement of a line; raises ValueError for a form that pyproject.toml of this project lacks."""
         found = _LINE.fullmatch(line.strip())
         if found is None:
-            raise ValueError(f"requirement {line!r}: expected name[extras]>=version; extra == 'name'")
+            raise ValueError(f"requirement {line!r}: expected name[extras]>=version,<version; extra == 'name'")
         extras = tuple(one.strip() for one in (found["extras"] or "").split(",") if one.strip())
-        return cls(found["name"], extras, found["at_least"] or "", found["extra"] or "")
+        bounds = dict(_BOUND.findall(found["bounds"]))
+        return cls(found["name"], extras, bounds.get(">=", ""), found["extra"] or "", bounds.get("<", ""))
 
 
+_BOUND = re.compile(r"(>=|<)\s*([\w.]+)")
 _LINE = re.compile(
-    r"""(?P<name>[\w.-]+)\s*(\[(?P<extras>[^]]*)\])?\s*(>=\s*(?P<at_least>[\w.]+))?"""
+    rf"""(?P<name>[\w.-]+)\s*(\[(?P<extras>[^]]*)\])?\s*(?P<bounds>({_BOUND.pattern}\s*,?\s*)*)"""
     r"""\s*(;\s*extra\s*==\s*["'](?P<extra>[\w-]+)["'])?"""
 )
 
@@ -94,6 +97,8 @@ def _problem(requirement: Requirement) -> str:
         return f"{requirement.name} is not installed"
     if _release(version) < _release(requirement.at_least):
         return f"{requirement.name} {version} is installed, needed is >={requirement.at_least}"
+    if requirement.below and _release(version) >= _release(requirement.below):
+        return f"{requirement.name} {version} is installed, needed is <{requirement.below}"
     return ""
 
 
