@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -24,7 +25,18 @@ _COMMAND = [sys.executable, "-m", "tests.endurance.crashes", "--seed", "1", "--k
 _COMMAND += ["--only", "frame.", "--only", "image.", "--only", "ring."]
 
 
-@pytest.mark.parametrize(("options", "cases"), [(["--build", "native"], 8), (["--kit", "c", "--victim", "engine"], 4)])
+@pytest.mark.parametrize(
+    ("options", "cases"),
+    [
+        (["--build", "native"], 8),
+        (["--kit", "c", "--victim", "engine"], 4),
+        pytest.param(
+            ["--kit", "csharp", "--victim", "engine"],
+            4,
+            marks=pytest.mark.skipif(not (shutil.which("mcs") and shutil.which("mono")), reason="no mcs and mono"),
+        ),
+    ],
+)
 def test_a_peer_that_crashes_inside_a_publish_hurts_nothing(options: list[str], cases: int) -> None:
     if fault_native.build() is None:
         pytest.skip("no C compiler, or no headers of Python")
