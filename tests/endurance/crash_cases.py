@@ -86,7 +86,7 @@ def record(engines: EnginePool, kind: str, lane: Lane, native: bool) -> Generato
     """Have both sides work once without a fault and yield which points they come to, and how often."""
     engine = engine_of(kind)
     endpoint = engines.endpoint(engine, native)
-    engines.retire(engine, native)
+    engines.retire(engine, native, killed=True)  # so that the next one has something to remove
     with ExitStack() as stack:
         served = engines.victim(engine, native, records=True)
         stack.callback(served.end)

@@ -142,7 +142,8 @@ class CrashRun:
             until = time.monotonic() + LIMIT_S
             while engines.mappings(engine, one.native) > mappings or self._is_held(one):
                 if time.monotonic() > until:
-                    raise AssertionError(f"the engine holds on to a client {LIMIT_S} s after it left")
+                    kept = ", ".join(engines.mapped(engine, one.native))
+                    raise AssertionError(f"the engine holds on to a client {LIMIT_S} s after it left, of {kept}")
                 time.sleep(_POLL_S)
             seconds = time.monotonic() - moment / 1e9
         engines.use(one.kind, one.native)

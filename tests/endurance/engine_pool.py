@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from lucky_transport import api
@@ -135,6 +136,11 @@ class EnginePool:
     def mappings(self, engine: str, native: bool = True) -> int:
         """Return how many mappings of shared memory the engine has."""
         return measure(self.prefix, self.pid(engine, native)).mappings
+
+    def mapped(self, engine: str, native: bool = True) -> list[str]:
+        """Return what these mappings show, a name for each."""
+        maps = Path(f"/proc/{self.pid(engine, native)}/maps").read_text().splitlines()
+        return [line.split(maxsplit=5)[5] for line in maps if " /dev/shm/" in line or " /memfd:" in line]
 
     def abandon(self) -> None:
         """Kill the engines, after a failure."""
