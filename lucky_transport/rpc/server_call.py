@@ -9,7 +9,7 @@ from lucky_transport.call import Call
 from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_envelope
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, PeerTimeout, TransportError
-from lucky_transport.rpc.error_envelope import Metadata, error_envelope, from_metadata, name_of, to_metadata
+from lucky_transport.rpc.error_envelope import Metadata, copy_error, error_envelope, from_metadata, name_of, to_metadata
 from lucky_transport.rpc.images import ImageRef, ImageSink
 from lucky_transport.rpc.lifecycle import Shape, StreamState, after, opened
 from lucky_transport.rpc.server_items import ServerItems
@@ -213,7 +213,8 @@ class ServerCall(ServerItems):
             if self._state is _ENDED:
                 return False
             self._state = _ENDED
-            self.error = error.with_traceback(None)  # the frames would hold the memory of images
+            # The frames of the error and of what led to it hold this call, and with it the memory of its client.
+            self.error = copy_error(error, "")
         self._ended(lost=True)
         return True
 

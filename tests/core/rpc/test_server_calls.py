@@ -14,6 +14,7 @@ from lucky_transport.errors import (
     Cancelled,
     ClosedError,
     LocalProtocolError,
+    PeerDied,
     PeerTimeout,
     RemoteProtocolError,
     SpecError,
@@ -353,6 +354,32 @@ def test_a_call_that_has_ended_is_no_garbage_for_the_collector(ends: str) -> Non
         else:
             call.finish()
         assert len(call.call.image_buffer(8)) == 8  # a handler that still draws gets memory of its own
+        del call
+        assert not [found for found in gc.get_objects() if isinstance(found, ServerCall)]
+    finally:
+        gc.enable()
+
+
+def test_a_lost_call_does_not_hold_what_was_being_done_when_it_was_lost() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, **STREAM)
+    call = bench.began.pop()
+    gc.collect()
+    gc.disable()
+    try:
+
+        def handler(call: ServerCall) -> None:  # its frame holds the call, and the errors hold the frame
+            try:
+                raise ClosedError("the pipe is closed")
+            except ClosedError:
+                try:
+                    raise PeerDied("the client has ended")
+                except PeerDied as error:
+                    call.lose(error)
+
+        handler(call)
+        assert isinstance(call.error, PeerDied)
+        assert str(call.error) == "the client has ended"
         del call
         assert not [found for found in gc.get_objects() if isinstance(found, ServerCall)]
     finally:
