@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from lucky_transport.codec.envelope import Envelope, ItemRun, Popped, decode_compact
 from lucky_transport.errors import TransportError
+from lucky_transport.rpc.error_envelope import copy_error
 from lucky_transport.rpc.fragments import Assemblies, TooLarge, whole
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.rpc.send_queue import SendQueue
@@ -64,7 +65,8 @@ class BaseCalls(ABC, Generic[OpenCall]):
         """Keep why the connection ended; False when it had ended before."""
         if self._error is not None:
             return False
-        self._error = error.with_traceback(None)  # the frames would hold this connection, and its memory
+        # The frames of the error and of what led to it hold this connection, and its memory.
+        self._error = copy_error(error, "")
         return True
 
     @abstractmethod

@@ -327,6 +327,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
     def _break(self, error: TransportError) -> None:
         """End everything for this reason; the first one counts."""
         is_first = self._keep_error(error)
+        error = self._error or error
         for correlation_id in tuple(self._calls):
             call = self._calls.pop(correlation_id, None)
             if call is not None:

@@ -360,27 +360,30 @@ def test_a_call_that_has_ended_is_no_garbage_for_the_collector(ends: str) -> Non
         gc.enable()
 
 
-def test_a_lost_call_does_not_hold_what_was_being_done_when_it_was_lost() -> None:
+@pytest.mark.parametrize("lost", ["call", "connection"])
+def test_what_is_lost_does_not_hold_what_was_being_done_when_it_was_lost(lost: str) -> None:
     bench = Bench()
     bench.feed(Kind.REQUEST, **STREAM)
     call = bench.began.pop()
+    calls = bench.calls
     gc.collect()
     gc.disable()
     try:
 
-        def handler(call: ServerCall) -> None:  # its frame holds the call, and the errors hold the frame
+        def handler(call: ServerCall, calls: ServerCalls) -> None:
+            # Its frame holds both, and the errors hold the frame.
             try:
                 raise ClosedError("the pipe is closed")
             except ClosedError:
                 try:
                     raise PeerDied("the client has ended")
                 except PeerDied as error:
-                    call.lose(error)
+                    (call.lose if lost == "call" else calls.close)(error)
 
-        handler(call)
+        handler(call, calls)
         assert isinstance(call.error, PeerDied)
         assert str(call.error) == "the client has ended"
-        del call
-        assert not [found for found in gc.get_objects() if isinstance(found, ServerCall)]
+        del call, calls, bench
+        assert not [found for found in gc.get_objects() if isinstance(found, (ServerCall, ServerCalls))]
     finally:
         gc.enable()
