@@ -37,9 +37,10 @@ class TransportInfo:
     `f(endpoint, settings) -> Server`. `local_endpoint`: the URL `make` gives a freshly started engine process
     ("{name}" is replaced by a unique name), "" when the transport cannot be started that way. `extra`: what to
     `pip install 'lucky-transport[extra]'` when an import fails ("" = nothing). `routes`: it leads to other transports,
-    so that no other transport's name contradicts its endpoints. `clean_up`: "module:function", called as `f()` after an
-    engine process with such an endpoint was killed, to remove what it could not remove itself ("" = nothing).
-    `starts_engines`: its client starts the engines that its endpoint names, so connecting takes as long as starting.
+    so that no other transport's name contradicts its endpoints. `clean_up`: "module:function", called as `f()` before
+    an engine process with such an endpoint starts and after one was killed, to remove what killed engines could not
+    remove ("" = nothing). `starts_engines`: its client starts the engines that its endpoint names, so connecting takes
+    as long as starting.
     """
 
     name: str

@@ -151,6 +151,7 @@ class EngineProcess(ChildProcess):
         command += ["--parent-pid", str(os.getpid())]
         self.engine = engine
         self._schemes = {Endpoint.parse(endpoint).scheme for endpoint in endpoints}
+        self._clean_up()  # after a kill of an engine and its client there was nobody to do it
         super().__init__(engine, command, takes_stdout=True)
         try:
             with log_long_wait(f"engine {engine!r} to start", start_timeout_s):
@@ -202,11 +203,15 @@ class EngineProcess(ChildProcess):
     def stop(self, grace_s: float = 5.0) -> int:
         status = super().stop(grace_s)
         if status < 0:  # killed: it could not clean up itself
-            for scheme in self._schemes:
-                info = registry().transport_of_scheme(scheme)
-                if info.clean_up:
-                    load(info.clean_up, owner=f"transport {info.name!r}", extra=info.extra)()
+            self._clean_up()
         return status
+
+    def _clean_up(self) -> None:
+        """Remove what engines that were killed have left of the transports of this one."""
+        for scheme in self._schemes:
+            info = registry().transport_of_scheme(scheme)
+            if info.clean_up:
+                load(info.clean_up, owner=f"transport {info.name!r}", extra=info.extra)()
 
 
 def failure_line(error: TransportError) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport import api
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, TransportError, from_wire, to_wire_error
 from lucky_transport.messages.methods import METHODS, method
 
@@ -50,7 +51,10 @@ class Failure:
 
 
 class EngineActor:
-    """An engine and the transport to it. Every method returns its result or a `Failure`."""
+    """An engine and the transport to it. Every method returns its result or a `Failure`.
+
+    The constructor starts nothing: an actor that is killed before `start` leaves nothing behind.
+    """
 
     def __init__(
         self,
@@ -62,34 +66,36 @@ class EngineActor:
         step_timeout_s: float,
     ) -> None:
         self._engine = engine
-        self._failure: Failure | None = None
-        try:
-            self._env = api.make(
-                engine,
-                num_envs,
-                seed=seed,
-                options=options,
-                transport=transport,
-                step_timeout_s=step_timeout_s,
-                endpoint="",  # whatever the program's own is
-            )
-            self._transport = self._env.transport
-        except Exception as error:  # told by `describe`: what a constructor raises, Ray wraps into its own text
-            self._failure = Failure.of(engine, "the start of its engine", error)
+        self._arguments: dict[str, Any] = {
+            "num_envs": num_envs,
+            "seed": seed,
+            "options": options,
+            "transport": transport,
+            "step_timeout_s": step_timeout_s,
+            "endpoint": "",  # whatever the program's own is
+        }
+        self._env: VectorEnv | None = None
 
-    def describe(self) -> tuple[str, list[str], str] | Failure:
-        """Return the spec as JSON, the names of the methods the engine answers, and where it runs."""
-        if self._failure is not None:
-            return self._failure
-        answered = [row.name for row in METHODS if self._transport.implements(row) is not False]
-        return self._transport.spec.to_json(), answered, f"pid {os.getpid()} on {os.uname().nodename}"
+    def place(self) -> str:
+        """Return where the actor runs."""
+        return f"pid {os.getpid()} on {os.uname().nodename}"
+
+    def start(self) -> tuple[str, list[str]] | Failure:
+        """Start the engine; return its spec as JSON and the names of the methods it answers."""
+        try:
+            self._env = api.make(self._engine, **self._arguments)
+            self._transport = self._env.transport
+            answered = [row.name for row in METHODS if self._transport.implements(row) is not False]
+            return self._transport.spec.to_json(), answered
+        except Exception as error:
+            return self._failure("the start of its engine", error)
 
     def step(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> FrameArrays | Failure:
         """Do one exchange."""
         try:
             frame = self._transport.step(actions, control)
         except Exception as error:
-            return Failure.of(self._engine, "a step", error)
+            return self._failure("a step", error)
         return (
             frame.observations.copy(),
             frame.rewards.copy(),
@@ -103,9 +109,16 @@ class EngineActor:
         try:
             return self._transport.call(method(name), request)
         except Exception as error:
-            return Failure.of(self._engine, name, error)
+            return self._failure(name, error)
 
     def close(self) -> None:
-        """End the engine."""
-        if self._failure is None:
+        """End the engine. Idempotent."""
+        if self._env is not None:
             self._env.close()
+
+    def _failure(self, what: str, error: Exception) -> Failure:
+        """Return the failure for `error`. What a lost engine leaves is removed first: the client kills this actor."""
+        failure = Failure.of(self._engine, what, error)
+        if failure.is_lost:
+            self.close()
+        return failure

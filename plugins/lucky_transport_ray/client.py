@@ -30,7 +30,7 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_ray.cluster import Cluster
 from lucky_transport_ray.options import RayOptions, ray_options
-from lucky_transport_ray.shard import Shard
+from lucky_transport_ray.shard import Shard, end
 
 __all__ = ["ACTOR_LOST", "RayTransport", "connect"]
 
@@ -64,7 +64,7 @@ class RayTransport(Transport):
         self._lockstep = Lockstep(LockstepState.READY, "ray")
         try:
             for number, envs in enumerate(_shares(options.num_envs, options.actors)):
-                self._shards.append(Shard(self._cluster, number, envs, options.restarts, settings.start_timeout_s))
+                self._shards.append(Shard(self._cluster, number, envs, options.restarts, settings))
             deadline = Deadline(settings.start_timeout_s)
             described = [shard.describe(deadline) for shard in self._shards]
         except BaseException:
@@ -110,7 +110,6 @@ class RayTransport(Transport):
         if self._lockstep.state is not LockstepState.SENT:
             raise self._lockstep.state_error(LockstepEvent.FRAME)
         self._check_process()
-        deadline = Deadline.after(deadline, self._settings.step_timeout_s)
         while self._due:
             self._receive(self._due[0], deadline)
             self._due.pop(0)
@@ -123,7 +122,7 @@ class RayTransport(Transport):
         frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
         return frame
 
-    def _receive(self, shard: Shard, deadline: Deadline) -> None:
+    def _receive(self, shard: Shard, deadline: Deadline | None) -> None:
         """Write one actor's rows; an engine's error waits until all have answered. Raises PeerTimeout."""
         try:
             rows = shard.recv(deadline)
@@ -165,7 +164,8 @@ class RayTransport(Transport):
         """Return the response of a typed method.
 
         What changes nothing is asked of the first actor's engine. What changes something is done by all of them, and
-        the first one's response is returned. Raises Unimplemented for what concerns one agent or session.
+        the first one's response is returned. Without a deadline each has `command_timeout_s`, and `start_timeout_s`
+        more where it has to be replaced. Raises Unimplemented for what concerns one agent or session.
         """
         self._check_open()
         check_unary(method)
@@ -181,14 +181,13 @@ class RayTransport(Transport):
                 backend="ray",
                 hint="connect to the engine itself, over shm:// on its node",
             )
-        deadline = Deadline.after(deadline, self._settings.command_timeout_s)
         if method.name == _SET_SEEDS:
             return self._set_seeds(request, deadline)
         shards = self._shards[:1] if method.effect is Effect.READ else self._shards
         answers = [shard.call(method.name, request, deadline) for shard in shards]
         return answers[0]
 
-    def _set_seeds(self, request: SetSeedsRequest, deadline: Deadline) -> Any:
+    def _set_seeds(self, request: SetSeedsRequest, deadline: Deadline | None) -> Any:
         """Give each actor the seeds of its envs; the first refusal is the answer."""
         if len(request.seeds) != self.spec.num_envs or len(request.mask) not in (0, self.spec.num_envs):
             raise SpecError(f"{len(request.seeds)} seeds for {self.spec.num_envs} envs: expected one per env")
@@ -226,7 +225,7 @@ class RayTransport(Transport):
 
     def _end(self) -> None:
         try:
-            Cluster.end([shard.actor for shard in self._shards])
+            end(self._shards)
         finally:
             self._cluster.close()
 

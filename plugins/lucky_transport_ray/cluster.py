@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import Any
 
 from lucky_transport.config import Settings
@@ -25,7 +24,6 @@ __all__ = ["ActorGone", "Cluster", "lost_errors"]
 _MOST_PENDING = 4
 #: An engine that takes this many times as long as a step may is held for lost.
 _HANGS = 10
-_CLOSE_S = 5.0
 
 
 class ActorGone(Exception):
@@ -87,7 +85,7 @@ class Cluster:
         return group
 
     def start(self, number: int, num_envs: int, first_env: int) -> Any:
-        """Return actor `number`, for `num_envs` envs from `first_env` on; its engine starts meanwhile."""
+        """Return actor `number`, for `num_envs` envs from `first_env` on. It has no engine before its `start`."""
         options = self._options
         if self._group is not None:
             where: Any = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=number)
@@ -100,21 +98,6 @@ class Cluster:
         return remote.remote(
             options.engine, num_envs, seed, dict(options.options), options.transport, self._step_timeout_s
         )
-
-    @staticmethod
-    def end(actors: list[Any], grace_s: float = _CLOSE_S) -> None:
-        """End the actors in order, then by force."""
-        closing: list[Any] = []
-        for actor in actors:
-            try:
-                closing.append(actor.close.remote())
-            except exceptions.RayError:
-                continue  # it is gone
-        until = time.monotonic() + grace_s
-        while closing and time.monotonic() < until:
-            _, closing = ray.wait(closing, num_returns=len(closing), timeout=until - time.monotonic())
-        for actor in actors:
-            ray.kill(actor, no_restart=True)
 
     def close(self) -> None:
         """Give back what was reserved, and leave a cluster that was joined or started here."""

@@ -10,12 +10,14 @@ as any env that was truncated, and by that time another actor has them.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.errors import Busy, PeerDied, PeerTimeout, TransportError
@@ -25,10 +27,12 @@ from lucky_transport_ray.actor import Failure, FrameArrays
 from lucky_transport_ray.cluster import ActorGone, Cluster, lost_errors
 from lucky_transport_ray.runtime import exceptions, ray
 
-__all__ = ["Shard"]
+__all__ = ["Shard", "end"]
 
 _log = logging.getLogger("lucky_transport")
 _SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds").name
+#: How long an engine that is there may take to end.
+_CLOSE_S = 5.0
 _SET_OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions").name
 
 
@@ -38,7 +42,7 @@ class Shard:
     lost: bool (envs,), see above. restarts: how often the actor was replaced. place: where it runs.
     """
 
-    def __init__(self, cluster: Cluster, number: int, envs: slice, most_restarts: int, start_timeout_s: float) -> None:
+    def __init__(self, cluster: Cluster, number: int, envs: slice, most_restarts: int, settings: Settings) -> None:
         self.number = number
         self.envs = envs
         self.size = envs.stop - envs.start
@@ -48,7 +52,7 @@ class Shard:
         self.has_hold = True
         self._cluster = cluster
         self._most_restarts = most_restarts
-        self._start_timeout_s = start_timeout_s
+        self._settings = settings
         self._seeds: SetSeedsRequest | None = None
         self._options: SetResetOptionsRequest | None = None
         self._frame: Any = None  # the exchange under way
@@ -57,7 +61,9 @@ class Shard:
 
     def _start(self) -> None:
         self.actor = self._cluster.start(self.number, self.size, self.envs.start)
-        self._description = self.actor.describe.remote()
+        self._place = self.actor.place.remote()
+        self._description = self.actor.start.remote()
+        self._start_deadline = Deadline(self._settings.start_timeout_s)
         self._is_ready = False
 
     @property
@@ -69,13 +75,17 @@ class Shard:
     def describe(self, deadline: Deadline) -> tuple[str, list[str]]:
         """Return the spec as JSON and the methods that the engine answers. Raises what starting the engine raised."""
         try:
-            spec, answered, self.place = self._value(self._description, deadline, "start of its engine")
+            return self._started(deadline, "start of its engine")
         except lost_errors() as error:
             raise PeerDied(f"{self.name} ended before its engine was ready: {error}", backend="ray") from error
-        self._is_ready = True
-        return spec, answered
 
-    def call(self, name: str, request: Any, deadline: Deadline) -> Any:
+    def _started(self, deadline: Deadline, what: str) -> tuple[str, list[str]]:
+        self.place = self._value(self._place, deadline, what)
+        description: tuple[str, list[str]] = self._value(self._description, deadline, what)
+        self._is_ready = True
+        return description
+
+    def call(self, name: str, request: Any, deadline: Deadline | None) -> Any:
         """Return the response of a unary method; seeds and options are kept for an actor that may have to follow."""
         if name == _SET_OPTIONS:
             self._options = request
@@ -83,14 +93,17 @@ class Shard:
             self._seeds = request
         try:
             if not self._is_ready:
-                self._await_ready(Deadline(self._start_timeout_s))
-                deadline = Deadline(deadline.timeout_s)
-            return self._value(self._remote("call", name, request), deadline, name)
+                self._await_ready(deadline)
+            return self._call(name, request, deadline)
         except lost_errors() as error:
             self._replace(error)
             if name in (_SET_OPTIONS, _SET_SEEDS):  # they belong to the reset that follows, which makes new worlds
                 return self.call(name, request, deadline)
             raise PeerDied(f"{self.name} was lost in a call of {name}", backend="ray", hint="reset its envs") from error
+
+    def _call(self, name: str, request: Any, deadline: Deadline | None) -> Any:
+        within = Deadline.after(deadline, self._settings.command_timeout_s)
+        return self._value(self._remote("call", name, request), within, name)
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> None:
         """Begin an exchange; returns at once. Envs that are lost take no part until they are reset."""
@@ -117,7 +130,7 @@ class Shard:
         except exceptions.PendingCallsLimitExceeded as error:
             raise Busy(f"{self.name} has too many calls waiting", backend="ray", hint="make fewer at a time") from error
 
-    def recv(self, deadline: Deadline) -> FrameArrays | None:
+    def recv(self, deadline: Deadline | None) -> FrameArrays | None:
         """Return the frame of the exchange, None where rows stay as they are. `lost` says which are not of it.
 
         An actor that was lost is replaced; if the exchange resets envs, the new one does it. Raises PeerTimeout (it may
@@ -130,7 +143,8 @@ class Shard:
                 if self._frame is None:
                     self._await_ready(deadline)
                     self._frame = self._remote("step", actions, control)
-                frame: FrameArrays = self._value(self._frame, deadline, "step")
+                within = Deadline.after(deadline, self._settings.step_timeout_s)
+                frame: FrameArrays = self._value(self._frame, within, "step")
             except lost_errors() as error:
                 self._replace(error)
                 if not reset.any():
@@ -175,16 +189,31 @@ class Shard:
         self.place = ""
         self._start()
 
-    def _await_ready(self, deadline: Deadline) -> None:
-        """Wait until the actor's engine is there and has the seeds and options of the one before."""
+    def _await_ready(self, deadline: Deadline | None) -> None:
+        """Wait until the actor's engine is there and has the seeds and options of the one before.
+
+        Without a deadline, for as long as a start may take: no step or call of a program is meant to include one.
+        """
         if self._is_ready:
             return
-        _, _, self.place = self._value(self._description, deadline, "start of another engine")
-        self._is_ready = True
+        self._started(deadline or self._start_deadline, "start of another engine")
         for name, request in ((_SET_OPTIONS, self._options), (_SET_SEEDS, self._seeds)):
             if request is not None:
-                self._value(self._remote("call", name, request), deadline, name)
+                self._call(name, request, deadline)
         _log.warning("ray: %s follows", self.name)
+
+    def begin_close(self) -> tuple[Any, float] | None:
+        """Have the actor end its engine; return the answer to wait for and how long. None: it has no engine to end.
+
+        An engine that is starting is awaited. With its actor, Ray kills it, too, and nothing would remove its files.
+        """
+        if not ray.wait([self._place], timeout=0)[0]:
+            return None
+        try:
+            answer = self.actor.close.remote()
+        except exceptions.RayError:
+            return None  # the actor is gone
+        return answer, _CLOSE_S if self._is_ready else max(_CLOSE_S, self._start_deadline.remaining_s)
 
     def _value(self, ref: Any, deadline: Deadline, what: str) -> Any:
         """Return what a call of the actor returned; raises what it failed with, PeerTimeout at the deadline."""
@@ -201,3 +230,13 @@ class Shard:
                 raise ActorGone(value.text) from value.error()
             raise value.error()
         return value
+
+
+def end(shards: Sequence[Shard]) -> None:
+    """End the engines of the shards, then their actors, by force where an engine takes too long."""
+    closing = [begun for shard in shards if (begun := shard.begin_close())]
+    if closing:
+        answers = [answer for answer, _ in closing]
+        ray.wait(answers, num_returns=len(answers), timeout=max(timeout_s for _, timeout_s in closing))
+    for shard in shards:
+        ray.kill(shard.actor, no_restart=True)

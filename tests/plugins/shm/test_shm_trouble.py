@@ -320,6 +320,15 @@ def test_a_killed_engines_segment_is_taken_over_by_the_next_engine(name: str) ->
             assert reset(client).seq == 1
 
 
+def test_what_a_killed_engine_left_goes_when_the_next_engine_process_starts(name: str) -> None:
+    with engine_process(name) as process:
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert (SHM / name).exists()
+        with engine_process(f"{name}_next"):
+            assert not (SHM / name).exists()
+
+
 class SeedClient:
     """A peer that knows only the fields of the original plan: no features, no wake-ups, no locks; plain memory."""
 
