@@ -15,7 +15,10 @@ __all__ = ["InterceptedAsyncStream", "InterceptedItems", "InterceptedStream"]
 
 
 class _End:
-    """The end of one stream, told once to each callback."""
+    """The end of one stream, told once to each callback.
+
+    An item is taken in its context, which counts it, or tells that taking it ended the stream.
+    """
 
     def __init__(self, dropped: Callable[[], int]) -> None:
         self.items = 0
@@ -30,6 +33,15 @@ class _End:
                 self._callbacks.append(callback)
                 return
         callback(self._end)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        if error is None:
+            self.items += 1
+        else:
+            self.tell(None if isinstance(error, StopIteration | StopAsyncIteration) else error)
 
     def tell(self, error: BaseException | None) -> None:
         with self._lock:
@@ -54,16 +66,8 @@ class InterceptedStream(Stream):
         return self._inner.dropped
 
     def __next__(self) -> Any:
-        try:
-            item = next(self._inner)
-        except StopIteration:
-            self._end.tell(None)
-            raise
-        except BaseException as error:
-            self._end.tell(error)
-            raise
-        self._end.items += 1
-        return item
+        with self._end:
+            return next(self._inner)
 
     def cancel(self) -> None:
         inner = vars(self).get("_inner")
@@ -85,16 +89,8 @@ class InterceptedAsyncStream(AsyncStream):
         return self._inner.dropped
 
     async def __anext__(self) -> Any:
-        try:
-            item = await self._inner.__anext__()
-        except StopAsyncIteration:
-            self._end.tell(None)
-            raise
-        except BaseException as error:
-            self._end.tell(error)
-            raise
-        self._end.items += 1
-        return item
+        with self._end:
+            return await self._inner.__anext__()
 
     def cancel(self) -> None:
         inner = vars(self).get("_inner")
@@ -118,16 +114,8 @@ class InterceptedItems:
         return self
 
     def __next__(self) -> Any:
-        try:
-            item = next(self._items)
-        except StopIteration:
-            self._end.tell(None)
-            raise
-        except BaseException as error:
-            self._end.tell(error)
-            raise
-        self._end.items += 1
-        return item
+        with self._end:
+            return next(self._items)
 
     def close(self) -> None:
         """End the handler: its client left, or the stream has ended; idempotent."""
