@@ -89,6 +89,8 @@ def serve(
             if parent_pid is None and sys.stderr.isatty():
                 click.echo(_what_next(str(serving.endpoints[0])), err=True)
             shutdown.wait()
+        if parent_pid is None and sys.stderr.isatty():
+            click.echo("stopped", err=True)
 
 
 def _what_next(endpoint: str) -> str:

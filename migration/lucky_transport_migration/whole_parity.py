@@ -56,7 +56,7 @@ def show_parity(outcome: Parity) -> None:
     """Print a proof's outcome."""
     console = Console()
     print_text(console, f"between {', '.join(label(name) for name in outcome.between)}")
-    heads = ("mode", "steps", "values", "resets", "ended", "cut off", "final", "misuse")
+    heads = ("mode", "steps", "values", "resets", "terminated", "truncated", "final_obs", "refused")
     table = new_table(*heads)
     for mode, counts in outcome.modes.items():
         resets = "/".join(str(counts.resets[kind]) for kind in ("all", "one", "some"))

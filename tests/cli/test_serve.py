@@ -246,6 +246,7 @@ def test_at_a_terminal_it_says_how_to_connect_look_and_stop(environ: dict[str, s
         assert f"lucky-transport inspect shm://{name}" in shown.decode()
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
+        assert b"stopped" in os.read(ours, 4096)
     finally:
         process.kill()
         process.communicate(timeout=10)
