@@ -70,7 +70,7 @@ class Listener:
         self._pipes: weakref.WeakSet[MemfdPipe] = weakref.WeakSet()
         self._resume_at = 0.0
         lock_path = f"{self.path}.lock"
-        lock = lockfile.acquire(lock_path, lockfile.ENGINE)
+        lock = lockfile.acquire_engine(lock_path)
         if lock is None:
             owner = process_name(lockfile.holder(lock_path, lockfile.ENGINE) or 0)
             raise Busy(f"the engine of {owner} listens at {self.path}", backend="shm", hint="use another name")

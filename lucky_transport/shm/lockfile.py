@@ -16,13 +16,16 @@ import fcntl
 import os
 import struct
 import threading
+import time
 from pathlib import Path
 
+from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, SegmentError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.private_file import Make, open_private, remove_private
+from lucky_transport.shm.timing import NATIVE
 
-__all__ = ["CLIENT", "ENGINE", "Lock", "Watch", "acquire", "engines", "forget_after_fork", "holder"]
+__all__ = ["CLIENT", "ENGINE", "Lock", "Watch", "acquire", "acquire_engine", "engines", "forget_after_fork", "holder"]
 
 ENGINE, CLIENT = 0, 1
 
@@ -139,6 +142,17 @@ def acquire(path: str, place: int) -> Lock | None:
             file.unlock(place)
             _close_if_unused(file)
         raise NotReachable(f"lock file {path} keeps vanishing", hint="is another engine starting and stopping there?")
+
+
+def acquire_engine(path: str) -> Lock | None:
+    """Take the engine's place, as an engine does; None when another engine keeps it.
+
+    A process that removes what a dead engine left has the place for a moment; that is waited for.
+    """
+    deadline = Deadline(NATIVE["TAKE_OVER_NS"] / 1e9)
+    while (lock := acquire(path, ENGINE)) is None and not deadline.expired:
+        time.sleep(NATIVE["POLL_NS"] / 1e9)
+    return lock
 
 
 def engines(directory: Path) -> list[str]:

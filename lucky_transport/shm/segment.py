@@ -145,7 +145,7 @@ def create(
     """
     path = segment_path(name, directory)
     lock_path = lock_path_of(path)
-    lock = lockfile.acquire(lock_path, lockfile.ENGINE)
+    lock = lockfile.acquire_engine(lock_path)
     if lock is None:
         owner = process_name(lockfile.holder(lock_path, lockfile.ENGINE) or 0)
         raise Busy(f"segment {path} belongs to the engine of {owner}", backend="shm", hint="use another name")

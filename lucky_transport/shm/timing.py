@@ -107,6 +107,8 @@ NATIVE = {
     "SPIN_SLICE_NS": 10_000_000,
     # A peer that never wakes us is polled this often: at most 1 ms apart, at little CPU.
     "POLL_NS": 500_000,
+    # An engine asks so long for its place: a process that removes what a dead engine left has it for some milliseconds.
+    "TAKE_OVER_NS": 200_000_000,
     # A reader that does not know the writer's park word is polled this often by a writer that waits for free space.
     "FREED_POLL_NS": 1_000_000,
     # Such a writer looks at Python's signals this often: it holds up a thread that has more to do.

@@ -7,14 +7,22 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from lucky_transport.errors import PeerDied
+from lucky_transport.process import unique_name
+from lucky_transport.shm import lockfile
 from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.segment_files import DIRECTORY, lock_path_of
 from tests.endurance import fault_native
+from tests.endurance.children import resume
 from tests.endurance.client_thread import checked
-from tests.endurance.kit_builds import KIT_POINTS
+from tests.endurance.command_engine import CommandEngine
+from tests.endurance.fault_points import Fault
+from tests.endurance.kit_builds import KIT_POINTS, build
 
 pytestmark = [
     pytest.mark.skipif(bool(native_error()), reason=native_error() or "native"),
@@ -44,6 +52,25 @@ def test_a_peer_that_crashes_inside_a_publish_hurts_nothing(options: list[str], 
     done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(rf"^all +{cases} +0 ", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kit", KIT_POINTS)
+def test_an_engine_of_a_kit_waits_for_a_process_that_removes_what_a_dead_one_left(kit: str, tmp_path: Path) -> None:
+    if kit == "csharp" and not (shutil.which("mcs") and shutil.which("mono")):
+        pytest.skip("no mcs and mono")
+    name = unique_name()
+    removing = lockfile.acquire(str(lock_path_of(DIRECTORY / name)), lockfile.ENGINE)
+    assert removing is not None
+    engine = CommandEngine(build(kit, tmp_path), name, Fault("lock.opened", 1, "stop"))
+    try:
+        engine.expect("fault")
+        resume(engine.pid)
+        time.sleep(0.02)
+        removing.release(unlink=True)
+        engine.expect("ready")
+        engine.close()
+    finally:
+        engine.end()
 
 
 def test_the_kits_have_the_same_points() -> None:

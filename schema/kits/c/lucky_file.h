@@ -5,6 +5,7 @@
 
 #include "lucky_error.h"
 #include "lucky_fault.h"
+#include "lucky_wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -143,30 +144,40 @@ static inline int lucky_lock_is_held(const lucky_lock *l, uint64_t byte) {
     return lucky_lock_byte(l->fd, F_OFD_GETLK, byte, &request) || request.l_type != F_UNLCK;
 }
 
-/* Take the engine's place: 0, or -1 with Busy when a living engine has it, SegmentError for somebody else's file. */
+/* Take the engine's place: 0, or -1 with Busy when a living engine keeps it, SegmentError for somebody else's file. A
+ * process that removes what a dead engine left has the place for a moment; that is waited for. */
 static inline int lucky_lock_take(lucky_lock *l, const char *path, lucky_error *error) {
+    int64_t until = lucky_now_ns() + LUCKY_TAKE_OVER_NS;
+    int vanished = 0;
     snprintf(l->path, sizeof l->path, "%s", path);
-    for (int tries = 0; tries < 8; tries++) { /* its last owner may unlink it between our open and our lock */
+    while (vanished < 8) { /* its last owner may unlink it between our open and our lock */
         struct stat opened, named;
         struct flock request;
         l->fd = lucky_file_make(path, error);
         if (l->fd < 0 && !error->code) l->fd = lucky_file_open(path, error);
         if (l->fd < 0) {
             if (error->code) return -1;
+            vanished++;
             continue;
         }
         LUCKY_FAULT("lock.opened");
         /* An engine of this very process: POSIX locks do not conflict with our own, but F_OFD_GETLK shows them. Closing
          * the descriptor would drop that engine's locks, so it stays open. */
         int held = lucky_lock_is_held(l, 0);
-        if (held && (lucky_lock_byte(l->fd, F_GETLK, 0, &request) || request.l_type != F_UNLCK)) close(l->fd);
+        int ours = held && !lucky_lock_byte(l->fd, F_GETLK, 0, &request) && request.l_type == F_UNLCK;
         if (held || lucky_lock_byte(l->fd, F_SETLK, 0, &request)) {
-            if (!held) close(l->fd);
+            if (!ours) close(l->fd);
+            if (!ours && lucky_now_ns() < until) {
+                struct timespec pause = {0, LUCKY_POLL_NS};
+                nanosleep(&pause, NULL);
+                continue;
+            }
             return lucky_fail(error, LUCKY_ERROR_Busy, "segment %.*s belongs to a living engine; use another name",
                               (int)(strlen(path) - strlen(".lock")), path);
         }
         if (fstat(l->fd, &opened) || lstat(path, &named) || opened.st_ino != named.st_ino || opened.st_dev != named.st_dev) {
             close(l->fd);
+            vanished++;
             continue;
         }
         LUCKY_FAULT("lock.taken");

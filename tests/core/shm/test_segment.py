@@ -94,6 +94,24 @@ def test_a_second_engine_of_the_same_name_is_refused_with_the_owners_pid(made: S
         segment.create("one", SPEC, directory=tmp_path)
 
 
+_CLEAN_UP = """
+import sys, time
+from lucky_transport.shm import lockfile
+lock = lockfile.acquire(sys.argv[1], lockfile.ENGINE)
+print("taken", flush=True)
+time.sleep(0.05)
+lock.release(unlink=True)
+"""
+
+
+def test_an_engine_waits_for_a_process_that_removes_what_a_dead_one_left(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _CLEAN_UP, f"{tmp_path}/one.lock"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "taken\n"
+        segment.create("one", SPEC, directory=tmp_path).unlink()
+
+
 _DIE_WITH_A_SEGMENT = """
 import os, sys
 from pathlib import Path

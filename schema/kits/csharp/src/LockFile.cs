@@ -1,6 +1,8 @@
 using System;
 using System.Collections.Generic;
+using System.Diagnostics;
 using System.Security.Cryptography;
+using System.Threading;
 
 namespace LuckyTransport
 {
@@ -31,10 +33,20 @@ namespace LuckyTransport
         internal ulong Own { get; private set; }
 
         /// <summary>
-        /// Takes the engine's place; null when a living engine, of this process or another one, has it. Throws
-        /// SegmentError for a lock file that is not this user's alone.
+        /// Takes the engine's place; null when a living engine, of this process or another one, keeps it. A process that
+        /// removes what a dead engine left has the place for a moment; that is waited for. Throws SegmentError for a
+        /// lock file that is not this user's alone.
         /// </summary>
         internal static LockFile TryAcquire(string path)
+        {
+            Stopwatch waited = Stopwatch.StartNew();
+            LockFile taken;
+            while ((taken = TryAcquireNow(path)) == null && waited.ElapsedMilliseconds < Timing.TakeOverNs / 1000000)
+                Thread.Sleep(1);
+            return taken;
+        }
+
+        private static LockFile TryAcquireNow(string path)
         {
             lock (Held)
             {

@@ -38,6 +38,7 @@ namespace LuckyTransport
         public const int SliceNs = 45000000;
         public const int SpinSliceNs = 10000000;
         public const int PollNs = 500000;
+        public const int TakeOverNs = 200000000;
         public const int FreedPollNs = 1000000;
         public const int FreedSliceNs = 20000000;
     }
