@@ -6,6 +6,20 @@ void futex_wait(uint32_t *word, int64_t ns) {
     syscall(SYS_futex, word, FUTEX_WAIT, 1, &t, NULL, 0);
 }
 
+/* Sleep on our park word: 0 when nobody woke us, though something may have changed. A peer that publishes and dies before
+ * it wakes us is looked after at once then, not after another slice. */
+static int park(const Watch *w, uint32_t *word, int64_t ns) {
+    int woken = 1;
+    __atomic_store_n(word, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!changed(w)) {
+        futex_wait(word, ns);
+        woken = !__atomic_load_n(word, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(word, 0, __ATOMIC_RELAXED);
+    return woken;
+}
+
 /* One slice of a wait, without the GIL: 1 changed, 0 slice over. `skip_spin` skips the spinning phases. */
 static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int skip_spin) {
     int64_t start = now_ns(), t = start;
@@ -27,12 +41,7 @@ static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int skip_
     if (me->budget.strategy == WAIT_SPIN) return 0;
     int64_t end = t + SLICE_NS < until ? t + SLICE_NS : until;
     if (me->wakes) {
-        if (end > t) {
-            __atomic_store_n(me->park, 1, __ATOMIC_RELAXED);
-            __atomic_thread_fence(__ATOMIC_SEQ_CST);
-            if (!changed(w)) futex_wait(me->park, end - t);
-            __atomic_store_n(me->park, 0, __ATOMIC_RELAXED);
-        }
+        if (end > t && !park(w, me->park, end - t)) return 0;
     } else {
         while (t < end && !changed(w)) {
             struct timespec sleep = {0, end - t < POLL_NS ? end - t : POLL_NS};

@@ -90,13 +90,19 @@ static inline int lucky_spin(const lucky_watch *w, int64_t start, int64_t longes
     return lucky_changed(w);
 }
 
-/* Sleep until the peer wakes us, a signal comes, or for so long. */
-static inline void lucky_park(const lucky_watch *w, uint32_t *park, int64_t ns) {
+/* Sleep until the peer wakes us, a signal comes, or for so long: 0 when nobody woke us, though something may have changed.
+ * A peer that publishes and dies before it wakes us is looked after at once then, not after another slice. */
+static inline int lucky_park(const lucky_watch *w, uint32_t *park, int64_t ns) {
     struct timespec t = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    int woken = 1;
     __atomic_store_n(park, 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!lucky_changed(w)) syscall(SYS_futex, park, FUTEX_WAIT, 1, &t, NULL, 0);
+    if (!lucky_changed(w)) {
+        syscall(SYS_futex, park, FUTEX_WAIT, 1, &t, NULL, 0);
+        woken = !__atomic_load_n(park, __ATOMIC_RELAXED);
+    }
     __atomic_store_n(park, 0, __ATOMIC_RELAXED);
+    return woken;
 }
 
 /* Wait at most so long: 1 when something changed. */
@@ -112,12 +118,12 @@ static inline int lucky_wait(const lucky_watch *w, lucky_waiter *me, int64_t tim
     int changed = !sleeps_at_once && lucky_spin(w, start, longest < timeout_ns ? longest : timeout_ns);
     int64_t waited = lucky_now_ns() - start;
     if (!changed && waited < timeout_ns) {
-        if (me->peer_wakes) lucky_park(w, me->park, timeout_ns - waited);
+        int woken = !me->peer_wakes || lucky_park(w, me->park, timeout_ns - waited);
         for (; !me->peer_wakes && !lucky_changed(w) && waited < timeout_ns; waited = lucky_now_ns() - start) {
             struct timespec t = {0, LUCKY_POLL_NS};
             nanosleep(&t, NULL);
         }
-        changed = lucky_changed(w);
+        changed = woken && lucky_changed(w);
         waited = lucky_now_ns() - start;
     }
     if (changed || waited > LUCKY_SOON_NS) lucky_learn(me, waited <= LUCKY_SOON_NS);

@@ -248,6 +248,22 @@ class Channels:
         assert words.wait32(64, 2**32 - 1, **waiting, timeout_ns=20 * SECOND_NS) == 1
         thread.join()
 
+    def test_what_nobody_woke_us_for_is_found_after_a_look_at_the_peer(self, mapping: mmap) -> None:
+        """So a peer that died in between is seen after one slice; the fallback polls, and needs no such look."""
+        words = Words(mapping, self.client_native)
+        waiting = {"park": 384, "strategy": 2, "peer": PEER_WAKES}
+
+        def change() -> None:
+            time.sleep(0.005)
+            memoryview(mapping).cast("I")[16] = 5
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        found = words.wait32(64, 0, **waiting, timeout_ns=30_000_000)
+        thread.join()
+        assert found == (Result.TIMED_OUT if self.client_native else 1)
+        assert words.wait32(64, 0, **waiting, timeout_ns=20 * SECOND_NS) == 1
+
     def test_a_peer_that_never_wakes_us_is_polled(self, mapping: mmap) -> None:
         words = Words(mapping, self.client_native)
 

@@ -59,9 +59,9 @@ namespace LuckyTransport
             long waited = Elapsed(start);
             if (!changed && waited < timeoutNs)
             {
-                if (IsWoken) Park(ref watch, park, timeoutNs - waited);
-                else Poll(ref watch, start, timeoutNs);
-                changed = watch.HasChanged;
+                bool missed = IsWoken && !Park(ref watch, park, timeoutNs - waited);
+                if (!IsWoken) Poll(ref watch, start, timeoutNs);
+                changed = !missed && watch.HasChanged;
                 waited = Elapsed(start);
             }
             if (changed || waited > Timing.SoonNs) Learn(waited <= Timing.SoonNs);
@@ -88,16 +88,21 @@ namespace LuckyTransport
             return watch.HasChanged;
         }
 
-        private void Park<TWatch>(ref TWatch watch, int* park, long nanoseconds) where TWatch : struct, IWatch
+        // False when nobody woke us, though something may have changed. A peer that publishes and dies before it wakes us
+        // is looked after at once then, not after another slice.
+        private bool Park<TWatch>(ref TWatch watch, int* park, long nanoseconds) where TWatch : struct, IWatch
         {
+            bool woken = true;
             Volatile.Write(ref *park, 1);
             Interlocked.MemoryBarrier();
             if (!watch.HasChanged)
             {
                 Libc.WaitWhileOne(park, nanoseconds);
                 _check();
+                woken = Volatile.Read(ref *park) == 0;
             }
             Volatile.Write(ref *park, 0);
+            return woken;
         }
 
         private static void Poll<TWatch>(ref TWatch watch, long start, long timeoutNs) where TWatch : struct, IWatch
