@@ -154,9 +154,12 @@ class Dispatcher:
                 return write(handle(read(payload)))
             except Exception as error:  # a handler is foreign code and may raise anything
                 known = to_wire_error(engine, method.name, error)
-                if known is error:
-                    raise
-                raise known from error
+                try:
+                    if known is error:
+                        raise
+                    raise known from error
+                finally:
+                    del known  # its traceback holds this frame
 
         return respond
 

@@ -157,9 +157,12 @@ class Host:
             yield from handler(request, call)
         except Exception as error:  # a handler is foreign code and may raise anything
             known = to_wire_error(self.spec.engine, method.name, error)
-            if known is error:
-                raise
-            raise known from error
+            try:
+                if known is error:
+                    raise
+                raise known from error
+            finally:
+                del known  # its traceback holds this frame, and with it all that the handler held
         if call.deadline is not None and call.deadline.expired:
             raise self._late(method, call)
 
@@ -247,9 +250,12 @@ class Host:
             raise self._late(method, call)
         except Exception as error:  # a handler is foreign code and may raise anything
             known = to_wire_error(self.spec.engine, method.name, error)
-            if known is error:
-                raise
-            raise known from error
+            try:
+                if known is error:
+                    raise
+                raise known from error
+            finally:
+                del known  # its traceback holds this frame, and with it all that the handler held
 
     def leave(self, caller: str) -> None:
         """End what the calls of a client that has gone left behind: the sessions that it owned."""

@@ -63,8 +63,8 @@ HAND_OVER_S = 0.5
 # Waiting.
 
 #: A wait at a segment returns to Python this often. There the peer's lock is looked at (3 us), and whether the file was
-#: truncated, or the peer is closing. Two of these fit into the 100 ms in which a death is noticed: the first may find what
-#: the peer published before it died.
+#: truncated, or the peer is closing. Two of these fit into the 100 ms in which a death is noticed: the first may find
+#: what the peer published before it died.
 PEER_POLL_NS = 45_000_000
 #: A wait for free space looks this often whether the peer has left or the file was truncated.
 WRITABLE_SLICE_NS = 50_000_000

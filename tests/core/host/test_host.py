@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,6 +26,7 @@ from lucky_transport.errors import (
     LocalProtocolError,
     PeerTimeout,
     SpecError,
+    TransportError,
     Unimplemented,
     UnknownName,
 )
@@ -172,6 +176,28 @@ def test_a_handlers_own_transport_error_goes_through_unchanged() -> None:
 
     with pytest.raises(SpecError, match=r"^no such robot$"):
         Host(Dirty(answer)).call(INFO, GetMujocoInfoRequest())
+
+
+@pytest.mark.parametrize("kind", [SpecError, ValueError])
+def test_what_a_handler_that_raised_was_using_is_not_left_to_the_collector(kind: type[Exception]) -> None:
+    class Resource:
+        pass
+
+    used: list[weakref.ref[Resource]] = []
+
+    def answer(request: GetMujocoInfoRequest) -> GetMujocoInfoResponse:
+        resource = Resource()
+        used.append(weakref.ref(resource))
+        raise kind("no")
+
+    host = Host(Dirty(answer))
+    gc.disable()
+    try:
+        with contextlib.suppress(TransportError):
+            host.call(INFO, GetMujocoInfoRequest())
+        assert used[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_a_command_of_the_engine_waits_for_the_step_in_progress() -> None:
