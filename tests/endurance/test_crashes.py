@@ -23,6 +23,7 @@ from tests.endurance.client_thread import checked
 from tests.endurance.command_engine import CommandEngine
 from tests.endurance.fault_points import Fault
 from tests.endurance.kit_builds import KIT_POINTS, build
+from tests.support.waiting import until_stopped
 
 pytestmark = [
     pytest.mark.skipif(bool(native_error()), reason=native_error() or "native"),
@@ -64,6 +65,7 @@ def test_an_engine_of_a_kit_waits_for_a_process_that_removes_what_a_dead_one_lef
     engine = CommandEngine(build(kit, tmp_path), name, Fault("lock.opened", 1, "stop"))
     try:
         engine.expect("fault")
+        until_stopped(engine.pid)
         resume(engine.pid)
         time.sleep(0.02)
         removing.release(unlink=True)

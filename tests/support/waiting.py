@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from lucky_transport.deadline import Deadline
 
-__all__ = ["PATIENCE_S", "call_later", "soon", "suspend", "until", "until_in_loop", "until_none_left"]
+__all__ = ["PATIENCE_S", "call_later", "soon", "suspend", "until", "until_in_loop", "until_none_left", "until_stopped"]
 
 #: How long a test waits for what must happen, in seconds; never how long something takes.
 PATIENCE_S = 20.0
@@ -68,6 +68,11 @@ def call_later(action: Callable[..., object], *arguments: object) -> threading.T
 def suspend(pid: int) -> None:
     """Stop a process by SIGSTOP and return when each of its threads stands still."""
     os.kill(pid, signal.SIGSTOP)
+    until_stopped(pid)
+
+
+def until_stopped(pid: int) -> None:
+    """Return when each thread of a process that is being stopped stands still."""
     threads = Path(f"/proc/{pid}/task")
     until(lambda: all(_state(thread) == "T" for thread in threads.iterdir()))
 
