@@ -52,7 +52,7 @@ class NothingSaid(Exception):
 
 
 class FaultNotMet(NothingSaid):
-    """The fault was not met though the work went on."""
+    """The fault was not met though the work went on, or the engine started."""
 
 
 def fork_server(*preload: str) -> Any:
@@ -108,7 +108,7 @@ class Speaker(ABC):
             if found == "failed":
                 raise AssertionError(f"the process failed: {value}")
             passed_over.append(found)
-        goes_on = "round" in passed_over or (client is not None and client.rounds > rounds)
+        goes_on = "round" in passed_over or "ready" in passed_over or (client is not None and client.rounds > rounds)
         said = FaultNotMet if word == "fault" and goes_on else NothingSaid
         raise said(f"nothing said {word!r} within {limit_s} s")
 
