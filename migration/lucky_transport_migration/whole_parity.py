@@ -56,12 +56,18 @@ def show_parity(outcome: Parity) -> None:
     """Print a proof's outcome."""
     console = Console()
     print_text(console, f"between {', '.join(label(name) for name in outcome.between)}")
-    heads = ("mode", "steps", "values", "resets", "terminated", "truncated", "final_obs", "refused")
-    table = new_table(*heads)
-    for mode, counts in outcome.modes.items():
-        resets = "/".join(str(counts.resets[kind]) for kind in ("all", "one", "some"))
-        numbers = (counts.terminations, counts.truncations, counts.final_observations, counts.misuse)
-        table.add_row(mode, f"{counts.steps:,}", f"{counts.values:,}", resets, *(f"{one:,}" for one in numbers))
+    table = new_table("compared", *outcome.modes)
+    modes = outcome.modes.values()
+    for name, numbers in (
+        ("steps", [one.steps for one in modes]),
+        ("values", [one.values for one in modes]),
+        *((f"resets of {kind}", [one.resets[kind] for one in modes]) for kind in ("all", "one", "some")),
+        ("terminated", [one.terminations for one in modes]),
+        ("truncated", [one.truncations for one in modes]),
+        ("rows of final_obs", [one.final_observations for one in modes]),
+        ("refused calls", [one.misuse for one in modes]),
+    ):
+        table.add_row(name, *(f"{number:,}" for number in numbers))
     console.print(table)
     for gap in outcome.not_compared:
         print_text(console, f"not compared: {gap['what']} ({gap['why']})", "dim")

@@ -76,11 +76,17 @@ def wait_slice(park: str, looks: Rows, over: Condition) -> Rows:
             [
                 *looks,
                 Break(over),
-                store(park, 1, RELAXED, "wait_slice", "__atomic_store_n(me->park, 1, {})"),
-                fence(SEQ_CST, "wait_slice"),
+                store(park, 1, RELAXED, "park", "__atomic_store_n(word, 1, {})"),
+                fence(SEQ_CST, "park"),
                 *looks,
-                If(lambda r: not over(r), [futex_wait(park, "wait_slice", "futex_wait(me->park, end - t)")]),
-                store(park, 0, RELAXED, "wait_slice", "__atomic_store_n(me->park, 0, {})"),
+                If(
+                    lambda r: not over(r),
+                    [
+                        futex_wait(park, "park", "futex_wait(word, ns)"),
+                        load("sleeps", park, RELAXED, "park", "__atomic_load_n(word, {})"),  # both ways it looks again
+                    ],
+                ),
+                store(park, 0, RELAXED, "park", "__atomic_store_n(word, 0, {})"),
             ]
         )
     ]
