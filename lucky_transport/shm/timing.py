@@ -4,7 +4,7 @@
 
     phase     until                            what a waiting thread does in C
     look      GIL_LOOKS looks                  looks with the GIL held
-    pause     PAUSE_NS                         looks and pauses without the GIL
+    pause     PAUSE_NS; 0 on a shared core     looks and pauses without the GIL
     yield     YIELD_NS; SOON_NS when learnt    looks and gives the core away in between
     park      the timeout, in slices           sleeps on its park word; polls a peer that never wakes it
 
@@ -91,6 +91,11 @@ NATIVE = {
     "GIL_LOOKS": 64,
     # The peer may share our core, so pausing is short.
     "PAUSE_NS": 10_000,
+    # A yield that took at least and at most so long, and after which the wait is over, has run the peer on our core:
+    # the next wait does not pause, and an exchange takes 5 us, not 25. One that runs nobody takes half the least time,
+    # and other programs keep the core for longer.
+    "LEAST_TURN_NS": 1_000,
+    "LONGEST_TURN_NS": 50_000,
     # Looks between two readings of the clock: yields alone slow the other thread of a hyperthreaded core.
     "PAUSES": 16,
     # Being woken costs either side 100 us and more, so yielding for about as long is no loss; longer only delays the

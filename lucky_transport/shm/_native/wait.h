@@ -66,10 +66,11 @@ static inline int changed(const Watch *w) {
     return w->stop && load32(w->stop);
 }
 
-/* What an adaptive waiter learns from its waits: +1 for one that was over within SOON_NS, -1 for a longer one, a new
- * start at each turn. A change of rate is believed at once, an extreme only after some waits that agree. */
+/* What an adaptive waiter learns from its waits. score: +1 for one that was over within SOON_NS, -1 for a longer one, a new
+ * start at each turn. A change of rate is believed at once, an extreme only after some waits that agree. shares: the peer
+ * runs on our core. */
 typedef struct {
-    int strategy, score;
+    int strategy, score, shares;
 } SpinBudget;
 
 static inline void learn(SpinBudget *budget, int soon) {

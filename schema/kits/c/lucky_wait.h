@@ -62,10 +62,11 @@ typedef struct {
     uint32_t narrow_old;
 } lucky_watch;
 
-/* park: this side's park word. peer_wakes: the peer honours it; else it is polled. score: what its waits taught it. */
+/* park: this side's park word. peer_wakes: the peer honours it; else it is polled. score: what its waits taught it.
+ * shares: the peer runs on our core. */
 typedef struct {
     uint32_t *park;
-    int peer_wakes, score, was_idle;
+    int peer_wakes, score, was_idle, shares;
 } lucky_waiter;
 
 static inline int lucky_changed(const lucky_watch *w) {
@@ -79,13 +80,18 @@ static inline void lucky_learn(lucky_waiter *me, int soon) {
     else me->score = score > 0 ? 0 : score > LUCKY_SCORE_LATE ? score - 1 : score;
 }
 
-static inline int lucky_spin(const lucky_watch *w, int64_t start, int64_t longest) {
+static inline int lucky_spin(const lucky_watch *w, lucky_waiter *me, int64_t start, int64_t longest) {
     for (int64_t waited = 0; waited < longest; waited = lucky_now_ns() - start) {
         for (int i = 0; i < LUCKY_PAUSES; i++) {
             if (lucky_changed(w)) return 1;
             lucky_pause();
         }
-        if (waited >= LUCKY_PAUSE_NS) sched_yield(); /* the peer may share our core */
+        if (me->shares || waited >= LUCKY_PAUSE_NS) { /* the peer may share our core */
+            int64_t before = lucky_now_ns(), turn;
+            sched_yield();
+            turn = lucky_now_ns() - before;
+            me->shares = lucky_changed(w) && turn >= LUCKY_LEAST_TURN_NS && turn <= LUCKY_LONGEST_TURN_NS;
+        }
     }
     return lucky_changed(w);
 }
@@ -115,7 +121,7 @@ static inline int lucky_wait(const lucky_watch *w, lucky_waiter *me, int64_t tim
     if (timeout_ns <= 0) return 0;
     int64_t start = lucky_now_ns(), longest = me->score == LUCKY_SCORE_SOON ? LUCKY_SOON_NS : LUCKY_YIELD_NS;
     int sleeps_at_once = me->was_idle || me->score == LUCKY_SCORE_LATE;
-    int changed = !sleeps_at_once && lucky_spin(w, start, longest < timeout_ns ? longest : timeout_ns);
+    int changed = !sleeps_at_once && lucky_spin(w, me, start, longest < timeout_ns ? longest : timeout_ns);
     int64_t waited = lucky_now_ns() - start;
     if (!changed && waited < timeout_ns) {
         int woken = !me->peer_wakes || lucky_park(w, me->park, timeout_ns - waited);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import subprocess
 import sys
@@ -26,6 +27,26 @@ from lucky_transport.shm.layout import FIELDS
 
 def _base_address(transport: Any) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(transport._segment.mapping))
+
+
+def test_two_sides_on_one_core_give_each_other_their_turns() -> None:
+    mine = os.sched_getaffinity(0)
+    core = {min(mine)}
+    process = EngineProcess("toy", [f"shm://{unique_name()}"], num_envs=2)
+    try:
+        for thread in os.listdir(f"/proc/{process.pid}/task"):
+            os.sched_setaffinity(int(thread), core)
+        os.sched_setaffinity(0, core)
+        alone = api.make("toy", 2, transport="inproc")
+        with lucky_transport.make(endpoint=str(process.endpoints[0])) as env, alone:
+            env.reset(seed=1)
+            alone.reset(seed=1)
+            actions = env.action_space.sample()
+            for _ in range(1000):
+                assert env.step(actions)[0].tobytes() == alone.step(actions)[0].tobytes()
+    finally:
+        os.sched_setaffinity(0, mine)
+        process.stop()
 
 
 def test_observations_lie_at_segment_base_plus_offset() -> None:

@@ -35,7 +35,7 @@ namespace LuckyTransport
 
         private readonly System.Action _check;
         private int _score;
-        private bool _wasIdle;
+        private bool _wasIdle, _sharesCore;
 
         /// <summary>`check` is called after each sleep, before the memory is touched again; it may throw.</summary>
         internal Waiter(System.Action check) { _check = check; }
@@ -81,8 +81,13 @@ namespace LuckyTransport
                     if (watch.HasChanged) return true;
                     Thread.SpinWait(1);
                 }
-                if (waited >= Timing.PauseNs) Libc.sched_yield();
                 waited = Elapsed(start);
+                if (!_sharesCore && waited < Timing.PauseNs) continue;
+                long before = waited;
+                Libc.sched_yield();
+                waited = Elapsed(start);
+                long turn = waited - before;
+                _sharesCore = watch.HasChanged && turn >= Timing.LeastTurnNs && turn <= Timing.LongestTurnNs;
             }
             while (waited < longest);
             return watch.HasChanged;
