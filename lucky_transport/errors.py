@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import NoReturn
 
 __all__ = [
     "MAX_TEXT_BYTES",
@@ -63,6 +64,7 @@ __all__ = [
     "engine_failed",
     "from_wire",
     "plural",
+    "raise_wire_error",
     "status_of",
     "to_wire_error",
 ]
@@ -342,3 +344,14 @@ def to_wire_error(engine: str, what: str, error: Exception) -> TransportError:
         return raised
     short = encoded[: MAX_TEXT_BYTES - len(_CUT)].decode(errors="ignore") + _CUT
     return from_wire(type(raised).wire_code, short, backend=raised.backend)
+
+
+def raise_wire_error(engine: str, what: str, error: Exception) -> NoReturn:
+    """Raise what `to_wire_error` returns. Once that is handled, nothing of it is left to the collector of cycles."""
+    known = to_wire_error(engine, what, error)
+    try:
+        if known is error:
+            raise error
+        raise known from error
+    finally:
+        del known, error  # their tracebacks hold this frame, and all that the handler held

@@ -20,7 +20,7 @@ from lucky_transport.call import Call
 from lucky_transport.codec.flatbuffers import DECODERS, decode
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Handler
-from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, to_wire_error
+from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, raise_wire_error
 from lucky_transport.host.encoding import encode_answer, response_encoder
 from lucky_transport.host.foreign import ForeignServices, RawHandler, unknown_method
 from lucky_transport.host.host import Host, PlainHandler
@@ -153,13 +153,7 @@ class Dispatcher:
             try:
                 return write(handle(read(payload)))
             except Exception as error:  # a handler is foreign code and may raise anything
-                known = to_wire_error(engine, method.name, error)
-                try:
-                    if known is error:
-                        raise
-                    raise known from error
-                finally:
-                    del known  # its traceback holds this frame
+                raise_wire_error(engine, method.name, error)
 
         return respond
 

@@ -24,7 +24,7 @@ from lucky_transport.errors import (
     PeerTimeout,
     TransportError,
     Unimplemented,
-    to_wire_error,
+    raise_wire_error,
 )
 from lucky_transport.host.lease import Lease
 from lucky_transport.host.slots import ObservationSlots, SlotWriter
@@ -156,13 +156,7 @@ class Host:
         try:
             yield from handler(request, call)
         except Exception as error:  # a handler is foreign code and may raise anything
-            known = to_wire_error(self.spec.engine, method.name, error)
-            try:
-                if known is error:
-                    raise
-                raise known from error
-            finally:
-                del known  # its traceback holds this frame, and with it all that the handler held
+            raise_wire_error(self.spec.engine, method.name, error)
         if call.deadline is not None and call.deadline.expired:
             raise self._late(method, call)
 
@@ -249,13 +243,7 @@ class Host:
                     return handler(request, call)
             raise self._late(method, call)
         except Exception as error:  # a handler is foreign code and may raise anything
-            known = to_wire_error(self.spec.engine, method.name, error)
-            try:
-                if known is error:
-                    raise
-                raise known from error
-            finally:
-                del known  # its traceback holds this frame, and with it all that the handler held
+            raise_wire_error(self.spec.engine, method.name, error)
 
     def leave(self, caller: str) -> None:
         """End what the calls of a client that has gone left behind: the sessions that it owned."""

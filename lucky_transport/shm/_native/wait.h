@@ -100,9 +100,10 @@ static inline int changed_at_once(const Watch *w, const Waiter *me) {
 }
 
 /* A whole wait, entered with the GIL: 1, TIMED_OUT, or INTERRUPTED (a signal handler's exception). It is cut into slices;
- * between them Python's signals are looked at. Whether the peer lives is for the caller to find out, once it timed out; there may be something
- * then that nobody woke us for, and it is found by the next wait. `skip_spin` parks at once: nothing can come soon, from a
- * peer that is only being woken or was idle for long. A waiter whose last waits were long does so by itself. */
+ * between them Python's signals are looked at. Whether the peer lives is for the caller to find out, once it timed out;
+ * there may be something then that nobody woke us for, and it is found by the next wait. `skip_spin` parks at once: nothing
+ * can come soon, from a peer that is only being woken or was idle for long. A waiter whose last waits were long does so by
+ * itself. */
 int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int skip_spin);
 
 #endif
