@@ -2,8 +2,8 @@
 
     127.0.0.1:50051   localhost:50051   [::1]:50051   dns:///robot:50051   ipv4:10.0.0.7:50051   unix:///run/engine.sock
 
-Every spelling of one place is one target; the names of this very host (loopback and unspecified addresses) are all
-`localhost`. The first pair of a map that fits decides.
+Every spelling of one place is one target: 127.0.0.1, ::1 and unspecified addresses are all `localhost`, while another
+address of 127/8 is a place of its own. The first pair of a map that fits decides.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ __all__ = ["DEFAULT_TARGET", "Target", "TargetMap", "authority_of", "parse_targe
 
 #: Where luckyrobots, and so its users' programs, look for the engine.
 DEFAULT_TARGET = "localhost:50051"
+
+#: What `localhost` is; other addresses of 127/8 can have servers of their own at the same port.
+_LOCALHOST = ("127.0.0.1", "::1")
 
 #: What gRPC takes for a target without a port.
 _DEFAULT_PORT = "443"
@@ -97,7 +100,7 @@ def _host(name: str) -> str:
     except ValueError:
         return name.lower()
     address = getattr(address, "ipv4_mapped", None) or address
-    return "localhost" if address.is_loopback or address.is_unspecified else str(address)
+    return "localhost" if address.is_unspecified or str(address) in _LOCALHOST else str(address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,8 @@ class _Pair:
 
     def endpoint_of(self, target: Target) -> str:
         """Return the endpoint of a target, "" when the pattern does not fit."""
-        if not self.host.fullmatch(target.host) or not self.port.fullmatch(target.port):
+        hosts = (target.host, *_LOCALHOST) if target.host == "localhost" else (target.host,)
+        if not any(map(self.host.fullmatch, hosts)) or not self.port.fullmatch(target.port):
             return ""
         host, port = (re.sub(r"[^\w.-]", "_", part) for part in (target.host, target.port))
         return self.endpoint.replace("{host}", host).replace("{port}", port)

@@ -16,7 +16,6 @@ _HERE = [
     "[::1]:50051",
     "0.0.0.0:50051",
     "[::]:50051",
-    "127.1.2.3:50051",
     "[::ffff:127.0.0.1]:50051",
     "dns:localhost:50051",
     "dns:///localhost:50051",
@@ -56,6 +55,17 @@ def test_every_spelling_of_the_default_target_is_the_default_target(target: str)
 )
 def test_a_target_has_one_canonical_spelling(target: str, canonical: str) -> None:
     assert [str(place) for place in parse_target(target)] == [canonical]
+
+
+@pytest.mark.parametrize(
+    "other", ["127.0.0.2:50051", "[::ffff:127.0.0.2]:50051", "dns:///127.0.0.2:50051", "ipv4:127.0.0.2:50051"]
+)
+def test_another_loopback_address_is_a_place_of_its_own(other: str) -> None:
+    assert [str(place) for place in parse_target(other)] == ["127.0.0.2:50051"]
+    assert TargetMap([f"{other}=shm://x"]).endpoint_of(DEFAULT_TARGET) == ""
+    assert TargetMap([f"{DEFAULT_TARGET}=shm://x"]).endpoint_of(other) == ""
+    robots = TargetMap(["127.0.0.2:*=shm://two", "127.0.0.*:*=shm://one"])
+    assert [robots.endpoint_of(target) for target in (other, DEFAULT_TARGET)] == ["shm://two", "shm://one"]
 
 
 @given(st.text())
