@@ -27,7 +27,6 @@ from tests.support.waiting import until_stopped
 
 pytestmark = [
     pytest.mark.skipif(bool(native_error()), reason=native_error() or "native"),
-    pytest.mark.timeout(300),
 ]
 
 _COMMAND = [sys.executable, "-m", "tests.endurance.crashes", "--seed", "1", "--kind", "steps", "--kind", "images"]

@@ -24,7 +24,6 @@ from tests.support.waiting import PATIENCE_S, soon
 
 pytestmark = [
     pytest.mark.skipif(bool(native_error()), reason=native_error() or "native"),
-    pytest.mark.timeout(300),
 ]
 
 

@@ -14,7 +14,6 @@ pytest.importorskip("grpc")
 STEPS = 250
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("engine", "modes"),
     [("toy", MODES[:1]), ("mujoco:quadruped", MODES), ("gymnasium:CartPole-v1", MODES[:1])],

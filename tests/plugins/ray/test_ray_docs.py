@@ -14,8 +14,6 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'lucky-tran
 
 from tests.support.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.timeout(400)
-
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "ray.md"
 
 

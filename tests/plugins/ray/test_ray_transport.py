@@ -38,7 +38,6 @@ Make = Callable[..., VectorEnv]
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"),
-    pytest.mark.timeout(300),
 ]
 
 TOY = "engine=toy&actors=2&num_envs=5&seed=3&cpus=1"

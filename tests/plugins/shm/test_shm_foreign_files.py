@@ -43,7 +43,6 @@ def test_a_client_does_not_drive_a_segment_that_another_user_planted(
             _connect(foreign.name)
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_engine_does_not_start_in_the_place_of_another_users_file(
     kind: str, foreign: Path, make_foreign_file: MakeForeignFile

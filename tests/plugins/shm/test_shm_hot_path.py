@@ -74,7 +74,6 @@ def test_the_engine_writes_into_the_segment_itself() -> None:
 
 
 @pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
-@pytest.mark.timeout(300)
 def test_4096_envs_step_100000_times_with_no_exchange_missed_or_doubled() -> None:
     """Every frame moves both counters by exactly one, and the engine saw exactly the actions that were sent."""
     process = EngineProcess(

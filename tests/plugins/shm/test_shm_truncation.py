@@ -29,7 +29,6 @@ from tests.support.waiting import until
 
 SHM = Path("/dev/shm")
 
-pytestmark = pytest.mark.timeout(110)
 needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 
 

@@ -12,7 +12,6 @@ from .registry import Case
 OF_ASYNCIO = [case for case in load_cases() if case.name.startswith("aio_")]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.filterwarnings(  # of grpc.aio's own, up to 1.60 at least, after an interceptor has failed
     "ignore:Exception ignored in. <function InterceptedCall:pytest.PytestUnraisableExceptionWarning"
 )

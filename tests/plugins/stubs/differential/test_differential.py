@@ -14,7 +14,6 @@ CASES = load_cases()
 OF_THREADS = [case for case in CASES if not case.name.startswith("aio_")]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.filterwarnings(  # of grpc.aio's own, up to 1.60 at least, after an interceptor has failed
     "ignore:Exception ignored in. <function InterceptedCall:pytest.PytestUnraisableExceptionWarning"
 )
