@@ -32,7 +32,7 @@ __all__ = ["LeakReport", "allowed_engine", "available", "find_leaks", "main", "n
 #: Rounds of each kind before the first count: pools of threads fill up, caches too.
 WARM_UP = 3
 #: What was left has so long to be released; threads and peers end a moment later.
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 #: What an engine may still start and keep while it has clients: threads of its pools, and the timer of its guard.
 POOL_THREADS, GUARDS = 40, 2
 #: The connection beside makes its epoll at the first answer that it has to sleep for; that may be at any time.

@@ -13,7 +13,7 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 Record = dict[str, Any]
 
