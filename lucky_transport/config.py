@@ -1,8 +1,8 @@
 """The settings of one connection.
 
 Precedence: argument > environment (`LUCKY_*`) > `lucky_transport.toml` > `[tool.lucky_transport]` of pyproject.toml >
-default. The files are searched for in the working directory and its parents. No other module reads or writes os.environ
-or reads these files.
+default. The files are searched for from the working directory upwards, as `found_file` says. No other module reads or
+writes os.environ or reads these files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -19,6 +18,8 @@ from typing import Any, cast
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, did_you_mean
+from lucky_transport.found_file import find_up, open_found, refusal
+from lucky_transport.nesting import parse_toml
 
 __all__ = [
     "Launch",
@@ -164,7 +165,7 @@ def load_settings(
     environ = os.environ if environ is None else environ
     _warn_of_unknown(environ)
     raw: dict[str, tuple[Any, str]] = {}
-    for source, values in _file_values(directory or Path.cwd()):
+    for source, values in _file_values(directory):
         for key, value in values.items():
             raw[_known(key, source)] = (value, source)
     for key in _READERS:
@@ -231,13 +232,15 @@ def load_table(name: str, directory: Path | None = None) -> tuple[dict[str, Any]
     """Return the table "a.b" of the nearest `lucky_transport.toml` as it stands there, and the source for errors:
     "<file>: [a.b]". A table that is not there is empty.
 
-    Raises ConfigError for a malformed file and for what is no table.
+    Raises ConfigError for a malformed file, for one that others may write and for what is no table.
     """
-    path = _nearest("lucky_transport.toml", directory or Path.cwd())
+    path = find_up("lucky_transport.toml", directory)
     if path is None:
         return {}, f"lucky_transport.toml: [{name}]"
     source = f"{path}: [{name}]"
-    values = _parsed(path)
+    values, refused = _parsed(path)
+    if refused:
+        raise refused
     for key in name.split("."):
         table: Any = values.get(key, {})
         if not isinstance(table, dict):
@@ -287,21 +290,24 @@ def _read(key: str, value: Any, source: str) -> Any:
         raise ConfigError(f"{source}: {key} = {value!r}", hint=f"expected {expected}") from None
 
 
-def _file_values(directory: Path) -> list[tuple[str, dict[str, Any]]]:
+def _file_values(directory: Path | None) -> list[tuple[str, dict[str, Any]]]:
     """Return (source, values) of the nearest configuration files, the weaker first."""
     found: list[tuple[str, dict[str, Any]]] = []
     for name, table in (("pyproject.toml", ("tool", "lucky_transport")), ("lucky_transport.toml", ())):
-        path = _nearest(name, directory)
+        path = find_up(name, directory)
         if path is None:
             continue
         try:
-            values: Any = _parsed(path)
+            parsed, refused = _parsed(path)
         except ConfigError:
             if table:  # a pyproject.toml without our table may be broken: that is not ours to report
                 continue
             raise
+        values: Any = parsed
         for key in table:
             values = cast("dict[str, Any]", values).get(key, {}) if isinstance(values, dict) else {}
+        if refused and values:
+            raise refused
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: {'.'.join(table)} = {values!r}", hint="write a table, [tool.lucky_transport]")
         scalars = {k: v for k, v in cast("dict[str, Any]", values).items() if not isinstance(v, dict)}
@@ -310,21 +316,23 @@ def _file_values(directory: Path) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def _nearest(name: str, directory: Path) -> Path | None:
-    return next((p / name for p in (directory, *directory.parents) if (p / name).is_file()), None)
-
-
-def _parsed(path: Path) -> dict[str, Any]:
+def _parsed(path: Path) -> tuple[Any, ConfigError | None]:
+    """Return the values of a file, and why they must not be obeyed."""
     try:
-        return _toml(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        with open_found(path) as file:
+            refused, text = refusal(path, file.fileno()), file.read()
+    except OSError as error:
         raise ConfigError(f"{path}: {error}", hint="mend the file") from error
+    try:
+        return _toml(text.decode()), refused
+    except ValueError as error:
+        raise refused or ConfigError(f"{path}: {error}", hint="mend the file") from error
 
 
 @lru_cache(maxsize=4)
 def _toml(text: str) -> dict[str, Any]:
     """Return the values of a TOML text, which are read only: every connection and every server asks for them."""
-    return tomllib.loads(text)
+    return parse_toml(text)
 
 
 assert set(_READERS) == {f.name for f in fields(Settings)} - {"sources"}

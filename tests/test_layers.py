@@ -28,6 +28,8 @@ LAYERS = (
     "deadline",
     "endpoint",
     "endpoint_options",
+    "found_file",
+    "nesting",
     "config",
     "hookspecs",
     "builtin",

@@ -15,10 +15,10 @@ from mmap import mmap
 from typing import Protocol
 
 from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.found_file import describe_user
 from lucky_transport.shm import header
 from lucky_transport.shm.lockfile import ENGINE, Watch
 from lucky_transport.shm.namespaces import process_name
-from lucky_transport.shm.private_file import describe_user
 
 __all__ = ["LockHolder", "Peer", "Process", "client_of", "engine_of", "peer_of", "start_time"]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import stat
 from enum import Enum
 from pathlib import Path
 
 from lucky_transport.errors import SegmentError
+from lucky_transport.found_file import describe_user
 
-__all__ = ["Make", "describe_user", "is_private", "open_private", "remove_private"]
+__all__ = ["Make", "is_private", "open_private", "remove_private"]
 
 _MODE = 0o600
 #: O_NONBLOCK: opening a FIFO would otherwise wait for its other end. It has no effect on regular files.
@@ -98,14 +98,6 @@ def is_private(status: os.stat_result, *, any_mode: bool = False) -> bool:
         and status.st_uid == os.geteuid()
         and (any_mode or stat.S_IMODE(status.st_mode) == _MODE)
     )
-
-
-def describe_user(uid: int) -> str:
-    """Return the user id with its name, as far as it has one."""
-    try:
-        return f"user {uid} ({pwd.getpwuid(uid).pw_name})"
-    except KeyError:
-        return f"user {uid} (no name)"
 
 
 def _checked(fd: int, path: str | os.PathLike[str], any_mode: bool, backend: str) -> int:

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-__all__ = ["append", "moment", "open_to_append"]
+from lucky_transport.found_file import open_found, refusal
+
+__all__ = ["append", "moment", "open_to_append", "read_lines"]
 
 
 def open_to_append(path: Path) -> int:
-    """Return a descriptor of the file, made with its folder where it is not there. Raises OSError."""
+    """Return a descriptor of the file, made with its folder where it is not there.
+
+    Raises OSError, also for a file that others may write.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    if refused := refusal(path, descriptor):
+        os.close(descriptor)
+        raise PermissionError(str(refused))
+    return descriptor
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of the file, torn ones too. Raises OSError, and ConfigError for a file that others may write."""
+    with open_found(path) as file:
+        if refused := refusal(path, file.fileno()):
+            raise refused
+        yield from file
 
 
 def append(descriptor: int, lines: bytes) -> int:

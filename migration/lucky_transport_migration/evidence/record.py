@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import ConfigError
+from lucky_transport.nesting import parse_json
+from lucky_transport_migration.jsonl import read_lines
 
 __all__ = [
     "CONTROL",
@@ -101,7 +103,7 @@ class Evidence:
 
         Raises ValueError for a line that is none, ConfigError for one of another version.
         """
-        plain = json.loads(line)
+        plain = parse_json(line)
         if not isinstance(plain, dict):
             raise ValueError(f"{line!r} is no object")
         if plain.get("v") != VERSION:
@@ -154,15 +156,15 @@ def _side(plain: dict[str, Any]) -> SideResult:
 def read_folder(folder: Path | str) -> Iterator[Evidence]:
     """Yield what the processes that wrote into `folder` saw, one process after another, each in its order.
 
-    A folder that is not there holds nothing. Raises ConfigError for evidence of another version.
+    A folder that is not there holds nothing. Raises ConfigError for evidence of another version and for a file that
+    others may write.
     """
     for path in sorted(Path(folder).glob("calls-*.jsonl")):
-        with path.open("rb") as lines:
-            for line in lines:
-                try:
-                    evidence = Evidence.read(line)
-                except ConfigError as error:
-                    raise ConfigError(f"{path}: {error}", hint=error.hint) from error
-                except ValueError:  # a killed process tore it
-                    continue
-                yield evidence
+        for line in read_lines(path):
+            try:
+                evidence = Evidence.read(line)
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {error}", hint=error.hint) from error
+            except ValueError:  # a killed process tore it
+                continue
+            yield evidence

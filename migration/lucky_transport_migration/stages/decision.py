@@ -113,7 +113,10 @@ class Decider:
         if seen == self._seen:
             return
         plan = self._plan_now() if seen[0] != self._seen[0] else self.plan
-        self.standing = EffectiveStages(plan, Journal(plan.evidence).demotions())
+        try:
+            self.standing = EffectiveStages(plan, Journal(plan.evidence).demotions())
+        except ConfigError as error:
+            _log.warning("stages stay as they were: %s", error)
         self._rows = {}
 
     def _plan_now(self) -> StagePlan:

@@ -11,6 +11,7 @@ whatever order processes wrote them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -20,7 +21,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lucky_transport_migration.jsonl import append, moment, open_to_append
+from lucky_transport.nesting import parse_json
+from lucky_transport_migration.jsonl import append, moment, open_to_append, read_lines
 from lucky_transport_migration.stages.stage import Placement
 
 __all__ = ["COOL_DOWN_S", "FILE_NAME", "Demotion", "Entry", "Journal"]
@@ -61,7 +63,7 @@ class Entry:
     @classmethod
     def read(cls, line: str) -> Entry:
         """Return the entry of a line; raises ValueError for anything else than a whole line of this version."""
-        plain = json.loads(line)
+        plain = parse_json(line)
         try:
             if plain["v"] != _VERSION or plain["event"] not in ("demoted", "promoted"):
                 raise ValueError(f"neither demoted nor promoted: {line!r}")
@@ -115,16 +117,17 @@ class Journal:
         return self._append(Entry(at, "promoted", method, before, to, why))
 
     def entries(self) -> Iterator[Entry]:
-        """Yield what can be read, in the order it was written; nothing when there is no journal."""
-        try:
-            text = self.path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return
-        for line in text.splitlines():
-            try:
-                yield Entry.read(line)
-            except ValueError:  # written by a process that was killed, or by a newer version
-                continue
+        """Yield what can be read, in the order it was written; nothing when there is no journal.
+
+        Raises ConfigError for a journal that others may write.
+        """
+        with contextlib.suppress(OSError):
+            for line in read_lines(self.path):
+                try:
+                    entry = Entry.read(line.decode(errors="replace"))
+                except ValueError:  # written by a process that was killed, or by a newer version
+                    continue
+                yield entry
 
     def demotions(self) -> Mapping[str, Demotion]:
         """Return the demotions in force, by method."""

@@ -29,6 +29,7 @@ from typing import Any
 from lucky_transport.config import environment, load_table
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
+from lucky_transport.found_file import find_up
 from lucky_transport.messages.methods import BY_NAME, Effect
 from lucky_transport_migration.stages.names import most_exact
 from lucky_transport_migration.stages.stage import PLACEMENTS, Placement, Stage
@@ -100,8 +101,7 @@ class StagePlan:
 
 def find_file(directory: Path | None = None) -> Path:
     """Return the nearest file of stages, from `directory` upwards; where there is none, the one that would be in it."""
-    start = (directory or Path.cwd()).absolute()
-    return next((p / FILE_NAME for p in (start, *start.parents) if (p / FILE_NAME).is_file()), start / FILE_NAME)
+    return find_up(FILE_NAME, directory) or (directory or Path.cwd()).absolute() / FILE_NAME
 
 
 def _override(environ: Mapping[str, str]) -> Placement | None:

@@ -1,0 +1,77 @@
+"""Files that a search finds or that lie in a shared place: where is looked, and whose files are obeyed.
+
+Another user can put a file wherever it may write. So the search upwards ends where that begins, and a file is read only
+when it belongs to this user or to root and nobody else may write it. A group counts as its owner alone when it has the
+owner's number, as a user's private group does.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from lucky_transport.errors import ConfigError
+
+__all__ = ["describe_user", "find_up", "open_found", "refusal"]
+
+
+def find_up(name: str, directory: Path | None = None) -> Path | None:
+    """Return the nearest file `name`, from `directory` (the working one) upwards; None where there is none.
+
+    The search ends at the home directory, at the root of a repository (`.git`), and below a directory that has another
+    owner or that others may write.
+    """
+    here, home = (directory or Path.cwd()).resolve(), os.path.expanduser("~")
+    owner = here.stat().st_uid if here.exists() else None
+    while not os.path.isfile(here / name):
+        try:
+            above = os.stat(here.parent)
+        except OSError:
+            return None
+        is_end = str(here) in (home, here.anchor) or os.path.lexists(here / ".git")
+        if is_end or above.st_uid != owner or _others_may_write(above):
+            return None
+        here = here.parent
+    return here / name
+
+
+def open_found(path: Path) -> BinaryIO:
+    """Return the file, open for reading, whosever it is: see `refusal`. Raises OSError."""
+    # O_NONBLOCK: opening a FIFO would otherwise wait for its other end
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+
+
+def refusal(path: Path, descriptor: int) -> ConfigError | None:
+    """Return why the open file at `path` must not be obeyed; None where it may."""
+    status = os.fstat(descriptor)
+    mode, user = stat.S_IMODE(status.st_mode), os.geteuid()
+    if not stat.S_ISREG(status.st_mode):
+        return ConfigError(f"{path} is no regular file", hint="remove it")
+    if status.st_uid not in (user, 0):
+        return ConfigError(
+            f"{path} belongs to {describe_user(status.st_uid)}, and this is {describe_user(user)}",
+            hint="remove it, have it given to this user (chown), or run as its owner",
+        )
+    if _others_may_write(status):
+        return ConfigError(
+            f"{path} may be written by others than {describe_user(status.st_uid)}: its mode is {mode:04o}, its group "
+            f"{status.st_gid}",
+            hint=f"check what it says, then chmod go-w {path}",
+        )
+    return None
+
+
+def describe_user(uid: int) -> str:
+    """Return the user id with its name, as far as it has one."""
+    try:
+        return f"user {uid} ({pwd.getpwuid(uid).pw_name})"
+    except KeyError:
+        return f"user {uid} (no name)"
+
+
+def _others_may_write(status: os.stat_result) -> bool:
+    is_own_group = status.st_gid == status.st_uid != 0
+    return bool(status.st_mode & (stat.S_IWOTH if is_own_group else stat.S_IWOTH | stat.S_IWGRP))

@@ -1,0 +1,47 @@
+"""JSON and TOML of others, read: a text that is nested too deeply to be walked is malformed like any other."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any, cast
+
+__all__ = ["parse_json", "parse_toml"]
+
+#: Levels. A walk by recursion takes a few frames of Python's 1,000 for each; no real text is nested as deep.
+_DEEPEST = 64
+
+
+def parse_json(text: str | bytes, **options: Any) -> Any:
+    """Return the value of a JSON text; options: those of `json.loads`. Raises ValueError."""
+    try:
+        value = json.loads(text, **options)
+    except RecursionError:
+        raise _too_deep() from None
+    brackets = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
+    return value if brackets <= _DEEPEST else _checked(value)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the values of a TOML text. Raises ValueError."""
+    try:
+        return _checked(tomllib.loads(text))
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _checked(value: Any) -> Any:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        level = [inner for one in level if isinstance(one, (dict, list)) for inner in _inside(one)]
+        if not level:
+            return value
+    raise _too_deep()
+
+
+def _inside(value: Any) -> Any:
+    return cast("dict[str, Any]", value).values() if isinstance(value, dict) else value
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"nested deeper than {_DEEPEST} levels")
