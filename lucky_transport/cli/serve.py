@@ -22,7 +22,7 @@ __all__ = ["options_of", "serve"]
     "  lucky-transport serve toy --endpoint shm://demo --endpoint grpc://127.0.0.1:0 --num-envs 16\n"
     "  lucky-transport serve mujoco:quadruped --endpoint shm://robots --num-envs 64 --seed 1\n"
     '  lucky-transport serve toy --endpoint shm://big --options \'{"obs_size": 100, "act_size": 12}\'\n'
-    "  lucky-transport serve cartpole --endpoint 'pipe://train?stepping=barrier&slots=4'"
+    "  lucky-transport serve cartpole --endpoint 'pipe://train?slots=4'"
 )
 @click.argument("engine", shell_complete=complete_engines)
 @click.option(

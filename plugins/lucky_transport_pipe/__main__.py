@@ -1,6 +1,6 @@
 """An engine of ours that behaves as a Unity build, for programs that start one:
 
-    python -m lucky_transport_pipe cartpole -batchmode -nographics -p NAME --stepping barrier --slots 4
+    python -m lucky_transport_pipe cartpole -batchmode -nographics -p NAME --slots 4
 
 It connects to the pipe NAME and ends after one client. The exit status is 1 when no client offered the pipe in time,
 and 2 when the command line is wrong.
@@ -32,7 +32,7 @@ _LOOK_S = 0.1
 _RULES = ("stepping", "slots", "timeout_s")
 _EXAMPLE = """\
 Example:
-  python -m lucky_transport_pipe cartpole -batchmode -nographics -p train --stepping barrier --slots 4
+  python -m lucky_transport_pipe cartpole -batchmode -nographics -p train --slots 4
 
 An engine that serves one client after another: lucky-transport serve cartpole --endpoint 'pipe://train?slots=4'
 """
@@ -77,8 +77,8 @@ def _parser() -> ArgumentParser:
     parser.add_argument("-nographics", action="store_true", help="accepted, without effect")
     parser.add_argument(
         "--stepping",
-        choices=["independent", "barrier"],
-        help="barrier: no session steps before all that run have a command (default: independent)",
+        choices=["barrier", "independent"],
+        help="independent: a session steps as soon as it has a command (default: barrier, all that run step together)",
     )
     parser.add_argument(
         "--slots", type=_rule("slots"), metavar="N", help=f"sessions at once (default: {default.slots})"

@@ -1,6 +1,6 @@
 """How an engine's runs go: set in the endpoint, or by the client with `set <name> <value>` for its next run.
 
-    pipe://train?slots=4&stepping=barrier&timeout_s=10
+    pipe://train?slots=4&stepping=independent&timeout_s=10
 
 `SessionRules` names the options.
 """
@@ -26,7 +26,7 @@ class SessionRules:
     """
 
     slots: int = 16
-    barrier: bool = False
+    barrier: bool = True
     timeout_s: float = 60.0
 
 

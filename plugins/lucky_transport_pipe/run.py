@@ -100,8 +100,8 @@ class Run:
     def _report(self, stepped: list[_Session]) -> None:
         """Send the scores of the sessions that are over, start others in their place, and then send the states.
 
-        In this order, which is the original's, a program that waits for the state of every session that runs knows at
-        each state which sessions these are.
+        With a barrier this is one step of all, as in the original: at each state a program knows which sessions run.
+        Without one it is a step of those that had a command, and a score may follow another session's state.
         """
         asking = [session for session in stepped if not self._has_ended(session)]
         while started := self._start():

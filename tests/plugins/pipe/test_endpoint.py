@@ -64,9 +64,9 @@ def test_a_place_where_another_program_listens_is_left_alone(name: str) -> None:
 
 
 def test_an_endpoint_says_the_rules() -> None:
-    endpoint = Endpoint.parse("pipe://x?slots=3&stepping=barrier&timeout_s=2.5")
-    assert rules_of(endpoint, 60.0) == SessionRules(3, True, 2.5)
-    assert rules_of(Endpoint.parse("pipe://x"), 7.0) == SessionRules(16, False, 7.0)
+    endpoint = Endpoint.parse("pipe://x?slots=3&stepping=independent&timeout_s=2.5")
+    assert rules_of(endpoint, 60.0) == SessionRules(3, False, 2.5)
+    assert rules_of(Endpoint.parse("pipe://x"), 7.0) == SessionRules(16, True, 7.0)
 
 
 @pytest.mark.parametrize("wrong", ["slots=0", "slots=a", "stepping=fast", "timeout_s=0", "timeout_s=nan", "color=red"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -161,10 +161,8 @@ def test_commands_may_come_in_any_order(serving: Serving, offering: Offering) ->
     with serving(), offering() as client:
         start(client, INIT, INIT, INIT)
         assert [client.read().split(" ")[0] for _ in range(6)] == ["0", "1", "2", "0", "1", "2"]
-        client.send(f"2 {PUSH}")
-        assert client.read().startswith("2 {")
-        client.send(f"0 {PUSH}", f"1 {PUSH}")
-        assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
+        client.send(f"2 {PUSH}", f"0 {PUSH}", f"1 {PUSH}")
+        assert [client.read()[:3] for _ in range(3)] == ["0 {", "1 {", "2 {"]
 
 
 def test_early_commands_wait_for_their_sessions_next_steps(serving: Serving, offering: Offering) -> None:
@@ -173,7 +171,9 @@ def test_early_commands_wait_for_their_sessions_next_steps(serving: Serving, off
         start(client, INIT, INIT)
         assert len([client.read() for _ in range(4)]) == 4
         client.send(f"0 {PUSH}", f"0 {PUSH}", f"1 {PUSH}")
-        assert sorted(client.read()[:3] for _ in range(3)) == ["0 {", "0 {", "1 {"]
+        assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
+        client.send(f"1 {PUSH}")
+        assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
 
 
 def test_commands_for_a_session_that_waits_for_a_slot_are_kept(serving: Serving, offering: Offering) -> None:
@@ -320,14 +320,35 @@ def test_sessions_that_are_over_at_once_make_room_before_any_state_is_shown(
         assert heads(client, 8) == ["0", "1", "1 #", "2", "2 #", "3", "0 {", "3 {"]
 
 
-def test_a_program_that_waits_for_every_session_is_never_held_up(serving: Serving, offering: Offering) -> None:
-    """It answers when each session that has started and not ended has shown a state, from the lines alone."""
-    with serving(slots=3, stepping="barrier"), offering() as client:
+def send_apart(client: Any, lines: Iterable[str]) -> list[str]:
+    """Send each line after the engine has read the one before it; return what the engine says meanwhile."""
+    said: list[str] = []
+    for line in lines:
+        client.send(line, "pause")
+        while not (heard := client.read()).startswith("Warning: 'pause'"):
+            said.append(heard)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("rules", "states_only"),
+    [({}, True), ({"stepping": "barrier"}, True), ({"stepping": "independent"}, False)],
+    ids=["default", "barrier", "independent"],
+)
+def test_a_program_that_answers_all_sessions_at_once_is_never_held_up(
+    serving: Serving, offering: Offering, rules: dict[str, str], states_only: bool
+) -> None:
+    """It answers when each session that has started and not ended has shown a state, from the lines alone.
+
+    states_only: it looks at state lines only, and its commands arrive one by one.
+    """
+    with serving(slots=3, **rules), offering() as client:
         start(client, *(f'{{"MaxTicks":{1 + number % 4}}}' for number in range(9)))
         running: set[int] = set()
         asking: set[int] = set()
+        said: list[str] = []
         scores = 0
-        while (line := client.read()) != "END":
+        while (line := said.pop(0) if said else client.read()) != "END":
             number, _, rest = line.partition(" ")
             if not rest:
                 running.add(int(number))
@@ -336,10 +357,24 @@ def test_a_program_that_waits_for_every_session_is_never_held_up(serving: Servin
             else:
                 running.remove(int(number))
                 scores += 1
-            if running and running == asking:
-                client.send("\n".join(f"{number} {PUSH}" for number in sorted(asking)))
+            if running and running == asking and (rest.startswith("{") or not states_only):
+                said += send_apart(client, [f"{each} {PUSH}" for each in sorted(asking)])
                 asking.clear()
         assert scores == 9
+
+
+def test_independent_sessions_step_at_their_own_commands_and_a_score_may_follow_anothers_state(
+    serving: Serving, offering: Offering
+) -> None:
+    with serving(stepping="independent"), offering() as client:
+        start(client, '{"MaxTicks":2}', '{"MaxTicks":1}')
+        assert heads(client, 4) == ["0", "1", "0 {", "1 {"]
+        client.send(f"0 {PUSH}")
+        assert heads(client, 1) == ["0 {"]
+        client.send(f"1 {PUSH}")
+        assert heads(client, 1) == ["1 #"]
+        client.send("pause")
+        assert client.read().startswith("Warning: 'pause'")  # it waits for a command of session 0
 
 
 def test_settings_count_from_the_next_run_on(serving: Serving, offering: Offering) -> None:

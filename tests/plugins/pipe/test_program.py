@@ -74,7 +74,7 @@ def test_help_names_the_options_and_an_example(
         program.main()
     shown = capsys.readouterr().out
     assert ended.value.code == 0
-    for each in ("--stepping {independent,barrier}", "--slots", "--timeout-s", "--options", "-p NAME", "Example"):
+    for each in ("--stepping {barrier,independent}", "--slots", "--timeout-s", "--options", "-p NAME", "Example"):
         assert each in shown
 
 
