@@ -9,13 +9,13 @@ values = read_options(Endpoint.parse("ray:?actors=2"), OPTIONS, backend="ray")
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, did_you_mean
+from lucky_transport.nesting import parse_json
 
 __all__ = ["EndpointOption", "json_object", "number", "one_of", "read_options", "switch", "whole"]
 
@@ -102,7 +102,7 @@ def switch(text: str) -> bool:
 
 def json_object(text: str) -> dict[str, Any]:
     """Read a JSON object."""
-    value: Any = json.loads(text)
+    value: Any = parse_json(text)
     if not isinstance(value, dict):
         raise ValueError(text)
     return cast("dict[str, Any]", value)

@@ -6,19 +6,20 @@ The same slip gives the same error in this process and in an engine's own.
 from __future__ import annotations
 
 import inspect
-import json
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from lucky_transport.errors import ConfigError, SpecError, UnknownName, did_you_mean
 from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest
+from lucky_transport.nesting import parse_json
 
 __all__ = [
     "check_call",
     "check_num_envs",
     "check_options",
     "option_names",
+    "parsed_options",
     "requested_options",
     "requested_seeds",
     "unknown_variant",
@@ -26,6 +27,8 @@ __all__ = [
 
 #: What a factory is called with beside the options.
 _NO_OPTIONS = ("self", "variant", "num_envs")
+#: Characters of a refused text that the error shows.
+_LONGEST_SHOWN = 200
 
 
 def check_num_envs(num_envs: Any) -> int:
@@ -95,12 +98,16 @@ def requested_seeds(request: SetSeedsRequest, num_envs: int) -> dict[int, int]:
 
 def requested_options(request: SetResetOptionsRequest) -> dict[str, Any] | None:
     """Return the request's options, None when it has none; raises SpecError unless they are a JSON object."""
-    if not request.options_json:
-        return None
+    return parsed_options(request.options_json) if request.options_json else None
+
+
+def parsed_options(text: str) -> dict[str, Any]:
+    """Return the options that an `options_json` holds, none for "". Raises SpecError unless it is a JSON object."""
+    shown = repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...")
     try:
-        options: Any = json.loads(request.options_json)
+        options: Any = parse_json(text or "{}")
     except ValueError as error:
-        raise SpecError(f"options_json {request.options_json!r} is no JSON: {error}") from error
+        raise SpecError(f"options_json {shown} is no JSON: {error}", hint="send an object, or nothing") from error
     if not isinstance(options, dict):
-        raise SpecError(f"options_json {request.options_json!r}: expected a JSON object")
+        raise SpecError(f"options_json {shown}: expected a JSON object", hint="send an object, or nothing")
     return cast(dict[str, Any], options)

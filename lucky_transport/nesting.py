@@ -6,7 +6,7 @@ import json
 import tomllib
 from typing import Any, cast
 
-__all__ = ["parse_json", "parse_toml"]
+__all__ = ["check_depth", "parse_json", "parse_toml"]
 
 #: Levels. A walk by recursion takes a few frames of Python's 1,000 for each; no real text is nested as deep.
 _DEEPEST = 64
@@ -19,23 +19,25 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
     except RecursionError:
         raise _too_deep() from None
     brackets = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
-    return value if brackets <= _DEEPEST else _checked(value)
+    return value if brackets <= _DEEPEST else check_depth(value)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the values of a TOML text. Raises ValueError."""
     try:
-        return _checked(tomllib.loads(text))
+        return check_depth(tomllib.loads(text))
     except RecursionError:
         raise _too_deep() from None
 
 
-def _checked(value: Any) -> Any:
+def check_depth(value: Any) -> Any:
+    """Return parsed JSON or TOML as it is. Raises ValueError when it is nested too deeply."""
     level = [value]
     for _ in range(_DEEPEST + 1):
-        level = [inner for one in level if isinstance(one, (dict, list)) for inner in _inside(one)]
+        level = [one for one in level if isinstance(one, (dict, list))]
         if not level:
             return value
+        level = [inner for one in level for inner in _inside(one)]
     raise _too_deep()
 
 

@@ -24,12 +24,12 @@ MIGRATION = ROOT / "migration" / "lucky_transport_migration"
 #: The core's packages and modules from the bottom up, one a line; each imports only what stands above it in this list.
 LAYERS = (
     "errors",
+    "nesting",
     "handler_options",
     "deadline",
     "endpoint",
     "endpoint_options",
     "found_file",
-    "nesting",
     "config",
     "hookspecs",
     "builtin",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import nullcontext
 from typing import Any, cast
@@ -13,6 +12,7 @@ from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.deadline import log_long_wait
 from lucky_transport.errors import TransportError
+from lucky_transport.nesting import parse_json
 
 __all__ = ["options_of", "serve"]
 
@@ -105,7 +105,7 @@ def _what_next(endpoint: str) -> str:
 def options_of(text: str) -> dict[str, Any]:
     """Return the engine's options; raises BadParameter naming what is wrong with the JSON."""
     try:
-        values: Any = json.loads(text)
+        values: Any = parse_json(text)
     except ValueError as error:
         raise click.BadParameter(f"{text!r} is no JSON ({error})", param_hint="'--options'") from error
     if not isinstance(values, dict):

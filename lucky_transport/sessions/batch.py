@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler
-from lucky_transport.engine_options import requested_seeds
+from lucky_transport.engine_options import parsed_options, requested_seeds
 from lucky_transport.errors import SpecError
 from lucky_transport.messages import (
     SetResetOptionsRequest,
@@ -118,8 +117,7 @@ class WorldsEngine(Engine):
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Set the options of worlds created from now on; a world that restarts in place keeps its own."""
-        options: dict[str, Any] = json.loads(request.options_json) if request.options_json else {}
-        self._options |= options
+        self._options |= parsed_options(request.options_json)
         return SetResetOptionsResponse(True)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.engine_options import parsed_options
 from lucky_transport.errors import LocalProtocolError, SpecError
 from lucky_transport.messages import RecordedActions, SessionAction, SessionRecording
 from lucky_transport.world import World, Worlds
@@ -132,8 +133,7 @@ class ReplayFactory(WorldFactory):
     """Makes the world of a recording and ignores the seed it is given."""
 
     def __init__(self, worlds: Worlds, engine: str, recording: SessionRecording) -> None:
-        options: dict[str, Any] = json.loads(recording.options_json or "{}")
-        super().__init__(worlds, engine, recording.map_name, options)
+        super().__init__(worlds, engine, recording.map_name, parsed_options(recording.options_json))
         self._recording = recording
 
     def make(self, seed: int | None) -> World:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lucky_transport.call import Call
 from lucky_transport.codec.flatbuffers import decode
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import PeerTimeout, SpecError
+from lucky_transport.engine_options import parsed_options
+from lucky_transport.errors import PeerTimeout
 from lucky_transport.messages import (
     ActInSessionRequest,
     ActInSessionResponse,
@@ -77,7 +77,7 @@ class _Service:
         owner = call.caller if request.owned else ""
         if request.recording is not None:
             return CreateSessionResponse(self._sessions.replay(request.recording, owner=owner))
-        options = _options(request.options_json)
+        options = parsed_options(request.options_json)
         return CreateSessionResponse(
             self._sessions.create(request.map_name, request.seed, options, record=request.record, owner=owner)
         )
@@ -137,14 +137,3 @@ class _Service:
     def _actions(self, actions: Sequence[SessionAction]) -> list[Any]:
         kind = self._sessions.worlds.action
         return [decode(kind, action.payload) for action in actions]
-
-
-def _options(text: str) -> Mapping[str, Any]:
-    """Return the options of a session. Raises SpecError if `text` is not a JSON object."""
-    try:
-        options: Any = json.loads(text) if text else {}
-    except (ValueError, RecursionError) as error:
-        raise SpecError(f"options_json is no JSON: {error}", hint="send an object, or nothing") from error
-    if not isinstance(options, dict):
-        raise SpecError(f"options_json is {type(options).__name__}", hint="send an object, or nothing")
-    return options  # pyright: ignore[reportUnknownVariableType] - keys of a JSON object are text

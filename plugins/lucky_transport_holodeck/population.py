@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.host.host import Host
+from lucky_transport.nesting import parse_json
 from lucky_transport_holodeck.agent_types import AGENT_TYPES
 from lucky_transport_holodeck.blocks import BlockFiles
 from lucky_transport_holodeck.commands import HolodeckCommand
@@ -83,7 +83,7 @@ class Population:
         key = f"{agent_name}_{name}_sensor_data"
         self._files.note(*agent_blocks(agent_name), key)
         agent = self._agent(agent_name)
-        config: Any = json.loads(config_text) if config_text else None
+        config: Any = parse_json(config_text) if config_text else None
         config = config if isinstance(config, dict) else {}
         shape = self._shape(agent, key, sensor_type, config)
         self._forget_sensor(agent, name)

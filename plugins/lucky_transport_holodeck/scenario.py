@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import ConfigError, SpecError
+from lucky_transport.nesting import parse_json
 from lucky_transport_holodeck.agent_types import AgentType, type_in_scenario
 from lucky_transport_holodeck.sensor_types import SensorShape, default_config, is_task, sensor_shape
 
@@ -100,7 +100,7 @@ class Scenario:
 def load_scenario(path: Path) -> Scenario:
     """Return the scenario in a JSON file; raises ConfigError with the file and the place, SpecError for wrong kinds."""
     try:
-        return read_scenario(json.loads(path.read_text(encoding="utf-8")))
+        return read_scenario(parse_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, SpecError):
             raise

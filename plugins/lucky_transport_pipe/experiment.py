@@ -22,10 +22,11 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 from lucky_transport.errors import LocalProtocolError, RemoteProtocolError
+from lucky_transport.nesting import parse_json
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.client_run import ClientRun
 from lucky_transport_pipe.conversation import Conversation
-from lucky_transport_pipe.json_codec import codec_of, compact, parsed
+from lucky_transport_pipe.json_codec import codec_of, compact
 from lucky_transport_pipe.lines import MessageType, ParsedLine, parse_score
 
 __all__ = ["Experiment", "ExperimentSession", "Policy", "Score", "Started", "StateUpdate", "json_word"]
@@ -63,7 +64,7 @@ Event = Started | StateUpdate | Score
 def json_word(value: Any) -> str:
     """Return a message, plain JSON data or JSON text as one word. Raises ValueError, TypeError."""
     if isinstance(value, str):
-        value = parsed(value.strip())
+        value = parse_json(value)
     elif is_dataclass(value) and not isinstance(value, type):
         return codec_of(type(value)).encode(value)
     return compact(value)
@@ -84,7 +85,7 @@ class Experiment:
         self.scores: list[float | None] = [None] * run.sessions
         self._conversation = conversation
         self._run = run
-        self._read_state: Callable[[str], Any] = parsed if state is None else codec_of(state).decode
+        self._read_state: Callable[[str], Any] = parse_json if state is None else codec_of(state).decode
 
     # -- one event at a time ------------------------------------------------------------------------------------------
 

@@ -17,8 +17,9 @@ from typing import Any, cast
 import numpy as np
 
 from lucky_transport.messages.fields import Field, fields_of, member
+from lucky_transport.nesting import parse_json
 
-__all__ = ["JsonCodec", "camel_case", "codec_of", "compact", "parsed", "snake_case"]
+__all__ = ["JsonCodec", "camel_case", "codec_of", "compact", "snake_case"]
 
 
 def _of_numpy(value: Any) -> Any:
@@ -29,7 +30,6 @@ def _of_numpy(value: Any) -> Any:
 
 
 _encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_of_numpy)
-_decode_from = json.JSONDecoder().raw_decode
 _Convert = Callable[[Any], Any]
 
 
@@ -47,17 +47,6 @@ def compact(value: Any) -> str:
     """Return plain JSON data as one word. Raises ValueError for NaN and infinity, TypeError for what is no JSON."""
     text = _encoder.encode(value)
     return text.replace(" ", "\\u0020") if " " in text else text  # blanks can only be inside strings
-
-
-def parsed(text: str) -> Any:
-    """Return the plain JSON data in `text`, which is neither led nor followed by blanks. Raises ValueError."""
-    try:
-        value, end = _decode_from(text)
-    except RecursionError:
-        raise ValueError("JSON of too many levels") from None
-    if end != len(text):
-        raise ValueError(f"{text[end : end + 20]!r} behind the end of the JSON")
-    return value
 
 
 @cache
@@ -89,7 +78,7 @@ class JsonCodec:
     def decode(self, text: str) -> Any:
         """Return the message in `text`. Raises ValueError naming the field that does not fit."""
         try:
-            value = parsed(text)
+            value = parse_json(text)
         except ValueError as error:
             raise ValueError(f"{self._cls.__name__}: {text[:80]!r} is no JSON: {error}") from error
         return self.of_plain(value)

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from lucky_transport.nesting import check_depth
+
 __all__ = ["ObjectCollector"]
 
 _BETWEEN = re.compile(r"[\s,]*")
@@ -49,7 +51,7 @@ class ObjectCollector:
                     raise ValueError(f"an object of more than {self._longest} characters") from None
                 self._rest = text[at:]
                 break
-            found.append(value)
+            found.append(check_depth(value))
             at = _skip_blanks(text, end)
         return found
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
+from lucky_transport.nesting import parse_json
 from lucky_transport_stubs.options import Options, enables_retries, log_unsupported, retry_buffer_bytes
 from lucky_transport_stubs.options import service_config as given_service_config
 from lucky_transport_stubs.retries import Retries, RetryPolicy, RetryThrottle
@@ -81,7 +82,7 @@ def load_service_config(options: Options, target: object) -> ServiceConfig | Non
     if text is None:
         return None
     try:
-        config = json.loads(
+        config = parse_json(
             text, object_pairs_hook=_object, parse_int=_Number, parse_float=_Number, parse_constant=_constant
         )
     except ValueError as error:

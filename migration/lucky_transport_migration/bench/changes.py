@@ -6,12 +6,12 @@ machines are never compared row by row without saying that the machines differ.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import ConfigError
+from lucky_transport.nesting import parse_json
 from lucky_transport_migration.bench.reading import group_title, way
 from lucky_transport_migration.bench.stats import Word, change, changed, ratio_between_runs
 
@@ -30,7 +30,7 @@ _REMEDY = "pass the bench.json that an earlier `lucky-transport bench --report` 
 def read_result(path: Path, suite: str) -> dict[str, Any]:
     """Return the result in that file. Raises ConfigError when it holds none, or that of another suite."""
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        found: Any = parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"--compare {str(path)!r}: {error.strerror}", hint=_REMEDY) from error
     except ValueError as error:

@@ -5,10 +5,11 @@ A wrong value names the part that is wrong and shows a right one.
 
 from __future__ import annotations
 
-import json
 from typing import Any, cast
 
 import click
+
+from lucky_transport.nesting import parse_json
 
 __all__ = ["JSON_OBJECT", "NAMES", "NUMBERS", "choices"]
 
@@ -72,7 +73,7 @@ class _JsonObject(click.ParamType):
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
         try:
-            parsed: Any = json.loads(value)
+            parsed: Any = parse_json(value)
         except ValueError as error:
             self.fail(f"{value!r} is no JSON: {error}", param, ctx)
         if not isinstance(parsed, dict):

@@ -20,6 +20,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
 from lucky_transport.errors import ConfigError
+from lucky_transport.nesting import parse_json
 from lucky_transport.rpc.error_envelope import Metadata
 
 __all__ = ["FLATBUFFERS", "PROTOBUF", "Header", "RecordedCall", "Step", "header_of", "line_of", "read_entry"]
@@ -99,7 +100,7 @@ def line_of(entry: Header | RecordedCall | Step) -> str:
 def header_of(line: bytes, source: str) -> Header:
     """Return the header that the first line of `source` is; raises ConfigError for anything else."""
     try:
-        plain: Any = json.loads(line)
+        plain: Any = parse_json(line)
     except ValueError:
         plain = None
     if not isinstance(plain, dict) or plain.get("what") != WHAT:
@@ -111,7 +112,7 @@ def header_of(line: bytes, source: str) -> Header:
 
 def read_entry(line: bytes) -> RecordedCall | Step:
     """Return the entry that a line holds; raises ValueError for a line that holds none."""
-    plain: Any = json.loads(line, object_hook=_unpacked)
+    plain: Any = parse_json(line, object_hook=_unpacked)
     if not isinstance(plain, dict):
         raise ValueError(f"{line[:80]!r} is no entry")
     return _made(RecordedCall, plain) if "call" in plain else _made(Step, plain)

@@ -90,6 +90,13 @@ def test_any_other_line_is_refused_in_one_way(line: bytes) -> None:
         Evidence.read(line)
 
 
+@pytest.mark.parametrize("depth", [65, 900, 100_000])
+def test_a_line_that_is_nested_too_deeply_is_refused(depth: int) -> None:
+    plain = json.loads(Evidence("/a.B/C", "shadow", SideResult("grpc")).write())
+    with pytest.raises(ValueError, match="nested deeper than 64 levels"):
+        Evidence.read(json.dumps(plain | {"values": "DEEP"}).replace('"DEEP"', '{"a":' * depth + "1" + "}" * depth))
+
+
 @pytest.mark.parametrize(
     "broken", [{"authority": None}, {"authority": 3}, {"shadow": []}, {"left_out": 3}, {"stage": 1}]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, header_of, line_of, read_entry
+from lucky_transport_migration.recording.reading import Recording
 
 METADATA = st.lists(st.tuples(st.text(), st.text() | st.binary()), max_size=3).map(tuple)
 MESSAGES = st.lists(st.binary(max_size=40), max_size=3).map(tuple)
@@ -81,3 +83,15 @@ def test_a_recording_of_another_version_is_refused_with_both_versions() -> None:
     line = line_of(Header("shm")).replace('"v":1', '"v":2').encode()
     with pytest.raises(ConfigError, match="of version 2; this reads 1"):
         header_of(line, "run.jsonl")
+
+
+@pytest.mark.parametrize("depth", [65, 900, 100_000])
+def test_a_recording_that_is_nested_too_deeply_is_refused_by_name_and_line(depth: int, tmp_path: Path) -> None:
+    deep = f'{{"call": {"[" * depth}{"]" * depth}}}\n'
+    path = tmp_path / "run.jsonl"
+    path.write_text(deep)
+    with pytest.raises(ConfigError, match=r"run.jsonl is no recording"):
+        Recording(path)
+    path.write_text(line_of(Header("shm", "shm://demo", "toy", 7, {"num_envs": 2}, "2026-01-01T00:00:00.000Z")) + deep)
+    with pytest.raises(ConfigError, match=r"run.jsonl: line 2: nested deeper than 64 levels; record it anew"):
+        list(Recording(path).entries())

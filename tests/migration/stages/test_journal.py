@@ -70,6 +70,8 @@ def test_of_two_demotions_the_lower_one_counts_and_the_longer_cool_down(tmp_path
         '{"v": 1, "event": "demoted", "at": 3}',
         "\x85",
         "null",
+        "[" * 65 + "]" * 65,
+        "[" * 100_000,
     ],
 )
 def test_a_torn_or_foreign_line_hides_no_other_and_is_not_glued_to_the_next(tmp_path: Path, torn: str) -> None:

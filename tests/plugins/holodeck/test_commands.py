@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport.errors import ConfigError, RemoteProtocolError, SpecError
 from lucky_transport_holodeck.commands import (
     BUFFER_BYTES,
     KINDS,
@@ -20,6 +21,7 @@ from lucky_transport_holodeck.commands import (
     problem_of,
     spawn_agent,
 )
+from lucky_transport_holodeck.scenario import load_scenario
 
 #: A batch as client 0.3.1 writes it, to the blank.
 _ORIGINAL = (
@@ -121,3 +123,11 @@ def test_a_command_with_the_wrong_number_of_parameters_is_named(kind: str) -> No
 
 def test_an_unknown_command_is_named() -> None:
     assert "no command 'Explode'; known: SpawnAgent" in problem_of(HolodeckCommand("Explode"))
+
+
+@pytest.mark.parametrize("depth", [65, 900, 100_000])
+def test_a_scenario_that_is_nested_too_deeply_is_refused_by_name(depth: int, tmp_path: Path) -> None:
+    path = tmp_path / "scenario.json"
+    path.write_text("[" * depth + "]" * depth)
+    with pytest.raises(ConfigError, match=f"{path}: ValueError: nested deeper than 64 levels"):
+        load_scenario(path)

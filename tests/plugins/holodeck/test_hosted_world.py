@@ -168,6 +168,7 @@ def test_commands_that_make_no_sense_are_told_and_the_others_carried_out(
         HolodeckCommand("SpawnAgent", ("UAV",), ()),
         HolodeckCommand("AddSensor", ("nobody", "s", "IMUSensor", "", ""), (0.0,) * 6),
         HolodeckCommand("AddSensor", ("a", "s", "IMUSensor", "{", ""), (0.0,) * 6),
+        HolodeckCommand("AddSensor", ("a", "s", "IMUSensor", "[" * 2000, ""), (0.0,) * 6),
         HolodeckCommand("AddSensor", ("a", "s", "Nose", "", ""), (0.0,) * 6),
         HolodeckCommand("Explode"),
         HolodeckCommand("CustomCommand", ("OpenDoor",), (1.0,)),

@@ -16,6 +16,7 @@ from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, Re
 from lucky_transport.messages.scalars import F32, F64, I32
 from lucky_transport_pipe.client_run import ClientRun
 from lucky_transport_pipe.control import CLIENT, ENGINE, Control, ControlEvent, ControlState
+from lucky_transport_pipe.experiment import json_word
 from lucky_transport_pipe.json_codec import camel_case, codec_of, compact, snake_case
 from lucky_transport_pipe.lines import (
     LineCutter,
@@ -236,7 +237,7 @@ def test_a_sum_that_overflows_is_no_infinite_field() -> None:
         ('{"Wheels":[{"SpinRate":[]}]}', r"Car.Wheels: Wheel.SpinRate: \[\] is not a number"),
         ("[]", r"Car: \[\] is no JSON object"),
         ("{", "Car: '{' is no JSON"),
-        ("{} {}", "behind the end"),
+        ("{} {}", "Extra data"),
         ("[" * 100_000, "levels"),
     ],
 )
@@ -304,3 +305,11 @@ def test_the_clients_end_says_why_something_cannot_be_done() -> None:
     assert control.state is ControlState.QUITTING
     with pytest.raises(ClosedError, match="told to quit"):
         control.on(ControlEvent.RUN)
+
+
+@pytest.mark.parametrize("depth", [65, 900, 100_000])
+def test_objects_that_are_nested_too_deeply_are_value_errors(depth: int) -> None:
+    text = '{"a":' * depth + "1" + "}" * depth
+    for read in (ObjectCollector(1 << 30).feed, codec_of(Point).decode, json_word):
+        with pytest.raises(ValueError, match=r"64 levels|too many levels"):
+            read(text)
