@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Iterable
 from typing import Any, cast
 
 __all__ = ["check_depth", "parse_json", "parse_toml"]
@@ -32,17 +33,19 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def check_depth(value: Any) -> Any:
     """Return parsed JSON or TOML as it is. Raises ValueError when it is nested too deeply."""
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(_DEEPEST + 1):
-        level = [one for one in level if isinstance(one, (dict, list))]
+        level = [inner for one in level for inner in _inside(one)]
         if not level:
             return value
-        level = [inner for one in level for inner in _inside(one)]
     raise _too_deep()
 
 
-def _inside(value: Any) -> Any:
-    return cast("dict[str, Any]", value).values() if isinstance(value, dict) else value
+def _inside(value: Any) -> Iterable[Any]:
+    """Return what is nested in a value, and a scalar as nothing."""
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _too_deep() -> ValueError:

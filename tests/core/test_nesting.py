@@ -25,7 +25,7 @@ DEPTHS = [65, 400, 900, 100_000]
 
 
 def _list(depth: int) -> str:
-    return "[" * depth + "]" * depth
+    return "[" * depth + "1" + "]" * depth
 
 
 def _object(depth: int) -> str:

@@ -87,7 +87,7 @@ def test_a_recording_of_another_version_is_refused_with_both_versions() -> None:
 
 @pytest.mark.parametrize("depth", [65, 900, 100_000])
 def test_a_recording_that_is_nested_too_deeply_is_refused_by_name_and_line(depth: int, tmp_path: Path) -> None:
-    deep = f'{{"call": {"[" * depth}{"]" * depth}}}\n'
+    deep = f'{{"call": {"[" * depth}1{"]" * depth}}}\n'
     path = tmp_path / "run.jsonl"
     path.write_text(deep)
     with pytest.raises(ConfigError, match=r"run.jsonl is no recording"):

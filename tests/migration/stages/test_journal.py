@@ -70,7 +70,7 @@ def test_of_two_demotions_the_lower_one_counts_and_the_longer_cool_down(tmp_path
         '{"v": 1, "event": "demoted", "at": 3}',
         "\x85",
         "null",
-        "[" * 65 + "]" * 65,
+        "[" * 66 + "]" * 66,
         "[" * 100_000,
     ],
 )

@@ -128,6 +128,6 @@ def test_an_unknown_command_is_named() -> None:
 @pytest.mark.parametrize("depth", [65, 900, 100_000])
 def test_a_scenario_that_is_nested_too_deeply_is_refused_by_name(depth: int, tmp_path: Path) -> None:
     path = tmp_path / "scenario.json"
-    path.write_text("[" * depth + "]" * depth)
+    path.write_text("[" * depth + "1" + "]" * depth)
     with pytest.raises(ConfigError, match=f"{path}: ValueError: nested deeper than 64 levels"):
         load_scenario(path)
