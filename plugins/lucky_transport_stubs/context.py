@@ -23,8 +23,9 @@ __all__ = ["CallerContext", "ServicerContext"]
 
 _log = logging.getLogger("lucky_transport")
 _FOREVER_S = 9.2e18  # what grpc.server answers where there is no deadline, but for the present date
-#: The pid and the number of the connection in a caller's name ("shm client of pid 7 (3)").
-_NUMBERS = re.compile(r"\d+")
+#: The number of the connection in a caller's name ("shm client of pid 7 (3)"), and the ports that clients have.
+_NUMBER = re.compile(r"\d+")
+_FIRST_PORT, _PORTS = 1024, 64512
 
 Metadata = Iterable[tuple[str, str | bytes]]
 
@@ -36,8 +37,9 @@ class CallerContext:
     _security: PortSecurity
 
     def peer(self) -> str:
-        """Who calls, as gRPC spells callers at a unix socket: `unix:pid/7/3` is connection 3, of process 7."""
-        return "/".join(("unix:pid", *_NUMBERS.findall(self._call.peer)))
+        """Who calls, as gRPC spells callers of this host: `ipv4:127.0.0.1:1027`, where 1027 is the third connection."""
+        number = int(_NUMBER.findall(self._call.peer)[-1])
+        return f"ipv4:127.0.0.1:{_FIRST_PORT + number % _PORTS}"
 
     def peer_identities(self) -> list[bytes] | None:
         """What gRPC's local credentials say of a caller, at a port with credentials; None at one without."""
