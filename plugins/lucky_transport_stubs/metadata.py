@@ -9,6 +9,7 @@ import importlib
 import re
 import sys
 from collections.abc import Iterable
+from itertools import starmap
 from typing import Any
 
 from lucky_transport.errors import StatusError
@@ -62,8 +63,8 @@ def checked(metadata: Iterable[Any]) -> Metadata:
 
     Raises InvalidMetadata; TypeError and ValueError, as grpc does, for what are no pairs of texts.
     """
-    entries = (_entry(key, value) for key, value in metadata)
-    return tuple(entry for entry in entries if entry[0] not in _RESERVED)
+    entries = [_encoded_entry(key, value) for key, value in metadata]  # first of all what are no texts, as grpc does
+    return tuple(entry for entry in starmap(_entry, entries) if entry[0] not in _RESERVED)
 
 
 def outgoing(metadata: Iterable[Any] | None, user_agent: str = "", encoding: Metadata = ()) -> Metadata:
@@ -106,18 +107,20 @@ def invocation_metadata(metadata: Metadata) -> tuple[Any, ...]:
     return metadata_of(metadata)
 
 
-def _entry(key: Any, value: Any) -> tuple[str, str | bytes]:
+def _encoded_entry(key: Any, value: Any) -> tuple[str, bytes]:
     name = _encoded(key).decode(errors="replace")
-    if not _KEY.fullmatch(name):
+    if not name.endswith("-bin"):
+        return name, _encoded(value)
+    if not isinstance(value, bytes):
+        raise TypeError(f'Binary metadata key="{name}" expected bytes, got {type(value)}')
+    return name, value
+
+
+def _entry(name: str, value: bytes) -> tuple[str, str | bytes]:
+    is_binary = name.endswith("-bin")
+    if not _KEY.fullmatch(name) or not (is_binary or _VALUE.fullmatch(value)):
         raise InvalidMetadata
-    if name.endswith("-bin"):
-        if not isinstance(value, bytes):
-            raise TypeError(f'Binary metadata key="{name}" expected bytes, got {type(value)}')
-        return name, value
-    encoded = _encoded(value)
-    if not _VALUE.fullmatch(encoded):
-        raise InvalidMetadata
-    return name, encoded.decode()
+    return name, value if is_binary else value.decode()
 
 
 def _size(metadata: Metadata) -> int:

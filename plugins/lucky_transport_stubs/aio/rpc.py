@@ -96,11 +96,11 @@ class ServerRpc(ServerCallState):
         if self._timer is not None:
             self._timer.cancel()
         self.revoke(Cancelled(f"the handler of {self.call.name} was cancelled"))
-        for callback in self._callbacks:
-            try:
+        try:
+            for callback in self._callbacks:
                 callback()
-            except Exception:
-                _log.exception("Error in callback for method [%s]", self.call.name)
+        except Exception:  # as in gRPC it stops the others
+            _log.exception("Error in callback for method [%s]", self.call.name)
 
     def _expire(self) -> None:
         assert self.call.deadline is not None

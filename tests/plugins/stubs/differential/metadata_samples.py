@@ -45,6 +45,8 @@ ODD: dict[str, Any] = {
     "number as value": (("key", 5),),
     "None as value": (("key", None),),
     "number as key": ((5, "value"),),
+    "no key and no text as value": ((None, {}),),
+    "number as value after an upper case key": (("Key", "value"), ("key", 5)),
     "triple": (("key", "value", "more"),),
     "a mapping": {"key": "value"},
     "reserved te": (("te", "value"),),

@@ -63,6 +63,22 @@ async def tells_done_callbacks_in_order(ends: AioEnds) -> Record:
 
 
 @case
+async def tells_no_done_callback_after_one_that_fails(ends: AioEnds) -> Record:
+    told: list[str] = []
+
+    async def behaviour(request: bytes, context: Any) -> bytes:
+        context.add_done_callback(lambda _: told.append("first"))
+        context.add_done_callback(lambda _: (told.append("failing"), 1 / 0))
+        context.add_done_callback(lambda _: told.append("last"))
+        return b"response"
+
+    method = await ends.unary_unary(behaviour)
+    seen = [await attempt(method(b"request")), await attempt(method(b"request"))]
+    await until(lambda: told.count("failing") == 2)
+    return {"calls": seen, "told": told}
+
+
+@case
 async def is_cancelled_with_the_call(ends: AioEnds) -> Record:
     begun, told = asyncio.Event(), asyncio.Event()
     kept: list[Any] = []
