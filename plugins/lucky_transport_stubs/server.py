@@ -164,8 +164,10 @@ class Server(grpc.Server):
 
     def __del__(self) -> None:
         """Stop, without waiting, a server that is no longer referenced."""
-        for port in getattr(self, "_ports", ()):
+        for port in self._ports:
             port.stop(0.0)
+        if not self._ports:
+            self._termination.event.set()
 
 
 _all_ports: weakref.WeakSet[ServerThread] = weakref.WeakSet()

@@ -46,6 +46,7 @@ _Code = grpc.StatusCode
 class _State(enum.Enum):
     READY = enum.auto()
     RUNNING = enum.auto()
+    REFUSING = enum.auto()
     STOPPING = enum.auto()
     STOPPED = enum.auto()
 
@@ -80,12 +81,12 @@ class Server(grpc.aio.Server):
     ) -> None:
         self._server_loops: list[ServerLoop] = []
         self._readers: list[ServerLoopReader] = []
+        self._loop = working_loop()
         strangers = [each for each in interceptors if not isinstance(each, grpc.aio.ServerInterceptor)]
         if strangers:
             raise ValueError(f"Interceptor must be ServerInterceptor, the following are invalid: {strangers}")
         if maximum_concurrent_rpcs is not None and maximum_concurrent_rpcs <= 0:
             raise ValueError("maximum_concurrent_rpcs should be a positive integer")
-        self._loop = working_loop()
         self._pool = pool
         self._handlers = Handlers(handlers)
         self._interceptors = tuple(interceptors)
@@ -146,19 +147,32 @@ class Server(grpc.aio.Server):
         """Refuse new calls, wait `grace` seconds at most for the open ones, end what is left; returns at the end."""
         if self._state in (_State.READY, _State.STOPPED):
             return
+        self.refuse(grace)
         self._state = _State.STOPPING
-        for server_loop in self._server_loops:
-            server_loop.stop_listening()
         self._close_once_idle()
-        if grace is not None:
+        if grace:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), grace)
+            self._revoke_all()
+        await self._stopped.wait()
+
+    def refuse(self, grace: float | None) -> None:
+        """Refuse new calls, and without a grace end the open ones; the server terminates in `stop`, not before."""
+        if self._state is _State.RUNNING:
+            self._state = _State.REFUSING
+            for server_loop in self._server_loops:
+                server_loop.stop_listening()
+        if not grace:
+            self._revoke_all()
+
+    def _revoke_all(self) -> None:
         for rpc in tuple(self._rpcs.values()):
             rpc.revoke(error_of(_Code.UNAVAILABLE, CLOSE_MESSAGE))
-        await self._stopped.wait()
 
     async def wait_for_termination(self, timeout: float | None = None) -> bool:
         """Wait until the server has stopped; True when it had not at the timeout."""
+        if self._state is _State.STOPPED:
+            return False
         try:
             await asyncio.wait_for(self._stopped.wait(), timeout)
         except TimeoutError:
@@ -166,8 +180,10 @@ class Server(grpc.aio.Server):
         return False
 
     def __del__(self) -> None:
-        """Stop a server that is no longer referenced; its loop has ended or never ran."""
+        """Stop a server that is no longer referenced, as a rule after its loop has ended."""
         self._close()
+        if self._loop.is_running():
+            self._stopped.set()
 
     def _close_once_idle(self) -> None:
         if self._state is _State.STOPPING and not self._rpcs:

@@ -6,7 +6,6 @@ too, or only there; all others are gRPC's alone.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import socket
 import threading
@@ -122,6 +121,10 @@ class _Switched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
+    def __del__(self) -> None:
+        for server in (self._real, self._ours):
+            server.__del__()
+
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
         handlers = tuple(generic_rpc_handlers)
         self._real.add_generic_rpc_handlers(handlers)
@@ -172,7 +175,12 @@ class SwitchedAioServer(_Switched, grpc.aio.Server):
         await self._ours.start()
 
     async def stop(self, grace: float | None) -> None:
-        await asyncio.gather(self._real.stop(grace), self._ours.stop(grace))
+        # One after the other, in no task of ours: a program may end its loop as soon as it learns of the termination,
+        # and what stands behind its `await server.stop()` runs then as over gRPC.
+        until = None if grace is None else time.monotonic() + grace
+        self._ours.refuse(grace)
+        await self._real.stop(grace)
+        await self._ours.stop(None if until is None else max(0.0, until - time.monotonic()))
         self._ports.close()
 
     async def wait_for_termination(self, timeout: float | None = None) -> bool:

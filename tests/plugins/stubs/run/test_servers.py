@@ -306,3 +306,96 @@ def test_a_wrong_pair_is_an_error_before_the_program_runs(launch: Launch) -> Non
     done = launch("--transport", "shm", "--serve", "50051", command=["true"])
     assert done.returncode == 1
     assert "target map: '50051' is no pair" in done.stderr
+
+
+STOPPING = """
+import asyncio
+
+import grpc
+
+
+class Slow(grpc.GenericRpcHandler):
+    def service(self, details):
+        return grpc.unary_unary_rpc_method_handler(self.slow)
+
+    async def slow(self, request, context):
+        await asyncio.sleep(0.2)
+        return request
+
+
+async def main(grace, with_a_call, done):
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Slow(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+
+    async def call():
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            await channel.unary_unary("/test.Test/Slow")(b"")
+
+    async def stop():
+        await server.stop(grace)
+        done.append("stopped")
+        await asyncio.sleep(0)
+        done.append("cleaned up")
+
+    tasks = [asyncio.create_task(call())] if with_a_call else []
+    await asyncio.sleep(0.05)
+    tasks.append(asyncio.create_task(stop()))
+    await server.wait_for_termination()
+    done.append("terminated")  # the loop ends with this coroutine, whatever else it runs
+
+
+for grace in (5, 0.01, 0, None):
+    for with_a_call in (False, True):
+        for _ in range(3):
+            done = []
+            asyncio.run(main(grace, with_a_call, done))
+            print(grace, with_a_call, *sorted(done), sep=", ")
+"""
+
+
+def test_what_stands_behind_a_stop_runs_when_the_program_waits_for_the_termination(
+    launch: Launch, name: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "stopping.py"
+    program.write_text(STOPPING)
+    done = launch("--transport", "shm", "--map", f"*=shm://{name}_{{port}}", command=[sys.executable, str(program)])
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 24
+    assert all(line.endswith(", cleaned up, stopped, terminated") for line in lines), lines
+
+
+@pytest.mark.parametrize("module", ["grpc", "grpc.aio"])
+def test_a_server_whose_finalizer_runs_terminates(launch: Launch, name: str, tmp_path: Path, module: str) -> None:
+    program = tmp_path / "deleted.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import asyncio
+        from concurrent import futures
+
+        import grpc
+
+
+        async def main():
+            server = grpc.aio.server()
+            server.add_insecure_port("127.0.0.1:0")
+            await server.start()
+            server.__del__()
+            assert not await server.wait_for_termination(30)
+
+
+        if "{module}" == "grpc.aio":
+            asyncio.run(main())
+        for address in () if "{module}" == "grpc.aio" else ((), ("127.0.0.1:0",)):
+            server = grpc.server(futures.ThreadPoolExecutor(1))
+            for each in address:
+                server.add_insecure_port(each)
+            server.start()
+            server.__del__()
+            assert not server.wait_for_termination(30)
+        """)
+    )
+    done = launch("--transport", "shm", "--map", f"*=shm://{name}_{{port}}", command=[sys.executable, str(program)])
+    assert done.returncode == 0, done.stderr
