@@ -82,6 +82,7 @@ class Server(grpc.aio.Server):
         self._server_loops: list[ServerLoop] = []
         self._readers: list[ServerLoopReader] = []
         self._loop = working_loop()
+        self._stopped = asyncio.Event()
         strangers = [each for each in interceptors if not isinstance(each, grpc.aio.ServerInterceptor)]
         if strangers:
             raise ValueError(f"Interceptor must be ServerInterceptor, the following are invalid: {strangers}")
@@ -97,7 +98,6 @@ class Server(grpc.aio.Server):
         self._max_rpcs = maximum_concurrent_rpcs
         self._state = _State.READY
         self._rpcs: dict[asyncio.Task[None], ServerRpc] = {}
-        self._stopped = asyncio.Event()
         _servers.add(self)
 
     # -- before the start ---------------------------------------------------------------------------------------------

@@ -220,8 +220,8 @@ def test_who_asked_for_it_is_told_when_a_handler_has_ended(aio: Any, error_of: A
 
     async def tell(request: bytes, context: Any) -> bytes:
         context.add_done_callback(lambda ended: told.append((request, ended is context, ended.done())))
-        context.add_done_callback(lambda ended: 1 / 0)
         context.add_done_callback(lambda ended: told.append("also"))
+        context.add_done_callback(lambda ended: 1 / 0)
         if request == b"wait":
             await asyncio.Event().wait()
         return request
