@@ -1,20 +1,27 @@
 """Child processes, mostly engines: started, awaited and ended.
 
-An engine gets our pid and ends when this process ends, in whatever way. No child receives the terminal's Ctrl-C.
+What a child prints belongs to the program that runs in it: it goes to the log "lucky_transport.output", line by line,
+and is never parsed. A child imports what this process would import. An engine gets our pid and ends when this process
+ends, in whatever way. No child receives the terminal's Ctrl-C.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
-import selectors
+import select
 import signal
 import subprocess
 import sys
-import tempfile
+import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from lucky_transport.deadline import Deadline, log_long_wait
@@ -22,13 +29,31 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine_options import check_num_envs
 from lucky_transport.errors import EngineFailed, NotReachable, SpecError, TransportError, from_wire
 from lucky_transport.registry import load, registry
+from lucky_transport.shm.atomics import native_error
 
-__all__ = ["ChildProcess", "EngineProcess", "failure_line", "unique_name"]
+__all__ = ["ChildProcess", "EngineProcess", "python_command", "report_failure", "report_ready", "unique_name"]
 
-_STDERR_LINES = 12
-_FAILED = b"failed "
-#: How long a process may take to end after its failure line; its stderr until then belongs to the error.
-_STDERR_TAIL_S = 1.0
+_log = logging.getLogger("lucky_transport")
+_output_log = logging.getLogger("lucky_transport.output")
+
+_OUTPUT_LINES = 12
+#: A longer line is logged in pieces.
+_LINE_BYTES = 8192
+#: How long the output of a process that has ended may take to arrive; longer where a child of its own holds the pipe.
+_LAST_OUTPUT_S = 1.0
+#: How often a starting engine is looked at: one that ended may have left a child that holds our descriptor.
+_LOOK_S = 0.1
+
+
+def _version() -> str:
+    try:
+        return metadata.version("lucky-transport")
+    except metadata.PackageNotFoundError:
+        return "without a version"
+
+
+#: This package's version, its place, and whether its native module is in use; read now: `sys.path` may change.
+_BUILD = [_version(), str(Path(__file__).parent), native_error() or "native"]
 
 
 def unique_name() -> str:
@@ -36,11 +61,22 @@ def unique_name() -> str:
     return f"lucky_{os.getpid()}_{secrets.token_hex(3)}"
 
 
-class ChildProcess:
-    """A process that ends with this object's `stop`; its stderr is kept for the exit report.
+def python_command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs `module` in a Python that imports what this process would import now.
 
-    name: what it is called in texts. environ: its whole environment, None = ours. takes_stdout: `_process.stdout` is a
-    pipe. keeps_stdout: what it writes there belongs to the exit report too. Else that is thrown away.
+    It has `sys.path` as it stands, and the `-X`, `-W` and isolation flags, as `multiprocessing` has them with "spawn";
+    `python -m` would put the working directory first.
+    """
+    path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
+    code = f"import sys; sys.path[:] = {path!a}; import runpy; runpy.run_module({module!r}, None, '__main__', True)"
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing
+    return [sys.executable, *flags, "-c", code, *arguments]
+
+
+class ChildProcess:
+    """A process that ends with this object's `stop`; the last lines that it prints are kept for the exit report.
+
+    name: what it is called in texts. environ: its whole environment, None = ours. pass_fds: descriptors it inherits.
     """
 
     def __init__(
@@ -50,23 +86,32 @@ class ChildProcess:
         *,
         environ: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        takes_stdout: bool = False,
-        keeps_stdout: bool = False,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self.name = name
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._tail: deque[str] = deque(maxlen=_OUTPUT_LINES)
         try:
-            self._process = subprocess.Popen(
-                command,
-                env=environ,
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if takes_stdout else self._stderr if keeps_stdout else subprocess.DEVNULL,
-                stderr=self._stderr,
-                start_new_session=True,  # Ctrl-C belongs to us; we end the child in order
-            )
-        except OSError as error:
-            self._stderr.close()
+            source, sink = os.pipe()
+            with open(sink, "wb") as output:
+                self._output = threading.Thread(
+                    target=_pass_on, args=(source, name, self._tail), name=f"output of {name}", daemon=True
+                )
+                try:
+                    self._output.start()
+                except RuntimeError:
+                    os.close(source)
+                    raise
+                self._process = subprocess.Popen(
+                    command,
+                    env=environ,
+                    cwd=cwd,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=pass_fds,
+                    start_new_session=True,  # Ctrl-C belongs to us; we end the child in order
+                )
+        except (OSError, RuntimeError) as error:
             raise NotReachable(f"{name} cannot be started: {error}", backend=name) from error
         self.pid = self._process.pid
 
@@ -76,7 +121,7 @@ class ChildProcess:
         return self._process.poll() is None
 
     def exit_report(self, within_s: float = 0.0) -> str:
-        """Return how the process ended and the tail of its stderr; "" when it still runs after `within_s`.
+        """Return how the process ended and the last lines it printed; "" when it still runs after `within_s`.
 
         A connection breaks a moment before the process at its other end can be waited for.
         """
@@ -85,15 +130,17 @@ class ChildProcess:
         except subprocess.TimeoutExpired:
             return ""
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        return how + self.stderr_tail()
+        return how + self.output_tail()
 
-    def stderr_tail(self) -> str:
-        """Return the last lines of the process's stderr, led by a line break; "" when there are none."""
-        if self._stderr.closed:
-            return ""
-        size = os.fstat(self._stderr.fileno()).st_size
-        tail = os.pread(self._stderr.fileno(), 8192, max(0, size - 8192)).decode(errors="replace").strip()
-        return "\n  " + "\n  ".join(tail.splitlines()[-_STDERR_LINES:]) if tail else ""
+    def output_tail(self) -> str:
+        """Return the last lines that the process printed, led by a line break; "" when there are none."""
+        if not self.is_alive:
+            self._await_output()
+        return "".join(f"\n  {line}" for line in self._tail.copy())
+
+    def _await_output(self) -> None:
+        if self._output is not threading.current_thread():  # a log handler, or the collector, may run anything there
+            self._output.join(_LAST_OUTPUT_S)
 
     def stop(self, grace_s: float = 5.0) -> int:
         """End the process (SIGTERM, after `grace_s` SIGKILL) and return its exit status; idempotent."""
@@ -104,14 +151,23 @@ class ChildProcess:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        self._stderr.close()
+        self._await_output()
         return self._process.returncode
 
     def kill(self) -> None:
         """Send SIGKILL; for tests of crashes."""
         self._process.kill()
+
+
+def _pass_on(source: int, name: str, tail: deque[str]) -> None:
+    """Log each line of a process's output and keep the last ones, until nobody can write more."""
+    with open(source, "rb") as output:
+        while line := output.readline(_LINE_BYTES):
+            text = line.decode(errors="replace").rstrip()
+            if text:
+                tail.append(text)
+            with suppress(Exception):  # a program's log handler; the process must not wait for it
+                _output_log.info("%s: %s", name, text)
 
 
 class EngineProcess(ChildProcess):
@@ -135,70 +191,84 @@ class EngineProcess(ChildProcess):
         start_timeout_s: float = 60.0,
     ) -> None:
         number = str(check_num_envs(num_envs))
-        command = [sys.executable, "-m", "lucky_transport", "serve", engine, "--num-envs", number]
+        arguments = ["serve", engine, "--num-envs", number]
         for endpoint in endpoints:
-            command += ["--endpoint", endpoint]
+            arguments += ["--endpoint", endpoint]
         if seed is not None:
-            command += ["--seed", str(seed)]
+            arguments += ["--seed", str(seed)]
         if options:
-            command += ["--options", _json(engine, options)]
+            arguments += ["--options", _json(engine, options)]
         if wait:
-            command += ["--wait", wait]
+            arguments += ["--wait", wait]
         if observation_slots is not None:
-            command += ["--observation-slots", str(observation_slots)]
+            arguments += ["--observation-slots", str(observation_slots)]
         if not native:
-            command += ["--no-native"]
-        command += ["--parent-pid", str(os.getpid())]
+            arguments += ["--no-native"]
         self.engine = engine
         self._schemes = {Endpoint.parse(endpoint).scheme for endpoint in endpoints}
         self._clean_up()  # after a kill of an engine and its client there was nobody to do it
-        super().__init__(engine, command, takes_stdout=True)
         try:
-            with log_long_wait(f"engine {engine!r} to start", start_timeout_s):
-                self.endpoints = self._await_ready(len(endpoints), Deadline(start_timeout_s))
-        except BaseException:
-            self.stop(grace_s=0.5)
-            raise
+            status, reports = os.pipe()
+        except OSError as error:
+            raise NotReachable(f"engine {engine!r} cannot be started: {error}", backend=engine) from error
+        with open(status, "rb"):
+            with open(reports, "wb"):
+                arguments += ["--status-fd", str(reports), "--parent-pid", str(os.getpid())]
+                super().__init__(engine, python_command("lucky_transport", *arguments), pass_fds=[reports])
+            try:
+                with log_long_wait(f"engine {engine!r} to start", start_timeout_s):
+                    found = self._await_report(status, Deadline(start_timeout_s))
+                if "code" in found:
+                    raise self._failure(found)
+                self._compare_builds(found["build"])
+            except BaseException:
+                self.stop(grace_s=0.5)
+                raise
+        self.endpoints = [Endpoint.parse(endpoint) for endpoint in found["endpoints"]]
 
-    def _await_ready(self, count: int, deadline: Deadline) -> list[Endpoint]:
-        ready: list[Endpoint] = []
-        stdout = self._process.stdout
-        assert stdout is not None
+    def _await_report(self, status: int, deadline: Deadline) -> dict[str, Any]:
+        """Return what `report_ready` or `report_failure` wrote."""
+        poller = select.poll()
+        poller.register(status, select.POLLIN)
         text = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(stdout, selectors.EVENT_READ)
-            while len(ready) < count:
-                if not selector.select(deadline.remaining_s):
-                    raise NotReachable(
-                        f"engine {self.engine!r} was not ready within {deadline.timeout_s} s{self.stderr_tail()}",
-                        backend=self.engine,
-                        hint="raise start_timeout_s (LUCKY_START_TIMEOUT_S)",
-                    )
-                chunk = os.read(stdout.fileno(), 4096)
-                if not chunk:
-                    self._process.wait()
-                    raise NotReachable(
-                        f"engine {self.engine!r} ended before it was ready: {self.exit_report()}", backend=self.engine
-                    )
-                *lines, text = (text + chunk).split(b"\n")
-                for line in lines:
-                    if line.startswith(_FAILED):
-                        raise self._failure(line.removeprefix(_FAILED))
-                ready += [Endpoint.parse(line[6:].decode().strip()) for line in lines if line.startswith(b"ready ")]
-        return ready
+        while not text.endswith(b"\n"):
+            ended = not self.is_alive  # before the look: what it reported is there then
+            if poller.poll(min(_LOOK_S, deadline.remaining_s) * 1e3):
+                chunk = os.read(status, 65536)
+                text += chunk
+                ended = not chunk
+            elif not ended and deadline.expired:
+                raise NotReachable(
+                    f"engine {self.engine!r} was not ready within {deadline.timeout_s} s{self.output_tail()}",
+                    backend=self.engine,
+                    hint="raise start_timeout_s (LUCKY_START_TIMEOUT_S)",
+                )
+            if ended:
+                how = self.exit_report(_LAST_OUTPUT_S) or "it closed a descriptor that is not its own"
+                raise NotReachable(f"engine {self.engine!r} ended before it was ready: {how}", backend=self.engine)
+        return json.loads(text)
 
-    def _failure(self, line: bytes) -> TransportError:
-        """Return the error that `failure_line` wrote; an EngineFailed includes the tail of the stderr."""
-        failure: dict[str, Any] = json.loads(line)
+    def _failure(self, failure: Mapping[str, Any]) -> TransportError:
+        """Return the error that `report_failure` wrote; an EngineFailed includes what the process printed last."""
         text: str = failure["text"]
         if failure["code"] == EngineFailed.wire_code:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_STDERR_TAIL_S)
-            shown = [line for line in self.stderr_tail().splitlines() if not line.strip().startswith("Error: ")]
-            text += "\n".join(shown)
+            self.exit_report(_LAST_OUTPUT_S)  # it is about to end
+            text += self.output_tail()
         error = from_wire(failure["code"], text, backend=self.engine)
         error.hint = failure["hint"]
         return error
+
+    def _compare_builds(self, theirs: Sequence[str]) -> None:
+        """Log, once, that the process runs another build of this package. Raises NotReachable for another version."""
+        if theirs == _BUILD:
+            return
+        text = "the process of engine {!r} runs lucky_transport {} of {} ({}), this one runs {} of {} ({})".format(
+            self.engine, *theirs, *_BUILD
+        )
+        hint = "keep one of them on sys.path, with its native module built"
+        if theirs[0] != _BUILD[0]:
+            raise NotReachable(text, backend=self.engine, hint=hint)
+        _warn_once(f"{text}; {hint}")
 
     def stop(self, grace_s: float = 5.0) -> int:
         status = super().stop(grace_s)
@@ -214,9 +284,24 @@ class EngineProcess(ChildProcess):
                 load(info.clean_up, owner=f"transport {info.name!r}", extra=info.extra)()
 
 
-def failure_line(error: TransportError) -> str:
-    """Return the line by which a serving process tells the process that started it why it cannot serve."""
-    return _FAILED.decode() + json.dumps({"code": error.wire_code, "text": str(error), "hint": error.hint})
+def report_ready(status_fd: int, endpoints: Sequence[Endpoint]) -> None:
+    """Tell the process that started this one where it serves, and which build."""
+    _report(status_fd, {"endpoints": [str(endpoint) for endpoint in endpoints], "build": _BUILD})
+
+
+def report_failure(status_fd: int, error: TransportError) -> None:
+    """Tell the process that started this one why it cannot serve."""
+    _report(status_fd, {"code": error.wire_code, "text": str(error), "hint": error.hint})
+
+
+def _report(status_fd: int, message: Mapping[str, Any]) -> None:
+    with suppress(OSError), open(status_fd, "w") as status:  # the other process may have given up
+        status.write(json.dumps(message) + "\n")
+
+
+@cache
+def _warn_once(text: str) -> None:
+    _log.warning("%s", text)
 
 
 def _json(engine: str, options: Mapping[str, Any]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
+from io import TextIOWrapper
 from typing import Any, cast
 
 import click
@@ -44,6 +46,7 @@ __all__ = ["options_of", "serve"]
 )
 @click.option("--no-native", is_flag=True, help="Do without the native module, as on a machine without a compiler.")
 @click.option("--parent-pid", type=int, hidden=True, help="End when this process ends.")
+@click.option("--status-fd", type=int, hidden=True, help="Report there whether it is ready, instead of printing.")
 def serve(
     engine: str,
     endpoints: tuple[str, ...],
@@ -54,22 +57,26 @@ def serve(
     observation_slots: int | None,
     no_native: bool,
     parent_pid: int | None,
+    status_fd: int | None,
 ) -> None:
     """Run ENGINE (for instance toy or mujoco:quadruped) and let clients drive it.
 
     Prints `ready URL` per endpoint once it accepts clients there. SIGTERM or Ctrl-C end it cleanly.
     """
+    if status_fd is not None:
+        os.set_inheritable(status_fd, False)
+        cast(TextIOWrapper, sys.stdout).reconfigure(line_buffering=True)  # as at a terminal
     with Shutdown(parent_pid) as shutdown:
         engine_options = options_of(options)
         if shutdown.asked.is_set():
             return
         from lucky_transport import api
-        from lucky_transport.process import failure_line
+        from lucky_transport.process import report_failure, report_ready
 
         settings = {"wait": wait, "observation_slots": observation_slots, "native": False if no_native else None}
         try:
             # a parent process logs its own wait
-            with log_long_wait(f"engine {engine!r} to start") if parent_pid is None else nullcontext():
+            with log_long_wait(f"engine {engine!r} to start") if status_fd is None else nullcontext():
                 serving = api.serve(
                     engine,
                     endpoints,
@@ -80,12 +87,16 @@ def serve(
                     **settings,
                 )
         except TransportError as error:
-            if parent_pid is not None:
-                click.echo(failure_line(error))
-            raise
+            if status_fd is None:
+                raise
+            report_failure(status_fd, error)
+            sys.exit(1)
         with serving:
-            for endpoint in serving.endpoints:
-                click.echo(f"ready {endpoint}")
+            if status_fd is not None:
+                report_ready(status_fd, serving.endpoints)
+            else:
+                for endpoint in serving.endpoints:
+                    click.echo(f"ready {endpoint}")
             if parent_pid is None and sys.stderr.isatty():
                 click.echo(_what_next(str(serving.endpoints[0])), err=True)
             shutdown.wait()

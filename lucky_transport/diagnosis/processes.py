@@ -14,6 +14,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGESIZE")
 _LISTENS = "0A"
 _CONNECTED = "03"
+#: In the code by which `lucky_transport.process.python_command` starts an engine.
+_RUNS_US = "run_module('lucky_transport',"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +74,19 @@ def served_endpoints(pid: int, proc: Path = Path("/proc")) -> list[str]:
 
 
 def _behind_program(arguments: list[str]) -> list[str]:
-    """Return the arguments of our command line, [] for another program: it is a script, or behind `python -m`."""
-    names = [os.path.basename(one) for one in arguments[:3]]
+    """Return the arguments of our command line, [] for another program: it is a script, or what Python runs."""
+    names = [os.path.basename(one) for one in arguments[:2]]
     if names[:1] == ["lucky-transport"]:
         return arguments[1:]
     if not names or not names[0].startswith("python"):
         return []
-    if names[1:2] == ["lucky-transport"]:
+    if names[1:] == ["lucky-transport"]:
         return arguments[2:]
-    return arguments[3:] if names[1:] == ["-m", "lucky_transport"] else []
+    for place in range(1, len(arguments) - 1):  # behind the interpreter's own flags
+        flag, what = arguments[place : place + 2]
+        if flag in ("-c", "-m"):
+            return arguments[place + 2 :] if what == "lucky_transport" or _RUNS_US in what else []
+    return []
 
 
 def listening_ports(pid: int, proc: Path = Path("/proc")) -> list[int]:

@@ -58,7 +58,7 @@ class EnvConnection:
                 self._owner.stop()
 
     def exit_report(self) -> str:
-        """Return how our own engine process ended and the tail of its stderr; "" when it runs or is not ours."""
+        """Return how our own engine process ended and the last lines it printed; "" when it runs or is not ours."""
         exit_report = getattr(self._owner, "exit_report", None)
         # a connection breaks a moment before its process can be waited for
         return "" if exit_report is None else exit_report(_REAPING_S)

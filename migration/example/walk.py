@@ -65,7 +65,7 @@ class Walk:
 
     def tool(self, *words: str, expect: int = 0) -> str:
         """Run `lucky-transport` with these words; return what it printed. Ends the walk for another exit status."""
-        return self._run([sys.executable, "-m", "lucky_transport", *words], "lucky-transport", words, expect)
+        return self._run([sys.executable, "-P", "-m", "lucky_transport", *words], "lucky-transport", words, expect)
 
     def train(self, step: str, *before: str, python: str = sys.executable) -> None:
         """Train, with the words of a command before it, and hold the trajectory against all others."""
@@ -121,7 +121,7 @@ def walk(walker: Walk, without_grpc: str) -> None:
     with walker.engine():
         endpoint = f"shm://{walker.name}"
         recorder = ("record", endpoint, "--out", "run.jsonl.gz", "--seed", str(SEED), "--")
-        walker.train("recorded", *recorder, sys.executable, "-m", "lucky_transport", *walker.under("staged"))
+        walker.train("recorded", *recorder, sys.executable, "-P", "-m", "lucky_transport", *walker.under("staged"))
     with walker.engine():
         walker.tool("replay", "run.jsonl.gz", f"shm://{walker.name}", "--evidence", "lucky-evidence")
 

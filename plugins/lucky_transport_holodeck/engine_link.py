@@ -84,7 +84,6 @@ class StartedEngine(EngineLink):
                     f"-TicksPerSec={options.ticks_per_second}",
                 ],
                 environ=environment(),
-                keeps_stdout=True,
             )
             self._await(loading, Deadline(start_timeout_s))
         finally:

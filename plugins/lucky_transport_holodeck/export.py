@@ -108,7 +108,7 @@ def write_package(
     world = engine.replace(":", "_")
     folder = worlds / f"lucky_{world}"
     folder.mkdir(parents=True, exist_ok=True)
-    serve = [sys.executable, "-m", "lucky_transport", "serve", engine, "--num-envs", str(num_envs)]
+    serve = [sys.executable, "-P", "-m", "lucky_transport", "serve", engine, "--num-envs", str(num_envs)]
     serve += ["--options", json.dumps(dict(options))] if options else []
     serve += ["--seed", str(seed)] if seed is not None else []
     binary = folder / "engine.sh"

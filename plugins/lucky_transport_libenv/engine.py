@@ -25,7 +25,7 @@ from lucky_transport.messages import (
     SetStateResponse,
 )
 from lucky_transport_libenv.block import EnvOperation, EnvSlice
-from lucky_transport_libenv.isolation import IsolatedEngine, separate_outputs
+from lucky_transport_libenv.isolation import IsolatedEngine
 from lucky_transport_libenv.library import GET_STATE, SET_STATE, Library, StateFunctions
 from lucky_transport_libenv.options import LibenvSettings
 from lucky_transport_libenv.places import Places
@@ -223,5 +223,4 @@ def make_sole_engine(
     settings = LibenvSettings.of(libenv)
     if settings.isolated:
         return IsolatedEngine(variant, num_envs, options, settings, seed)
-    separate_outputs()
     return LibenvEngine(variant, num_envs, options, settings, seed)

@@ -5,8 +5,6 @@ The process is `lucky-transport serve`, stepped through a segment.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -24,20 +22,9 @@ from lucky_transport_libenv.library import GET_STATE, SET_STATE, find
 from lucky_transport_libenv.options import LibenvSettings, OptionBlock, as_json
 from lucky_transport_libenv.seeds import SEEDS, Seeds
 
-__all__ = ["IsolatedEngine", "separate_outputs"]
+__all__ = ["IsolatedEngine"]
 
 _REAPING_S = 0.5
-
-
-def separate_outputs() -> None:
-    """From now on what C code prints goes to stderr, and Python's stdout is where it was.
-
-    The other end of stdout waits for `ready` and reads no further: a talkative library would stop in its printf one
-    day, and what it says before it ends the process belongs among the last words.
-    """
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    sys.stdout = os.fdopen(kept, "w", buffering=1)
 
 
 class IsolatedEngine(Engine):

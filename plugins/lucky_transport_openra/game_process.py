@@ -82,7 +82,7 @@ class GameProcess(ChildProcess):
                 raise PeerDied(f"the engine ended before it served: {self.exit_report()}", backend="openra")
             if deadline.expired:
                 raise PeerTimeout(
-                    f"the engine did not serve port {self._port} within {deadline.timeout_s:g} s{self.stderr_tail()}",
+                    f"the engine did not serve port {self._port} within {deadline.timeout_s:g} s{self.output_tail()}",
                     backend="openra",
                     hint="raise start_timeout_s (LUCKY_START_TIMEOUT_S)",
                 )

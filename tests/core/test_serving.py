@@ -163,7 +163,7 @@ def test_what_a_failing_engine_said_on_stderr_belongs_to_its_error(
         "    raise RuntimeError('it does not start')\n"
         "gymnasium.register('Cold-v0', 'talkative:make')\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(EngineFailed, match=r"RuntimeError: it does not start\n  the motor is cold$"):
         EngineProcess("gymnasium:talkative:Cold-v0", ["inproc:"])
 

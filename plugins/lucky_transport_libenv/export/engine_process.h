@@ -70,7 +70,7 @@ static int start(struct process *p) {
     struct timeval patience = {START_MS / 1000, 0};
     setsockopt(in[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* a peer that never reads is not waited for */
     snprintf(parent, sizeof parent, "%d", (int)getpid());
-    char *arguments[] = {LUCKY_PYTHON, "-m", "lucky_transport_libenv.export.process", LUCKY_ENGINE, LUCKY_OPTIONS, parent, NULL};
+    char *arguments[] = {LUCKY_PYTHON, "-P", "-m", "lucky_transport_libenv.export.process", LUCKY_ENGINE, LUCKY_OPTIONS, parent, NULL};
     sigset_t none;
     sigemptyset(&none);
     posix_spawn_file_actions_t files;

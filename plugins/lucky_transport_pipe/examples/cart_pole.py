@@ -5,7 +5,6 @@ The same program trains against an engine of ours and against a Unity build.
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.process import unique_name
+from lucky_transport.process import python_command, unique_name
 from lucky_transport_pipe.instance import Instance
 
 __all__ = ["PARAMETERS", "arguments", "init_of", "open_instance", "play"]
@@ -21,7 +20,7 @@ __all__ = ["PARAMETERS", "arguments", "init_of", "open_instance", "play"]
 _KEYS = ("CartPosition", "CartVelocity", "PoleAngle", "PoleAngularVelocity")
 #: A weight for each value of the state.
 PARAMETERS = len(_KEYS)
-_OWN_ENGINE = (sys.executable, "-m", "lucky_transport_pipe", "cartpole")
+_OWN_ENGINE = python_command("lucky_transport_pipe", "cartpole")
 
 
 def arguments(summary: str) -> Namespace:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.diagnosis import processes
+from lucky_transport.process import python_command
 
 
 def command(proc: Path, *arguments: str, pid: int = 7) -> int:
@@ -26,8 +27,10 @@ SERVE = ("serve", "toy", "--endpoint", "shm://demo", "--num-envs", "4", "--endpo
         ("/opt/venv/bin/lucky-transport",),
         ("/usr/bin/python3", "/opt/venv/bin/lucky-transport"),
         ("python3.13", "-m", "lucky_transport", "-v"),
+        tuple(python_command("lucky_transport")),
+        ("python3", "-X", "dev", "-Werror", *python_command("lucky_transport")[-2:]),
     ],
-    ids=["command", "script", "module"],
+    ids=["command", "script", "module", "child", "child with flags"],
 )
 def test_the_endpoints_of_a_serve_are_found(tmp_path: Path, program: tuple[str, ...]) -> None:
     pid = command(tmp_path, *program, *SERVE)

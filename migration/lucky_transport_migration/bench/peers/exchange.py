@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import PeerDied, RemoteProtocolError, TransportError
+from lucky_transport.process import python_command
 from lucky_transport_migration.bench.measuring import Effort, Measurement, measure_loop
 from lucky_transport_migration.bench.peers.kinds import find_wire
 from lucky_transport_migration.bench.peers.wire import NUMBER, PREPARED, Bytes, Message, Wire
@@ -100,6 +100,6 @@ def _connected(name: str, messages: Sequence[Message]) -> Iterator[tuple[Wire, i
     with tempfile.TemporaryDirectory(prefix="lucky_peers_") as directory:
         offer = find_wire(name).offer(Path(directory), largest)
         cells = json.dumps([asdict(one) for one in messages])
-        command = [sys.executable, "-m", _PROGRAM, name, offer.address, cells]
+        command = python_command(_PROGRAM, name, offer.address, cells)
         with closing(offer.wire), ServerProcess(f"of {name}", command, offer.descriptors) as server:
             yield offer.wire, server.pid

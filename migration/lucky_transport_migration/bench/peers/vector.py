@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from dataclasses import dataclass
 
+from lucky_transport.process import python_command
 from lucky_transport_migration.bench.measuring import Effort, Measurement
 from lucky_transport_migration.bench.processes import run_client
 
@@ -34,4 +34,4 @@ def measure_vector_env(job: VectorJob) -> Measurement:
     `engine_cpu_ns` is that of all workers. Raises NotReachable with the program's last words, and PeerTimeout.
     """
     what = f"AsyncVectorEnv of {job.num_envs} envs"
-    return pickle.loads(run_client([sys.executable, "-m", _PROGRAM], what, _PATIENCE_S, pickle.dumps(job)))
+    return pickle.loads(run_client(python_command(_PROGRAM), what, _PATIENCE_S, pickle.dumps(job)))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lucky_transport.process import python_command
 from lucky_transport_migration.bench.processes import ServerProcess
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.suite import CallCell
@@ -43,7 +43,7 @@ def serving(path: str, item_bytes: int, *, aio: bool = False) -> Generator[Serve
     """Yield a running server of `path`, whose `ready` is its target. Raises NotReachable when it does not start."""
     with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
         flavour, address = "asyncio" if aio else "sync", free_address(path, Path(directory))
-        command = [sys.executable, "-m", _SERVER, path, flavour, address, str(item_bytes)]
+        command = python_command(_SERVER, path, flavour, address, str(item_bytes))
         with ServerProcess(f"over {path}", command) as server:
             yield server
 

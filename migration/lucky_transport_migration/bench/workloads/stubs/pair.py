@@ -7,11 +7,11 @@ strategy is set by environment, as a user of existing code sets it, and reaches 
 from __future__ import annotations
 
 import pickle
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.errors import TransportError
+from lucky_transport.process import python_command
 from lucky_transport_migration.bench.measuring import Effort
 from lucky_transport_migration.bench.processes import run_client
 from lucky_transport_migration.bench.rows import Measured
@@ -42,7 +42,7 @@ def measure_pair(job: Job) -> dict[CallCell, Measured]:
     Raises MissingExtra, NotReachable when a process failed, RemoteProtocolError when an answer or item is not the one
     that was due, PeerTimeout when the pair takes far longer than it should.
     """
-    done = program([sys.executable, "-m", _PROGRAM], job, stdin=pickle.dumps(job))
+    done = program(python_command(_PROGRAM), job, stdin=pickle.dumps(job))
     outcome: Outcome = pickle.loads(done)
     if isinstance(outcome, TransportError):
         raise outcome

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import NotReachable
-from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.process import EngineProcess, python_command, unique_name
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.processes import ServerProcess
 from lucky_transport_migration.bench.suites.stubs import PROGRAM_PARTS
@@ -84,7 +84,7 @@ def _launcher(job: Job, switch: list[str], report: Path) -> list[str]:
     """Return what stands before a program: over shm `lucky-transport run`, which counts its calls as for any user."""
     if job.setup.path != "shm":
         return []
-    run = [sys.executable, "-m", "lucky_transport", "run", "--transport", "shm", "--quiet", "--report", str(report)]
+    run = python_command("lucky_transport", "run", "--transport", "shm", "--quiet", "--report", str(report))
     return [*run, *switch, "--"]
 
 

@@ -6,13 +6,12 @@ has ended.
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Self
 
 import posix_ipc
 
 from lucky_transport.errors import PeerDied
-from lucky_transport.process import ChildProcess, unique_name
+from lucky_transport.process import ChildProcess, python_command, unique_name
 
 __all__ = ["PATIENCE_S", "SemaphorePair"]
 
@@ -30,7 +29,7 @@ class SemaphorePair:
         self._semaphores = [posix_ipc.Semaphore(f"/{base}.{side}", posix_ipc.O_CREX) for side in ("server", "client")]
         self._server, self._client = self._semaphores
         names = [one.name for one in self._semaphores]
-        self._process = ChildProcess("semaphores", [sys.executable, "-m", _PROGRAM, *names])
+        self._process = ChildProcess("semaphores", python_command(_PROGRAM, *names))
         self.pid = self._process.pid
         self.step(None)  # it has started
 
