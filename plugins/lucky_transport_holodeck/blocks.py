@@ -19,13 +19,15 @@ from lucky_transport.errors import NoSpace, RemoteProtocolError
 from lucky_transport.shm.mapping import map_file
 from lucky_transport.shm.private_file import Make, open_private, remove_private
 from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, decode
-from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET, Names
+from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, REFUSED, RESET, Names
 
-__all__ = ["BlockFile", "BlockFiles", "ControlBlocks", "SharedArray"]
+__all__ = ["REFUSED_BYTES", "BlockFile", "BlockFiles", "ControlBlocks", "SharedArray"]
 
 #: Batches of commands are short as a rule; only one that does not end within this is read whole.
 _FIRST_BYTES = 1 << 14
 _OFF = b"\0"
+#: Bytes of the block in which our engine says to our client what it refuses.
+REFUSED_BYTES = 1 << 12
 
 
 class SharedArray:
@@ -107,7 +109,7 @@ class BlockFiles:
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self._paths = {names.block(key) for key in (COMMAND_BOOL, COMMAND_BUFFER, RESET)}
+        self._paths = {names.block(key) for key in (COMMAND_BOOL, COMMAND_BUFFER, RESET, REFUSED)}
 
     def open(self, key: str, size: int) -> BlockFile:
         """Return the block `key` of `size` bytes; raises RemoteProtocolError for an impossible key."""
@@ -135,6 +137,8 @@ class ControlBlocks:
         self._flag = files.open(COMMAND_BOOL, 1)
         self._buffer = files.open(COMMAND_BUFFER, BUFFER_BYTES)
         self._reset = files.open(RESET, 1)
+        self._refused = files.open(REFUSED, REFUSED_BYTES) if files.names.block(REFUSED).exists() else None
+        self._refusals: list[str] = []
 
     @property
     def made_ns(self) -> int:
@@ -156,9 +160,17 @@ class ControlBlocks:
         if self._reset.read_some(1) in (b"", _OFF):
             return False
         self._reset.write(_OFF)
+        self._refusals.clear()
         return True
+
+    def refuse(self, text: str) -> None:
+        """Tell the client, if it is one of ours, what the engine does not have; it reads this after its reset."""
+        self._refusals.append(text)
+        if self._refused is not None:
+            self._refused.write("; ".join(self._refusals).encode()[:REFUSED_BYTES])
 
     def close(self) -> None:
         """Close the files; idempotent."""
-        for file in (self._flag, self._buffer, self._reset):
-            file.close()
+        for file in (self._flag, self._buffer, self._reset, self._refused):
+            if file is not None:
+                file.close()

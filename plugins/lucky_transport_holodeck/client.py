@@ -152,6 +152,9 @@ class WorldTransport(Transport):
         except PeerDied:
             self._lockstep.on(LockstepEvent.LOST)
             raise
+        except SpecError:  # of a reset: nothing is outstanding
+            self._lockstep.on(LockstepEvent.FRAME)
+            raise
         self._lockstep.on(LockstepEvent.FRAME)
         self._read()
         frame = self._frame

@@ -24,6 +24,7 @@ __all__ = ["ClientHandshake", "EngineHandshake"]
 
 #: How often a client that waits looks whether the engine still lives.
 _SLICE_S = 0.05
+_TICK_HINT = "recv() again, raise step_timeout_s (LUCKY_STEP_TIMEOUT_S), or restart the engine"
 
 #: The uuids that this very process serves.
 _served: set[str] = set()
@@ -142,7 +143,7 @@ class ClientHandshake:
         """Have the engine tick."""
         self._server.post()
 
-    def wait(self, deadline: Deadline) -> None:
+    def wait(self, deadline: Deadline, hint: str = _TICK_HINT) -> None:
         """Return when the tick is done. Raises PeerTimeout, after which it may still be done, and PeerDied."""
         while not self._client.wait(min(deadline.remaining_s, _SLICE_S)):
             self._check_engine()
@@ -150,7 +151,7 @@ class ClientHandshake:
                 raise PeerTimeout(
                     f"the Holodeck engine did not answer within {deadline.timeout_s} s",
                     backend="holodeck",
-                    hint="recv() again, raise step_timeout_s (LUCKY_STEP_TIMEOUT_S), or restart the engine",
+                    hint=hint,
                 )
 
     def leave(self) -> None:

@@ -45,7 +45,8 @@ class HostedWorld:
     each tick is one step with the action in force. An env that ended holds until the client's next reset: reward 0,
     terminal 1. Envs without an agent hold too. (An engine that cannot hold resets the ended env in the next tick, and
     steps envs without agents.) The protocol has no way to refuse: what cannot be done is logged, once for each client,
-    and the agents of a failed engine are terminal, with reward 0, until the next reset.
+    and the agents of a failed engine are terminal, with reward 0, until the next reset. A client of ours is told which
+    agents and sensors are not there.
     """
 
     def __init__(self, host: Host, files: BlockFiles, owner: str) -> None:
@@ -58,7 +59,9 @@ class HostedWorld:
         self._sources = Sources(spec, self._buffers, self._poses)
         self._actions = ActionRows(spec, self._buffers.actions)
         self._logged: set[str] = set()
-        self._population = Population(host, files, self._sources, self._actions.size, self._on_spawn, self._warn)
+        self._population = Population(
+            host, files, self._sources, self._actions.size, self._on_spawn, self._warn, self._refuse
+        )
         self._agents = self._population.agents
         self._lease: Lease | None = None
         self._has_failed = False
@@ -96,12 +99,13 @@ class HostedWorld:
         try:
             commands = self._blocks.pop_commands()
         except RemoteProtocolError as error:
-            _log.warning("%s sent %s", self._owner, error)
+            self._refuse(f"{self._owner} sent {error}")
             return
         for command in commands:
             problem = problem_of(command) or self._carry_out(command)
             if problem:
-                self._warn(f"a command of {self._owner} was dropped: {problem}")
+                tell = self._refuse if command.kind in ("SpawnAgent", "AddSensor") else self._warn
+                tell(f"a command of {self._owner} was dropped: {problem}")
 
     def _warn(self, text: str) -> None:
         """Log a text, once: a scenario says the same at every reset."""
@@ -109,6 +113,11 @@ class HostedWorld:
             if len(self._logged) < _MOST_LOGGED:
                 self._logged.add(text)
             _log.warning("%s", text)
+
+    def _refuse(self, text: str) -> None:
+        """Log what the engine does not have, and tell a client of ours, whose reset raises it."""
+        self._warn(f"{text}; the original's client sees zeros")
+        self._blocks.refuse(text)
 
     def _carry_out(self, command: HolodeckCommand) -> str:
         """Carry out a command; returns what is wrong with it, "" when nothing is."""

@@ -24,7 +24,8 @@ class Population:
     SpecError or ValueError (a configuration that is no JSON) for a command that makes no sense.
 
     Agents get envs in the order in which they are spawned. action_size: values that an action of the engine has.
-    on_spawn: called with each agent that has just come. warn: logs a text, once.
+    on_spawn: called with each agent that has just come. warn: logs a text, once. refuse: tells it
+    to a client of ours too.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Population:
         action_size: int,
         on_spawn: Callable[[HostedAgent, HolodeckCommand], None],
         warn: Callable[[str], None],
+        refuse: Callable[[str], None],
     ) -> None:
         self.agents: dict[str, HostedAgent] = {}
         self.handlers: Mapping[str, Callable[[HolodeckCommand], None]] = {
@@ -49,6 +51,7 @@ class Population:
         self._action_size = action_size
         self._on_spawn = on_spawn
         self._warn = warn
+        self._refuse = refuse
 
     def empty(self) -> None:
         """Remove all agents."""
@@ -68,7 +71,7 @@ class Population:
         env = self._free_env() if before is None else before.env
         agent = self.agents[name] = HostedAgent(name, kind, env, self._files)
         if env < 0:
-            self._warn(f"agent {name!r} has no env: the engine has {self._host.spec.num_envs}; serve more")
+            self._refuse(f"agent {name!r} has no env: the engine has {self._host.spec.num_envs}; serve more")
         elif kind.action_size < self._action_size:
             what = f"{kind.action_size} of the {self._action_size} values of an action"
             self._warn(f"agent {name!r} ({wire_type}) has {what}; the others are 0")
@@ -98,7 +101,7 @@ class Population:
         elif agent.env >= 0:
             what = "no camera" if sensor_type in CAMERAS else "nothing"
             sensor = f"sensor {name!r} ({sensor_type}) of agent {agent_name!r}"
-            self._warn(f"engine {self._host.spec.engine!r} has {what} for {sensor}; it shows zeros{why}")
+            self._refuse(f"engine {self._host.spec.engine!r} has {what} for {sensor}{why}")
 
     def _shape(self, agent: HostedAgent, key: str, sensor_type: str, config: Mapping[str, Any]) -> SensorShape:
         if sensor_type == "WorldNumSensor":  # what the client calls BallLocationSensor has this type, but one byte

@@ -9,7 +9,7 @@
     RGBCamera, Viewport     an observation of that size, or an image of a camera of the engine
     RangeFinder, WorldNum   the whole observation, as far as it has room
 
-Anything else shows zeros, which is logged once.
+A client of ours is refused anything else; the original's sees zeros, which is logged once.
 """
 
 from __future__ import annotations

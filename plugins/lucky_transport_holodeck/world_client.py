@@ -22,11 +22,11 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, SpecError
 from lucky_transport_holodeck import semaphores
-from lucky_transport_holodeck.blocks import SharedArray
+from lucky_transport_holodeck.blocks import REFUSED_BYTES, SharedArray
 from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, add_sensor, encode, spawn_agent
 from lucky_transport_holodeck.engine_link import AttachedEngine, EngineLink, StartedEngine
 from lucky_transport_holodeck.handshake import ClientHandshake
-from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET, Names
+from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, REFUSED, RESET, Names
 from lucky_transport_holodeck.remote_agent import RemoteAgent
 from lucky_transport_holodeck.scenario import Scenario
 from lucky_transport_holodeck.sensor_types import wire_type
@@ -38,6 +38,9 @@ __all__ = ["State", "WorldClient"]
 State = dict[str, dict[str, NDArray[Any]]]
 
 _LOADING_TICKS = 3
+_CONNECT_HINT = (
+    "connect again once no other client drives it, raise connect_timeout_s (LUCKY_CONNECT_TIMEOUT_S), or restart it"
+)
 
 
 class WorldClient:
@@ -65,7 +68,8 @@ class WorldClient:
             self._flag = SharedArray(names.block(COMMAND_BOOL), "uint8", (1,))
             self._buffer = SharedArray(names.block(COMMAND_BUFFER), "uint8", (BUFFER_BYTES,))
             self._reset = SharedArray(names.block(RESET), "uint8", (1,))
-            self._handshake.wait(Deadline(settings.connect_timeout_s))
+            self._refused = SharedArray(names.block(REFUSED), "uint8", (REFUSED_BYTES,))
+            self._handshake.wait(Deadline(settings.connect_timeout_s), _CONNECT_HINT)
         except BaseException:
             self._handshake.close()
             raise
@@ -148,7 +152,10 @@ class WorldClient:
     # -- resets -------------------------------------------------------------------------------------------------------
 
     def reset(self) -> State:
-        """Load the world anew, with the scenario's agents, and return its first state."""
+        """Load the world anew, with the scenario's agents, and return its first state.
+
+        Raises SpecError for agents and sensors that an engine of ours does not have.
+        """
         for _ in self.reset_ticks():
             self.begin_tick()
             self.finish_tick()
@@ -171,10 +178,15 @@ class WorldClient:
         self._populate()
         for _ in range(self._pre_start_steps + 1):
             yield
+        refused = self._refused.array.tobytes().rstrip(b"\0").decode(errors="replace")
+        if refused:
+            self.agents = {}
+            raise SpecError(refused, backend="holodeck", hint="take it out of the scenario, or serve what it asks for")
 
     def _populate(self) -> None:
         main = self.scenario.main_agent
         self.agents = {}
+        self._refused.array[:] = 0
         for plan, generator in zip(self.scenario.agents, self._generators, strict=True):
             if plan.name in self.agents:
                 raise SpecError(f"two agents are called {plan.name!r}", backend="holodeck", hint="rename one")
@@ -251,5 +263,5 @@ def _remove(names: Names) -> None:
     """Remove the semaphores of an engine that is no more, and the blocks that every pair has."""
     for name in (names.server, names.client, names.loading):
         semaphores.unlink(name)
-    for key in (COMMAND_BOOL, COMMAND_BUFFER, RESET):
+    for key in (COMMAND_BOOL, COMMAND_BUFFER, RESET, REFUSED):
         names.block(key).unlink(missing_ok=True)

@@ -26,6 +26,7 @@ from lucky_transport.errors import (
     LocalProtocolError,
     NotReachable,
     PeerDied,
+    PeerTimeout,
     SpecError,
     Unimplemented,
 )
@@ -161,6 +162,50 @@ def test_without_an_engine_nothing_is_reachable(bench: Any, tmp_path: Path) -> N
     path.write_text(json.dumps({"agents": [{"agent_type": "UavAgent", "sensors": [_LASERS]}]}))
     with pytest.raises(NotReachable, match="start it, check the uuid"):
         api.open_transport(f"holodeck://{bench.names.uuid}?scenario={path}", load_settings({"connect_timeout_s": 0.05}))
+
+
+def test_the_first_reset_refuses_what_the_engine_does_not_have_and_the_client_stays_usable(
+    bench: Any, placed: Any, connect: Any, agent: Any
+) -> None:
+    bench.serve(placed(1))
+    client = connect(agent("a"), agent("b"))
+    for _ in range(2):
+        with pytest.raises(SpecError, match="agent 'b' has no env: the engine has 1"):
+            client.step(zeros(client), every(client, RESET))
+    with pytest.raises(LocalProtocolError, match="before the first reset"):
+        client.step(zeros(client))
+
+
+def test_an_engine_that_does_not_answer_at_connect_names_connecting_as_the_remedy(
+    bench: Any, agent: Any, tmp_path: Path
+) -> None:
+    from lucky_transport_holodeck.blocks import BlockFiles
+    from lucky_transport_holodeck.handshake import EngineHandshake
+
+    silent = EngineHandshake(bench.names, "block")
+    bench.stack.callback(silent.close)
+    bench.stack.callback(BlockFiles(bench.names).unlink)
+    path = tmp_path / "scenario.json"
+    path.write_text(json.dumps({"agents": [agent("a")]}))
+    with pytest.raises(PeerTimeout, match="connect again") as refused:
+        api.open_transport(f"holodeck://{bench.names.uuid}?scenario={path}", load_settings({"connect_timeout_s": 0.05}))
+    assert "recv" not in str(refused.value)
+
+
+def test_the_pages_scenario_and_program_run_as_they_stand(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import lucky_transport_holodeck
+
+    page = (Path(lucky_transport_holodeck.__file__).with_name("README.md")).read_text(encoding="utf-8")
+    scenario, program = (page.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("json", "python"))
+    bench.serve("toy", act_size=4)
+    monkeypatch.chdir(tmp_path)
+    Path("S.json").write_text(scenario)
+    assert "holodeck://demo" in program
+    names: dict[str, Any] = {}
+    exec(program.replace("holodeck://demo", f"holodeck://{bench.names.uuid}"), names)
+    assert names["observations"].shape == (1, 8)
 
 
 @pytest.mark.parametrize(

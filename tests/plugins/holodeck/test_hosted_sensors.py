@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from lucky_transport_holodeck.commands import HolodeckCommand
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
 from lucky_transport.engine import Buffers, Engine
+from lucky_transport.errors import LocalProtocolError, SpecError
 from lucky_transport.messages import ImageFrame, NamedImageFrame
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
@@ -50,17 +52,30 @@ def test_a_sensor_of_one_byte_is_written_as_one_byte(bench: Any, placed: Any, ag
     assert bench.names.block("a_AbuseSensor_sensor_data").stat().st_size == 1
 
 
-def test_a_sensor_that_the_engine_has_nothing_for_is_told_and_shows_zeros(
+def test_agents_and_sensors_that_the_engine_does_not_have_are_refused_by_name(
     bench: Any, placed: Any, agent: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.serve(placed(1))
     world = bench.attach(
-        agent("a", [{"sensor_type": "IMUSensor"}, {"sensor_type": "WorldNumSensor", "configuration": {"Key": "?"}}])
+        agent("a", [{"sensor_type": "IMUSensor"}, {"sensor_type": "WorldNumSensor", "configuration": {"Key": "?"}}]),
+        agent("b", []),
+        agent("there", [{"sensor_type": "DistanceTask"}], existing=True),
     )
-    state = world.reset()["a"]
-    assert not state["IMUSensor"].any()
-    assert not state["WorldNumSensor"].any()
-    assert "nothing for sensor 'IMUSensor' (IMUSensor) of agent 'a'" in caplog.text
+    for _ in range(2):
+        with pytest.raises(SpecError) as refused:
+            world.reset()
+        for name in (
+            "'IMUSensor' (IMUSensor) of agent 'a'",
+            "'WorldNumSensor'",
+            "agent 'b' has no env",
+            "no agent 'there'",
+        ):
+            assert name in str(refused.value)
+    assert "nothing for sensor 'IMUSensor' (IMUSensor) of agent 'a'; the original's client sees zeros" in caplog.text
+    with pytest.raises(LocalProtocolError, match="reset"):
+        world.tick()
+    world.close()
+    assert set(bench.attach(agent("a")).reset()) == {"a"}  # the next client is refused nothing
 
 
 def test_sensors_come_go_and_take_their_time(bench: Any, placed: Any, agent: Any) -> None:
@@ -96,9 +111,7 @@ def test_a_camera_shows_an_observation_that_is_a_picture(bench: Any, agent: Any)
     assert (picture[..., 3] == 255).all()
 
 
-def test_a_camera_shows_what_the_engine_takes_for_it_every_so_many_ticks(
-    bench: Any, placed: Any, agent: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_camera_shows_what_the_engine_takes_for_it_every_so_many_ticks(bench: Any, placed: Any, agent: Any) -> None:
     class Photographer(placed):
         shots = 0
 
@@ -115,13 +128,10 @@ def test_a_camera_shows_what_the_engine_takes_for_it_every_so_many_ticks(
     bench.serve(Photographer(1))
     size = {"CaptureWidth": 3, "CaptureHeight": 2}
     good = {"sensor_type": "RGBCamera", "configuration": size | {"Key": "front"}}
-    wrong = {"sensor_type": "RGBCamera", "sensor_name": "back", "configuration": size}
-    world = bench.attach(agent("a", [good, wrong]))
+    world = bench.attach(agent("a", [good]))
     state = world.reset()["a"]
     assert (state["RGBCamera"][..., :3] == 1).all()
     assert (state["RGBCamera"][..., 3] == 255).all()
-    assert not state["back"].any()
-    assert "no camera 'back'; there is 'front'" in caplog.text
     world.send(HolodeckCommand("RGBCameraRate", ("a", "RGBCamera"), (4.0,)))
     assert len({int(world.tick()["a"]["RGBCamera"][0, 0, 0]) for _ in range(8)}) == 3
 
@@ -133,21 +143,21 @@ def _logged(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
     return [each.message for each in caplog.records if text in each.message]
 
 
-def test_a_camera_of_an_engine_without_cameras_shows_zeros_and_is_told_once(
+def test_a_camera_of_an_engine_without_cameras_is_refused_and_told_once(
     bench: Any, placed: Any, agent: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.serve(placed(1))
     world = bench.attach(agent("a", [{"sensor_type": "RGBCamera"}, {"sensor_type": "DistanceTask"}]))
+    refusal = "engine 'placed' has no camera for sensor 'RGBCamera' (RGBCamera) of agent 'a'"
     for _ in range(3):
-        assert not world.reset()["a"]["RGBCamera"].any()
-        assert not world.tick()["a"]["RGBCamera"].any()
-    logged = _logged(caplog, "'RGBCamera'")
-    assert logged == ["engine 'placed' has no camera for sensor 'RGBCamera' (RGBCamera) of agent 'a'; it shows zeros"]
+        with pytest.raises(SpecError, match=re.escape(refusal)):
+            world.reset()
+    assert _logged(caplog, "'RGBCamera'") == [f"{refusal}; the original's client sees zeros"]
     for other in ("dropped", "camera_requests", "Step"):
         assert other not in caplog.text
 
 
-def test_a_camera_that_the_engine_does_not_have_shows_zeros_and_is_told_once_with_its_words(
+def test_a_camera_that_the_engine_does_not_have_is_refused_with_the_engines_words(
     bench: Any, placed: Any, agent: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Photographer(placed):
@@ -160,10 +170,9 @@ def test_a_camera_that_the_engine_does_not_have_shows_zeros_and_is_told_once_wit
     bench.serve(Photographer(1))
     world = bench.attach(agent("a", [{"sensor_type": "RGBCamera", "sensor_name": "back"}]))
     for _ in range(3):
-        assert not world.reset()["a"]["back"].any()
-    logged = _logged(caplog, "'back'")
-    assert len(logged) == 1
-    assert logged[0].endswith("of agent 'a'; it shows zeros (no camera 'back'; there is 'front')")
+        with pytest.raises(SpecError, match=r"of agent 'a' \(no camera 'back'; there is 'front'\)"):
+            world.reset()
+    assert len(_logged(caplog, "'back'")) == 1
     assert "dropped" not in caplog.text
 
 
@@ -174,7 +183,8 @@ def test_what_is_wrong_with_a_scenario_is_told_once_and_not_at_every_reset(
     existing = agent("there", existing=True)
     world = bench.attach(agent("a", [{"sensor_type": "IMUSensor"}]), agent("b"), existing)
     for _ in range(3):
-        world.reset()
+        with pytest.raises(SpecError):
+            world.reset()
     assert len(_logged(caplog, "'IMUSensor'")) == 1
     assert len(_logged(caplog, "agent 'b' has no env")) == 1
     assert len(_logged(caplog, "4 of the 6 values")) == 1

@@ -13,6 +13,7 @@ from lucky_transport_holodeck.commands import HolodeckCommand
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
 from lucky_transport.engine import RESET
+from lucky_transport.errors import SpecError
 from lucky_transport.testing.dial import DialEngine
 from lucky_transport.testing.suite import open_reference
 
@@ -85,7 +86,7 @@ def test_envs_are_agents_of_one_world_each_with_its_own_action(bench: Any, place
     assert [state[name][_OBSERVATION][:2].tolist() for name in "abc"] == [[2, 0], [2, 1], [2, 2]]
 
 
-def test_an_env_without_an_agent_stands_still_and_an_agent_without_an_env_is_told(
+def test_an_env_without_an_agent_stands_still_and_an_agent_without_an_env_is_refused(
     bench: Any, placed: Any, agent: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = placed(2)
@@ -96,8 +97,8 @@ def test_an_env_without_an_agent_stands_still_and_an_agent_without_an_env_is_tol
     assert engine.resets.tolist() == [1, 0]
     world.close()
     crowd = bench.attach(agent("a"), agent("b"), agent("c"))
-    state = crowd.reset()
-    assert state["c"][_OBSERVATION].tolist() == [0] * 5
+    with pytest.raises(SpecError, match="agent 'c' has no env: the engine has 2"):
+        crowd.reset()
     assert "agent 'c' has no env: the engine has 2" in caplog.text
 
 

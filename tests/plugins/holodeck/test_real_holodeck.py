@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 
 from lucky_transport import api
 from lucky_transport.engine import RESET
+from lucky_transport.process import unique_name
 from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport_holodeck.export import write_package
 from tests.support.waiting import until_none_left
@@ -117,3 +120,29 @@ def test_an_engine_that_it_started_ends_when_it_is_killed(peer_python: str, tmp_
         assert process.stdout.readline() == b"there\n"
         process.kill()
     until_none_left(lambda: _blocks() - before)
+
+
+def test_the_pages_program_that_attaches_runs_as_pasted(peer_python: str, tmp_path: Path) -> None:
+    import lucky_transport_holodeck
+
+    page = (Path(lucky_transport_holodeck.__file__).with_name("README.md")).read_text(encoding="utf-8")
+    block = page.partition("**It attaches to one that runs**")[2].partition("\n\n")[2].partition("`holodeck://`")[0]
+    name = unique_name()
+    text = textwrap.dedent(block).replace("holodeck://demo", f"holodeck://{name}").replace('"demo"', f'"{name}"')
+    assert text.count(name) == 2
+    (tmp_path / "peer" / "bin").mkdir(parents=True)
+    python = tmp_path / "peer" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec {peer_python} "$@"\n')
+    python.chmod(0o755)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-c", f"{text}\nstatus=$?\nkill %1; wait; exit $status"],
+        cwd=tmp_path,
+        env=_environment(PATH=path),
+        capture_output=True,
+        text=True,
+        timeout=2 * _TIMEOUT_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "RangeFinderSensor" in ran.stdout
