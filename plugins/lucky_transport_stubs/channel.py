@@ -21,6 +21,7 @@ from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.configured import ConfiguredUnaryUnary
 from lucky_transport_stubs.connectivity import Connectivity
 from lucky_transport_stubs.credentials import channel_credentials
+from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.link import Link
 from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.multicallable import BY_ARITY
@@ -64,6 +65,8 @@ def endpoint_of(endpoint: str | Endpoint | None) -> Endpoint:
     is_name = found.scheme == "shm" and found.address and "/" not in found.address
     if not is_name and found.scheme not in ("grpc", "grpc+unix"):
         raise ConfigError(f"endpoint {str(found)!r} of a channel", hint="write shm://name or grpc://127.0.0.1:50051")
+    if is_name and (why := why_no_threads()):
+        raise ConfigError(f"endpoint {str(found)!r} of a channel: {why}", hint="use gRPC in this process")
     return found
 
 

@@ -14,6 +14,7 @@ from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.server_loop import ServerLoop, ServerThread
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_stubs.credentials import INSECURE, PortSecurity
+from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.options import received_too_long
 from lucky_transport_stubs.servicing import Servicing
 
@@ -34,6 +35,8 @@ def _listener_at(address: str) -> Listener:
             backend="shm",
             hint='add_insecure_port("shm://name"); a grpc.server beside it can serve the same servicers over a network',
         )
+    if why := why_no_threads():
+        raise Unimplemented(f"Failed to bind to address {address}: {why}", backend="shm", hint="serve over gRPC")
     settings = load_settings()
     try:
         return Listener(Endpoint.parse(address).address, strategy=strategy_code(settings.wait), native=settings.native)

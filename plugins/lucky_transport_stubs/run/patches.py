@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from lucky_transport.routing import Count
+from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
 from lucky_transport_stubs.run.notice import say
 from lucky_transport_stubs.run.switch import Route, Switch
@@ -125,9 +126,10 @@ def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _why_not(credentials: Any) -> str:
-    """Return why a channel with these credentials stays on gRPC, "" where it need not."""
-    if credentials is None:
-        return ""
+    """Return why a channel with these credentials stays on gRPC in this process, "" where it need not."""
+    refusal = why_no_threads()
+    if refusal or credentials is None:
+        return refusal
     from lucky_transport_stubs.credentials import why_no_channel
 
     return why_no_channel(credentials)

@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 
+from lucky_transport.errors import TransportError
 from lucky_transport_stubs.credentials import why_no_port
 from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
 from lucky_transport_stubs.run.switch import Served, Switch
@@ -74,7 +75,7 @@ class Ports:
         if not refusal:
             try:
                 over_shm(served.endpoint)
-            except RuntimeError as error:
+            except (TransportError, RuntimeError, OSError) as error:
                 refusal = str(error)
         return served.stays(refusal) if refusal else served
 

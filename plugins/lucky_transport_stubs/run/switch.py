@@ -107,19 +107,19 @@ class Switch:
 
         refusal: why this channel cannot go through shared memory, "" where it can.
         """
-        route = self._decide(target)
-        if refusal and route.endpoint:
-            route = Route(target, "", refusal, f"it would go to {route.endpoint}")
+        route = self._decide(target, refusal)
         if route.problem or not self._quiet:
             self._say(str(route), target, route.endpoint)
         return route
 
-    def _decide(self, target: str) -> Route:
+    def _decide(self, target: str, refusal: str) -> Route:
         if self._settings.transport == "grpc":
             return Route(target, "", "the transport is grpc")
         endpoint = self._map.endpoint_of(target)
         if not endpoint:
             return Route(target, "", "the map does not name it")
+        if refusal:
+            return Route(target, "", refusal, f"it would go to {endpoint}")
         if self._settings.transport == "staged":
             return Route(target, endpoint, is_staged=True)
         problem = self._problem(endpoint) if self._settings.transport == "auto" else ""
@@ -134,7 +134,7 @@ class Switch:
         try:
             name = Endpoint.parse(endpoint).address
             connect_pipe(name, moment, native=self._settings.native, answer_s=_MOMENT_S).close()
-        except TransportError as error:
+        except (TransportError, OSError) as error:
             return str(error)
         return ""
 

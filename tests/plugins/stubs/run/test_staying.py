@@ -1,0 +1,96 @@
+"""What a process cannot have over shared memory stays on gRPC, with a line that names the reason."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Launch
+
+#: A server and its client; what may keep them from shared memory stands in front.
+PROGRAM = """
+from concurrent import futures
+
+import grpc
+
+
+class Echo(grpc.GenericRpcHandler):
+    def service(self, details):
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: request)
+
+
+server = grpc.server(futures.ThreadPoolExecutor(4))
+server.add_generic_rpc_handlers((Echo(),))
+port = server.add_insecure_port("127.0.0.1:0")
+server.start()
+with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    assert channel.unary_unary("/test.Test/Echo")(b"x", timeout=30) == b"x"
+assert server.stop(5).wait(10)
+"""
+
+#: What gevent's monkey.patch_all() leaves behind, as far as we look.
+GREENLETS = """
+import sys
+import types
+
+{package} = sys.modules["{package}"] = types.ModuleType("{package}")
+patch = sys.modules["{package}.{module}"] = types.ModuleType("{package}.{module}")
+patch.{ask} = lambda name: name == "select"
+import select
+del select.epoll
+"""
+
+#: No descriptor is left for the listener, and the program goes on.
+NO_DESCRIPTORS = """
+import errno
+
+import lucky_transport_stubs.port
+
+
+def refuse(*arguments, **options):
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+lucky_transport_stubs.port.Listener = refuse
+"""
+
+
+def run(launch: Launch, tmp_path: Path, transport: str, program: str, **variables: str) -> str:
+    """Run a program to its end and return what the launcher said."""
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    pairs = ("--map", f"*=shm://staying_{secrets.token_hex(4)}_{{port}}")
+    done = launch("--transport", transport, *pairs, command=[sys.executable, str(file)], **variables)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("transport", ["auto", "shm"])
+@pytest.mark.parametrize(
+    ("package", "module", "ask"),
+    [("gevent", "monkey", "is_module_patched"), ("eventlet", "patcher", "is_monkey_patched")],
+)
+def test_a_process_of_greenlets_stays_on_grpc(
+    launch: Launch, tmp_path: Path, transport: str, package: str, module: str, ask: str
+) -> None:
+    said = run(launch, tmp_path, transport, GREENLETS.format(package=package, module=module, ask=ask) + PROGRAM)
+    reason = f"{package} has patched this process, and shared memory needs its threads"
+    assert "is served over gRPC only: Failed to bind to address shm://staying_" in said
+    assert f" over gRPC: {reason}\n" in said
+
+
+def test_a_runtime_directory_with_a_long_path_keeps_a_server_on_grpc(launch: Launch, tmp_path: Path) -> None:
+    long = tmp_path / ("d" * 120)
+    long.mkdir()
+    said = run(launch, tmp_path, "auto", PROGRAM, XDG_RUNTIME_DIR=str(long))
+    assert "is served over gRPC only: a socket in" in said
+    assert " over gRPC: no engine at shm://staying_" in said
+
+
+def test_too_few_descriptors_keep_a_server_on_grpc(launch: Launch, tmp_path: Path) -> None:
+    said = run(launch, tmp_path, "auto", NO_DESCRIPTORS + PROGRAM)
+    assert "is served over gRPC only: [Errno 24] Too many open files" in said
+    assert " over gRPC: no engine at shm://staying_" in said
