@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lucky_transport.errors import NotReachable, PeerTimeout, StatusError, TransportError
+from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, StatusError, TransportError
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.errors import code_for
 from lucky_transport_grpc.runtime import grpc
@@ -36,9 +36,11 @@ OK = CallStatus(Code.OK)
 LATE = CallStatus(Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
 
 _BY_NUMBER = {code.value[0]: code for code in Code}
-#: gRPC's own texts, which programs search for; that of a NotReachable precedes ours.
-_DETAILS: dict[type[TransportError], str] = {PeerTimeout: LATE.details}
-_NOT_REACHABLE = "failed to connect to all addresses; last error: "
+#: gRPC's own words, which programs search for, in front of ours.
+_PREFIXES: dict[type[TransportError], str] = {
+    NotReachable: "failed to connect to all addresses; last error: Failed to connect to remote host: ",
+    PeerDied: "Socket closed: ",
+}
 
 
 def code_of(number: int) -> Any:
@@ -62,9 +64,9 @@ def status_of(error: TransportError) -> CallStatus:
             details = f'Server sent unknown code {error.code} and details "{error.details}"'
             return CallStatus(Code.UNKNOWN, details, error.trailing)
         return CallStatus(code, error.details, error.trailing)
-    kind = type(error)
-    prefix = _NOT_REACHABLE if kind is NotReachable else ""
-    return CallStatus(code_for(error), _DETAILS.get(kind, f"{prefix}{error}"))
+    if type(error) is PeerTimeout:
+        return LATE
+    return CallStatus(code_for(error), f"{_PREFIXES.get(type(error), '')}{error}")
 
 
 def error_of(code: Any, details: str, trailing: Metadata = ()) -> StatusError:

@@ -44,6 +44,7 @@ def test_a_call_to_nobody_is_unavailable_at_once_in_grpcs_words(connect: Any, fa
         error = failure(call)
         assert error.code() is Code.UNAVAILABLE
         assert error.details().startswith("failed to connect to all addresses; last error: ")
+        assert "Failed to connect to remote host" in error.debug_error_string()
         assert name in error.details()
 
 
@@ -121,6 +122,9 @@ def test_the_death_of_the_server_ends_every_call_as_unavailable(
     until(lambda: seen == [Code.UNAVAILABLE] * 3)
     until(idle.done)
     assert (idle.code(), stream.code()) == (Code.UNAVAILABLE, Code.UNAVAILABLE)
+    for ended in (idle, stream, future):
+        assert ended.details().startswith("Socket closed: ")
+        assert "Socket closed" in ended.debug_error_string()
     blocked.join()
     reading.join()
 
