@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 os.environ.setdefault("MONO_CRASH_NOFILE", "1")
 # Hundreds of tests start engines: a fifth of such a start is compiling modules, where bytecode may not be kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# A shell starts what runs in the background with SIGINT ignored, which all children would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 from hypothesis import settings
