@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import textwrap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -81,3 +82,17 @@ def test_the_map_and_the_opponents_that_it_names_are_played(
     for opponent in said["opponents"]:
         session_id = client.ready(map_name=said["map_name"], bots=f"Multi1:rl-agent,Multi0:{opponent}")
         assert client.call("FastAdvance", session_id=session_id, ticks=3).tick == 3
+
+
+def test_the_pages_program_runs_as_pasted(serve: Serve) -> None:
+    if not PYTHON:
+        pytest.skip("LUCKY_PEER_OPENRA names no Python with the original client; see the top of this file")
+    import lucky_transport_openra
+
+    page = Path(lucky_transport_openra.__file__).with_name("README.md").read_text(encoding="utf-8")
+    block = page.partition("(`pip install openra_rl==0.4.1`):\n\n")[2].partition("\nThe newer generation")[0]
+    port = serve(rate=400).endpoints[0].address.rpartition(":")[2]
+    program = textwrap.dedent(block).replace("9999", port)
+    ended = subprocess.run([PYTHON, "-c", program], capture_output=True, text=True, timeout=90, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.endswith("['base']\n")
