@@ -7,12 +7,13 @@ An option's C type says what it is in Python.
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_libenv.interface import DTYPES, MAX_NAME_BYTES, Dtype
 
 __all__ = ["read_request"]
@@ -20,16 +21,17 @@ __all__ = ["read_request"]
 _HEAD = struct.Struct("<II")
 _OPTION = struct.Struct(f"<{MAX_NAME_BYTES}sii")
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
+#: What no text has: control characters but tab, line feed and carriage return.
+_CONTROLS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _MOST_OPTIONS = 4096
 _MOST_ELEMENTS = 1 << 24
 
 
 def read_request(stream: BinaryIO) -> tuple[int, dict[str, Any]]:
-    """Return the number of envs and the options, as Python values: UINT8[1] of 0 or 1 is a bool, other UINT8 a text,
-    INT32 and FLOAT32 a number, several of them a list.
+    """Return the number of envs and the options, as Python values: UINT8[1] of 0 or 1 is a bool, other UINT8 a text
+    where it is one and else bytes, INT32 and FLOAT32 a number, several of them a list.
 
-    Raises RemoteProtocolError when the stream ends early or says impossible numbers, SpecError for an option that is
-    no text and no number.
+    Raises RemoteProtocolError when the stream ends early or says impossible numbers.
     """
     num_envs, count = _HEAD.unpack(_read(stream, _HEAD.size))
     if count > _MOST_OPTIONS:
@@ -42,7 +44,7 @@ def read_request(stream: BinaryIO) -> tuple[int, dict[str, Any]]:
         if dtype is None or not 0 <= elements <= _MOST_ELEMENTS:
             raise RemoteProtocolError(f"option {name!r} has dtype {code}, {elements} elements", backend="libenv")
         data = _read(stream, elements * np.dtype(dtype).itemsize)
-        options[name] = _value(name, Dtype(code), np.frombuffer(data, dtype))
+        options[name] = _value(Dtype(code), np.frombuffer(data, dtype))
     return num_envs, options
 
 
@@ -53,14 +55,16 @@ def _read(stream: BinaryIO, size: int) -> bytes:
     return data
 
 
-def _value(name: str, dtype: Dtype, elements: Any) -> Any:
+def _value(dtype: Dtype, elements: Any) -> Any:
     if dtype is Dtype.UINT8:
         if elements.size == 1 and elements[0] <= 1:
             return bool(elements[0])
+        data = elements.tobytes()
         try:
-            return elements.tobytes().decode()
-        except UnicodeDecodeError as error:
-            raise SpecError(f"option {name!r} is no text: {error}", backend="libenv") from error
+            text = data.decode()
+        except UnicodeDecodeError:
+            return data
+        return data if _CONTROLS.search(text) else text
     # a float32 as the shortest number that is it: 0.1 stays 0.1
     values = [int(e) if dtype is Dtype.INT32 else float(str(e)) for e in elements]
     return values[0] if len(values) == 1 else values
