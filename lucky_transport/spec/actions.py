@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lucky_transport.errors import LocalProtocolError
+from lucky_transport.spec.array_spec import value_range
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 __all__ = ["Bounds", "check_actions", "check_control"]
@@ -29,13 +30,13 @@ def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") ->
     wanted = np.dtype(spec.action.dtype)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} have dtype {array.dtype}, expected real numbers that cast to {wanted}")
-    if wanted.kind in "iu" and array.dtype.kind == "f":
+    if wanted.kind in "iub" and array.dtype.kind == "f":
         raise TypeError(f"{name} have dtype {array.dtype}, expected integers ({wanted}): the action space is discrete")
     shape = spec.action_shape
     if array.shape != shape:
         raise ValueError(f"{name} have shape {array.shape}, expected {shape}{_first_difference(array.shape, shape)}")
     if array.dtype != wanted:
-        if wanted.kind in "iu":
+        if wanted.kind in "iub":
             _check_range(name, array, wanted)
         with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused below, by its place
             array = array.astype(wanted)
@@ -52,8 +53,8 @@ def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") ->
 
 def _check_range(name: str, integers: NDArray[Any], wanted: np.dtype[Any]) -> None:
     """Raise ValueError for the first value that a cast to `wanted` would turn into another one."""
-    limits = np.iinfo(wanted)
-    outside = (integers < limits.min) | (integers > limits.max)
+    least, most = value_range(wanted)
+    outside = (integers < least) | (integers > most)
     if outside.any():
         at = _first(outside)
         raise ValueError(
@@ -139,7 +140,7 @@ def _of_dtype(
     if dtype.kind == "f":
         with np.errstate(over="ignore"):  # what the dtype cannot hold becomes infinite, which bounds nothing
             return np.asarray(bound, np.float64).astype(dtype)
-    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    least, most = value_range(dtype)
 
     def whole(value: float) -> int:
         if not isinstance(value, int) and not math.isfinite(value):

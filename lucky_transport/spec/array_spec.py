@@ -17,7 +17,7 @@ from lucky_transport.errors import SpecError
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
-__all__ = ["DTYPES", "ArraySpec", "check_kinds"]
+__all__ = ["DTYPES", "ArraySpec", "check_kinds", "value_range"]
 
 #: The element types that a segment, a message and a NumPy view can share without conversion.
 DTYPES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
@@ -78,7 +78,7 @@ class ArraySpec:
         if self.kind == "MultiBinary":
             return MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
         dtype = np.dtype(self.dtype)
-        floor, ceiling = _range(dtype)
+        floor, ceiling = value_range(dtype)
         low = np.broadcast_to(np.asarray(floor if self.low is None else self.low, dtype), self.shape)
         high = np.broadcast_to(np.asarray(ceiling if self.high is None else self.high, dtype), self.shape)
         if self.kind == "MultiDiscrete":
@@ -203,7 +203,7 @@ def _shape(space: Any) -> tuple[int, ...]:
     return tuple(int(extent) for extent in space.shape)
 
 
-def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
+def value_range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     """Return the lowest and the highest value of a dtype."""
     if dtype.kind == "f":
         return -np.inf, np.inf

@@ -83,7 +83,7 @@ class GymnasiumEngine(Engine):
         out = self._buffers
         observation, reward, terminated, truncated, _ = env.step(self._rows.read_action(index))
         self._rows.write_observation(index, observation)
-        out.signals[0, index] = out.rewards[index] = float(reward)
+        self._rows.write_reward(index, reward)
         out.terminated[index] = bool(terminated)
         out.truncated[index] = bool(truncated)
 

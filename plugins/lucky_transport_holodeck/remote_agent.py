@@ -43,7 +43,7 @@ class RemoteAgent:
         """
         values = np.ravel(np.asarray(action, np.float32))
         if self.plan.kind.wire_name == "SphereRobot" and self._scheme.array[0] == 0 and values.size == 1:
-            if not 0 <= values[0] < len(SPHERE_MOVES):
+            if values[0] not in range(len(SPHERE_MOVES)):
                 raise SpecError(f"agent {self.plan.name!r}: move {values[0]:g}, expected 0 to 3", backend="holodeck")
             values = np.array(SPHERE_MOVES[int(values[0])], np.float32)
         if values.size > self._action.array.size:

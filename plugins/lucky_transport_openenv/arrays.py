@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, Part
+from lucky_transport.spec.casting import fitting
 from lucky_transport.spec.composite import arrays, nested, place, tree_of, views
 
 __all__ = ["observation_of", "observation_schema", "row_schema", "write_action"]
@@ -86,25 +87,19 @@ def write_action(spec: BatchSpec, row: NDArray[Any], action: Any) -> None:
                 value = cast("Any", value)[key]
             except (KeyError, IndexError):
                 raise ValueError(f"{name} is missing") from None
-        view[0] = _checked(array, name, value)
+        _write(array, name, value, view)
         if path:
             Bounds(array).check(view, name)
 
 
-def _checked(array: ArraySpec, name: str, value: Any) -> NDArray[Any]:
+def _write(array: ArraySpec, name: str, value: Any, view: NDArray[Any]) -> None:
     try:
-        given = np.asarray(value)
-    except ValueError:
-        raise ValueError(f"{name} is no array: its rows differ in length") from None
-    wanted = np.dtype(array.dtype)
-    if given.dtype.kind not in "fiub" or (wanted.kind in "iu" and given.dtype.kind == "f"):
-        raise TypeError(f"{name} is {given.dtype}, expected {wanted}")
+        given = fitting(value, array.dtype)
+    except ValueError as error:
+        raise TypeError(f"{name} has {error}, expected {array.dtype}") from None
     if given.shape != array.shape:
         raise ValueError(f"{name} has shape {given.shape}, expected {array.shape}")
-    if wanted.kind in "iu" and given.dtype.kind in "iu":
-        limits = np.iinfo(wanted)
-        if given.size and (int(given.min()) < limits.min or int(given.max()) > limits.max):
-            raise ValueError(f"{name} does not fit {wanted}")
-    if wanted.kind == "f" and not np.isfinite(given).all():
+    with np.errstate(over="ignore"):  # what is too large becomes infinite
+        view[0] = given
+    if not np.isfinite(view).all():
         raise ValueError(f"{name} is not finite")
-    return given

@@ -94,6 +94,23 @@ def test_fractional_actions_of_a_discrete_space_are_refused() -> None:
         check_actions(_spec(action=DISCRETE), np.zeros(2))
 
 
+@pytest.mark.parametrize(
+    ("actions", "kind", "text"),
+    [
+        ([0.0, 0.7], TypeError, r"dtype float64, expected integers \(bool\)"),
+        ([0, 2], ValueError, r"do not fit bool: 2 at \[1\]"),
+        ([-1, 0], ValueError, r"do not fit bool: -1 at \[0\]"),
+    ],
+)
+def test_actions_that_are_neither_true_nor_false_are_refused_and_not_made_true(
+    actions: list[float], kind: type[Exception], text: str
+) -> None:
+    spec = _spec(action=ArraySpec("bool", ()))
+    with pytest.raises(kind, match=text):
+        check_actions(spec, np.array(actions))
+    assert check_actions(spec, np.array([0, 1])).tolist() == [False, True]
+
+
 def test_integers_of_any_width_are_discrete_actions() -> None:
     assert check_actions(_spec(action=DISCRETE), np.array([0, 2], np.uint8)).dtype == np.int64
 

@@ -22,11 +22,17 @@ class Diary(gymnasium.Env[Any, Any]):
     action_space = Box(-1, 1, (3,), np.float32)
     made: ClassVar[list[Diary]] = []
 
-    def __init__(self, fail_at: int = 0, observation_shape: tuple[int, ...] = (2,), fail_close: bool = False) -> None:
+    def __init__(
+        self,
+        fail_at: int = 0,
+        observation_shape: tuple[int, ...] = (2,),
+        fail_close: bool = False,
+        reward: Any = 0.1,
+    ) -> None:
         self.calls: list[Any] = []
         self.closed = False
         self.last_action: Any = None
-        self._fail_at, self._shape, self._fail_close = fail_at, observation_shape, fail_close
+        self._fail_at, self._shape, self._fail_close, self._reward = fail_at, observation_shape, fail_close, reward
         self.made.append(self)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -41,7 +47,7 @@ class Diary(gymnasium.Env[Any, Any]):
         self.last_action = action
         seen = action[:2].astype(np.float64)
         action += 1
-        return seen, 0.1, False, False, {"note": "dropped"}
+        return seen, self._reward, False, False, {"note": "dropped"}
 
     def close(self) -> None:
         self.closed = True
@@ -76,11 +82,11 @@ class Spaces(gymnasium.Env[Any, Any]):
 class Patchwork(gymnasium.Env[Any, Any]):
     """Has spaces of every kind that travels, and answers by what it was told: any wrong bit changes all that follows.
 
-    `lacks` is a key of the observation that it leaves out, `stretches` makes one part of another shape. It spoils the
-    actions it is given.
+    `lacks` is a key of the observation that it leaves out, `stretches` makes one part of another shape, `replaces` are
+    a key, or two, and what is shown there. It spoils the actions it is given.
     """
 
-    def __init__(self, lacks: str = "", stretches: bool = False) -> None:
+    def __init__(self, lacks: str = "", stretches: bool = False, replaces: tuple[Any, Any] | None = None) -> None:
         self.observation_space = Dict(
             {
                 "camera": Dict({"left": Box(0, 255, (2, 3, 3), np.uint8), "right": Box(0, 255, (1, 1), np.uint16)}),
@@ -99,7 +105,7 @@ class Patchwork(gymnasium.Env[Any, Any]):
                 MultiBinary(3),
             ]
         )
-        self._lacks, self._stretches = lacks, stretches
+        self._lacks, self._stretches, self._replaces = lacks, stretches, replaces
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
@@ -116,6 +122,9 @@ class Patchwork(gymnasium.Env[Any, Any]):
         observation = self.observation_space.sample()
         if self._stretches:
             observation["camera"]["right"] = np.zeros(())
+        if self._replaces:
+            (*outer, key), value = self._replaces
+            (observation[outer[0]] if outer else observation)[key] = value
         return {key: part for key, part in observation.items() if key != self._lacks}
 
 

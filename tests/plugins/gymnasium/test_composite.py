@@ -117,3 +117,20 @@ def test_multi_discrete_and_multi_binary_alone_travel_as_one_array() -> None:
     assert (engine.spec.observation_parts, engine.spec.action_parts) == ((), ())
     assert engine.spec.observation_space() == gymnasium.spaces.MultiBinary([2, 2])
     assert engine.spec.action_space() == gymnasium.spaces.MultiDiscrete([2, 3])
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "text"),
+    [
+        (("camera", "right"), np.array([[254.7]]), 'observation["camera"]["right"] has 254.7 (float64) at [0, 0]'),
+        (("camera", "right"), [[70_000]], 'observation["camera"]["right"] has 70000 (int64) at [0, 0]'),
+        (("camera", "right"), [[-3]], 'observation["camera"]["right"] has -3 (int64) at [0, 0]'),
+        (("gears",), np.array([[1.0, 2.0], [3.0, np.nan]]), 'observation["gears"] has nan (float64) at [1, 1]'),
+    ],
+)
+def test_a_part_that_would_become_another_value_is_refused_over_every_transport(
+    pairs: Any, part: tuple[str, ...], value: Any, text: str
+) -> None:
+    ours, _ = pairs(AutoresetMode.NEXT_STEP, replaces=(part, value))
+    with pytest.raises((SpecError, EngineFailed), match=re.escape(f"gymnasium:{PATCHWORK}: env 0: {text}")):
+        ours.reset()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lucky_transport.agents.agents import AgentHost
 from lucky_transport.api import make, make_engine, open_transport, serve
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
-from lucky_transport.errors import EngineFailed
+from lucky_transport.errors import EngineFailed, SpecError
 from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
 from lucky_transport.messages.methods import method
 from lucky_transport.spec.batch_spec import BatchSpec
@@ -242,6 +242,30 @@ def test_an_observation_of_another_shape_than_promised_is_refused(diaries: list[
     driver = _Driver(1, observation_shape=shape)
     with pytest.raises(ValueError, match=r"observation has shape .* its observation_space says \(2,\)"):
         driver.step(RESET)
+
+
+@pytest.mark.parametrize(
+    ("reward", "said"),
+    [
+        (None, r"None \(object\)"),
+        (2j, r"2j \(complex128\)"),
+        ("1.5", r"1\.5 \(<U3\)"),
+        (np.array([3.5]), r"shape \(1,\)"),
+    ],
+)
+def test_a_reward_that_is_no_real_number_is_refused(diaries: list[Any], reward: Any, said: str) -> None:
+    driver = _Driver(2, reward=reward)
+    driver.step(RESET, RESET)
+    with pytest.raises(SpecError, match=f"gymnasium:lucky_test/Diary-v0: env 0: reward has {said}"):
+        driver.step()
+
+
+@pytest.mark.parametrize("reward", [np.float64(1.5), np.array(2.5), 4, True, np.nan, np.float32(0.1), 0.1])
+def test_a_reward_that_is_a_real_number_is_taken_as_float32(diaries: list[Any], reward: Any) -> None:
+    driver = _Driver(1, reward=reward)
+    driver.step(RESET)
+    driver.step()
+    assert driver.buffers.rewards.tobytes() == np.array([reward], np.float32).tobytes()
 
 
 def test_closing_closes_every_env_once_and_reports_the_first_failure(diaries: list[Any]) -> None:

@@ -125,6 +125,8 @@ def test_a_control_scheme_of_choices_chooses(bench: Any, agent: Any) -> None:
     assert world.tick()["a"][_OBSERVATION].tolist() == [0, 1, 1, 255]
     world.agents["a"].act(0)
     assert world.tick()["a"][_OBSERVATION].tolist() == [0, 0, 2, 255]
+    with pytest.raises(SpecError, match=r"agent 'a': move 1\.6, expected 0 to 3"):
+        world.agents["a"].act(1.6)
     world.agents["a"].set_control_scheme(1)
     world.agents["a"].act([1.6, 0])
     assert world.tick()["a"][_OBSERVATION].tolist() == [0, 1, 3, 255]

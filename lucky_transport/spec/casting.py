@@ -1,0 +1,42 @@
+"""Values of others on their way into an array that travels: none becomes another value in silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from lucky_transport.spec.array_spec import value_range
+
+__all__ = ["fitting"]
+
+
+def fitting(value: Any, dtype: DTypeLike) -> NDArray[Any]:
+    """Return `value` as an array whose values may be written into one of `dtype`.
+
+    NumPy's `same_kind` rule decides, so float64 may become float32. Beyond it integers have to be in the range of
+    `dtype`, and Python's own, which have no dtype, need nothing else. Raises ValueError that says the first value that
+    does not fit, its dtype and its place: "254.7 (float64) at [1]".
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError("rows that differ in length") from None
+    wanted = np.dtype(dtype)
+    if np.can_cast(array.dtype, wanted, "safe"):
+        return array
+    is_of_kind = np.can_cast(array.dtype, wanted, "same_kind")
+    if array.dtype.kind in "iu" and wanted.kind in "iu":
+        is_of_kind |= not isinstance(value, np.ndarray | np.generic)
+        least, most = value_range(wanted)
+        bad = (array < least) | (array > most)
+    elif array.dtype.kind in "fiub" and not is_of_kind:
+        with np.errstate(all="ignore"):
+            bad = array.astype(wanted) != array
+    else:
+        bad = np.zeros(array.shape, np.bool_)
+    if is_of_kind and not bad.any():
+        return array
+    at = [int(i) for i in np.unravel_index(int(np.argmax(bad)), array.shape)]
+    raise ValueError(f"{array[tuple(at)]} ({array.dtype}){f' at {at}' if at else ''}")

@@ -1,0 +1,43 @@
+"""Actions as JSON values: each becomes the value that it is, or is refused by its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from lucky_transport_openenv.arrays import write_action
+
+
+def _written(dtype: str, action: Any) -> Any:
+    spec = BatchSpec("e", 1, ArraySpec(), ArraySpec(dtype, (2,)))
+    row = np.zeros((1, 2), dtype)
+    write_action(spec, row, action)
+    return row[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "action", "error", "text"),
+    [
+        ("uint8", [0, 1.5], TypeError, r"action has 1.5 \(float64\) at \[1\], expected uint8"),
+        ("uint8", [0, 300], TypeError, r"action has 300 \(int64\) at \[1\], expected uint8"),
+        ("uint8", [0, -3], TypeError, r"action has -3 \(int64\) at \[1\], expected uint8"),
+        ("bool", [True, 5], TypeError, r"action has 5 \(int64\) at \[1\], expected bool"),
+        ("bool", [0.5, 0.0], TypeError, r"action has 0.5 \(float64\) at \[0\], expected bool"),
+        ("float32", ["a", "b"], TypeError, r"action has a \(<U1\) at \[0\], expected float32"),
+        ("float32", [[1], [1, 2]], TypeError, "action has rows that differ in length, expected float32"),
+        ("float32", [1.0], ValueError, r"action has shape \(1,\), expected \(2,\)"),
+        ("float32", [0.0, 1e300], ValueError, "action is not finite"),
+        ("float32", [0.0, float("nan")], ValueError, "action is not finite"),
+    ],
+)
+def test_what_would_become_another_value_is_refused(dtype: str, action: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        _written(dtype, action)
+
+
+@pytest.mark.parametrize(("dtype", "action"), [("uint8", [0, 255]), ("float32", [1, 0.5]), ("bool", [True, False])])
+def test_what_fits_is_written(dtype: str, action: Any) -> None:
+    assert _written(dtype, action) == action
