@@ -35,6 +35,7 @@ LAYERS = (
     "builtin",
     "registry",
     "fork",
+    "uninterrupted",
     "native",
     "cuda",
     "lockstep",

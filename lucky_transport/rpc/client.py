@@ -29,7 +29,7 @@ from lucky_transport.codec.envelope import (
     encode_compact,
 )
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, from_wire
+from lucky_transport.errors import Cancelled, ClosedError, PeerTimeout, SpecError, TransportError, from_wire
 from lucky_transport.messages.method import Flow
 from lucky_transport.rpc.base_calls import BaseCalls
 from lucky_transport.rpc.client_call import ClientCall
@@ -292,7 +292,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         correlation_id = envelope.correlation_id
         if envelope.kind is Kind.FRAGMENT:
             if correlation_id in self._calls:
-                self._on_fragment(envelope)
+                self._on_client_fragment(envelope)
             else:
                 self._assemblies.drop(correlation_id)
             return
@@ -308,6 +308,17 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
             if call.is_done():
                 self.forget(correlation_id)
             self.waiters.wake_followers(call)
+
+    def _on_client_fragment(self, fragment: Envelope) -> None:
+        """Handle it once: a signal handler that interrupts that ends the call, whose message would have a gap."""
+        self.waiters.record = None
+        try:
+            self._on_fragment(fragment)
+        except TransportError:
+            raise
+        except BaseException:
+            self._refuse(fragment.correlation_id, Cancelled("a signal handler interrupted its message"))
+            raise
 
     def _refuse(self, correlation_id: int, error: TransportError) -> None:
         call = self._calls.get(correlation_id)

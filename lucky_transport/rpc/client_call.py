@@ -86,18 +86,27 @@ class ClientCall(BaseCall):
         Raises the error that ended the call (the engine's, PeerTimeout, PeerDied, Cancelled), or PeerTimeout at
         `deadline`.
         """
-        inbox = self._inbox
-        if not inbox and self._state is not _ENDED and not self._wait(ClientCall.has_news, deadline):
-            raise self._too_late(deadline)
+        inbox, window = self._inbox, self._receive_window
+        if not inbox and self._state is not _ENDED:
+            if window.consumed(0, 0):  # its grant was interrupted
+                self._renew()
+            if not self._wait(ClientCall.has_news, deadline):
+                raise self._too_late(deadline)
         if inbox:
-            payload = inbox.popleft()
-            renewed = self._receive_window.consumed(len(payload))
-            if renewed is not None and self._state is not _ENDED:
-                self._calls.post(self._credit(*renewed))
-            return payload
+            payload = inbox[0]
+            if window.consumed(len(payload)) and self._state is not _ENDED:
+                self._renew()
+            if inbox:  # else `cancel` has dropped it
+                del inbox[0]  # no signal handler runs between this and the caller's assignment
+                return payload
         if self.error is not None:
             raise copy_error(self.error, self._backend)
         return None
+
+    def _renew(self) -> None:
+        """Allow the engine to send more."""
+        self._calls.post(self._credit(*self._receive_window.renew()))
+        self._receive_window.renewed()
 
     def try_recv(self) -> bytes | None:
         """Return the next item, or the response, if it is here; None when nothing is."""
@@ -124,8 +133,13 @@ class ClientCall(BaseCall):
                 self._note_sent(Kind.STREAM_ITEM)
         record = encode_compact(_ITEM, self.correlation_id, payload)
         until = _earlier(self.deadline, deadline)
-        if not self._calls.send(record, self.correlation_id, len(payload), until, self.is_ended):
-            # Half an item may be under way, and what followed could not be understood: the call ends.
+        # Half an item may be under way, and what followed could not be understood: then the call ends.
+        try:
+            is_sent = self._calls.send(record, self.correlation_id, len(payload), until, self.is_ended)
+        except BaseException:
+            self.cancel()
+            raise
+        if not is_sent:
             if not self._lose(self._calls.late(self._method, until or Deadline(0))):
                 self._tell_cancelled()
             self._note_sent(Kind.STREAM_ITEM)
@@ -180,12 +194,11 @@ class ClientCall(BaseCall):
     def on_response(self, payload: Any, trailing: Metadata) -> None:
         """Take the response. Raises RemoteProtocolError when none is due."""
         with self._lock:
-            if self._state is _ENDED:
-                return
-            following = self._after_receiving(Kind.RESPONSE)
-            self.trailing = trailing
-            self._inbox.append(payload)
-            self._state = following
+            if self._state is not _ENDED:
+                following = self._after_receiving(Kind.RESPONSE)
+                self.trailing = trailing
+                self._state = following
+                self._inbox.append(payload)
         self._tell_end()
 
     def on_envelope(self, envelope: Envelope) -> None:
@@ -197,7 +210,9 @@ class ClientCall(BaseCall):
             self.on_response(envelope.payload, from_metadata(envelope.metadata))
         elif kind is Kind.CREDIT:
             self._note_received(kind)
-            self._send_window.add(envelope.items, envelope.window)
+            self._calls.waiters.record = None  # from here on it may not be done again
+            self._send_window.granted_items += envelope.items
+            self._send_window.granted_bytes += envelope.window
             self._tell()
         elif kind is Kind.HEADERS:
             self._note_received(kind)
@@ -210,9 +225,8 @@ class ClientCall(BaseCall):
     def on_error(self, error: TransportError) -> None:
         """The connection has ended, or what came could not be taken."""
         with self._lock:
-            if self._state is _ENDED:
-                return
-            self._fail(error)
+            if self._state is not _ENDED:
+                self._fail(error)
         self._tell_end()
 
     def _take_items(self, payloads: Sequence[Any], dropped: int) -> None:
@@ -221,28 +235,27 @@ class ClientCall(BaseCall):
                 return
             if self._state not in _MAY_COME:
                 self._state = self._after_receiving(Kind.STREAM_ITEM)
-            for payload in payloads:
-                self._receive_window.arrived(len(payload))
-                self._inbox.append(payload)
             if dropped > self.dropped:
                 self.dropped = dropped
             if self.headers is None:
                 self.headers = ()
             self.has_started = True
+            self._receive_window.arrived(map(len, payloads))
+            self._calls.waiters.record = None  # from here on it may not be done again
+            self._inbox.extend(payloads)
         if self.on_change is not None:
             self.on_change()
 
     def _on_end(self, envelope: Envelope) -> None:
         with self._lock:
-            if self._state is _ENDED:
-                return
-            following = self._after_receiving(envelope.kind)
-            self.dropped = max(self.dropped, envelope.dropped)
-            if envelope.kind is Kind.ERROR:
-                self._fail(error_in(envelope))
-            else:
-                self.trailing = from_metadata(envelope.metadata)
-                self._state = following
+            if self._state is not _ENDED:
+                following = self._after_receiving(envelope.kind)
+                self.dropped = max(self.dropped, envelope.dropped)
+                if envelope.kind is Kind.ERROR:
+                    self._fail(error_in(envelope))
+                else:
+                    self.trailing = from_metadata(envelope.metadata)
+                    self._state = following
         self._tell_end()
 
     # -- within -------------------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.rpc.leader_followers import LeaderFollowers
+from lucky_transport.uninterrupted import open_gate
 
 if TYPE_CHECKING:
     from lucky_transport.rpc.client_call import ClientCall
@@ -18,6 +20,7 @@ __all__ = ["CompletionThread"]
 
 _log = logging.getLogger("lucky_transport")
 _IDLE_S = 1.0
+_HAS_CHANGED = attrgetter("_has_changed")
 
 
 class CompletionThread:
@@ -33,7 +36,8 @@ class CompletionThread:
         self._calls: dict[ClientCall, Callable[[], None]] = {}
         self._ended: deque[ClientCall] = deque()
         self._lock = threading.Lock()
-        self._changed = threading.Event()
+        self._has_changed = False
+        self._idle = threading.Lock()  # released to end a wait without calls
         self._thread: threading.Thread | None = None
 
     def watch(self, call: ClientCall, on_end: Callable[[], None]) -> None:
@@ -43,28 +47,28 @@ class CompletionThread:
             call.completion_thread = self
             if call.is_ended():
                 self._ended.append(call)
-            self._changed.set()
+            self._has_changed = True
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="call completion", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="call completion", daemon=True)
+                thread.start()
+                self._thread = thread
+        open_gate(self._idle)
         self._waiters.wake(self)
 
     def note_end(self, call: ClientCall) -> None:
         """Note that the call has ended; from any thread that holds no lock of the call."""
         self._ended.append(call)
-        self._changed.set()
+        self._has_changed = True
+        open_gate(self._idle)
         self._waiters.wake(self)
 
     def _run(self) -> None:
-        while self._calls or self._changed.wait(_IDLE_S) or not self._leave():
-            self._changed.clear()
+        while self._calls or self._idle.acquire(timeout=_IDLE_S) or not self._leave():
+            self._has_changed = False
             self._finish()
             earliest = self._earliest()
-            if self._calls and not self._waiters.wait(self, CompletionThread._has_changed, earliest):
+            if self._calls and not self._waiters.wait(self, _HAS_CHANGED, earliest):
                 self._expire()
-
-    def _has_changed(self) -> bool:
-        return self._changed.is_set()
 
     def _leave(self) -> bool:
         """End this thread unless there is something to do after all."""

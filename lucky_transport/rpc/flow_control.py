@@ -6,6 +6,7 @@ through, and at most one item is beyond the window.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lucky_transport.errors import RemoteProtocolError
@@ -38,7 +39,8 @@ class ReceiveWindow:
     """What the peer may still send, and what was consumed since the last renewal.
 
     A receiver that keeps up grants more with each renewal, up to the limit: then neither side waits for the other. One
-    thread may call `arrived` and another `consumed`: each field has one writer.
+    thread may call `arrived` and another the rest: each field has one writer. A grant that is interrupted between
+    `renew` and `renewed` is made again: the peer may then get more, never less.
     """
 
     __slots__ = (
@@ -60,30 +62,37 @@ class ReceiveWindow:
         self._arrived_items = self._arrived_bytes = 0
         self._consumed_items = self._consumed_bytes = 0
 
-    def arrived(self, length: int) -> None:
-        """Note an item of `length` bytes. Raises RemoteProtocolError when the window is closed."""
-        if self._arrived_items >= self._granted_items or self._arrived_bytes >= self._granted_bytes:
-            items = self._granted_items - self._arrived_items
-            window = self._granted_bytes - self._arrived_bytes
-            raise RemoteProtocolError(
-                f"a stream item of {length} bytes without credit ({items} items, {window} bytes left)",
-                hint="the peer is broken or speaks another protocol; connect again",
-            )
-        self._arrived_items += 1
-        self._arrived_bytes += length
+    def arrived(self, lengths: Iterable[int]) -> None:
+        """Note items of these lengths, all or none. Raises RemoteProtocolError when the window is closed."""
+        items, arrived_bytes = self._arrived_items, self._arrived_bytes
+        for length in lengths:
+            if items >= self._granted_items or arrived_bytes >= self._granted_bytes:
+                left, window = self._granted_items - items, self._granted_bytes - arrived_bytes
+                raise RemoteProtocolError(
+                    f"a stream item of {length} bytes without credit ({left} items, {window} bytes left)",
+                    hint="the peer is broken or speaks another protocol; connect again",
+                )
+            items += 1
+            arrived_bytes += length
+        self._arrived_items, self._arrived_bytes = items, arrived_bytes
 
-    def consumed(self, length: int) -> tuple[int, int] | None:
-        """Note that an item was taken; return (items, bytes) to grant, None while that is not worth a message."""
-        self._consumed_items += 1
+    def consumed(self, length: int, items: int = 1) -> bool:
+        """Note that so much was taken; True while a grant is due: what was consumed is worth a message."""
+        self._consumed_items += items
         self._consumed_bytes += length
-        if 2 * self._consumed_items < self._window_items and 2 * self._consumed_bytes < self._window_bytes:
-            return None
+        return 2 * self._consumed_items >= self._window_items or 2 * self._consumed_bytes >= self._window_bytes
+
+    def renew(self) -> tuple[int, int]:
+        """Return (items, bytes) to grant."""
         items = self._consumed_items + self._grow_items()
         window = self._consumed_bytes + self._grow_bytes()
         self._granted_items += items
         self._granted_bytes += window
-        self._consumed_items = self._consumed_bytes = 0
         return items, window
+
+    def renewed(self) -> None:
+        """Note that what `renew` returned was sent."""
+        self._consumed_items = self._consumed_bytes = 0
 
     def _grow_items(self) -> int:
         more = min(self._window_items, self._window.most_items - self._window_items)

@@ -8,13 +8,15 @@
     follows         its gate opens: it was promoted      leads
     follows         its deadline passes                  leaves, and passes on a promotion that came meanwhile
 
-There is no reader thread.
+There is no reader thread. A record that a signal handler interrupts is handled by the next leader.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import repeat
+from operator import methodcaller
 from time import monotonic_ns
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +24,7 @@ from lucky_transport.codec.envelope import ItemRun, Popped
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.pipe import Pipe
+from lucky_transport.uninterrupted import RECHECK_S, open_gate, uninterrupted
 
 __all__ = ["Awaited", "LeaderFollowers"]
 
@@ -43,7 +46,8 @@ A = TypeVar("A", bound=Awaited)
 class LeaderFollowers:
     """Decides which thread reads `pipe`.
 
-    on_record: handles one record. on_broken: handles the connection's last error.
+    on_record: handles one record, from its beginning when it was interrupted. on_broken: handles the connection's last
+    error. record: what was taken from the pipe; None once nothing of it may be done again.
     """
 
     def __init__(
@@ -52,51 +56,76 @@ class LeaderFollowers:
         self._pipe = pipe
         self._on_record, self._on_broken = on_record, on_broken
         self._reading = threading.Lock()
+        self._attempts = map(self._reading.acquire, repeat(False))
+        self._records = map(methodcaller("pop_batch", 1), repeat(pipe))
+        self.record: Popped | ItemRun | None = None
         self._leading: Awaited | None = None
         self._followers: dict[Any, None] = {}
 
     def wait(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None, batch: int = 1) -> bool:
         """Return True once `is_ready(awaited)`, False at the deadline; a leader reads up to `batch` records at once."""
-        pop, on_record = self._pipe.pop_batch, self._on_record
+        records = self._records if batch == 1 else map(self._pipe.pop_batch, repeat(batch))
+        on_record = self._on_record
         in_time = True
         while in_time and not is_ready(awaited):
-            if not self._reading.acquire(blocking=False):
-                in_time = self._follow(awaited, is_ready, deadline)
-                continue
-            self._leading = awaited
+            leads = False
             try:
-                while not is_ready(awaited):
-                    record = pop(batch)
-                    if record is None:
+                for leads in self._attempts:  # noqa: B007 - as `[leads] = uninterrupted(...)`, for less
+                    break
+                if leads:
+                    self._leading = awaited
+                while leads and in_time and not is_ready(awaited):
+                    if self.record is None:
+                        for self.record in records:
+                            break
+                    if self.record is None:
                         remaining_ns = _LONG_NS if deadline is None else deadline.at_ns - monotonic_ns()
-                        if remaining_ns <= 0:
-                            in_time = False
-                            break
-                        self._pipe.wait(remaining_ns, bool(self._followers))
+                        in_time = remaining_ns > 0
+                        if in_time:
+                            self._pipe.wait(remaining_ns, bool(self._followers))
                         continue
-                    on_record(record)
+                    on_record(self.record)
+                    self.record = None
                     for _ in range(batch - 1):
-                        record = pop(batch)
-                        if record is None:
+                        for self.record in records:
                             break
-                        on_record(record)
+                        if self.record is None:
+                            break
+                        on_record(self.record)
+                        self.record = None
             except TransportError as error:
+                self.record = None
                 self._on_broken(error)
             finally:
-                self._leading = None
-                self._stop_reading()
+                if leads:
+                    self._leading = None
+                    self._reading.release()
+                    if self._followers:
+                        self._promote()
+            if not leads:
+                in_time = self._follow(awaited, is_ready, deadline)
         return in_time or bool(is_ready(awaited))
 
     def read_waiting(self) -> None:
         """Handle the records that are there now, unless another thread leads; never blocks."""
-        if self._reading.acquire(blocking=False):
-            try:
-                while (record := self._pipe.pop_batch(1)) is not None:
-                    self._on_record(record)
-            except TransportError as error:
-                self._on_broken(error)
-            finally:
-                self._stop_reading()
+        leads = False
+        try:
+            [leads] = uninterrupted(self._reading.acquire, False)
+            while leads:
+                if self.record is None:
+                    [self.record] = uninterrupted(self._pipe.pop_batch, 1)
+                if self.record is None:
+                    break
+                self._on_record(self.record)
+                self.record = None
+        except TransportError as error:
+            self.record = None
+            self._on_broken(error)
+        finally:
+            if leads:
+                self._reading.release()
+                if self._followers:
+                    self._promote()
 
     def wake(self, awaited: Awaited) -> None:
         """Make every thread that waits for `awaited` check again; from any thread."""
@@ -107,17 +136,12 @@ class LeaderFollowers:
     def wake_followers(self, awaited: Awaited) -> None:
         """Make the followers that wait for `awaited` check again; from the leader, which checks anyway."""
         for gate in tuple(awaited.gates):
-            _open(gate)
-
-    def _stop_reading(self) -> None:
-        self._reading.release()
-        if self._followers:
-            self._promote()
+            open_gate(gate)
 
     def _promote(self) -> None:
         """Wake one follower, which then leads."""
         for gate in tuple(self._followers):
-            if _open(gate):
+            if open_gate(gate):
                 return
 
     def _follow(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None) -> bool:
@@ -127,25 +151,18 @@ class LeaderFollowers:
         if awaited.gates == ():
             awaited.gates = []
         gates: list[Any] = awaited.gates
-        gates.append(gate)
-        self._followers[gate] = None
         try:
+            gates.append(gate)
+            self._followers[gate] = None
             # Checked once more now that the gate is visible: the record may have come before, or the leader have left.
             if is_ready(awaited) or not self._reading.locked():
                 return True
-            return gate.acquire(timeout=-1 if deadline is None else deadline.remaining_s)
+            remaining_s = RECHECK_S if deadline is None else deadline.remaining_s
+            return gate.acquire(timeout=min(RECHECK_S, remaining_s)) or deadline is None or not deadline.expired
         finally:
-            del self._followers[gate]
-            gates.remove(gate)
+            self._followers.pop(gate, None)
+            if gate in gates:
+                gates.remove(gate)
             # It may have been promoted and leave all the same: then another follower leads.
             if self._followers and not self._reading.locked():
                 self._promote()
-
-
-def _open(gate: Any) -> bool:
-    """Open a gate; False when it was open."""
-    try:
-        gate.release()
-    except RuntimeError:
-        return False
-    return True

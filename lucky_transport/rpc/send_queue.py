@@ -13,6 +13,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.fragments import cut
 from lucky_transport.rpc.pipe import Pipe
+from lucky_transport.uninterrupted import uninterrupted
 
 __all__ = ["CONGESTED_BYTES", "SendQueue"]
 
@@ -76,13 +77,13 @@ class SendQueue:
         Raises RemoteProtocolError, PeerDied, ClosedError.
         """
         with self._lock:
-            for part in cut(record, correlation_id, self._largest, message_bytes):
-                if not self._flush() or not self._pipe.try_push(part):
-                    self._pending.append(part)
-                    self.pending_bytes += len(part)
-            if self._pending and self._sender is None and not self._closed:
-                self._sender = threading.Thread(target=self._send_pending, name="send queue", daemon=True)
-                self._sender.start()
+            parts = tuple(cut(record, correlation_id, self._largest, message_bytes))
+            self.pending_bytes += sum(map(len, parts))
+            self._pending += parts
+            if not self._flush() and self._sender is None and not self._closed:
+                sender = threading.Thread(target=self._send_pending, name="send queue", daemon=True)
+                sender.start()
+                self._sender = sender
         if self._from_finalizers:
             self._post_from_finalizers()
 
@@ -129,15 +130,20 @@ class SendQueue:
 
     def _post_from_finalizers(self) -> None:
         """Send them, unless a thread holds the lock: it sends them when it is done."""
-        while self._from_finalizers and self._lock.acquire(blocking=False):
+        held = True
+        while self._from_finalizers and held:
+            held = False
             try:
-                while self._from_finalizers:
-                    record = self._from_finalizers.popleft()
-                    if self._pending or not self._pipe.try_push(record):
-                        self._pending.append(record)
-                        self.pending_bytes += len(record)
+                [held] = uninterrupted(self._lock.acquire, False)
+                while held and self._from_finalizers:
+                    length = len(self._from_finalizers[0])
+                    self._pending.append(self._from_finalizers.popleft())
+                    self.pending_bytes += length
+                if held:
+                    self._flush()
             finally:
-                self._lock.release()
+                if held:
+                    self._lock.release()
 
     def close(self) -> None:
         """Drop what is pending and let its thread end; idempotent."""
@@ -150,16 +156,22 @@ class SendQueue:
         """Send what is pending as far as there is free space; True when nothing is left. The lock is held."""
         pending = self._pending
         while pending:
-            if not self._pipe.try_push(pending[0]):
+            length = len(pending[0])
+            [is_sent] = map(self._pipe.try_push, (pending[0],))  # as `uninterrupted`
+            if not is_sent:
                 return False
-            self.pending_bytes -= len(pending.popleft())
+            self.pending_bytes -= length
+            del pending[0]
         return True
 
     def _wait_writable(self, length: int, timeout_ns: int) -> None:
-        if self._free_space.acquire(timeout=timeout_ns / 1e9):  # one thread at a time may wait on the pipe
-            try:
+        held = False
+        try:
+            [held] = uninterrupted(self._free_space.acquire, True, timeout_ns / 1e9)
+            if held:  # one thread at a time may wait on the pipe
                 self._pipe.wait_writable(length, timeout_ns)
-            finally:
+        finally:
+            if held:
                 self._free_space.release()
 
     def _send_pending(self) -> None:

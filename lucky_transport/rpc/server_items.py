@@ -92,9 +92,9 @@ class ServerItems(BaseCall):
 
     def _next_item(self, window: ReceiveWindow) -> bytes:
         payload = self._inbox.popleft()
-        renewed = window.consumed(len(payload))
-        if renewed is not None and self._state is not _ENDED:
-            self._post_credit(*renewed)
+        if window.consumed(len(payload)) and self._state is not _ENDED:
+            self._post_credit(*window.renew())
+            window.renewed()
         return payload
 
     def _post_credit(self, items: int, window: int) -> None:
@@ -166,7 +166,7 @@ class ServerItems(BaseCall):
         if not self._calls.takes(self.correlation_id, payload):
             return
         with self._changed:
-            (self._receive_window or ReceiveWindow(_NOTHING)).arrived(len(payload))
+            (self._receive_window or ReceiveWindow(_NOTHING)).arrived((len(payload),))
             self._inbox.append(payload)
             self._changed.notify_all()
         if self.on_change is not None:

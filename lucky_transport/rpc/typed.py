@@ -107,7 +107,11 @@ def stream(
     opened = calls.open(
         method.id, encode(request), shape=Shape.SERVER_STREAM, flow=flow, deadline=deadline, may_wait=may_wait
     )
-    return CallStream(calls, opened, method.response, copy)
+    try:
+        return CallStream(calls, opened, method.response, copy)
+    except BaseException:  # a signal handler's
+        opened.cancel()
+        raise
 
 
 class CallStream(Stream):

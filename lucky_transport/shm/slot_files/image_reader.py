@@ -133,14 +133,12 @@ class SharedImageLease:
 
     def release(self) -> None:
         """Give the slots back, those that are still this claim's; idempotent, raises nothing."""
-        places, self._places = self._places, _NONE
         reader = self._reader
-        if reader.closed:
-            return
-        for _, number_of_file, slot, number in places:
+        for _, number_of_file, slot, number in () if reader.closed else self._places:
             if number_of_file:
                 with contextlib.suppress(TransportError):
                     reader.give_back(number_of_file, slot, number)
+        self._places = _NONE  # at last: what interrupts it leaves the rest to the finalizer
 
     def keep(self) -> None:
         """Never give the slots back: the engine removes their file, and what was looked at stays as it is."""

@@ -22,24 +22,24 @@ def test_a_stream_of_any_lengths_flows_and_never_oversteps(lengths: list[int], w
     waiting = list(lengths)
     while waiting or on_its_way:
         while waiting and credit.try_spend(waiting[0]):
-            grant.arrived(waiting[0])  # raises when the two books disagree
+            grant.arrived([waiting[0]])  # raises when the two books disagree
             on_its_way.append(waiting.pop(0))
         assert len(on_its_way) <= window.most_items
         assert sum(on_its_way[:-1]) < window.most_bytes
         assert on_its_way, "the stream stalls"
         for _ in range(1 if eager else len(on_its_way)):
-            renewed = grant.consumed(on_its_way.pop(0))
-            if renewed is not None:
-                credit.add(*renewed)
+            if grant.consumed(on_its_way.pop(0)):
+                credit.add(*grant.renew())
+                grant.renewed()
 
 
 @pytest.mark.parametrize("window", [WindowSize(2, 1000, 2, 1000), WindowSize(99, 20, 99, 20)], ids=["items", "bytes"])
 def test_an_item_without_credit_is_the_senders_fault(window: WindowSize) -> None:
     grant = ReceiveWindow(window)
-    grant.arrived(10)
-    grant.arrived(10)
+    grant.arrived([10])
+    grant.arrived([10])
     with pytest.raises(RemoteProtocolError, match="a stream item of 10 bytes without credit"):
-        grant.arrived(10)
+        grant.arrived([10])
 
 
 def test_a_receiver_that_keeps_up_grants_more_up_to_a_limit() -> None:
@@ -49,15 +49,34 @@ def test_a_receiver_that_keeps_up_grants_more_up_to_a_limit() -> None:
     for _ in range(6):
         sent = 0
         while credit.try_spend(1):
-            grant.arrived(1)
+            grant.arrived([1])
             sent += 1
         for _ in range(sent):
-            if (renewed := grant.consumed(1)) is not None:
-                credit.add(*renewed)
+            if grant.consumed(1):
+                credit.add(*grant.renew())
+                grant.renewed()
         under_way.append(sent)
     assert under_way[0] == 4
     assert max(under_way) <= 16
     assert under_way[-1] > 8
+
+
+def test_a_grant_that_was_interrupted_is_made_again() -> None:
+    grant = ReceiveWindow(LATEST)
+    grant.arrived([1, 1])
+    assert grant.consumed(1)
+    lost = grant.renew()  # and never sent
+    assert grant.consumed(0, 0), "nothing more comes unless it is granted"
+    assert grant.renew() == lost
+    grant.renewed()
+    assert not grant.consumed(0, 0)
+
+
+def test_items_that_come_together_are_taken_all_or_none() -> None:
+    grant = ReceiveWindow(LATEST)
+    with pytest.raises(RemoteProtocolError):
+        grant.arrived([1, 1, 1])
+    grant.arrived([1, 1])
 
 
 def test_the_latest_is_kept_fresh_by_few_items_and_every_one_fast_by_many() -> None:
