@@ -22,7 +22,7 @@ from lucky_transport.deadline import log_long_wait
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.engine_options import check_call, check_num_envs
-from lucky_transport.errors import BrokenPlugin, ConfigError, MissingExtra, SpecError, UnknownName
+from lucky_transport.errors import BrokenPlugin, ConfigError, MissingExtra, SpecError, UnknownName, raise_wire_error
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.interceptors import Interceptor
 from lucky_transport.interceptors.transport import InterceptedTransport
@@ -67,7 +67,12 @@ def _make_engine(
     if seed is not None:
         options["seed"] = seed
     check_call(name, factory, options)
-    return factory(variant, num_envs=num_envs, **options)
+    try:
+        return factory(variant, num_envs=num_envs, **options)
+    except Exception:  # its traceback shows what is wrong
+        raise
+    except BaseException as error:  # it would end the program
+        raise_wire_error(engine, "its constructor", error)
 
 
 def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -> Transport:

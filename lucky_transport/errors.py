@@ -31,6 +31,8 @@ transport a gRPC program sees `grpc_status`, which follows gRPC's definitions of
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import NoReturn
@@ -63,6 +65,7 @@ __all__ = [
     "did_you_mean",
     "engine_failed",
     "from_wire",
+    "is_interruption",
     "plural",
     "raise_wire_error",
     "status_of",
@@ -324,12 +327,12 @@ MAX_TEXT_BYTES = 3000
 _CUT = " ..."
 
 
-def engine_failed(engine: str, what: str, error: Exception) -> EngineFailed:
+def engine_failed(engine: str, what: str, error: BaseException) -> EngineFailed:
     """Return the error that a client gets when foreign code of `engine` raised `error` in `what`."""
     return EngineFailed(f"engine {engine!r} failed in {what}: {type(error).__name__}: {error}", backend=engine)
 
 
-def to_wire_error(engine: str, what: str, error: Exception) -> TransportError:
+def to_wire_error(engine: str, what: str, error: BaseException) -> TransportError:
     """Return the error that a client gets when `what` raised `error`: `error` itself where that can travel as it is.
 
     A foreign error becomes EngineFailed. Its text is the same over every transport, so it is cut to what each of them
@@ -346,9 +349,32 @@ def to_wire_error(engine: str, what: str, error: Exception) -> TransportError:
     return from_wire(type(raised).wire_code, short, backend=raised.backend)
 
 
-def raise_wire_error(engine: str, what: str, error: Exception) -> NoReturn:
-    """Raise what `to_wire_error` returns. Once that is handled, nothing of it is left to the collector of cycles."""
-    known = to_wire_error(engine, what, error)
+def is_interruption(error: BaseException) -> bool:
+    """True when `error` was thrown into the code that it came through: a signal handler of this program raised it, or
+    a generator is being closed. What that code raises itself is its own failure, also a KeyboardInterrupt.
+    """
+    if isinstance(error, TransportError):
+        return False
+    if not isinstance(error, GeneratorExit) and threading.current_thread() is not threading.main_thread():
+        return False  # signal handlers run there
+    from opcode import opmap  # only an error needs it
+
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    of_handlers = [getattr(one, "__code__", getattr(type(one).__call__, "__code__", None)) for one in handlers]
+    code, at, trace = None, 0, error.__traceback__
+    while trace is not None:
+        code, at, trace = trace.tb_frame.f_code, trace.tb_lasti, trace.tb_next
+        if code in of_handlers:
+            return True
+    raised = code is not None and code.co_code[at : at + 1] == bytes([opmap["RAISE_VARARGS"]])  # a `raise` statement
+    return isinstance(error, (GeneratorExit, KeyboardInterrupt)) and not raised
+
+
+def raise_wire_error(engine: str, what: str, error: BaseException) -> NoReturn:
+    """Raise what `to_wire_error` returns, an interruption as it is. Once that is handled, nothing of it is left to the
+    collector of cycles.
+    """
+    known = error if is_interruption(error) else to_wire_error(engine, what, error)
     try:
         if known is error:
             raise error

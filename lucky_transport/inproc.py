@@ -120,7 +120,7 @@ class InprocTransport(Transport):
                 # taking the lease shows the last frame; the actions sent before it are still in place
             self._turn = (self._turn + 1) % self.observation_slots
             self._lease.step(self._control)
-        except TransportError:
+        except BaseException:
             self._lockstep.on(LockstepEvent.REFUSED)
             raise
         self._lockstep.on(LockstepEvent.FRAME)

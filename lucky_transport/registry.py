@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pluggy
 
 from lucky_transport import hookspecs
-from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName, did_you_mean
+from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName, did_you_mean, is_interruption
 from lucky_transport.hookspecs import (
     PROJECT,
     CommandInfo,
@@ -121,7 +121,9 @@ def load(target: str, *, owner: str, extra: str = "") -> Any:
     except ModuleNotFoundError as error:
         # Made by a function: an error in a variable here would hold its own traceback, and that the callers' objects.
         raise _not_found(error, module_name, owner, extra) from error
-    except Exception as error:  # a foreign module may raise anything while it is imported
+    except BaseException as error:  # a foreign module may raise anything while it is imported
+        if is_interruption(error):
+            raise
         raise BrokenPlugin(f"{owner} failed to load: {_describe(error)}", backend=owner) from error
 
 

@@ -152,7 +152,7 @@ class Dispatcher:
         def respond(payload: bytes, caller: str, deadline_ns: int) -> bytes:
             try:
                 return write(handle(read(payload)))
-            except Exception as error:  # a handler is foreign code and may raise anything
+            except BaseException as error:  # a handler is foreign code and may raise anything
                 raise_wire_error(engine, method.name, error)
 
         return respond
@@ -254,7 +254,7 @@ class Dispatcher:
                 raise EngineFailed(f"the handler of {call.name} returned without an answer")
         except TransportError as error:
             self._fail_if_open(call, error)
-        except Exception as error:  # a handler is foreign code and may raise anything
+        except BaseException as error:  # a handler is foreign code and may raise anything
             self._fail_if_open(call, EngineFailed(f"{call.name} failed: {type(error).__name__}: {error}"))
 
     @staticmethod

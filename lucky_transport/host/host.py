@@ -155,7 +155,7 @@ class Host:
             raise self._unimplemented(method)
         try:
             yield from handler(request, call)
-        except Exception as error:  # a handler is foreign code and may raise anything
+        except BaseException as error:  # a handler is foreign code and may raise anything
             raise_wire_error(self.spec.engine, method.name, error)
         if call.deadline is not None and call.deadline.expired:
             raise self._late(method, call)
@@ -242,7 +242,7 @@ class Host:
                 if held:
                     return handler(request, call)
             raise self._late(method, call)
-        except Exception as error:  # a handler is foreign code and may raise anything
+        except BaseException as error:  # a handler is foreign code and may raise anything
             raise_wire_error(self.spec.engine, method.name, error)
 
     def leave(self, caller: str) -> None:
@@ -275,7 +275,10 @@ class Host:
                 if self._lease is not None:
                     self._lease.valid = False
                     self._lease = None
-                self._engine.close()
+                try:
+                    self._engine.close()
+                except BaseException as error:  # an engine is foreign code and may raise anything
+                    raise_wire_error(self.spec.engine, "close", error)
 
 
 def _never() -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import RESET, Buffers
-from lucky_transport.errors import Busy, TransportError, engine_failed
+from lucky_transport.errors import Busy, TransportError, raise_wire_error, to_wire_error
 
 if TYPE_CHECKING:
     from lucky_transport.host.host import Host
@@ -51,9 +51,9 @@ class Lease:
         """
         return self._engine_step, self._acquire, self._release
 
-    def failure(self, error: Exception) -> TransportError:
+    def failure(self, error: BaseException) -> TransportError:
         """Return the error that a client gets when the engine's step raised `error`."""
-        return error if isinstance(error, TransportError) else engine_failed(self._engine, "step", error)
+        return to_wire_error(self._engine, "step", error)
 
     def step(self, control: NDArray[np.uint8] | None = None) -> None:
         """Do one exchange: afterwards the driver's buffers hold the frame.
@@ -71,10 +71,8 @@ class Lease:
             self._engine_step(control)
             if control is not None:
                 self._clear_outcomes(control)
-        except TransportError:
-            raise
-        except Exception as error:  # an engine is foreign code and may raise anything
-            raise self.failure(error) from error
+        except BaseException as error:  # an engine is foreign code and may raise anything
+            raise_wire_error(self._engine, "step", error)
         finally:
             self._release()
 

@@ -152,7 +152,7 @@ class AdaptiveExecutor:
     def _run_here(self, stats: RunTimeStats, task: Task) -> None:
         try:
             stats.timed(task)
-        except Exception:  # tasks answer their own errors; this one is ours and must not end the reading
+        except BaseException:  # tasks answer their own errors; this one is ours and must not end the reading
             _log.exception("the answering of a call broke")
         finally:
             self._slots.leave()

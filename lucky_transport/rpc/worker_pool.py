@@ -64,7 +64,7 @@ class WorkerPool:
         while (task := self._tasks.get()) is not None:
             try:
                 task()
-            except Exception:  # tasks handle their own errors; a bug in one must not cost a thread
+            except BaseException:  # tasks handle their own errors; a bug in one must not cost a thread
                 _log.exception("a task of %s broke", self._name)
             finally:
                 del task  # nothing of it is kept while the thread waits

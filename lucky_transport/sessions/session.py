@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, PeerTimeout, SessionEnded, TransportError, to_wire_error
+from lucky_transport.errors import Busy, PeerTimeout, SessionEnded, TransportError, is_interruption, to_wire_error
 from lucky_transport.messages import SessionStatus
 from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot, nothing_newer
 from lucky_transport.sessions.phase import ENDED, Phase, SessionEvent, following
@@ -273,10 +273,12 @@ class Session:
             yield
         except (Busy, PeerTimeout, SessionEnded):
             raise
-        except Exception as error:  # a world is foreign code and may raise anything
+        except BaseException as error:  # a world is foreign code and may raise anything
             raise self._fail(error) from error
 
-    def _fail(self, error: Exception) -> TransportError:
+    def _fail(self, error: BaseException) -> TransportError:
+        if is_interruption(error):  # of the program's own thread; the world did nothing wrong
+            raise error
         failure = to_wire_error(self._engine, f"session {self.id}", error)
         self._error = str(failure)
         self._go(SessionEvent.FAILED)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.errors import is_interruption
 from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport.sessions.snapshots import SnapshotCell, Subscriber
 from lucky_transport.world import World
@@ -69,7 +70,7 @@ class WorldLock:
     snapshot is made for readers.
     """
 
-    def __init__(self, on_error: Callable[[Exception], object]) -> None:
+    def __init__(self, on_error: Callable[[BaseException], object]) -> None:
         self.world: World | None = None
         self.queue = ActionQueue()
         self.snapshots = SnapshotCell()
@@ -130,7 +131,7 @@ class WorldLock:
                 if self.world is not None:
                     self.publish(self.world)
                 return
-            except Exception as error:  # a world is foreign code and may raise anything
+            except BaseException as error:  # a world is foreign code and may raise anything
                 self._on_error(error)
                 return
             finally:
@@ -154,5 +155,7 @@ class WorldLock:
         try:
             if world is not None:
                 world.close()
-        except Exception:  # a world is foreign code and may raise anything; no caller waits for this
+        except BaseException as error:  # a world is foreign code and may raise anything; no caller waits for this
+            if is_interruption(error):
+                raise
             _log.exception("a world broke while it was closed")

@@ -172,7 +172,7 @@ class ServerThread:
             raise
         except ClosedError as error:  # `close` waited long enough
             _log.debug("the %s: %s", self._name, error)
-        except Exception:
+        except BaseException:
             _log.exception("the %s broke; its clients get no answers any more", self._name)
         self._end()
         self._on_end()

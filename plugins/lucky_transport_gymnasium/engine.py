@@ -64,13 +64,15 @@ class GymnasiumEngine(Engine):
             for index, env in enumerate(self._envs):
                 self._step_env(index, env)
             return
-        for index, (env, what) in enumerate(zip(self._envs, control.tolist(), strict=True)):
-            if what & RESET:
-                self._reset_env(index, env)
-            elif not what & HOLD:
-                self._step_env(index, env)
-        if (control & RESET).any():
-            self._options = None
+        try:
+            for index, (env, what) in enumerate(zip(self._envs, control.tolist(), strict=True)):
+                if what & RESET:
+                    self._reset_env(index, env)
+                elif not what & HOLD:
+                    self._step_env(index, env)
+        finally:  # a reset that fails has used them, too
+            if (control & RESET).any():
+                self._options = None
 
     def _reset_env(self, index: int, env: gymnasium.Env[Any, Any]) -> None:
         observation, _ = env.reset(seed=self._seeds.pop(index, None), options=self._options)
@@ -108,11 +110,11 @@ class GymnasiumEngine(Engine):
 
     def close(self) -> None:
         """Close every env, also when one of them fails to; then raise the first failure."""
-        failures: list[Exception] = []
+        failures: list[BaseException] = []
         for env in self._envs:
             try:
                 env.close()
-            except Exception as error:  # an env is foreign code and may raise anything
+            except BaseException as error:  # an env is foreign code and may raise anything
                 failures.append(error)
         self._envs = []
         if failures:

@@ -22,6 +22,7 @@ from lucky_transport.errors import (
     TransportError,
     UnknownName,
     did_you_mean,
+    is_interruption,
 )
 
 __all__ = ["make_envs"]
@@ -44,9 +45,11 @@ def make_envs(env_id: str, num_envs: int, options: Mapping[str, Any]) -> list[gy
         try:
             for _ in range(num_envs):
                 envs.append(gymnasium.make(env_id, **arguments))
-        except Exception as error:  # an env's constructor is foreign code and may raise anything
+        except BaseException as error:  # an env's constructor is foreign code and may raise anything
             for env in envs:
                 env.close()
+            if is_interruption(error):
+                raise
             raise _explained(env_id, options, error) from error
     return envs
 
@@ -61,7 +64,7 @@ def _warnings_to_log(env_id: str) -> Iterator[None]:
         _log.warning("gymnasium:%s: %s", env_id, text)
 
 
-def _explained(env_id: str, options: Mapping[str, Any], error: Exception) -> TransportError:
+def _explained(env_id: str, options: Mapping[str, Any], error: BaseException) -> TransportError:
     """Return the error of ours that says what Gymnasium's means."""
     text = f"gymnasium:{env_id}: {type(error).__name__}: {error}"
     match error:

@@ -66,7 +66,7 @@ class HolodeckServer(Server):
                     self._tick()
                 else:
                     self._client.poll()
-        except Exception:
+        except BaseException:
             _log.exception("the server of %s broke; it closes", self._endpoint)
 
     def _tick(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
-from lucky_transport.errors import Status, TransportError, status_of, to_wire_error
+from lucky_transport.errors import Status, TransportError, is_interruption, status_of, to_wire_error
 
 __all__ = ["HTTP_STATUSES", "EpisodeError", "refused"]
 
@@ -59,6 +59,8 @@ def refused(engine: str, what: str) -> Generator[None]:
         raise EpisodeError(status_of(error), str(error)) from error
     except (ValueError, TypeError) as error:
         raise EpisodeError(Status.INVALID_ARGUMENT, str(error)) from error
-    except Exception as error:  # an engine is foreign code and may raise anything
+    except BaseException as error:  # an engine is foreign code and may raise anything
+        if is_interruption(error):
+            raise
         known = to_wire_error(engine, what, error)
         raise EpisodeError(status_of(known), str(known)) from error

@@ -16,7 +16,7 @@ _SEED = "Seed"
 _LARGEST_SEED = (1 << 64) - 1
 
 
-def session_failed(session: int, what: str, error: Exception) -> EngineFailed:
+def session_failed(session: int, what: str, error: BaseException) -> EngineFailed:
     """Return the error of a session in which foreign code raised `error`."""
     return EngineFailed(f"session {session} {what}: {type(error).__name__}: {error}", backend=BACKEND)
 
@@ -44,7 +44,7 @@ class Experiments:
         """Return a new world for a session's init data. Raises EngineFailed."""
         try:
             return self._worlds.create(map_name, _seed(init), _options(init))
-        except Exception as error:  # a world is foreign code and may raise anything
+        except BaseException as error:  # a world is foreign code and may raise anything
             raise session_failed(session, "could not be started", error) from error
 
 

@@ -133,7 +133,7 @@ class Run:
             try:
                 session.world.act((session.commands.popleft(),))
                 session.world.tick()
-            except Exception as error:  # a world is foreign code and may raise anything
+            except BaseException as error:  # a world is foreign code and may raise anything
                 raise session_failed(session.number, "failed", error) from error
         return ready
 
@@ -148,7 +148,7 @@ class Run:
         """Send the state; the deadline for the next command starts now."""
         try:
             state = self._experiments.state(session.world.observe())
-        except Exception as error:  # a world is foreign code and may raise anything
+        except BaseException as error:  # a world is foreign code and may raise anything
             raise session_failed(session.number, "has no state to show", error) from error
         self._send(f"{session.number} {state}")
         if session.commands:

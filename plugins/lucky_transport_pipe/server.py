@@ -80,7 +80,7 @@ class PipeServer(Server):
                 self._serve_next(experiments)
                 if deadline is not None and (self.clients or deadline.expired):
                     break
-        except Exception:
+        except BaseException:
             _log.exception("the engine's end of pipe %s broke; no client can connect any more", self._path)
         finally:
             self.ended.set()

@@ -111,7 +111,7 @@ class ShmServer(Server):
         except SegmentError as error:
             _log.error("the shm server of %s closes: %s", self._endpoint, error)
             self._forget_client(error)
-        except Exception:
+        except BaseException:
             _log.exception("the shm server of %s broke; it closes", self._endpoint)
             header.put(self._segment.mapping, "engine_state", EngineState.CLOSING)
 
@@ -127,7 +127,7 @@ class ShmServer(Server):
                 )
                 if self._host.waiters:
                     self._host.yield_to_waiters()
-            except Exception as error:  # an engine is foreign code and may raise anything
+            except BaseException as error:  # an engine is foreign code and may raise anything
                 assert lease is not None
                 self._refuse(lease.failure(error))
                 continue

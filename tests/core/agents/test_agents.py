@@ -15,7 +15,7 @@ from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Handler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import Busy, PeerTimeout
+from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
 from lucky_transport.messages import (
     GetCameraFrameRequest,
     ImageFrame,
@@ -120,6 +120,16 @@ def test_images_come_with_the_step_in_the_order_asked_for() -> None:
     wanted = [GetCameraFrameRequest(name="front")] * 2
     answer = _step(host, agent_name="agent_1", camera_requests=wanted)
     assert [(one.name, one.frame.frame_number) for one in answer.camera_frames] == [("front", 1)] * 2
+
+
+def test_a_camera_that_raises_is_the_engines_failure() -> None:
+    class Broken(Filming):
+        def camera_frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
+            raise SystemExit(4)
+
+    host = AgentHost(Broken(2))
+    with pytest.raises(EngineFailed, match="engine 'toy' failed in camera_frames: SystemExit: 4"):
+        _step(host, agent_name="agent_1", camera_requests=[GetCameraFrameRequest(name="front")])
 
 
 def test_an_unknown_camera_is_refused_before_anything_moves() -> None:

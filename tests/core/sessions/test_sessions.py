@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +27,15 @@ from lucky_transport.sessions.sessions import Sessions
 from tests.support.waiting import PATIENCE_S
 
 
-def fail(*_: Any) -> None:
-    raise ZeroDivisionError("worlds apart")
+@pytest.fixture(params=[ZeroDivisionError, SystemExit])
+def fail(request: pytest.FixtureRequest) -> Any:
+    """A function that raises `fail.kind`."""
+
+    def fail(*_: Any) -> None:
+        raise request.param("worlds apart")
+
+    fail.kind = request.param.__name__  # type: ignore[attr-defined] # pyright: ignore
+    return fail
 
 
 def test_a_session_is_there_at_once_while_its_world_is_still_being_built(sessions: Sessions, worlds: Any) -> None:
@@ -91,10 +99,10 @@ def test_numbers_that_make_no_sense_are_refused(sessions: Sessions, ticks: int, 
         sessions.advance(sessions.create(), ticks, check_every=check_every)
 
 
-def test_a_world_that_cannot_be_built_says_why_to_everybody(sessions: Sessions, worlds: Any) -> None:
+def test_a_world_that_cannot_be_built_says_why_to_everybody(sessions: Sessions, worlds: Any, fail: Any) -> None:
     worlds.on_create = fail
     session = sessions.create()
-    with pytest.raises(SessionEnded, match=f"session {session} failed: .*ZeroDivisionError: worlds apart"):
+    with pytest.raises(SessionEnded, match=f"session {session} failed: .*{fail.kind}: worlds apart"):
         sessions.advance(session)
     state = sessions.state(session)
     assert state.phase is Phase.FAILED
@@ -113,11 +121,11 @@ def test_an_error_of_ours_from_a_world_ends_its_session_too(sessions: Sessions, 
         sessions.advance(session)
 
 
-def test_a_world_that_breaks_ends_its_session_and_is_closed(sessions: Sessions, worlds: Any) -> None:
+def test_a_world_that_breaks_ends_its_session_and_is_closed(sessions: Sessions, worlds: Any, fail: Any) -> None:
     session, other = sessions.create(), sessions.create()
     sessions.advance(session)
     worlds.made[0]._on_tick = fail
-    with pytest.raises(EngineFailed, match=r"engine 'scripted' failed in session .*: ZeroDivisionError: worlds apart"):
+    with pytest.raises(EngineFailed, match=rf"engine 'scripted' failed in session .*: {fail.kind}: worlds apart"):
         sessions.advance(session)
     with pytest.raises(SessionEnded, match="worlds apart"):
         sessions.act(session, [])
@@ -125,12 +133,22 @@ def test_a_world_that_breaks_ends_its_session_and_is_closed(sessions: Sessions, 
     assert sessions.advance(other).ticks == 1
 
 
-def test_a_world_that_breaks_while_it_is_closed_harms_nobody(sessions: Sessions, worlds: Any) -> None:
+def test_a_world_that_breaks_while_it_is_closed_harms_nobody(sessions: Sessions, worlds: Any, fail: Any) -> None:
     session = sessions.create()
     sessions.advance(session)
     worlds.made[0].close = fail
     sessions.destroy(session)
     assert sessions.ids() == []
+
+
+def test_ctrl_c_in_a_tick_is_not_the_worlds_failure(sessions: Sessions, worlds: Any) -> None:
+    session = sessions.create()
+    sessions.advance(session)
+    worlds.made[0]._on_tick = lambda world: signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        sessions.advance(session)
+    worlds.made[0]._on_tick = lambda world: None
+    assert sessions.advance(session).ticks == 3
 
 
 def test_destroying_ends_an_advance_after_its_present_tick(sessions: Sessions, worlds: Any) -> None:

@@ -1,0 +1,277 @@
+"""Whatever an engine's code raises ends the exchange or call with EngineFailed; only the program's own signals pass."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.call import Call
+from lucky_transport.engine import CallHandler, Handler, StreamHandler
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import EngineFailed, PeerDied, is_interruption
+from lucky_transport.messages import ImageFrame, LidarSensorRequest, StartViewportStreamRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.process import unique_name
+from lucky_transport.transport import Transport
+from tests.support.waiting import until
+
+TRANSPORTS = ["inproc", "shm", "grpc"]
+
+
+class Stopped(BaseException):
+    """An exception of an env's own, as some libraries end their threads with."""
+
+
+RAISED = {
+    "SystemExit: 4": SystemExit(4),
+    "KeyboardInterrupt: ": KeyboardInterrupt(),
+    "GeneratorExit: ": GeneratorExit(),
+    "Stopped: enough": Stopped("enough"),
+    "RuntimeError: broken": RuntimeError("broken"),
+}
+"""What the client reads -> what is raised."""
+
+
+@pytest.fixture(params=TRANSPORTS)
+def transport(request: pytest.FixtureRequest) -> str:
+    """The name of a transport."""
+    if request.param != "inproc":
+        pytest.importorskip(f"lucky_transport_{request.param}.server")
+    return request.param
+
+
+# --- an engine in this process: everything it is asked ---
+
+
+class Raising(ToyEngine):
+    """Raises `error` in whatever it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.error: BaseException = RuntimeError()
+        self.closed: list[str] = []
+
+    def _raise(self, *_: Any) -> Any:
+        raise self.error
+
+    def _stream(self, request: StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
+        try:
+            yield ImageFrame(frame_number=1)
+            self._raise()
+        finally:
+            self.closed.append("stream")
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        return {**super().services, "/hazel.rpc.LidarService/GetLidarBeamCount": self._raise}
+
+    @property
+    def call_handlers(self) -> Mapping[str, CallHandler]:
+        return {"/hazel.rpc.LidarService/GetLidarBeamAngles": self._raise}
+
+    @property
+    def streams(self) -> Mapping[str, StreamHandler]:
+        return {**super().streams, "/hazel.rpc.ViewportService/StreamViewport": self._stream}
+
+    def step(self, control: Any) -> None:
+        if self.error.args != ("quiet",):
+            self._raise()
+        super().step(control)
+
+
+@pytest.fixture
+def engine() -> Raising:
+    return Raising()
+
+
+@pytest.fixture
+def client(engine: Raising, transport: str) -> Generator[Transport]:
+    where = {"inproc": f"inproc://{unique_name()}", "shm": f"shm://{unique_name()}", "grpc": "grpc://127.0.0.1:0"}
+    with api.serve(engine, where[transport]) as serving, api.open_transport(serving.endpoints[0]) as client:
+        yield client
+
+
+def asked(client: Transport) -> dict[str, Callable[[], object]]:
+    """Return what a client asks an engine for, by name."""
+    sensor = LidarSensorRequest()
+
+    def stream() -> None:
+        list(client.stream(method("/hazel.rpc.ViewportService/StreamViewport"), StartViewportStreamRequest()))
+
+    return {
+        "step": lambda: client.step(client.actions),
+        "reset": lambda: client.step(client.actions, np.ones(2, np.uint8)),
+        "service": lambda: client.call(method("/hazel.rpc.LidarService/GetLidarBeamCount"), sensor),
+        "call handler": lambda: client.call(method("/hazel.rpc.LidarService/GetLidarBeamAngles"), sensor),
+        "stream": stream,
+    }
+
+
+def test_what_an_engine_raises_ends_what_was_asked_and_nothing_else(engine: Raising, client: Transport) -> None:
+    for text, error in RAISED.items():
+        engine.error = error
+        for what, ask in asked(client).items():
+            with pytest.raises(EngineFailed) as failed:
+                ask()
+            assert text.strip() in str(failed.value), what
+    engine.error = RuntimeError("quiet")
+    assert client.step(client.actions).rewards.shape == (2,)
+
+
+def test_a_stream_that_its_reader_leaves_has_not_failed(engine: Raising, client: Transport) -> None:
+    stream = client.stream(method("/hazel.rpc.ViewportService/StreamViewport"), StartViewportStreamRequest())
+    next(stream)
+    stream.cancel()
+    until(lambda: engine.closed == ["stream"])
+
+
+@pytest.mark.parametrize("error", [SystemExit(4), Stopped("enough"), RuntimeError("broken")])
+def test_what_an_engine_raises_when_it_is_closed_is_its_failure(error: BaseException) -> None:
+    class Closing(ToyEngine):
+        def close(self) -> None:
+            raise error
+
+    with pytest.raises(EngineFailed, match=rf"failed in close: {type(error).__name__}: "):
+        api.serve(Closing(1), "inproc:").stop()
+
+
+# --- an env in a process of its own ---
+
+ENVS = """
+import os, sys
+import gymnasium, numpy as np
+
+class Stopped(BaseException): pass
+
+def fail(how):
+    match how:
+        case "exit": sys.exit(4)
+        case "interrupt": raise KeyboardInterrupt
+        case "generator": raise GeneratorExit
+        case "stopped": raise Stopped("enough")
+        case "leave": os._exit(7)
+
+class Failing(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(9)
+    def __init__(self, init=""):
+        fail(init)
+    def reset(self, *, seed=None, options=None):
+        fail((options or {}).get("how"))
+        return np.zeros(1, np.float32), {}
+    def step(self, action):
+        fail(["", "exit", "interrupt", "generator", "stopped", "leave"][action])
+        return np.ones(1, np.float32), 1.0, False, False, {}
+
+gymnasium.register("Failing-v0", Failing, disable_env_checker=True)
+"""
+ENGINE = "gymnasium:failing_envs:Failing-v0"
+HOW = {"exit": "SystemExit: 4", "interrupt": "KeyboardInterrupt", "generator": "GeneratorExit", "stopped": "enough"}
+
+
+@pytest.fixture
+def envs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "failing_envs.py").write_text(ENVS)
+    (tmp_path / "without_guard.py").write_text("import sys; sys.exit('no guard')")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("envs")
+def test_an_env_that_wants_to_end_its_process_fails_and_can_be_reset(transport: str) -> None:
+    with api.make(ENGINE, transport=transport) as env:
+        for action, (how, text) in enumerate(HOW.items(), 1):
+            with pytest.raises(EngineFailed, match=text):
+                env.reset(options={"how": how})
+            env.reset()
+            with pytest.raises(EngineFailed, match=text):
+                env.step(np.array([action]))
+            env.reset()
+        assert env.step(np.array([0]))[1] == 1
+
+
+@pytest.mark.usefixtures("envs")
+@pytest.mark.parametrize("how", HOW)
+def test_an_env_that_wants_to_end_its_process_when_it_is_made_cannot_be_made(transport: str, how: str) -> None:
+    with pytest.raises(EngineFailed, match=HOW[how]):
+        api.make(ENGINE, transport=transport, options={"init": how})
+
+
+@pytest.mark.usefixtures("envs")
+def test_a_module_that_wants_to_end_the_process_cannot_be_imported(transport: str) -> None:
+    with pytest.raises(EngineFailed, match="SystemExit: no guard"):
+        api.make("gymnasium:without_guard:Any-v0", transport=transport)
+
+
+@pytest.mark.usefixtures("envs")
+@pytest.mark.parametrize("transport", TRANSPORTS[1:], indirect=True)
+def test_an_env_that_ends_its_process_is_a_death(transport: str) -> None:
+    with api.make(ENGINE, transport=transport) as env:
+        env.reset()
+        with pytest.raises(PeerDied, match="exit status 7"):
+            env.step(np.array([5]))
+
+
+# --- the program's own signals ---
+
+
+class Interrupted(Raising):
+    """Gets a signal in the middle of its step, on the thread that steps."""
+
+    def step(self, control: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        for _ in range(10_000):  # a signal handler runs between two instructions
+            pass
+
+
+class Alarm(Exception):
+    """Raised by a program's own signal handler."""
+
+
+def by_function(number: int, frame: object) -> None:
+    raise Alarm
+
+
+class ByObject:
+    def method(self, *_: object) -> None:
+        self.raise_alarm()
+
+    __call__ = method
+
+    def raise_alarm(self) -> None:
+        raise Alarm
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind"),
+    [
+        (signal.default_int_handler, KeyboardInterrupt),
+        (by_function, Alarm),
+        (ByObject().method, Alarm),
+        (ByObject(), Alarm),
+    ],
+    ids=["Ctrl-C", "function", "method", "object"],
+)
+def test_what_a_signal_handler_raises_in_a_step_leaves_it_as_it_is(handler: Any, kind: type[BaseException]) -> None:
+    assert threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with api.serve(Interrupted(), "inproc:") as serving, api.open_transport(serving.endpoints[0]) as client:
+            for _ in range(2):  # the first one leaves it usable
+                with pytest.raises(kind):
+                    client.step(client.actions)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_interruption_is_not_what_code_raises_itself() -> None:
+    for error in RAISED.values():
+        with pytest.raises(type(error)) as raised:
+            raise error
+        assert not is_interruption(raised.value)
