@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable
 
 from lucky_transport.errors import TransportError
@@ -63,8 +64,13 @@ class LoopReader:
                 self._loop.call_soon_threadsafe(self._loop.remove_reader, self._fd)
 
     def close_after_fork(self) -> None:
-        """In a forked child: leave the loop alone, its descriptors are shared with the parent."""
+        """In a forked child: what the loop watches with is shared with the parent; only its own table forgets us."""
         self._is_closed = True
+        try:
+            os.fstat(self._fd)
+        except OSError:  # the pipe has closed it here, so nothing of the parent's is touched
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.remove_reader(self._fd)
 
     def _broken(self, error: TransportError) -> None:
         self.close()

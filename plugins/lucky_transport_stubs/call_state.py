@@ -50,6 +50,7 @@ class CallState:
         self.status: CallStatus | None = None
         self.result: Any = None
         self._link = link
+        self._forks = link.forks
         self._messages = messages
         self._streams = streams
         self._calls: ClientCalls | None = None
@@ -116,7 +117,7 @@ class CallState:
 
     def drop(self) -> None:
         """End a call that is no longer referenced, if it goes on. For finalizers."""
-        if not self._link.is_forked:
+        if not self._is_inherited():
             self.fail(_DROPPED)
 
     def _begin_later(self, begin: Callable[..., None], *arguments: Any) -> None:
@@ -231,12 +232,16 @@ class CallState:
         if self._beginning is not None:
             self._beginning.set()
 
+    def _is_inherited(self) -> bool:
+        """True in a forked child for a call of the parent."""
+        return self._forks != self._link.forks
+
     # -- polling and waiting ------------------------------------------------------------------------------------------
 
     def poll(self) -> bool:
         """Find out, without waiting, whether the call is over."""
         if self.status is None:
-            if self._link.is_forked:
+            if self._is_inherited():
                 self.end(OF_THE_PARENT)
             elif self._is_late_stream():
                 self.fail(LATE)
@@ -264,7 +269,7 @@ class CallState:
 
     def headers(self) -> Metadata:
         """Return the metadata that came first; waits for them, or the end."""
-        call = None if self._link.is_forked else self._begun()
+        call = None if self._is_inherited() else self._begun()
         if call is None:
             return ()
         call.wait_headers()
@@ -316,7 +321,7 @@ class CallState:
         """
         if not self._streams:
             raise ValueError("a call with one response is no iterator: use result()")
-        if self._link.is_forked:
+        if self._is_inherited():
             self.end(OF_THE_PARENT)
             return None
         with self._taking:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from lucky_transport.fork import on_child
 from lucky_transport_stubs.link import Link
 
 __all__ = ["Connectivity"]
@@ -37,6 +38,7 @@ class Connectivity:
         self._subscribers: list[_Subscriber] = []
         self._pending: deque[tuple[_Subscriber, Any]] = deque()
         self._thread: threading.Thread | None = None
+        on_child(self.forget_after_fork)
 
     def subscribe(self, callback: Callback, try_to_connect: bool) -> None:
         """Call `callback` from now on; with `try_to_connect`, also connect as soon as there is an engine."""
@@ -57,6 +59,12 @@ class Connectivity:
     def close(self) -> None:
         """Forget all subscribers."""
         self._keep([])
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: the subscribers are the parent's, and so is what lost threads hold."""
+        self._lock, self._thread = threading.RLock(), None
+        self._subscribers = []
+        self._pending.clear()
 
     def _keep(self, subscribers: list[_Subscriber]) -> None:
         with self._lock:

@@ -2,7 +2,7 @@
 
     calls = link.current() or link.reach(deadline)      # `lucky_transport.rpc.client.ClientCalls`
 
-A forked child's copy refuses everything.
+A forked child's copy makes a connection of its own when one is first needed there.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ __all__ = ["CLOSED", "OF_THE_PARENT", "Link", "State"]
 
 State = grpc.ChannelConnectivity
 
-#: How calls end that were under way when their channel was closed, and those that a forked child finds or makes.
+#: How calls end that were under way when their channel was closed, and those that a forked child finds under way.
 CLOSED = CallStatus(Code.CANCELLED, "Channel closed!")
-OF_THE_PARENT = CallStatus(
-    Code.FAILED_PRECONDITION, "this channel belongs to the parent process; make a new one after fork()"
-)
+OF_THE_PARENT = CallStatus(Code.CANCELLED, "Closed on fork: this call belongs to the parent process")
 
 #: A caller that waits for an engine tries again after this time, each time a little later.
 _FIRST_SLEEP_S, _LONGEST_SLEEP_S = 0.005, 0.05
@@ -42,7 +40,8 @@ _FIRST_SLEEP_S, _LONGEST_SLEEP_S = 0.005, 0.05
 class Link:
     """The connection to `shm://name`. calls: the connection, if there is one. state: a `ChannelConnectivity`.
 
-    service_config: of the channel, if there is one; an invalid one ends every call.
+    service_config: of the channel, if there is one; an invalid one ends every call. forks: how many processes lie
+    between this one and the one that made the link.
 
     listeners: called with each new state, on the thread that brought it about; they must not block. Dropping
     the last reference closes the connection.
@@ -54,14 +53,14 @@ class Link:
         self.state = State.IDLE
         self.listeners: list[Callable[[Any], None]] = []
         self.is_closed = False
-        self.is_forked = False
+        self.forks = 0
         self.max_receive_bytes = max_receive_bytes(options)
         self.service_config = load_service_config(options, endpoint)
         log_ignored(options)
         self._connecting = threading.Lock()  # one thread at a time connects
         self._closing = threading.Event()
         self._connector: threading.Thread | None = None
-        on_child(self.close_after_fork)
+        on_child(self.renew_after_fork)
 
     def current(self) -> ClientCalls | None:
         """Return the connection if it stands.
@@ -88,7 +87,7 @@ class Link:
         """Return the connection, made now if there is none; waits for the engine only if asked to, while it is wanted.
 
         Raises NotReachable when no server listens, PeerTimeout at the deadline, Busy when the engine has too many
-        clients, RemoteProtocolError when it is none of ours, StatusError when the link is closed or the parent's.
+        clients, RemoteProtocolError when it is none of ours, StatusError when the link is closed.
         """
         try:
             return self.attempt(deadline)
@@ -138,34 +137,30 @@ class Link:
             self._connector.start()
 
     def close(self) -> None:
-        """End every call as CANCELLED and let go of the connection; idempotent, and without effect in a child."""
+        """End every call as CANCELLED and let go of the connection; idempotent."""
         self.is_closed = True
         calls, self.calls = self.calls, None
-        if not self.is_forked:
-            self._closing.set()
-            self._become(State.SHUTDOWN)
-            if calls is not None:
-                calls.close()
+        self._closing.set()
+        self._become(State.SHUTDOWN)
+        if calls is not None:
+            calls.close()
 
-    def close_after_fork(self) -> None:
-        """In a forked child: refuse everything; calls, and the locks that lost threads hold, stay untouched."""
-        self.is_forked = True
+    def renew_after_fork(self) -> None:
+        """In a forked child: forget the connection and the calls, which are the parent's, and locks of lost threads."""
+        self.forks += 1
         self.calls = None
         self.listeners.clear()
-        self._connecting = threading.Lock()
+        self.state = State.SHUTDOWN if self.is_closed else State.IDLE
+        self._connecting, self._closing, self._connector = threading.Lock(), threading.Event(), None
 
     def status_of(self, error: TransportError) -> CallStatus:
         """Return the status of a call over this link that ended with the error."""
-        if self.is_forked:
-            return OF_THE_PARENT
         if self.is_closed and isinstance(error, ClosedError):
             return CLOSED
         return status_of(error)
 
     def _check(self, deadline: Deadline | None) -> None:
-        """Raise the error for a link that is the parent's or closed, or for a deadline that has passed."""
-        if self.is_forked:
-            raise error_of(OF_THE_PARENT.code, OF_THE_PARENT.details)
+        """Raise the error for a link that is closed, or for a deadline that has passed."""
         if self.is_closed:
             raise error_of(CLOSED.code, CLOSED.details)
         config = self.service_config
@@ -210,7 +205,7 @@ class Link:
                 listener(state)
 
     def __del__(self) -> None:
-        if "calls" in vars(self) and self.calls is not None and not self.is_forked and not sys.is_finalizing():
+        if "calls" in vars(self) and self.calls is not None and not sys.is_finalizing():
             CONNECTION_MONITOR.do(self.calls.close)
 
 

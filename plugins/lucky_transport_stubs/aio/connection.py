@@ -1,11 +1,11 @@
 """One channel's way to its server, in the place of grpc's compiled `AioChannel`: it connects when a call needs it,
 reads for all calls, and connects anew after the server has gone.
 
-The loop watches one descriptor; a thread of its pool is borrowed for as long as it takes to meet the server. A call
-that does not wait for the server to be ready fails with the first attempt; the others have it repeated. What ends the
-connection ends its calls at once; the channel is IDLE then, and the next call connects. Nothing is left behind by
-`close`, nor when the channel is dropped after its loop has ended. A forked child's copy refuses everything and touches
-nothing that its parent uses.
+The loop watches one descriptor; a thread of ours is busy for as long as it takes to meet the server. A call that does
+not wait for the server to be ready fails with the first attempt; the others have it repeated. What ends the connection
+ends its calls at once; the channel is IDLE then, and the next call connects. Nothing is left behind by `close`, nor
+when the channel is dropped after its loop has ended. A forked child's copy connects anew, if its loop runs there, and
+touches nothing that its parent uses.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from lucky_transport_stubs.aio.retried_call import RetriedCall
 from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.credentials import channel_credentials
+from lucky_transport_stubs.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.metadata import USER_AGENT
 from lucky_transport_stubs.options import Options, log_ignored, max_receive_bytes, max_send_bytes, primary_user_agent
 from lucky_transport_stubs.service_config import load_service_config
@@ -69,15 +70,18 @@ class Connection:
         self._is_insecure = credentials is None
         self._credentials = channel_credentials(credentials, options, endpoint.address)
         self._calls: ClientCalls | None = None
+        self._is_closing = False
+        self._is_forked = False
+        self._begin()
+        on_child(self.renew_after_fork)
+
+    def _begin(self) -> None:
         self._waiting: dict[asyncio.Future[ClientCalls | None], bool] = {}  # True: until the server is ready
         self._open_calls = 0
         self._watching = 0
-        self._state = _State.IDLE
-        self._changed = LoopCondition(loop)
+        self._state = _State.SHUTDOWN if self._is_closing else _State.IDLE
+        self._changed = LoopCondition(self.loop)
         self._is_trying = False
-        self._is_closing = False
-        self._is_forked = False
-        on_child(self.close_after_fork)
 
     # -- what the Python half of grpc.aio calls -----------------------------------------------------------------------
 
@@ -91,11 +95,12 @@ class Connection:
     ) -> RingCall:
         """Return a call that is not started.
 
-        Raises UsageError once closed, in a forked child, and for credentials on an insecure channel; AttributeError,
-        TypeError for no credentials.
+        Raises UsageError once closed, in a forked child on another loop, and for credentials on an insecure channel;
+        AttributeError, TypeError for no credentials.
         """
-        if self._is_forked:
-            raise grpc.aio.UsageError("this channel belongs to the parent process; make a new one after fork()")
+        if self._is_forked and asyncio._get_running_loop() not in (None, self.loop):
+            text = "this channel belongs to the event loop of the parent process; make a new one after fork()"
+            raise grpc.aio.UsageError(text)
         if self._is_closing:
             raise grpc.aio.UsageError("Channel is closed.")
         if python_call_credentials is not None and self._is_insecure:
@@ -153,11 +158,11 @@ class Connection:
         else:
             self._close()
 
-    def close_after_fork(self) -> None:
-        """In a forked child: refuse everything; the loop, its descriptors and the connection are the parent's."""
-        self._is_forked = self._is_closing = True
-        self._state = _State.SHUTDOWN
+    def renew_after_fork(self) -> None:
+        """In a forked child: forget the connection, which is the parent's, and all that waits for it."""
+        self._is_forked = True
         self._calls = None
+        self._begin()
 
     # -- for the calls ------------------------------------------------------------------------------------------------
 
@@ -191,10 +196,17 @@ class Connection:
             self._is_trying = True
             if self._state is _State.IDLE:  # as in gRPC, TRANSIENT_FAILURE lasts until an attempt succeeds
                 self._enter(_State.CONNECTING)
-            self.loop.run_in_executor(None, self._meet)
+            run_on_kept_thread(self._meet)
+            if self._is_forked:
+                self._look_in()
+
+    def _look_in(self) -> None:
+        """Have the loop run while we connect: in a forked child its parent may take what would wake it."""
+        if self._is_trying:
+            self.loop.call_later(_PAUSE_S, self._look_in)
 
     def _meet(self) -> None:
-        """Meet the server; on a thread of the pool."""
+        """Meet the server; on a thread that is kept."""
         calls = None
         try:
             calls = connect(self._endpoint, self.max_receive_bytes, watched=False)
@@ -210,8 +222,8 @@ class Connection:
 
     def _connected(self, calls: ClientCalls) -> None:
         self._is_trying = False
-        self._calls = calls
         LoopReader(calls, self.loop, self._broken)
+        self._calls = calls  # not before: the channel may be dropped, and so closed, in the middle of anything
         self._enter(_State.READY)
         for future in tuple(self._waiting):
             if not future.done():

@@ -25,6 +25,7 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
 from lucky_transport.shm.socket_path import remove_stale_sockets
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.kept_threads import KEPT_THREADS
 
 #: A server in a process of its own, for tests that kill it.
 SERVER = """
@@ -207,7 +208,7 @@ def error_of() -> Callable[[Awaitable[Any]], Awaitable[tuple[str, str]]]:
 def _what_is_there() -> set[tuple[str, str]]:
     numbers = [number for number in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{number}")]
     descriptors = {("descriptor", number) for number in numbers}
-    threads = {("thread", thread.name) for thread in threading.enumerate()}
+    threads = {("thread", thread.name) for thread in threading.enumerate() if thread.name != KEPT_THREADS}
     folders = [folder for folder in runtime_directories() if folder.is_dir()]
     mine = f"lucky_{os.getpid()}_*"
     return descriptors | threads | {("file", str(path)) for folder in folders for path in Path(folder).glob(mine)}

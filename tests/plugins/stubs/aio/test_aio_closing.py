@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +15,11 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs
+from lucky_transport.rpc.event_loop import LoopReader
 from lucky_transport_grpc.runtime import grpc
-from tests.support.waiting import until_in_loop
+from lucky_transport_stubs.aio import connection as aio_connection
+from lucky_transport_stubs.aio.inner import compiled_half
+from tests.support.waiting import PATIENCE_S, until_in_loop
 
 State = grpc.ChannelConnectivity
 
@@ -153,21 +157,88 @@ def test_a_thread_may_drop_a_channel_of_another_loop(aio: Any) -> None:
     aio(scenario)
 
 
-def test_a_forked_child_is_refused_and_its_parent_goes_on(aio: Any) -> None:
+def test_a_channel_that_is_dropped_in_the_moment_it_connects_leaves_nothing_behind(
+    aio: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(ends: Any) -> None:
+        faults: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+        channel = lucky_transport_stubs.aio_channel((await ends.serve(ECHO)).target)
+        connection = compiled_half(channel)
+        met = asyncio.Event()
+
+        class Reader(LoopReader):
+            def __init__(self, *arguments: Any) -> None:
+                connection.close()  # as the collector does it
+                super().__init__(*arguments)
+                met.set()
+
+        monkeypatch.setattr(aio_connection, "LoopReader", Reader)
+        channel.get_state(try_to_connect=True)
+        await met.wait()
+        await asyncio.sleep(0)
+        assert faults == []
+        assert channel.get_state() is State.SHUTDOWN
+
+    aio(scenario)
+
+
+def _in_a_child(work: Callable[[], None]) -> None:
+    """Run `work` in a forked child; fail when it fails there."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_forked_child_that_runs_another_loop_is_told_why_not(aio: Any) -> None:
     async def scenario(ends: Any) -> None:
         client = await ends.pair(ECHO)
         assert await client.unary_unary("Echo")(b"x") == b"x"
-        pid = os.fork()
-        if not pid:
-            try:
+
+        async def in_the_child() -> None:
+            with pytest.raises(grpc.aio.UsageError, match="belongs to the event loop of the parent process"):
                 client.unary_unary("Echo")(b"x")
-            except grpc.aio.UsageError as error:
-                client.channel.__del__()
-                os._exit(0 if "belongs to the parent process" in str(error) else 1)
-            finally:
-                os._exit(2)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            client.channel.__del__()
+
+        _in_a_child(lambda: asyncio.run(in_the_child()))
         for _ in range(3):
             assert await client.unary_unary("Echo")(b"y") == b"y"
 
     aio(scenario)
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["idle", "used"])
+def test_a_forked_child_that_runs_the_channels_loop_connects_anew(
+    aio: Any, spawn: Any, address: Callable[[], str], used: bool
+) -> None:
+    spawn(target := address())
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> Any:
+        return lucky_transport_stubs.aio_channel(target)
+
+    channel = loop.run_until_complete(begin())
+    echo = channel.unary_unary("/t.Test/Echo")
+
+    def call(text: bytes) -> None:
+        async def answer() -> bytes:
+            return await echo(text, timeout=PATIENCE_S)
+
+        assert loop.run_until_complete(answer()) == text
+
+    def in_the_child() -> None:
+        call(b"child")
+        _in_a_child(lambda: call(b"grandchild"))
+
+    if used:
+        call(b"before")
+    _in_a_child(in_the_child)
+    call(b"after")
+    loop.run_until_complete(channel.close())
+    loop.close()

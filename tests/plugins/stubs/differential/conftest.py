@@ -43,7 +43,7 @@ def _grpcs_core_is_never_shut_down() -> Iterator[None]:
 
 def _threads() -> set[threading.Thread]:
     """Threads that have a name of their own; those of gRPC, of its core too, and of pools have none."""
-    unnamed = ("Thread-", "ThreadPool", "asyncio_", "Dummy-")
+    unnamed = ("Thread-", "ThreadPool", "asyncio_", "Dummy-", "grpc kept")
     return {one for one in threading.enumerate() if not one.name.startswith(unnamed)}
 
 

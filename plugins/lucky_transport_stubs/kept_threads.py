@@ -1,0 +1,29 @@
+"""Threads that are kept for what may block: plugins of call credentials, and connecting for an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lucky_transport.fork import on_child
+from lucky_transport.rpc.worker_pool import WorkerPool
+
+__all__ = ["KEPT_THREADS", "run_on_kept_thread"]
+
+#: What these threads are called.
+KEPT_THREADS = "grpc kept"
+_UNLIMITED = 2**31
+
+_pools: list[WorkerPool] = []
+
+
+def run_on_kept_thread(task: Callable[[], object]) -> None:
+    """Run the task on a thread that is idle, or on a new one."""
+    _pools[-1].run(task)
+
+
+def _begin() -> None:
+    _pools[:] = [WorkerPool(KEPT_THREADS, _UNLIMITED)]
+
+
+_begin()
+on_child(_begin)  # its parent's threads are not there
