@@ -180,7 +180,7 @@ def load_settings(
 
 
 #: Variables of this project that are no settings: of `run` (see `Launch`), of tests and of CI.
-_OTHER_VARIABLES = re.compile(r"LUCKY_(RUN_(FOLDER|PARENT|QUIET)|PEER_\w+|REQUIRE_NATIVE|CI_\w+)")
+_OTHER_VARIABLES = re.compile(r"LUCKY_(RUN_(FOLDER|PARENT|QUIET|REPORT)|PEER_\w+|REQUIRE_NATIVE|CI_\w+)")
 
 _warned: set[str] = set()
 
@@ -205,12 +205,14 @@ class Launch:
     """The settings that `lucky-transport run` passes to the processes under it; without a launcher, the defaults.
 
     folder: where they count their calls, "" = not counted. parent: the pid of the program's parent, which distinguishes
-    the program from its children. quiet: print errors only.
+    the program from its children. quiet: print errors only. report: "-" = print notices on a stderr that
+    is no terminal.
     """
 
     folder: str = ""
     parent: str = ""
     quiet: bool = False
+    report: str = ""
 
     def variables(self) -> dict[str, str]:
         """Return the environment variables that `load_launch` reads this from."""
@@ -218,14 +220,15 @@ class Launch:
             "LUCKY_RUN_FOLDER": self.folder,
             "LUCKY_RUN_PARENT": self.parent,
             "LUCKY_RUN_QUIET": "1" if self.quiet else "",
+            "LUCKY_RUN_REPORT": self.report,
         }
 
 
 def load_launch(environ: Mapping[str, str] | None = None) -> Launch:
     """Return the settings that the launcher passed to this process."""
     environ = os.environ if environ is None else environ
-    folder, parent, quiet = (environ.get(name, "") for name in Launch().variables())
-    return Launch(folder, parent, bool(quiet))
+    folder, parent, quiet, report = (environ.get(name, "") for name in Launch().variables())
+    return Launch(folder, parent, bool(quiet), report)
 
 
 def load_table(name: str, directory: Path | None = None) -> tuple[dict[str, Any], str]:

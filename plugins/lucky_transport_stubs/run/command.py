@@ -13,10 +13,11 @@ from typing import NoReturn, TextIO
 import click
 
 from lucky_transport.cli.completion import complete_endpoints
-from lucky_transport.config import Launch, Settings, environment, load_settings
+from lucky_transport.config import Launch, Settings, environment, load_launch, load_settings
 from lucky_transport.errors import UnknownName
 from lucky_transport_stubs.run import launch
 from lucky_transport_stubs.run.activation import variables
+from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.report import Report, new_folder
 from lucky_transport_stubs.run.switch import MODES, served_map, target_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector
@@ -62,8 +63,14 @@ _NO_PROGRAM, _NO_EXECUTABLE = 127, 126
     " names; patterns as there; may be given repeatedly.",
 )
 @click.option("--serve-only", is_flag=True, help="Serve these ports over shared memory alone, not over gRPC.")
-@click.option("--check", is_flag=True, help="Also look for Pythons that the switch cannot reach (-I, -E, -S, env={}).")
-@click.option("--report", metavar="FILE.json", help="Write the calls to this file, as JSON.")
+@click.option(
+    "--check", is_flag=True, help="Also name Pythons that cannot be switched and use no gRPC (-I, -E, env={})."
+)
+@click.option(
+    "--report",
+    metavar="FILE.json|-",
+    help="Write the calls to this file, as JSON; - stands for stderr, terminal or not, and for notices too.",
+)
 @click.option("--quiet", is_flag=True, help="Say what went wrong, nothing else.")
 @click.option("--print-environment", is_flag=True, help="Run nothing: print the variables that switch a program.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
@@ -88,8 +95,9 @@ def run(
 
     Servers listen over shared memory beside the ports that they bind, or with --serve-only in place of them.
 
-    At the end it says which methods went where and how often. Exit status and signals are COMMAND's own. With --quiet,
-    and neither --report nor --check, COMMAND takes the launcher's place and keeps its pid.
+    At the end it says which methods went where and how often, on stderr if that is a terminal: a program may read what
+    is none. Exit status and signals are COMMAND's own. With --quiet, and neither --report nor --check, COMMAND takes
+    the launcher's place and keeps its pid.
     """
     settings = load_settings(
         {
@@ -102,17 +110,19 @@ def run(
     )
     target_map(settings)  # a mistake in a map is reported here, not by every process of the program
     served_map(settings)
+    asked = "-" if "-" in (report, load_launch().report) else ""
     if print_environment:
-        _print(variables(settings, Launch(quiet=quiet)))
+        _print(variables(settings, Launch(quiet=quiet, report=asked)))
         return
     if not command:
         raise click.UsageError("say what to run: lucky-transport run [OPTIONS] -- python train.py")
     _find(command[0])
     if quiet and not report and not check:
-        environ = environment() | variables(settings, Launch(parent=str(os.getppid()), quiet=True))
+        environ = environment() | variables(settings, Launch(parent=str(os.getppid()), quiet=True, report=asked))
         with _started(command[0]):
             launch.replace_us(command, environ)
-    sys.exit(launch.end_like(_run_and_report(settings, command, check=check, report=report, quiet=quiet)))
+    file = None if report == "-" else report
+    sys.exit(launch.end_like(_run_and_report(settings, command, check=check, file=file, quiet=quiet, asked=asked)))
 
 
 def _print(values: Mapping[str, str]) -> None:
@@ -143,18 +153,20 @@ def _give_up(why: str, status: int) -> NoReturn:
     sys.exit(status)
 
 
-def _run_and_report(settings: Settings, command: Sequence[str], *, check: bool, report: str | None, quiet: bool) -> int:
-    lookout = UnpatchedProcessDetector(os.getpid())
+def _run_and_report(
+    settings: Settings, command: Sequence[str], *, check: bool, file: str | None, quiet: bool, asked: str
+) -> int:
+    lookout = UnpatchedProcessDetector(os.getpid(), thorough=check)
     with contextlib.ExitStack() as stack:
-        target = stack.enter_context(_opened(report)) if report else None
+        target = stack.enter_context(_opened(file)) if file else None
         folder = new_folder()
-        environ = environment() | variables(settings, Launch(str(folder), str(os.getpid()), quiet))
+        environ = environment() | variables(settings, Launch(str(folder), str(os.getpid()), quiet, asked))
         try:
             with _started(command[0]):
-                status = launch.run(command, environ, watch=lookout.look if check else None)
+                status = launch.run(command, environ, watch=lookout.look, thorough=check)
         finally:
             found = Report.conclude(folder, lookout.escapes)
-        click.echo(found.troubles() if quiet else found.text(), nl=False, err=True)
+        tell(found.troubles() if quiet else found.text(), asked=bool(asked))
         if target is not None:
             json.dump({"transport": settings.transport, "status": status, **found.plain()}, target, indent=2)
             target.write("\n")

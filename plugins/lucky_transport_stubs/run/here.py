@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from pathlib import Path
 
 _EARLY = "grpc" in sys.modules
 
@@ -38,8 +39,9 @@ def _lead(launch: Launch) -> Launch:
     """Report for this process and its children at its end, as the bootstrap does where it is on PYTHONPATH."""
     folder = "" if launch.quiet else str(new_folder())
     if folder:
+        Path(folder, f"{os.getpid()}.reached").touch()
         atexit.register(_report, folder, os.getpid())
-    return Launch(folder, str(os.getppid()), launch.quiet)
+    return Launch(folder, str(os.getppid()), launch.quiet, launch.report)
 
 
 def _report(folder: str, pid: int) -> None:

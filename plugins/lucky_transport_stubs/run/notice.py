@@ -1,15 +1,26 @@
-"""What a switched process and its launcher tell the user."""
+"""What a switched process and its launcher tell the user.
+
+A stream that is no terminal may be read by a program, so notices go there only where they are asked for.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
-__all__ = ["say"]
+from lucky_transport.config import load_launch
+
+__all__ = ["say", "tell"]
 
 
 def say(text: str) -> None:
-    """Write a line to the process's own stderr, whatever the program has put into sys.stderr."""
-    if sys.__stderr__ is not None:
-        sys.__stderr__.write(f"lucky-transport: pid {os.getpid()}: {text}\n")
-        sys.__stderr__.flush()
+    """Tell the user a line about this process."""
+    tell(f"lucky-transport: pid {os.getpid()}: {text}\n")
+
+
+def tell(text: str, *, asked: bool = False) -> None:
+    """Write to the process's own stderr, whatever the program has put into sys.stderr: a terminal, or `asked`."""
+    stream = sys.__stderr__
+    if stream is not None and (asked or load_launch().report == "-" or stream.isatty()):
+        stream.write(text)
+        stream.flush()

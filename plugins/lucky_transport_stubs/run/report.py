@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError, plural
 from lucky_transport_stubs.run.call_counters import Calls, ProcessCalls, read
+from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
 
 __all__ = ["Report", "conclude_here", "new_folder"]
@@ -34,17 +34,26 @@ def new_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The processes that called, those without lucky_transport (pid -> their Python), those that escaped the switch."""
+    """The processes that called, those without lucky_transport (pid -> their Python), those that were not switched.
+
+    reached: those that imported grpc. others: (pid, package) of those that imported gRPC from another package.
+    """
 
     processes: Sequence[ProcessCalls]
     absent: dict[int, str] = field(default_factory=dict[int, str])
     escapes: Sequence[UnpatchedProcess] = ()
+    reached: Sequence[int] = ()
+    others: Sequence[tuple[int, str]] = ()
 
     @classmethod
     def conclude(cls, folder: Path, escapes: Sequence[UnpatchedProcess] = ()) -> Report:
         """Return the report of the counters in the folder, and remove it."""
-        absent = {int(note.stem): note.read_text() for note in folder.glob("*.absent")}
-        report = cls(read(folder), absent, escapes)
+        absent, reached, others = (
+            [(int(note.name.partition(".")[0]), note.read_text()) for note in sorted(folder.glob(f"*.{kind}"))]
+            for kind in ("absent", "reached", "other")
+        )
+        unreached = [one for one in escapes if one.pid not in dict(absent)]
+        report = cls(read(folder), dict(absent), unreached, [pid for pid, _ in reached], others)
         shutil.rmtree(folder, ignore_errors=True)  # a process that goes on may just have added a file
         return report
 
@@ -55,6 +64,8 @@ class Report:
             "processes": [asdict(process) for process in self.processes],
             "without_lucky_transport": [{"pid": pid, "python": python} for pid, python in self.absent.items()],
             "escapes": [asdict(escape) for escape in self.escapes],
+            "reached": list(self.reached),
+            "other_packages": [{"pid": pid, "package": package} for pid, package in self.others],
         }
 
     def text(self) -> str:
@@ -67,13 +78,15 @@ class Report:
     def troubles(self) -> str:
         """Return what was not switched although it might have called, "" when all is well."""
         absent = (f"pid {pid} stayed on gRPC: {python} has no lucky_transport" for pid, python in self.absent.items())
-        escaped = (f"{escape} escaped the switch" for escape in self.escapes)
-        return "".join(f"lucky-transport: {trouble}\n" for trouble in (*absent, *escaped))
+        escaped = map(str, self.escapes)
+        others = (f"pid {pid} speaks gRPC by {package}: not switched, not counted" for pid, package in self.others)
+        return "".join(f"lucky-transport: {trouble}\n" for trouble in (*absent, *escaped, *others))
 
     def _summary(self) -> str:
         calls = self._merged()
         if not calls:
-            return "no gRPC call was made"
+            reached = plural(len(self.reached), "process", "processes") if self.reached else "no process"
+            return f"no gRPC call was counted; {reached} that can be switched imported grpc"
         parts: list[str] = []
         for role, what in (("client", ""), ("server", "served ")):
             rows = [one for one in calls if one.role == role]
@@ -103,9 +116,8 @@ class Report:
 
 
 def conclude_here(folder: str) -> None:
-    """Say on stderr what a program without a launcher called; the counters are gone afterwards."""
-    if sys.__stderr__ is not None:
-        sys.__stderr__.write(Report.conclude(Path(folder)).text())
+    """Tell what a program without a launcher called; the counters are gone afterwards."""
+    tell(Report.conclude(Path(folder)).text())
 
 
 def _total(calls: Iterable[Calls]) -> int:

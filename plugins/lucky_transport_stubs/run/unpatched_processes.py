@@ -1,4 +1,6 @@
-"""Pythons below the program that the switch cannot reach, and why.
+"""Processes below the program that use gRPC and are not switched, and why.
+
+What uses gRPC is known by the library in its memory map, what is switched by a file of the launcher's there.
 
 Found by looking at the processes of this host, again and again. One that lives shorter than the pause between two looks
 can be missed.
@@ -19,8 +21,12 @@ __all__ = ["UnpatchedProcess", "UnpatchedProcessDetector", "reason"]
 
 _PROC = Path("/proc")
 
-#: Flags of Python that keep it from reading PYTHONPATH or from importing sitecustomize.
-_FLAGS = {"I": "shuts out the environment", "E": "ignores the environment", "S": "imports no site"}
+#: Flags of Python that keep it from reading PYTHONPATH.
+_FLAGS = {"I": "shuts out the environment", "E": "ignores the environment"}
+
+#: In a memory map: gRPC's C core, of Python's grpc or by itself; what bootstrap/sitecustomize.py maps.
+_LIBRARY = re.compile(rb"/(cygrpc|libgrpc)[^/\n]*\.so")
+_MARK = b"/lucky-run-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +38,18 @@ class UnpatchedProcess:
     why: str
 
     def __str__(self) -> str:
-        return f"pid {self.pid} ({shlex.join(self.command)[:100]}), {self.why},"
+        return f"pid {self.pid} ({shlex.join(self.command)[:100]}) was not switched: {self.why}"
 
 
 class UnpatchedProcessDetector:
-    """Looks for escapes among the descendants of a process; `escapes` are those found so far."""
+    """Looks for escapes among the descendants of a process; `escapes` are those found so far.
 
-    def __init__(self, root: int) -> None:
+    thorough: Pythons that cannot be switched count before they use gRPC.
+    """
+
+    def __init__(self, root: int, *, thorough: bool = False) -> None:
         self._root = root
+        self._thorough = thorough
         self._family: dict[int, bool] = {}
         self._found: dict[tuple[int, tuple[str, ...]], UnpatchedProcess] = {}
 
@@ -59,9 +69,19 @@ class UnpatchedProcessDetector:
 
     def _look_at(self, pid: int) -> None:
         command, environ = _strings(pid, "cmdline"), _strings(pid, "environ")
-        if not command or environ is None or (pid, tuple(command)) in self._found or not _is_python(pid):
+        maps = _content(pid, "maps")
+        if not command or environ is None or maps is None:
             return
-        why = reason(command, environ)
+        library = _LIBRARY.search(maps)
+        if _MARK in maps:
+            self._found.pop((pid, tuple(command)), None)  # it was switched after all
+            return
+        if library and library[1] == b"libgrpc":
+            why = "it uses gRPC's own library, and only Python's package grpc can be switched"
+        elif library or (self._thorough and _is_python(pid)):
+            why = reason(command, environ) or (library and "its grpc is not the one that `import grpc` finds")
+        else:
+            return
         if why and _strings(pid, "cmdline") == command:  # it did not become another program meanwhile
             self._found[pid, tuple(command)] = UnpatchedProcess(pid, command, why)
 
@@ -111,9 +131,14 @@ def _is_python(pid: int) -> bool:
 
 
 def _strings(pid: int, name: str) -> list[str] | None:
-    """Return the strings of a file of /proc/pid, None when they are not to be had: it ended, or is another user's."""
+    """Return the strings of a file of /proc/pid, None when they are not to be had."""
+    content = _content(pid, name)
+    return None if content is None else [os.fsdecode(part) for part in content.split(b"\0")[:-1]]
+
+
+def _content(pid: int, name: str) -> bytes | None:
+    """Return a file of /proc/pid, None when it is not to be had: the process ended, or is another user's."""
     try:
-        content = (_PROC / str(pid) / name).read_bytes()
+        return (_PROC / str(pid) / name).read_bytes()
     except OSError:
         return None
-    return [os.fsdecode(part) for part in content.split(b"\0")[:-1]]

@@ -39,7 +39,19 @@ def started(path: Path, end: str, address: str, *options: str) -> Iterator[subpr
     """Start one end of a program, under `run` where there are options for it; it is ended afterwards."""
     command = [sys.executable, str(path), end, address]
     if options:
-        command = [sys.executable, "-m", "lucky_transport", "run", "--transport", "shm", *options, "--", *command]
+        command = [
+            sys.executable,
+            "-m",
+            "lucky_transport",
+            "run",
+            "--report",
+            "-",
+            "--transport",
+            "shm",
+            *options,
+            "--",
+            *command,
+        ]
     environ = os.environ | {"PYTHONPATH": str(PROGRAMS), "PYTHONUNBUFFERED": "1", "GRPC_VERBOSITY": "NONE"}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     with subprocess.Popen(command, env=environ, text=True, **pipes) as process:

@@ -1,10 +1,11 @@
 """Run by every Python that starts with this folder on PYTHONPATH: switches gRPC as soon as it is imported.
 
-Nothing but this file lies in this folder, and it works in Pythons from 3.8 on, with or without lucky_transport. It
-costs a start next to nothing: no import of a package, one entry in sys.meta_path. The sitecustomize that this one hides
-runs afterwards, and this folder does not stay on sys.path. A switch that was asked for and cannot be had ends the
-process with 78. A child that has no lucky_transport (an engine's own Python) is left as it is and noted down, to be
-reported. The first process of a program without the launcher reports for all of them at its end.
+It works in Pythons from 3.8 on, with or without lucky_transport. It costs a start next to nothing: no import of a
+package, one entry in sys.meta_path. The sitecustomize that this one hides runs afterwards, and this folder does not
+stay on sys.path. Where another sitecustomize hides this one, `import grpc` finds `grpc.py` in this folder, which runs
+it. A switch that was asked for and cannot be had ends the process with 78. A child that has no lucky_transport (an
+engine's own Python) is left as it is and noted down, to be reported; so is a gRPC of another package. The first
+process of a program without the launcher reports for all of them at its end.
 """
 
 import atexit
@@ -14,13 +15,17 @@ import sys
 #: What sysexits.h calls EX_CONFIG.
 _CANNOT_SWITCH = 78
 
+#: What speaks gRPC without the package grpc, so that its calls are neither switched nor counted.
+_OTHERS = ("connecpy", "connectrpc", "grpclib", "purerpc", "pyarrow.flight", "sonora", "temporalio")
+
 
 class _Finder:
-    """Finds grpc as the other finders do, and has it switched once it is imported."""
+    """Finds grpc as the other finders do, and has it switched once it is imported; others are noted down."""
 
     def find_spec(self, name, path=None, target=None):
-        if name != "grpc":
+        if name != "grpc" and name not in _OTHERS:
             return None
+        leave_path()
         for finder in sys.meta_path:
             find = None if isinstance(finder, _Finder) else getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find else None
@@ -42,6 +47,10 @@ class _Loader:
 
     def exec_module(self, module):
         module.__loader__ = module.__spec__.loader = self._loader
+        if module.__name__ != "grpc":
+            _note(f"{module.__name__}.other", module.__name__)
+            return self._loader.exec_module(module)
+        _mark()
         self._loader.exec_module(module)
         _switch(module)
 
@@ -67,13 +76,33 @@ def _absent():
     """Refuse a program whose Python has no lucky_transport; note it down of a child."""
     if os.environ.get("LUCKY_RUN_PARENT") == str(os.getppid()):
         _refuse(f"{sys.executable} has no lucky_transport, pip install it there")
+    _note("absent", sys.executable)
+
+
+def _note(kind, text, then=None):
+    """Leave a note for the report, if there is to be one; `then` is called with its descriptor."""
     folder = os.environ.get("LUCKY_RUN_FOLDER")
     try:
         if folder:
-            with open(os.path.join(folder, f"{os.getpid()}.absent"), "w") as note:
-                note.write(sys.executable)
+            with open(os.path.join(folder, f"{os.getpid()}.{kind}"), "w+") as note:
+                note.write(text)
+                note.flush()
+                if then:
+                    then(note.fileno())
     except OSError:
         pass  # the launcher has ended
+
+
+def _mark():
+    """Map a file of the launcher's folder: /proc shows then that this process, and what it forks, is switched."""
+    import ctypes
+    import mmap
+
+    def keep(mark):
+        kept = mmap.mmap(mark, 1, access=mmap.ACCESS_READ)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))  # also while the interpreter ends
+
+    _note("reached", "1", keep)
 
 
 def _lead():
@@ -85,7 +114,8 @@ def _lead():
     try:
         os.mkdir(folder, 0o700)
     except OSError as error:
-        sys.stderr.write(f"lucky-transport: pid {os.getpid()}: calls are not counted: {error}\n")
+        if sys.stderr.isatty() or os.environ.get("LUCKY_RUN_REPORT") == "-":
+            sys.stderr.write(f"lucky-transport: pid {os.getpid()}: calls are not counted: {error}\n")
         return
     os.environ["LUCKY_RUN_FOLDER"] = folder
     atexit.register(_report, folder, os.getpid())
@@ -94,19 +124,26 @@ def _lead():
 def _report(folder, pid):
     if os.getpid() != pid:
         return  # a forked child that ends as a program does
-    try:
-        os.rmdir(folder)  # there was no call
-    except OSError:
+    if all(name.endswith(".reached") for name in os.listdir(folder)):  # there was no call
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
         from lucky_transport_stubs.run.report import conclude_here
 
         conclude_here(folder)
 
 
-def _hidden_sitecustomize():
-    """Import the sitecustomize that would have been found without this one; its errors are its own, as always."""
+def leave_path():
+    """Take this folder off sys.path."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
     sys.path_importer_cache.pop(here, None)
+
+
+def _hidden_sitecustomize():
+    """Import the sitecustomize that would have been found without this one; its errors are its own, as always."""
+    leave_path()
     ours = sys.modules.pop("sitecustomize")
     try:
         import sitecustomize  # noqa: F401
@@ -117,9 +154,14 @@ def _hidden_sitecustomize():
         sys.modules.setdefault("sitecustomize", ours)
 
 
-if __name__ == "sitecustomize":
+def begin():
+    """Have grpc switched when it is imported, where a switch is asked for."""
     if os.environ.get("LUCKY_TRANSPORT"):
         sys.meta_path.insert(0, _Finder())
         if not os.environ.get("LUCKY_RUN_PARENT"):
             _lead()
+
+
+if __name__ == "sitecustomize":
+    begin()
     _hidden_sitecustomize()

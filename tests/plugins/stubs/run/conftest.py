@@ -20,8 +20,14 @@ Launch = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
+@pytest.fixture(autouse=True)
+def notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notices are asked for: the streams of a test are no terminals."""
+    monkeypatch.setenv("LUCKY_RUN_REPORT", "-")
+
+
 @pytest.fixture
-def environ() -> Iterator[dict[str, str]]:
+def environ(notices: None) -> Iterator[dict[str, str]]:
     """The environment of a launcher: nobody's settings, and a folder for temporary files that is empty afterwards."""
     with tempfile.TemporaryDirectory() as folder:  # a short name: sockets of multiprocessing lie in it
         yield {**os.environ, "TMPDIR": folder, "PYTHONUNBUFFERED": "1"}

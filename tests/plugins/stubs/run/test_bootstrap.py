@@ -46,16 +46,21 @@ def packages(tmp_path: Path) -> Path:
 
 
 def start(
-    code: str, *path: Path | str, flags: tuple[str, ...] = (), **variables: str
+    code: str, *path: Path | str, before: tuple[Path, ...] = (), flags: tuple[str, ...] = (), **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a Python with the bootstrap and `path` on PYTHONPATH, and none of the packages installed here."""
-    environ = {"PYTHONPATH": os.pathsep.join([BOOTSTRAP, *map(str, path)]), "LUCKY_TRANSPORT": "shm", **variables}
+    """Run a Python with the bootstrap and `path` on PYTHONPATH, and none of the packages installed here.
+
+    before: what a launcher puts in front of the bootstrap.
+    """
+    folders = os.pathsep.join(map(str, (*before, BOOTSTRAP, *path)))
+    environ = {"PYTHONPATH": folders, "LUCKY_TRANSPORT": "shm", **variables}
     command = [getattr(sys, "_base_executable", sys.executable), *flags, "-c", code]
     return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
 
 
 def test_its_folder_holds_nothing_else() -> None:
-    assert [path.name for path in Path(BOOTSTRAP).iterdir() if path.name != "__pycache__"] == ["sitecustomize.py"]
+    names = {path.name for path in Path(BOOTSTRAP).iterdir() if path.name != "__pycache__"}
+    assert names == {"sitecustomize.py", "grpc.py"}
 
 
 def test_it_is_python_3_8_and_imports_nothing_that_does_not_come_with_it() -> None:
@@ -101,6 +106,71 @@ def test_the_sitecustomize_that_it_hides_runs_too(tmp_path: Path, transport: str
     (tmp_path / "sitecustomize.py").write_text("print('theirs')")
     done = start("import sitecustomize; print(sitecustomize.__file__)", tmp_path, LUCKY_TRANSPORT=transport)
     assert done.stdout == f"theirs\n{tmp_path / 'sitecustomize.py'}\n"
+
+
+@pytest.fixture
+def launcher(tmp_path: Path) -> Path:
+    """A folder as launchers put it in front of PYTHONPATH, whose sitecustomize runs no other."""
+    folder = tmp_path / "launcher"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("print('theirs')")
+    return folder
+
+
+ACTIVATED = "activated grpc True SourceFileLoader"
+
+
+@pytest.mark.parametrize("code", ["import grpc", "import grpc.aio", "from grpc import aio", "import grpc; import grpc"])
+def test_a_sitecustomize_that_hides_it_does_not_keep_grpc_from_the_switch(
+    launcher: Path, packages: Path, code: str
+) -> None:
+    look = f"import sys; print(sys.modules['grpc'].__file__, {BOOTSTRAP!r} in sys.path)"
+    done = start(f"{code}\n{look}", packages, before=(launcher,))
+    assert done.stdout.splitlines() == ["theirs", ACTIVATED, f"{packages / 'grpc/__init__.py'} False"]
+
+
+def test_what_a_sitecustomize_that_hides_it_imports_itself_is_switched(launcher: Path, packages: Path) -> None:
+    (launcher / "sitecustomize.py").write_text("import grpc")
+    assert start("print('program')", packages, before=(launcher,)).stdout == f"{ACTIVATED}\nprogram\n"
+
+
+def test_grpc_is_switched_once_where_a_sitecustomize_that_hides_it_runs_it_in_the_end(
+    launcher: Path, packages: Path
+) -> None:
+    (launcher / "sitecustomize.py").write_text(
+        "import sys; sys.path.remove(sys.path[0]); del sys.modules['sitecustomize']; import sitecustomize"
+    )
+    assert start("import grpc", packages, before=(launcher,)).stdout == f"{ACTIVATED}\n"
+
+
+def test_a_program_that_puts_pythonpath_back_on_its_path_is_switched_once(packages: Path) -> None:
+    code = f"import sys; sys.path.insert(0, {BOOTSTRAP!r}); import grpc; print(grpc.__file__)"
+    assert start(code, packages).stdout == f"{ACTIVATED}\n{packages / 'grpc/__init__.py'}\n"
+
+
+def test_hidden_and_without_the_variable_nothing_happens(launcher: Path, packages: Path) -> None:
+    done = start("import grpc; print(grpc.insecure_channel(1))", packages, before=(launcher,), LUCKY_TRANSPORT="")
+    assert done.stdout == "theirs\noriginal\n"
+
+
+def test_hidden_and_without_grpc_the_program_learns_that_from_python_itself(launcher: Path) -> None:
+    done = start(
+        "import sys; sys.path[:] = [entry for entry in sys.path if '-packages' not in entry]; import grpc",
+        before=(launcher,),
+    )
+    assert done.stderr.endswith("ModuleNotFoundError: No module named 'grpc'\n")
+
+
+def test_another_package_that_speaks_grpc_is_noted_down_once_it_is_imported(packages: Path, tmp_path: Path) -> None:
+    (packages / "grpclib").mkdir()
+    (packages / "grpclib/__init__.py").write_text("")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    look = "from importlib.util import find_spec; print(find_spec('grpclib').name)"
+    assert start(look, packages, LUCKY_RUN_PARENT="1", LUCKY_RUN_FOLDER=str(notes)).stdout == "grpclib\n"
+    assert list(notes.iterdir()) == []
+    assert start("import grpclib", packages, LUCKY_RUN_PARENT="1", LUCKY_RUN_FOLDER=str(notes)).stderr == ""
+    assert [note.read_text() for note in notes.glob("*.grpclib.other")] == ["grpclib"]
 
 
 def test_an_error_in_the_hidden_one_is_shown_as_python_shows_it(tmp_path: Path, packages: Path) -> None:
@@ -179,12 +249,13 @@ def test_a_program_that_nobody_launched_is_refused_too(bare: Path) -> None:
     assert (done.returncode, done.stdout) == (78, "")
 
 
-@pytest.mark.parametrize("flag", ["-E", "-I", "-S"])
+@pytest.mark.parametrize("flag", ["-E", "-I"])
 def test_what_shuts_it_out_is_known(flag: str, packages: Path) -> None:
     """Facts that `--check` relies on: if one of them changes, so must the list of flags."""
     code = f"import sys; sys.path.append({str(packages)!r}); import grpc"
     assert "activated" not in start(code, flags=(flag,)).stdout
 
 
-def test_a_safe_path_does_not_shut_it_out(packages: Path) -> None:
-    assert "activated" in start("import grpc", packages, flags=("-P",)).stdout
+@pytest.mark.parametrize("flag", ["-P", "-S"])
+def test_a_safe_path_or_a_missing_site_does_not_shut_it_out(flag: str, packages: Path) -> None:
+    assert "activated" in start("import grpc", packages, flags=(flag,)).stdout

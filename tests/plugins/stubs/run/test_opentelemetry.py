@@ -98,3 +98,20 @@ def test_spans_of_stubs_and_servers_are_those_over_grpc(launch: Launch, tmp_path
     for method in ("/t.T/Echo", "/t.T/Count", "/t.T/Fail"):  # the context travels with the call, as metadata
         client, server = (next(one for one in spans if one[:2] == [method, kind]) for kind in ("CLIENT", "SERVER"))
         assert (server[3], server[5]) == (client[3], client[4])
+
+
+def test_its_launcher_does_not_keep_a_program_from_the_switch(launch: Launch) -> None:
+    """Its sitecustomize comes first on PYTHONPATH, and runs no other."""
+    instrument = Path(sys.executable).with_name("opentelemetry-instrument")
+    if not instrument.exists():
+        pytest.skip("opentelemetry-instrument is not installed")
+    exporters = [f"--{signal}_exporter=none" for signal in ("traces", "metrics", "logs")]
+    code = "import grpc; grpc.insecure_channel('localhost:50051').unary_unary('/t.T/Echo').future(b'').cancel()"
+    name = f"otel_{secrets.token_hex(4)}"
+    done = launch(
+        *("--transport", "shm", "--endpoint", f"shm://{name}"),
+        command=[str(instrument), *exporters, sys.executable, "-c", code],
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"localhost:50051 goes to shm://{name}" in done.stderr
+    assert "1 call over shared memory, 0 over gRPC, by 1 process" in done.stderr

@@ -125,7 +125,7 @@ process.stdout.readline()
     (tmp_path / "calling.py").write_text(CALL)
     (tmp_path / "run").touch()
     done = launch("--transport", "grpc", command=python(code, grpc_port))
-    assert "no gRPC call was made" in done.stderr
+    assert "no gRPC call was counted" in done.stderr
     (tmp_path / "run").unlink()
     until((tmp_path / "done").exists)
     assert "Traceback" not in (tmp_path / "err").read_text()

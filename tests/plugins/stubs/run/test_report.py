@@ -14,7 +14,9 @@ def calls(method: str, count: int, *, endpoint: str = "shm://demo", target: str 
 
 
 def test_a_program_that_called_nothing_is_told_so() -> None:
-    assert Report([]).text() == "lucky-transport: no gRPC call was made\n"
+    seen = "lucky-transport: no gRPC call was counted; {} that can be switched imported grpc\n"
+    assert Report([]).text() == seen.format("no process")
+    assert Report([], reached=[7]).text() == seen.format("1 process")
 
 
 def test_it_says_which_methods_went_where_and_how_often() -> None:
@@ -50,13 +52,16 @@ def test_processes_are_added_up_and_listed() -> None:
 
 
 def test_what_was_not_reached_is_always_said() -> None:
-    report = Report([], {9: "/other/python"}, [UnpatchedProcess(10, ["python", "-I", "x.py"], "started with -I")])
+    unpatched = UnpatchedProcess(10, ["python", "-I", "x.py"], "started with -I")
+    report = Report([], {9: "/other/python"}, [unpatched], others=[(11, "grpclib")])
     assert report.troubles() == (
         "lucky-transport: pid 9 stayed on gRPC: /other/python has no lucky_transport\n"
-        "lucky-transport: pid 10 (python -I x.py), started with -I, escaped the switch\n"
+        "lucky-transport: pid 10 (python -I x.py) was not switched: started with -I\n"
+        "lucky-transport: pid 11 speaks gRPC by grpclib: not switched, not counted\n"
     )
     assert report.text().endswith(report.troubles())
     assert report.plain()["without_lucky_transport"] == [{"pid": 9, "python": "/other/python"}]
+    assert report.plain()["other_packages"] == [{"pid": 11, "package": "grpclib"}]
     assert report.plain()["escapes"] == [{"pid": 10, "command": ["python", "-I", "x.py"], "why": "started with -I"}]
 
 
@@ -65,7 +70,11 @@ def test_a_ledger_is_read_once_and_removed() -> None:
     assert folder.stat().st_mode & 0o077 == 0
     CallCounters(folder).counter(calls("/a.B/Step", 0)).add()
     Path(folder, "9.absent").write_text("/other/python")
-    report = Report.conclude(folder)
+    Path(folder, "8.reached").touch()
+    Path(folder, "8.pyarrow.flight.other").write_text("pyarrow.flight")
+    without, unpatched = (UnpatchedProcess(pid, ["python"], "why") for pid in (9, 10))
+    report = Report.conclude(folder, [without, unpatched])
     assert [process.calls for process in report.processes] == [[calls("/a.B/Step", 1)]]
     assert report.absent == {9: "/other/python"}
+    assert (report.reached, report.others, report.escapes) == ([8], [(8, "pyarrow.flight")], [unpatched])
     assert not folder.exists()

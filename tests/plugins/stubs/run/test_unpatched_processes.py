@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,8 +36,9 @@ SWITCHED = [f"PYTHONPATH={BOOTSTRAP}:/else", "LUCKY_TRANSPORT=shm"]
         (["-Bs", "x.py"], ""),
         (["-I", "x.py"], "-I"),
         (["-BsE", "x.py"], "-E"),
-        (["-W", "error", "-Sc", "pass"], "-S"),
-        (["-Werror", "-S"], "-S"),
+        (["-W", "error", "-Ec", "pass"], "-E"),
+        (["-Werror", "-I"], "-I"),
+        (["-S", "x.py"], ""),
         (["--check-hash-based-pycs=always", "-I", "x.py"], "-I"),
     ],
 )
@@ -63,7 +66,7 @@ def test_only_descendants_are_looked_at_and_each_is_found_once() -> None:
     escaped = sleeping("-I")
     switched = sleeping(**dict(entry.split("=") for entry in SWITCHED))
     try:
-        lookout, stranger = UnpatchedProcessDetector(os.getpid()), UnpatchedProcessDetector(switched.pid)
+        lookout, stranger = (UnpatchedProcessDetector(pid, thorough=True) for pid in (os.getpid(), switched.pid))
         for _ in range(2):
             lookout.look()
             stranger.look()
@@ -87,7 +90,7 @@ def test_check_lists_the_children_that_escaped(launch: Launch, python: Python, t
 import subprocess, sys
 child = "import time; time.sleep(1)"
 children = [subprocess.Popen([sys.executable, *flags, "-c", child], env=environ)
-            for flags, environ in ((["-I"], None), (["-E"], None), (["-S"], None), ([], {}), ([], None))]
+            for flags, environ in ((["-I"], None), (["-E"], None), ([], {}), ([], None))]
 print(*(one.pid for one in children))
 for one in children:
     one.wait()
@@ -97,22 +100,84 @@ for one in children:
     found = json.loads((tmp_path / "calls.json").read_text())["escapes"]
     assert sorted(one["pid"] for one in found) == sorted(escaped)
     assert switched not in [one["pid"] for one in found]
-    assert done.stderr.count("escaped the switch") == 4
+    assert done.stderr.count("was not switched") == 3
 
 
 def test_check_sees_through_shells_and_orphans(launch: Launch) -> None:
     script = f"({sys.executable} -I -c 'import time; time.sleep(1)' &) ; sleep 1.2"
     done = launch("--transport", "grpc", "--check", "--quiet", command=["sh", "-c", script])
-    assert done.stderr.count("escaped the switch") == 1
+    assert done.stderr.count("was not switched") == 1
 
 
 def test_a_program_that_is_itself_out_of_reach_is_found_too(launch: Launch) -> None:
     done = launch(
         "--transport", "grpc", "--check", command=[sys.executable, "-E", "-c", "import time; time.sleep(0.5)"]
     )
-    assert "started with -E, which ignores the environment, escaped the switch" in done.stderr
+    assert "was not switched: started with -E, which ignores the environment" in done.stderr
 
 
-def test_without_check_nobody_looks(launch: Launch) -> None:
+def test_without_check_what_uses_no_grpc_is_not_named(launch: Launch) -> None:
     done = launch("--transport", "grpc", command=[sys.executable, "-E", "-c", "import time; time.sleep(0.2)"])
-    assert "escaped" not in done.stderr
+    assert "was not switched" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("launcher", "why"),
+    [
+        (["env", "-u", "PYTHONPATH"], "its PYTHONPATH lacks the launcher's folder"),
+        (["env", "PYTHONPATH=/else"], "its PYTHONPATH lacks the launcher's folder"),
+        (["env", "-u", "LUCKY_TRANSPORT"], "its environment lacks LUCKY_TRANSPORT"),
+        (["env", "-i"], "its PYTHONPATH lacks the launcher's folder"),
+    ],
+    ids=" ".join,
+)
+def test_what_uses_grpc_and_was_not_switched_is_named_without_check(
+    launch: Launch, launcher: list[str], why: str
+) -> None:
+    code = "import grpc, time; time.sleep(1)"
+    done = launch("--transport", "shm", "--map", "*=shm://x", command=[*launcher, sys.executable, "-c", code])
+    assert "no gRPC call was counted; no process that can be switched imported grpc" in done.stderr
+    assert re.search(rf"pid \d+ \({sys.executable} -c .*\) was not switched: {why}\n", done.stderr)
+
+
+def test_a_grpc_that_is_loaded_past_the_switch_is_named(launch: Launch) -> None:
+    code = """
+import importlib.util, time
+from importlib.machinery import PathFinder
+import sys
+spec = PathFinder.find_spec("grpc")
+sys.modules["grpc"] = grpc = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(grpc)
+time.sleep(1)
+"""
+    done = launch("--transport", "shm", "--map", "*=shm://x", command=[sys.executable, "-c", code])
+    assert "was not switched: its grpc is not the one that `import grpc` finds" in done.stderr
+
+
+def test_a_program_with_grpcs_own_library_is_named() -> None:
+    """A file of that name in its memory map stands for one that is linked to it."""
+    code = """
+import mmap, sys
+with open(sys.argv[1], "r+b") as library:
+    kept = mmap.mmap(library.fileno(), 0)
+print(flush=True)
+sys.stdin.read()
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder, "libgrpc++.so.1.51")
+        library.write_bytes(b"x")
+        command = [sys.executable, "-c", code, str(library)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        lookout = UnpatchedProcessDetector(os.getpid())
+        lookout.look()
+        process.communicate(timeout=10)
+    (why,) = [one.why for one in lookout.escapes if one.pid == process.pid]
+    assert why == "it uses gRPC's own library, and only Python's package grpc can be switched"
+
+
+def test_switched_processes_and_those_that_they_fork_are_not_named(launch: Launch) -> None:
+    code = "import grpc, os, time; child = os.fork(); time.sleep(1); child and os.waitpid(child, 0)"
+    done = launch("--transport", "shm", "--map", "*=shm://x", "--check", command=[sys.executable, "-c", code])
+    assert "was not switched" not in done.stderr
