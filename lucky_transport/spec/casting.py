@@ -24,7 +24,7 @@ def fitting(value: Any, dtype: DTypeLike) -> NDArray[Any]:
     except ValueError:
         raise ValueError("rows that differ in length") from None
     wanted = np.dtype(dtype)
-    if np.can_cast(array.dtype, wanted, "safe"):
+    if not array.size or np.can_cast(array.dtype, wanted, "safe"):
         return array
     is_of_kind = np.can_cast(array.dtype, wanted, "same_kind")
     if array.dtype.kind in "iu" and wanted.kind in "iu":

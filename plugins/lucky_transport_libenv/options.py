@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import ConfigError, SpecError, did_you_mean
+from lucky_transport.spec.casting import fitting
 from lucky_transport_libenv.interface import DTYPES, MAX_NAME_BYTES, Dtype, Option, Options
 
 __all__ = ["LibenvSettings", "OptionBlock", "as_json"]
@@ -98,17 +99,9 @@ def _marshalled(name: str, value: Any) -> tuple[Dtype, int, bytes]:
 
 def _array(name: str, dtype: str, values: list[Any]) -> NDArray[Any]:
     try:
-        array = np.array(values)
+        return fitting(values, dtype).astype(dtype)
     except ValueError as error:
         raise _refusal(name, values, f"these are no {dtype}: {error}") from error
-    if array.size:
-        integer = dtype != "float32"
-        fits = array.dtype.kind in ("iu" if integer else "iuf")
-        if integer and fits:
-            fits = np.iinfo(dtype).min <= array.min() and array.max() <= np.iinfo(dtype).max
-        if not fits:
-            raise _refusal(name, values, f"these are no {dtype}")
-    return array.astype(dtype)
 
 
 def _refusal(name: str, value: Any, why: str) -> SpecError:

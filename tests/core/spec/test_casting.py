@@ -58,6 +58,7 @@ def test_what_would_become_another_value_is_refused_by_value_dtype_and_place(val
         (True, "int64"),
         ([True, False], "bool"),
         (2**63, "uint64"),
+        ([], "uint8"),
     ],
 )
 def test_what_stays_the_value_it_is_or_loses_precision_only_is_taken(value: Any, dtype: str) -> None:
