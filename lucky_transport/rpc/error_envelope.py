@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 from lucky_transport.call import Metadata
@@ -18,9 +19,8 @@ def name_of(method: int | str) -> str:
     """Return the full name of a method given by id or name, for error texts."""
     if isinstance(method, str):
         return method
-    from lucky_transport.messages.methods import BY_ID  # with all messages, which a process of stubs does without
-
-    row = BY_ID.get(method)
+    # A process of stubs does without the table, and an interpreter that shuts down imports nothing.
+    row = getattr(sys.modules.get("lucky_transport.messages.methods"), "BY_ID", {}).get(method)
     return row.name if row else f"method {method}"
 
 

@@ -1,0 +1,58 @@
+"""What a program left open is closed while its interpreter shuts down: without an import, and without a word."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.process import unique_name
+from tests.support.waiting import PATIENCE_S
+
+_PREPARE = """
+import asyncio, atexit, builtins, os, sys
+import lucky_transport
+ending = []
+atexit.register(ending.append, True)  # what is registered first is called last
+def hook(event, args):
+    if ending and event == "import":
+        os.write(2, f"{args[0]} is imported".encode())
+sys.addaudithook(hook)
+endpoint = sys.argv[1]
+"""
+
+#: What keeps it open to the very end -> a program.
+PROGRAMS = {
+    "an env": "builtins.kept = env = lucky_transport.make(endpoint=endpoint)\nenv.reset()\n",
+    "a stream": """
+client = lucky_transport.connect(endpoint)
+stream = client.camera.stream_camera("front")
+next(stream)
+builtins.kept = client, stream
+""",
+    "a cycle": """
+class Cycle: ...
+cycle = Cycle()
+cycle.self, cycle.client = cycle, lucky_transport.connect(endpoint)
+cycle.stream = cycle.client.camera.stream_camera("front")
+next(cycle.stream)
+""",
+    "asyncio": """
+async def main():
+    client = await lucky_transport.connect_async(endpoint)
+    stream = client.camera.stream_camera("front")
+    await anext(aiter(stream))
+    builtins.kept = client, stream
+asyncio.run(main())
+""",
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_was_left_open_imports_nothing_and_says_nothing_at_the_interpreters_end(program: str) -> None:
+    with api.serve("echo", f"shm://{unique_name()}") as serving:
+        command = [sys.executable, "-c", _PREPARE + PROGRAMS[program], str(serving.endpoints[0])]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("", "", 0)
