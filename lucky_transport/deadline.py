@@ -9,14 +9,18 @@ import logging
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 
 __all__ = ["NOTICE_AFTER_S", "Deadline", "log_long_wait"]
 
 _log = logging.getLogger("lucky_transport")
 
 #: A shorter wait is not logged.
-NOTICE_AFTER_S = 2.0
+NOTICE_AFTER_S = 5.0
+
+#: True inside a wait that is logged when it lasts; the waits that it consists of are not.
+_waits: ContextVar[bool] = ContextVar("_waits", default=False)
 
 #: Longer timeouts are cut to this: about 30 years.
 _LONGEST_S = 1e9
@@ -62,17 +66,19 @@ def log_long_wait(what: str, timeout_s: float | None = None) -> Generator[None]:
     """A context in which something waits for `what`, at most `timeout_s` (None: without a limit).
 
     After `NOTICE_AFTER_S` the wait is logged to "lucky_transport", as a warning: warnings are shown where no logging is
-    configured. A wait with a shorter timeout is not logged, because its own error comes as soon.
+    configured. A wait with a shorter timeout is not logged, because its own error comes as soon, and one inside another
+    is part of that.
     """
-    if timeout_s is not None and timeout_s <= NOTICE_AFTER_S:
-        yield
-        return
     end = "" if timeout_s is None else f"; gives up after {timeout_s:g} s"
     timer = threading.Timer(NOTICE_AFTER_S, _log.warning, ("still waiting for %s%s", what, end))
     timer.name = "lucky-notice"
     timer.daemon = True
-    timer.start()
+    if not _waits.get() and (timeout_s is None or timeout_s > NOTICE_AFTER_S):
+        with suppress(RuntimeError):  # no thread is to be had: the wait is what counts
+            timer.start()
+    token = _waits.set(True)
     try:
         yield
     finally:
+        _waits.reset(token)
         timer.cancel()

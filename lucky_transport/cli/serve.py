@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
 from io import TextIOWrapper
 from typing import Any, cast
 
@@ -76,7 +75,7 @@ def serve(
         settings = {"wait": wait, "observation_slots": observation_slots, "native": False if no_native else None}
         try:
             # a parent process logs its own wait
-            with log_long_wait(f"engine {engine!r} to start") if status_fd is None else nullcontext():
+            with log_long_wait(f"engine {engine!r} to start", None if status_fd is None else 0.0):
                 serving = api.serve(
                     engine,
                     endpoints,

@@ -12,6 +12,7 @@ from lucky_transport import api, deadline
 from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.errors import NotReachable
 from lucky_transport.process import EngineProcess, unique_name
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -44,6 +45,29 @@ def test_a_wait_that_is_over_or_may_not_last_is_silent(noticed: Callable[[], lis
     with log_long_wait("the kettle"):
         pass
     assert noticed() == []
+
+
+def test_a_wait_inside_another_is_part_of_it() -> None:
+    def notices() -> list[threading.Thread]:
+        return [thread for thread in set(threading.enumerate()) - before if thread.name == "lucky-notice"]
+
+    before = set(threading.enumerate())
+    with log_long_wait("the kettle", 30.0), log_long_wait("the water", 20.0):
+        assert len(notices()) == 1
+    until(lambda: not notices())
+    with log_long_wait("the kettle", 0.0), log_long_wait("the water", 20.0):
+        assert notices() == []
+    with log_long_wait("the cup", 10.0):
+        assert len(notices()) == 1
+
+
+def test_a_wait_goes_on_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with log_long_wait("the kettle", 30.0):
+        pass
 
 
 @pytest.mark.usefixtures("_impatient")
