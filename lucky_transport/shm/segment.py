@@ -177,12 +177,13 @@ def create(
 def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) -> Segment:
     """Map the segment `name` of a living engine, once it is ready.
 
-    Raises NotReachable when there is none by the deadline, or at once when it is a dead engine's and no other engine is
-    about to take it over; SegmentError when it is damaged, foreign or of another version.
+    A dead engine's segment counts as none: another engine may take it over. Raises NotReachable when there is none by
+    the deadline; SegmentError when it is damaged, foreign or of another version.
     """
     path = segment_path(name, directory)
     lock_path = lock_path_of(path)
     while True:
+        gone = ""
         mapping = map_segment(path)
         if mapping is not None and Words(mapping).load32(FIELDS["version"].offset):
             spec, layout = header.read(mapping, str(path))
@@ -190,13 +191,13 @@ def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) 
                 if engine.alive:
                     return Segment(name, path, mapping, spec, layout, None)
                 if lockfile.holder(lock_path, lockfile.ENGINE) is None:
-                    raise _gone(path, engine.name)
+                    gone = engine.name
         if deadline.expired:
-            raise _absent(name, path, deadline)
+            raise _gone(path, gone, deadline) if gone else _absent(name, path, deadline)
         time.sleep(SEGMENT_POLL_S)
 
 
-def _gone(path: Path, engine: str) -> NotReachable:
+def _gone(path: Path, engine: str, deadline: Deadline) -> NotReachable:
     """Return the error for a segment whose engine is gone, or cannot be seen."""
     lock_path = lock_path_of(path)
     if not os.path.lexists(lock_path):
@@ -205,7 +206,11 @@ def _gone(path: Path, engine: str) -> NotReachable:
             backend="shm",
             hint=f"share all of {path.parent} between containers, not single files; else start the engine again",
         )
-    return NotReachable(f"the engine of {path} ({engine}) is gone", backend="shm", hint="start the engine again")
+    return NotReachable(
+        f"the engine of {path} ({engine}) is gone, and no other came within {deadline.timeout_s:g} s",
+        backend="shm",
+        hint="start the engine again",
+    )
 
 
 def _absent(name: str, path: Path, deadline: Deadline) -> NotReachable:

@@ -167,7 +167,7 @@ class CrashRun:
         one, fault, engines = case.reached, case.fault, self._engines
         engine = engine_of(one.kind)
         # What the engine before it left decides which lines remove it. A client that finds that before the next engine
-        # has the lock is told at once that its engine is gone.
+        # has the lock waits for that one.
         killed = attempt % 2 == 0 if "remove_dead" in one.point else self._rng.random() < 0.5
         if fault.deed == "pause" and _is_before_the_lock(one.point):
             killed = False

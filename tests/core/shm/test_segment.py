@@ -23,6 +23,7 @@ from lucky_transport.shm import header, lockfile, segment, segment_files
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES
 from lucky_transport.shm.segment import Segment, view
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from tests.support.waiting import PATIENCE_S
 
 SPEC = BatchSpec("toy", 3, ArraySpec("float32", (5,)), ArraySpec("float32", (2,), -1.0, 1.0))
 RING = 4096
@@ -141,6 +142,22 @@ def test_a_client_of_a_dead_engine_is_told_so(tmp_path: Path) -> None:
     _leave_a_dead_engines_segment(tmp_path)
     with pytest.raises(NotReachable, match="is gone"):
         _open(tmp_path)
+
+
+def test_a_client_waits_for_the_engine_that_comes_after_a_dead_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _leave_a_dead_engines_segment(tmp_path)
+    made: list[Segment] = []
+
+    def come(_: float) -> None:  # in place of the first sleep
+        monkeypatch.undo()
+        made.append(segment.create("one", SPEC, ring_bytes=RING, directory=tmp_path))
+        made[0].publish_ready()
+
+    monkeypatch.setattr("lucky_transport.shm.segment.time.sleep", come)
+    assert segment.open_segment("one", Deadline(PATIENCE_S), directory=tmp_path).spec.num_envs == 3
+    made[0].unlink()
 
 
 def test_a_client_waits_for_an_engine_that_is_about_to_take_a_dead_ones_segment_over(tmp_path: Path) -> None:
