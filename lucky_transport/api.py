@@ -60,6 +60,7 @@ def _make_engine(
     engine: str, num_envs: int, own_process: bool, /, *, seed: int | None = None, **options: Any
 ) -> Engine:
     check_num_envs(num_envs)
+    _check_name(engine, "make_engine")
     name, _, variant = engine.partition(":")
     info = registry().engine(name)
     target = (own_process and info.sole_factory) or info.factory
@@ -160,6 +161,8 @@ def serve(
     a context manager or call its `stop`. The setting `interceptors` is for the engine's side here. Raises what
     `make_engine` and the transports' servers raise.
     """
+    if not isinstance(engine, Engine):
+        _check_name(engine, "serve")
     resolved = load_settings(settings)
     endpoints = [endpoint] if isinstance(endpoint, str) else list(endpoint)
     servers = [_server(Endpoint.parse(one), resolved) for one in endpoints]
@@ -180,6 +183,7 @@ def make(
     *,
     seed: int | None = None,
     options: Mapping[str, Any] | None = None,
+    max_episode_steps: int | None = None,
     autoreset_mode: AutoresetMode | str | None = None,
     framework: str | None = None,
     copy: bool = True,
@@ -204,6 +208,7 @@ def make(
     engine: "name" or "name:variant"; `lucky-transport ls` lists them.
     num_envs: how many envs are stepped together.
     seed, options: of the engine's constructor; for an engine that is started here.
+    max_episode_steps: the option of that name, as `gymnasium.make_vec` passes it.
     autoreset_mode: what a step after the end of an episode does. "NextStep" (default) resets that env, "SameStep" has
         done so in the step that ended it, "Disabled" refuses it until `reset(options={"reset_mask": mask})`.
     framework: the training framework that the env is for, such as "sb3", "rsl_rl", "torchrl" or "skrl"; chooses the
@@ -238,6 +243,10 @@ def make(
     """
     from lucky_transport.env.vector_env import VectorEnv
 
+    if engine:
+        _check_name(engine, "make")
+    if max_episode_steps is not None:
+        options = {**(options or {}), "max_episode_steps": max_episode_steps}
     mode = _autoreset_mode(autoreset_mode, framework)
     resolved = _with_slots(load_settings(settings, others=inspect.signature(make).parameters), mode)
     check_num_envs(num_envs)
@@ -254,6 +263,12 @@ def make(
     recipe = partial(make, **own, **arguments, **settings)
     if resolved.endpoint:
         _check_agreement(resolved)
+        if max_episode_steps is not None:
+            raise ConfigError(
+                f"make(): max_episode_steps = {max_episode_steps!r} is an option of the engine, and the one at "
+                f"{resolved.endpoint} runs already",
+                hint=f"serve it with --options '{{\"max_episode_steps\": {max_episode_steps}}}'",
+            )
         recipe = partial(recipe, endpoint=resolved.endpoint)  # a pickled env returns to the same engine
         transport = open_transport(resolved.endpoint, resolved)
         try:
@@ -278,6 +293,16 @@ def make(
         transport.close()
         owner.stop()
         raise
+
+
+def _check_name(engine: Any, function: str) -> None:
+    """Raise ConfigError for what is no name of an engine."""
+    if not isinstance(engine, str):
+        raise ConfigError(
+            f"{function}(): engine = {engine!r}: expected a name such as 'toy' or 'gymnasium:my_module:MyEnv-v0'",
+            hint="`lucky-transport ls` lists the engines; an engine object of yours: serve(engine, 'inproc://mine'), "
+            "make(endpoint='inproc://mine')",
+        )
 
 
 def _autoreset_mode(mode: AutoresetMode | str | None, framework: str | None) -> AutoresetMode | str:

@@ -276,9 +276,10 @@ def runtime_directories(environ: Mapping[str, str] | None = None) -> tuple[Path,
 def _known(key: str, source: str, others: Collection[str] = ()) -> str:
     """Return `key`; raises ConfigError for an unknown one. others: further names to suggest."""
     if key not in _READERS:
+        belongs = f"an option of the engine belongs into options={{{key!r}: ...}}; " if "options" in others else ""
         raise ConfigError(
             f"{source}: unknown setting {key!r}",
-            hint=f"{did_you_mean(key, (*_READERS, *others))}known settings: {', '.join(sorted(_READERS))}",
+            hint=f"{did_you_mean(key, (*_READERS, *others))}{belongs}known settings: {', '.join(sorted(_READERS))}",
         )
     return key
 

@@ -11,6 +11,7 @@ import sys
 import textwrap
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from gymnasium.vector import AutoresetMode
 import lucky_transport
 from lucky_transport import api
 from lucky_transport.config import Settings
+from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ConfigError, NotReachable, SpecError, UnknownName
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.registry import Registry, registry
@@ -255,6 +257,17 @@ def test_a_wrong_transport_is_named_with_its_source(monkeypatch: pytest.MonkeyPa
         assert str(refused.value).endswith(", or auto")
     with pytest.raises(UnknownName, match=r"^argument: no transport 'grcp'; did you mean 'grpc'"):
         api.make("toy", transport="grcp")
+
+
+@pytest.mark.parametrize("engine", [ToyEngine, ["toy"], 3, ToyEngine(1)])
+def test_what_is_no_name_of_an_engine_is_refused_with_what_is(engine: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^make\(\): engine = .*: expected a name such as 'toy'.*serve\(engine, "):
+        api.make(engine)
+    with pytest.raises(ConfigError, match=r"^make_engine\(\): engine = "):
+        api.make_engine(engine)
+    if not isinstance(engine, ToyEngine):
+        with pytest.raises(ConfigError, match=r"^serve\(\): engine = "):
+            api.serve(engine, "inproc:")
 
 
 def test_a_misspelt_argument_of_make_is_guessed() -> None:
