@@ -151,7 +151,7 @@ class InprocTransport(Transport):
         if self._lockstep.state is LockstepState.CLOSED:
             raise _closed()
         self._check_process()
-        return Call(self._caller, deadline, between_steps=self._host.between_steps)
+        return Call(self._caller, deadline, between_steps=lambda: self._host.lock)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

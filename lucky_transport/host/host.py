@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from lucky_transport.call import Call, check_stream, check_unary, deadline_error
@@ -26,6 +25,7 @@ from lucky_transport.errors import (
     Unimplemented,
     raise_wire_error,
 )
+from lucky_transport.host.engine_lock import EngineLock, nothing
 from lucky_transport.host.lease import Lease
 from lucky_transport.host.slots import ObservationSlots, SlotWriter
 from lucky_transport.host.task import task_handlers
@@ -33,12 +33,11 @@ from lucky_transport.interceptors.engine_side import EngineInterceptors
 from lucky_transport.messages.methods import Method, Runs
 from lucky_transport.sessions.service import session_handlers
 from lucky_transport.sessions.sessions import Sessions
+from lucky_transport.uninterrupted import uninterrupted
 
 __all__ = ["Host", "Lease", "PlainHandler"]
 
 _log = logging.getLogger("lucky_transport")
-#: How long a driver yields the engine to waiting threads at most.
-_YIELD_S = 0.05
 #: Time for the engine's thread to wake and to get the interpreter.
 _WAKE_S = 100e-6
 
@@ -47,16 +46,13 @@ class Host:
     """One engine, ready to be driven. `close` ends the engine.
 
     handlers: those of its unary methods, by full method name. sessions: those of the engine's worlds, None if it has
-    none. waiters: how many threads wait for a driver to let them in.
+    none. lock: held while the engine is used.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.spec = engine.spec
         self._engine = engine
-        self._lock = threading.RLock()
-        self._waiting = threading.Condition()
-        self.waiters = 0
-        self._interrupt: Callable[[], None] = _nothing
+        self.lock = EngineLock()
         self._lease: Lease | None = None
         self._closed = False
         self._interceptors: EngineInterceptors | None = None
@@ -114,11 +110,11 @@ class Host:
         slots: the observations of each frame go into the slot whose turn it is; `buffers` are those of the first.
         is_idle: while it returns True, another client may take the lease over (a legacy client cannot release it).
         interrupt: asks a driver whose loop keeps the lock between steps (`Lease.step_parts`) for the engine; that loop
-        then releases the lock after its present step and calls `yield_to_waiters`.
+        then releases the lock after its present step and calls `EngineLock.yield_to_waiters`.
 
         Raises Busy naming the present driver, ClosedError once the host is closed.
         """
-        with self._exclusive():
+        with self.lock:
             if self._closed:
                 raise ClosedError("the engine is closing", backend=self.spec.engine)
             if self._lease is not None and not self._lease.is_idle():
@@ -134,11 +130,11 @@ class Host:
             if writer is None:
                 self._engine.bind(buffers)
             self._buffers, self._writer = buffers, writer
-            self._interrupt = interrupt or _nothing
+            self.lock.interrupt = interrupt or nothing
             step = self._engine.step if writer is None else writer.step
             if self._interceptors is not None:
                 step = self._interceptors.step(step, self._last_frame)
-            self._lease = Lease(self, owner, self._lock, self.spec.engine, step, buffers, is_idle or _never)
+            self._lease = Lease(self, owner, self.lock, self.spec.engine, step, buffers, is_idle or _never)
             return self._lease
 
     def stream(self, method: Method, request: Any, call: Call) -> Generator[Any]:
@@ -160,51 +156,31 @@ class Host:
         if call.deadline is not None and call.deadline.expired:
             raise self._late(method, call)
 
-    def between_steps(self, timeout_s: float = -1) -> AbstractContextManager[bool]:
+    @contextmanager
+    def between_steps(self, timeout_s: float = -1) -> Generator[bool]:
         """Hold the engine while no step runs, to observe it; False when it was not free within `timeout_s`.
 
         A thread that made the engine wait lets it step first afterwards: its own work can wait, a step cannot.
         """
-        return self._exclusive(timeout_s, _WAKE_S)
-
-    @contextmanager
-    def _exclusive(self, timeout_s: float = -1, pause_s: float = 0.0) -> Generator[bool]:
-        """Hold the engine between two steps; False when it was not free within `timeout_s`.
-
-        pause_s: how long the thread sleeps afterwards if it had to wait, and so has made the engine wait.
-        """
-        held = self._lock.acquire(blocking=False)
-        has_waited = not held
+        held = has_waited = False
         try:
-            if has_waited:
-                with self._waiting:
-                    self.waiters += 1
-                self._interrupt()
-                held = self._lock.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX))
+            [held] = uninterrupted(self.lock.acquire, False)
+            has_waited = not held
+            held = held or self.lock.enter(timeout_s)
             yield held
         finally:
             if held:
-                self._lock.release()
+                self.lock.release()
             if has_waited:
-                with self._waiting:
-                    self.waiters -= 1
-                    self._waiting.notify_all()
-                if pause_s:
-                    time.sleep(pause_s)
-
-    def yield_to_waiters(self) -> None:
-        """Let threads that wait for the engine have it: a loop that takes the lock again at once would starve them."""
-        if self.waiters:
-            with self._waiting:
-                self._waiting.wait_for(lambda: not self.waiters, _YIELD_S)
+                time.sleep(_WAKE_S)
 
     def release(self, lease: Lease) -> None:
         """Give the lease back; the engine is bound to memory of its own again. No effect on a lease that was lost."""
-        with self._exclusive():
+        with self.lock:
             if self._lease is not lease:
                 return
             self._lease = None
-            self._interrupt = _nothing  # it holds the driver's memory
+            self.lock.interrupt = nothing  # it holds the driver's memory
             lease.valid = False
             own = Buffers.allocate(self.spec)
             self._last_frame().copy_frame_to(own)
@@ -238,9 +214,14 @@ class Host:
         try:
             if self.runs(method) is not Runs.ENGINE:
                 return handler(request, call)
-            with self._exclusive(-1 if call.deadline is None else call.deadline.remaining_s) as held:
+            held = False
+            try:
+                held = self.lock.enter(-1 if call.deadline is None else call.deadline.remaining_s)
                 if held:
                     return handler(request, call)
+            finally:
+                if held:
+                    self.lock.release()
             raise self._late(method, call)
         except BaseException as error:  # a handler is foreign code and may raise anything
             raise_wire_error(self.spec.engine, method.name, error)
@@ -267,7 +248,7 @@ class Host:
         """End the engine; idempotent. Waits up to `timeout_s` for a step in progress, then leaves the engine open."""
         if self.sessions is not None:
             self.sessions.close()
-        with self._exclusive(timeout_s) as held:
+        with self.between_steps(timeout_s) as held:
             if not held:
                 _log.warning("engine %r is still in a step after %s s; not closed", self.spec.engine, timeout_s)
             elif not self._closed:
@@ -283,10 +264,6 @@ class Host:
 
 def _never() -> bool:
     return False
-
-
-def _nothing() -> None:
-    pass
 
 
 class PlainHandler:

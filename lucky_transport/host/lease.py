@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ __all__ = ["Lease"]
 class Lease:
     """The right to step the engine; one driver at a time holds it. `valid` is False once it was lost."""
 
-    __slots__ = ("_acquire", "_buffers", "_engine", "_engine_step", "_host", "_release", "is_idle", "owner", "valid")
+    __slots__ = ("_attempts", "_buffers", "_engine", "_engine_step", "_host", "_lock", "is_idle", "owner", "valid")
 
     def __init__(
         self,
@@ -37,8 +38,9 @@ class Lease:
         self.is_idle = is_idle
         self.valid = True
         self._host = host
-        self._acquire = lock.acquire  # bound once: entering a `with` block costs as much as a whole fast step
-        self._release = lock.release
+        self._lock = lock
+        # As `uninterrupted`, made once: entering a `with` block costs as much as a whole fast step.
+        self._attempts = map(lock.acquire, repeat(True))
         self._engine = engine
         self._engine_step = step
         self._buffers = buffers
@@ -49,7 +51,7 @@ class Lease:
 
         Only while it is held, for a lease that can be interrupted and that no client can take over (no `is_idle`).
         """
-        return self._engine_step, self._acquire, self._release
+        return self._engine_step, self._lock.acquire, self._lock.release
 
     def failure(self, error: BaseException) -> TransportError:
         """Return the error that a client gets when the engine's step raised `error`."""
@@ -60,8 +62,10 @@ class Lease:
 
         Raises EngineFailed when the engine raised (the frame is then undefined), Busy when the lease was lost.
         """
-        self._acquire()
+        held = False
         try:
+            for held in self._attempts:  # noqa: B007
+                break
             if not self.valid:
                 raise Busy(
                     f"engine {self._engine!r} is no longer driven by {self.owner}",
@@ -74,7 +78,8 @@ class Lease:
         except BaseException as error:  # an engine is foreign code and may raise anything
             raise_wire_error(self._engine, "step", error)
         finally:
-            self._release()
+            if held:
+                self._lock.release()
 
     def _clear_outcomes(self, control: NDArray[np.uint8]) -> None:
         """Zero reward, flags and signals of reset envs: no engine, ticking or not, rewards a reset."""

@@ -12,6 +12,7 @@ import threading
 import time
 
 from lucky_transport.sessions.session import Session
+from lucky_transport.uninterrupted import RECHECK_S, open_gate
 
 __all__ = ["Scheduler"]
 
@@ -24,7 +25,8 @@ class Scheduler:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._asleep = threading.Lock()  # released to have the thread look again
         self._due: list[tuple[float, int, Session]] = []
         self._next_slices: dict[Session, int] = {}  # the number of each session's next slice; others in _due are void
         self._numbers = itertools.count()
@@ -33,7 +35,7 @@ class Scheduler:
 
     def run(self, session: Session, rate_hz: float | None) -> None:
         """Run the session at `rate_hz` ticks a second from now on (0: as fast as it can), or stop it (None)."""
-        with self._changed:
+        with self._lock:
             if self._closed or (session in self._next_slices and session.rate_hz == rate_hz):
                 return
             session.rate_hz = rate_hz
@@ -42,16 +44,17 @@ class Scheduler:
                 return
             self._schedule(time.monotonic(), session)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                self._thread.start()
-            self._changed.notify()
+                thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                thread.start()
+                self._thread = thread
+        open_gate(self._asleep)
 
     def close(self, grace_s: float = 1.0) -> None:
         """Start no further slice and wait up to `grace_s` for the one in progress. Idempotent."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._due.clear()
-            self._changed.notify()
+        open_gate(self._asleep)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(grace_s)
 
@@ -70,19 +73,19 @@ class Scheduler:
 
     def _await_due(self) -> tuple[float, int, Session] | None:
         """Return the next slice once it is due; None when the scheduler is closed."""
-        with self._changed:
-            while not self._closed:
+        while not self._closed:
+            with self._lock:
                 while self._due and self._next_slices.get(self._due[0][2]) != self._due[0][1]:
                     heapq.heappop(self._due)
-                wait_s = self._due[0][0] - time.monotonic() if self._due else None
-                if wait_s is not None and wait_s <= 0:
+                wait_s = self._due[0][0] - time.monotonic() if self._due else RECHECK_S
+                if wait_s <= 0:
                     return heapq.heappop(self._due)
-                self._changed.wait(None if wait_s is None else min(wait_s, threading.TIMEOUT_MAX))
-            return None
+            self._asleep.acquire(timeout=min(wait_s, RECHECK_S))
+        return None
 
     def _reschedule(self, due: float, number: int, session: Session, ran: bool) -> None:
         """Schedule the session's next slice, unless it has another one meanwhile or has ended."""
-        with self._changed:
+        with self._lock:
             rate_hz = session.rate_hz
             if self._next_slices.get(session) != number:
                 return

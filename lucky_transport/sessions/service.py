@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,7 +66,7 @@ def session_handlers(sessions: Sessions) -> dict[str, Callable[[Any, Call], Any]
 class _Service:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._waiting = threading.BoundedSemaphore(_WAITING)
+        self._waiting: dict[object, None] = {}
 
     def worlds(self, request: GetWorldsRequest, call: Call) -> GetWorldsResponse:
         worlds = self._sessions.worlds
@@ -111,15 +110,15 @@ class _Service:
     def latest(self, request: GetLatestRequest, call: Call) -> SessionSnapshot:
         """Wait only for a moment: readers must not hold all the threads that answer calls."""
         after_tick = -1 if request.after_tick is None else request.after_tick
-        may_wait = self._waiting.acquire(blocking=False)
+        me = object()
         try:
-            wait_s = _LONGEST_WAIT_S if may_wait else 0.0
+            self._waiting[me] = None
+            wait_s = _LONGEST_WAIT_S if len(self._waiting) <= _WAITING else 0.0
             return to_message(self._sessions.latest(request.session_id, after_tick, Deadline(wait_s)))
         except PeerTimeout:
             return SessionSnapshot()
         finally:
-            if may_wait:
-                self._waiting.release()
+            self._waiting.pop(me, None)
 
     def restart(self, request: RestartSessionRequest, call: Call) -> SessionSnapshot:
         return to_message(self._sessions.restart(request.session_id, request.seed, call.deadline))

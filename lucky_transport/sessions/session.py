@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, PeerTimeout, SessionEnded, TransportError, is_interruption, to_wire_error
@@ -16,9 +16,12 @@ from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot, nothing_n
 from lucky_transport.sessions.phase import ENDED, Phase, SessionEvent, following
 from lucky_transport.sessions.recording import WorldFactory
 from lucky_transport.sessions.world_lock import WorldLock
+from lucky_transport.uninterrupted import Latch, uninterrupted
 from lucky_transport.world import World
 
 __all__ = ["InterruptCheck", "Session", "SessionLimits", "WorkerSlots"]
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +46,24 @@ class WorkerSlots:
 
     def __init__(self, limits: SessionLimits) -> None:
         self._limits = limits
-        self._free = threading.BoundedSemaphore(limits.slots)
+        self._free: SimpleQueue[bool] = SimpleQueue()
+        for _ in range(limits.slots):
+            self._free.put(True)
 
-    @contextmanager
-    def hold(self, deadline: Deadline) -> Generator[None]:
-        """Hold a slot. Raises Busy if none is free within `slot_timeout_s`."""
-        if not self._free.acquire(timeout=min(self._limits.slot_timeout_s, deadline.remaining_s)):
-            raise Busy(f"all worker slots busy: {self._limits.slots} sessions advance at once", hint="retry later")
+    def hold(self, deadline: Deadline, work: Callable[[], R]) -> R:
+        """Return what `work` returns, which holds a slot. Raises Busy if none is free within `slot_timeout_s`."""
+        held = False
         try:
-            yield
+            [held] = uninterrupted(self._free.get, True, min(self._limits.slot_timeout_s, deadline.remaining_s))
+            return work()
+        except Empty:
+            if held:
+                raise
+            text = f"all worker slots busy: {self._limits.slots} sessions advance at once"
+            raise Busy(text, hint="retry later") from None
         finally:
-            self._free.release()
+            if held:
+                self._free.put(True)
 
 
 class InterruptCheck:
@@ -115,7 +125,7 @@ class Session:
         self.world_lock = WorldLock(self._fail)
         self._engine = engine
         self._slots = slots
-        self._is_built = threading.Event()
+        self._is_built = Latch()
         self._phase_lock = threading.Lock()
         self._error = ""
 
@@ -137,12 +147,15 @@ class Session:
 
     def build(self, seed: int | None) -> None:
         """Build the world. An error shows in `state`, and every later call raises it."""
+
+        def make() -> None:
+            if self.phase is Phase.CREATING:
+                self.world_lock.world = self.factory.make(seed)
+                self.world_lock.publish(self.world_lock.world)
+            self._go(SessionEvent.BUILT)
+
         try:
-            with self._holding(None):
-                if self.phase is Phase.CREATING:
-                    self.world_lock.world = self.factory.make(seed)
-                    self.world_lock.publish(self.world_lock.world)
-                self._go(SessionEvent.BUILT)
+            self._holding(None, make)
         except TransportError:
             pass  # kept in `_error`
         finally:
@@ -150,13 +163,16 @@ class Session:
 
     def restart(self, seed: int | None, deadline: Deadline) -> WorldSnapshot:
         """Start the world over in place, or as a new world, and return its first snapshot."""
-        with self._world(deadline) as world:
+
+        def start_over(world: World) -> WorldSnapshot:
             self.world_lock.queue.drain()
             if not world.restart(seed):
                 self.world_lock.close_world()
                 world = self.world_lock.world = self.factory.make(seed)
             self._go(SessionEvent.REBUILT)
             return self.world_lock.publish(world)
+
+        return self._with_world(deadline, start_over)
 
     def act(self, actions: Sequence[Any]) -> int:
         """Queue actions for the next tick; return how many they pushed out."""
@@ -169,7 +185,8 @@ class Session:
         self, ticks: int, actions: Sequence[Any], interrupt: Callable[[Sequence[str], bool], str], deadline: Deadline
     ) -> AdvanceResult:
         """Advance by up to `ticks` ticks; `interrupt` ends it early."""
-        with self._world(deadline) as world:
+
+        def tick(world: World) -> AdvanceResult:
             if actions:
                 world.act(actions)
             start, reason = world.ticks, ""
@@ -182,29 +199,30 @@ class Session:
             still = None if done or actions else self.world_lock.snapshots.current
             return AdvanceResult.after(still or self.world_lock.publish(world), done, reason)
 
+        return self._with_world(deadline, tick)
+
     def run_for(self, seconds: float) -> bool:
         """Run freely: do one tick, and more until `seconds` have passed.
 
         False when it did none: another thread holds the world, or it is not built, or has ended.
         """
-        if not self.world_lock.acquire(None):
-            return False
-        try:
-            with self._guarded():
-                world = self.world_lock.world
-                if world is None or self.has_ended:
-                    return False
-                end = time.monotonic() + seconds
+
+        def run() -> bool:
+            world = self.world_lock.world
+            if world is None or self.has_ended:
+                return False
+            end = time.monotonic() + seconds
+            self._tick(world)
+            while not self.has_ended and self.rate_hz is not None and time.monotonic() < end:
                 self._tick(world)
-                while not self.has_ended and self.rate_hz is not None and time.monotonic() < end:
-                    self._tick(world)
-                if self.world_lock.has_subscribers or world.is_over:
-                    self.world_lock.publish(world)
-                return True
+            if self.world_lock.has_subscribers or world.is_over:
+                self.world_lock.publish(world)
+            return True
+
+        try:
+            return self._holding(None, run)
         except TransportError:
-            return False  # kept in `_error`
-        finally:
-            self.world_lock.release()
+            return False  # the world's errors are kept in `_error`
 
     def latest(self, after_tick: int, deadline: Deadline) -> WorldSnapshot:
         """Return the newest snapshot after `after_tick`; waits while there is none."""
@@ -244,37 +262,39 @@ class Session:
             self._go(SessionEvent.OVER)
         return events
 
-    @contextmanager
-    def _world(self, deadline: Deadline) -> Generator[World]:
+    def _with_world(self, deadline: Deadline, work: Callable[[World], R]) -> R:
         """Wait until the world is built, then hold it and a worker slot. Raises PeerTimeout, SessionEnded, Busy."""
-        self._await_built(deadline)
-        with self._holding(deadline), self._slots.hold(deadline):
+
+        def with_slot() -> R:
             self.check_alive()
             assert self.world_lock.world is not None, "it is built and alive"
-            yield self.world_lock.world
+            return work(self.world_lock.world)
 
-    @contextmanager
-    def _holding(self, deadline: Deadline | None) -> Generator[None]:
-        if not self.world_lock.acquire(deadline):
+        self._await_built(deadline)
+        return self._holding(deadline, lambda: self._slots.hold(deadline, with_slot))
+
+    def _holding(self, deadline: Deadline | None, work: Callable[[], R]) -> R:
+        """Return what `work` returns, which holds the world.
+
+        What it raises ends the session with EngineFailed; errors of our own pass through.
+        """
+        held = False
+        try:
+            held = self.world_lock.acquire(deadline)
+            if held:
+                return work()
             timeout_s = deadline.timeout_s if deadline is not None else 0.0
             raise PeerTimeout(
                 f"session {self.id} was in use for {timeout_s:g} s", hint="one call after another advances it"
             )
-        try:
-            with self._guarded():
-                yield
-        finally:
-            self.world_lock.release()
-
-    @contextmanager
-    def _guarded(self) -> Generator[None]:
-        """End the session, with EngineFailed, if the world raises; errors of our own pass through."""
-        try:
-            yield
         except (Busy, PeerTimeout, SessionEnded):
             raise
         except BaseException as error:  # a world is foreign code and may raise anything
             raise self._fail(error) from error
+        finally:
+            if held:
+                self.world_lock.lock.release()
+                self.world_lock.settle()
 
     def _fail(self, error: BaseException) -> TransportError:
         if is_interruption(error):  # of the program's own thread; the world did nothing wrong
@@ -286,7 +306,7 @@ class Session:
         return failure
 
     def _await_built(self, deadline: Deadline) -> None:
-        if not self._is_built.is_set() and not self._is_built.wait(min(deadline.remaining_s, threading.TIMEOUT_MAX)):
+        if not self._is_built.wait(deadline.remaining_s):
             raise PeerTimeout(
                 f"session {self.id} was not ready within {deadline.timeout_s:g} s", hint="raise the timeout"
             )

@@ -10,6 +10,7 @@ from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.messages import SessionSnapshot
 from lucky_transport.sessions.api import WorldSnapshot
+from lucky_transport.uninterrupted import WaitQueue
 from lucky_transport.world import Worlds
 
 __all__ = ["SnapshotCell", "Subscriber", "from_message", "to_message"]
@@ -47,12 +48,13 @@ class SnapshotCell:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._readers = WaitQueue()
         self._newest: WorldSnapshot | None = None
         self._ended = False
         self._is_current = False
         self._puts = 0
-        self.waiting = 0
+        self.waiting: dict[object, None] = {}
 
     @property
     def newest(self) -> WorldSnapshot | None:
@@ -66,11 +68,11 @@ class SnapshotCell:
 
     def put(self, snapshot: WorldSnapshot) -> None:
         """Replace the newest snapshot and wake the readers that wait for it."""
-        with self._changed:
+        with self._lock:
             self._newest = snapshot
             self._is_current = True
             self._puts += 1
-            self._changed.notify_all()
+        self._readers.wake_all()
 
     def mark_stale(self) -> None:
         """Note that the world has advanced: the next reader needs a new snapshot."""
@@ -78,31 +80,29 @@ class SnapshotCell:
 
     def end(self) -> None:
         """Wake all readers: no more snapshots come."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
+        self._ended = True
+        self._readers.wake_all()
 
     def wait(self, after_tick: int, deadline: Deadline, request: Callable[[], None]) -> WorldSnapshot | None:
         """Return the newest snapshot after `after_tick`; None at the deadline, or when no more come.
 
-        `request` is called, with `waiting` counted up, when a new snapshot is needed; it may `put` one at once.
+        `request` is called, with this reader among `waiting`, when a new snapshot is needed; it may `put` one at once.
         """
-        with self._changed:
-            if self._is_current and (found := self._later(after_tick)) is not None:
-                return found
-            puts = self._puts
-            self.waiting += 1
+        me = object()
         try:
+            with self._lock:
+                if self._is_current and (found := self._later(after_tick)) is not None:
+                    return found
+                puts = self._puts
+                self.waiting[me] = None
             request()
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: self._ended or (self._puts != puts and self._is_worth_waking(after_tick)),
-                    min(deadline.remaining_s, threading.TIMEOUT_MAX),
-                )
+            self._readers.wait_for(
+                lambda: self._ended or (self._puts != puts and self._is_worth_waking(after_tick)), deadline.remaining_s
+            )
+            with self._lock:
                 return self._later(after_tick) if self._puts != puts else None
         finally:
-            with self._changed:
-                self.waiting -= 1
+            self.waiting.pop(me, None)
 
     def _is_worth_waking(self, after_tick: int) -> bool:
         newest = self._newest

@@ -1,11 +1,14 @@
 """A world that one thread at a time holds, while readers get snapshots of it between two ticks.
 
-    world_lock.acquire(deadline)
+    held = False
     try:
-        world_lock.tick(world)
-        snapshot = world_lock.publish(world)
+        if held := world_lock.acquire(deadline):
+            world_lock.tick(world)
+            snapshot = world_lock.publish(world)
     finally:
-        world_lock.release()
+        if held:
+            world_lock.lock.release()
+            world_lock.settle()
 
 A thread that does not hold the world calls `serve_readers`, which makes a snapshot unless another thread holds it.
 """
@@ -22,6 +25,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import is_interruption
 from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport.sessions.snapshots import SnapshotCell, Subscriber
+from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport.world import World
 
 __all__ = ["QUEUED_ACTIONS", "ActionQueue", "WorldLock"]
@@ -76,18 +80,17 @@ class WorldLock:
         self.snapshots = SnapshotCell()
         self._subscribers: tuple[Subscriber, ...] = ()
         self._on_error = on_error
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._discarded = False
 
     def acquire(self, deadline: Deadline | None) -> bool:
         """Become the holder, without waiting if there is no deadline; False if another thread held it until then."""
-        if deadline is None:
-            return self._lock.acquire(blocking=False)
-        return self._lock.acquire(timeout=min(deadline.remaining_s, threading.TIMEOUT_MAX))
+        timeout_s = 0.0 if deadline is None else min(deadline.remaining_s, threading.TIMEOUT_MAX)
+        [held] = uninterrupted(self.lock.acquire, True, timeout_s)
+        return held
 
-    def release(self) -> None:
-        """Let go of the world, make a snapshot for readers that asked meanwhile and close a discarded world."""
-        self._lock.release()
+    def settle(self) -> None:
+        """After the release: make a snapshot for readers that asked meanwhile and close a discarded world."""
         if self.snapshots.waiting:
             self.serve_readers()
         if self._discarded:
@@ -126,16 +129,15 @@ class WorldLock:
 
     def serve_readers(self) -> None:
         """Make a snapshot now, unless a thread holds the world: that one does it after its tick or its release."""
-        while self.snapshots.waiting and self._lock.acquire(blocking=False):
-            try:
-                if self.world is not None:
-                    self.publish(self.world)
-                return
-            except BaseException as error:  # a world is foreign code and may raise anything
-                self._on_error(error)
-                return
-            finally:
-                self._lock.release()
+        held = False
+        try:
+            if self.snapshots.waiting and (held := self.acquire(None)) and self.world is not None:
+                self.publish(self.world)
+        except BaseException as error:  # a world is foreign code and may raise anything
+            self._on_error(error)
+        finally:
+            if held:
+                self.lock.release()
 
     def discard(self) -> None:
         """End all waits for snapshots and close the world, now or when its holder releases it."""
@@ -143,11 +145,13 @@ class WorldLock:
         self.snapshots.end()
         for subscriber in self._subscribers:
             subscriber.end()
-        while self.world is not None and self._lock.acquire(blocking=False):
-            try:
+        held = False
+        try:
+            if self.world is not None and (held := self.acquire(None)):
                 self.close_world()
-            finally:
-                self._lock.release()
+        finally:
+            if held:
+                self.lock.release()
 
     def close_world(self) -> None:
         """Close the world, if there is one. For the holder."""

@@ -125,8 +125,8 @@ class ShmServer(Server):
                     if lease is None
                     else self._channel.serve(*lease.step_parts, PEER_POLL_NS)
                 )
-                if self._host.waiters:
-                    self._host.yield_to_waiters()
+                if self._host.lock.waiters:
+                    self._host.lock.yield_to_waiters()
             except BaseException as error:  # an engine is foreign code and may raise anything
                 assert lease is not None
                 self._refuse(lease.failure(error))
