@@ -18,7 +18,11 @@ from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.options import received_too_long
 from lucky_transport_stubs.servicing import Servicing
 
-__all__ = ["CLOSE_MESSAGE", "PORT", "open_port", "server_loop_at"]
+__all__ = ["CLOSE_MESSAGE", "PORT", "OnCall", "open_port", "server_loop_at"]
+
+#: Starts to answer a call. Is told the address of its port, and its method.
+Begin = Callable[[ServerCall], None]
+OnCall = Callable[[str, str], None] | None
 
 #: What `add_insecure_port` returns: callers need the name, there are no port numbers in shared memory.
 PORT = 1
@@ -44,16 +48,22 @@ def _listener_at(address: str) -> Listener:
         raise Busy(f"Failed to bind to address {address}: {error}", backend="shm", hint=error.hint) from error
 
 
-def server_loop_at(address: str, begin: Callable[[ServerCall], None], max_receive_bytes: int) -> ServerLoop:
+def server_loop_at(address: str, begin: Begin, max_receive_bytes: int, on_call: OnCall = None) -> ServerLoop:
     """Listen at "shm://name" and return the loop that reads for all clients; `begin` starts to answer a call.
 
-    Raises RuntimeError for a name that is taken and for addresses of other kinds.
+    on_call: is told the address and the method of each call that comes in. Raises RuntimeError for a name that is taken
+    and for addresses of other kinds.
     """
+
+    def tell_and_begin(call: ServerCall) -> None:
+        if on_call is not None:
+            on_call(address, call.path)
+        begin(call)
 
     def make_calls(pipe: MemfdPipe, caller: str) -> ServerCalls:
         return ServerCalls(
             pipe,
-            begin,
+            tell_and_begin,
             caller=caller,
             max_message_bytes=max_receive_bytes,
             refusal=received_too_long("SERVER"),
@@ -68,13 +78,14 @@ def open_port(
     max_receive_bytes: int,
     on_end: Callable[[], None],
     security: PortSecurity = INSECURE,
+    on_call: OnCall = None,
 ) -> ServerThread:
     """Listen at "shm://name" and return the thread that answers there, not started. Raises the errors of
     `server_loop_at`.
 
-    on_end: called when it has ended. security: what its handlers are told.
+    on_end: called when it has ended. security: what its handlers are told. on_call: see there.
     """
-    server_loop = server_loop_at(address, lambda call: servicing.begin(call, port, security), max_receive_bytes)
+    loop = server_loop_at(address, lambda call: servicing.begin(call, port, security), max_receive_bytes, on_call)
     name = f"grpc server {address}"
-    port = ServerThread(server_loop, name, close_message=CLOSE_MESSAGE, slots=servicing.slots, on_end=on_end)
+    port = ServerThread(loop, name, close_message=CLOSE_MESSAGE, slots=servicing.slots, on_end=on_end)
     return port

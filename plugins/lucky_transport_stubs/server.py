@@ -27,7 +27,7 @@ from lucky_transport_stubs.compression import checked_default
 from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.handlers import Handlers
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
-from lucky_transport_stubs.port import PORT, open_port
+from lucky_transport_stubs.port import PORT, OnCall, open_port
 from lucky_transport_stubs.servicing import Servicing
 
 __all__ = ["Server", "server"]
@@ -79,7 +79,9 @@ class _Termination:
 
 
 class Server(grpc.Server):
-    """Made by `server`."""
+    """Made by `server`. on_call: is told the address and the method of each call to a port that is added after it."""
+
+    on_call: OnCall = None
 
     def __init__(self, servicing: Servicing, max_receive_bytes: int) -> None:
         self._servicing = servicing
@@ -116,7 +118,8 @@ class Server(grpc.Server):
 
     def _add_port(self, address: str, security: PortSecurity) -> int:
         with self._lock:
-            port = open_port(address, self._servicing, self._max_receive_bytes, self._termination.port_ended, security)
+            on_end = self._termination.port_ended
+            port = open_port(address, self._servicing, self._max_receive_bytes, on_end, security, self.on_call)
             self._ports.append(port)
             _all_ports.add(port)
             if self._is_started:

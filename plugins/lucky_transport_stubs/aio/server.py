@@ -35,7 +35,7 @@ from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_secur
 from lucky_transport_stubs.handlers import HandlerCallDetails, Handlers
 from lucky_transport_stubs.metadata import invocation_metadata
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
-from lucky_transport_stubs.port import CLOSE_MESSAGE, PORT, server_loop_at
+from lucky_transport_stubs.port import CLOSE_MESSAGE, PORT, OnCall, server_loop_at
 from lucky_transport_stubs.status import error_of
 
 __all__ = ["Server", "aio_server"]
@@ -69,7 +69,9 @@ def aio_server(
 
 
 class Server(grpc.aio.Server):
-    """Made by `aio_server`."""
+    """Made by `aio_server`. on_call: is told the address and method of each call to a port that is added after it."""
+
+    on_call: OnCall = None
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class Server(grpc.aio.Server):
         return self._add_port(address, port_security(server_credentials, address))
 
     def _add_port(self, address: str, security: PortSecurity) -> int:
-        server_loop = server_loop_at(address, partial(self._begin, security), self._max_receive_bytes)
+        server_loop = server_loop_at(address, partial(self._begin, security), self._max_receive_bytes, self.on_call)
         self._server_loops.append(server_loop)
         if self._state is _State.RUNNING:
             self._readers.append(ServerLoopReader(server_loop, self._loop))

@@ -6,7 +6,6 @@ too, or only there; all others are gRPC's alone.
 
 from __future__ import annotations
 
-import functools
 import socket
 import threading
 import time
@@ -31,13 +30,17 @@ class Ports:
         self._switch = switch
         self._counters = counters
         self._held: list[socket.socket] = []
-        self._served: Served | None = None
+        self._bound: list[str] = []
+        self._served: dict[str, Served] = {}  # by endpoint
 
-    def count(self, method: str, *, over_shm: bool) -> None:
-        """Count a call of a method that has come in."""
-        if self._counters is not None and self._served is not None:
-            served = self._served if over_shm else self._served.stays("calls that came to the port")
-            self._counter(served, method).add()
+    def count(self, method: str) -> None:
+        """Count a call of a method that has come in over gRPC, which does not say to which of several ports."""
+        what = "the port" if len(self._bound) == 1 else "these ports"
+        self._counter(Served(", ".join(self._bound), "", f"calls that came to {what}"), method).add()
+
+    def count_at(self, endpoint: str, method: str) -> None:
+        """Count a call of a method that has come in at an endpoint in shared memory."""
+        self._counter(self._served[endpoint], method).add()
 
     def _counter(self, served: Served, method: str) -> CallCounter:
         assert self._counters is not None
@@ -56,17 +59,20 @@ class Ports:
         if asked.only and not refusal:
             port = self._hold(address)
             served = self._switch.serve(with_port(address, port))
-            over_shm(served.endpoint)
+            self._serve(served, over_shm)
         else:
             port = bind()
             served = self._switch.serve(with_port(address, port)) if port else asked
+            self._bound.append(served.address)
             served = self._beside(served, over_shm, refusal or "")
-        if self._served is None or (served.endpoint and not self._served.endpoint):
-            self._served = served  # calls are counted there: which port they came to is not known
         self._switch.tell(served)
         if self._counters is not None:
             self._counter(served, "").open()
         return port
+
+    def _serve(self, served: Served, over_shm: Callable[[str], int]) -> None:
+        self._served.setdefault(served.endpoint, served)  # before a call can come in
+        over_shm(served.endpoint)
 
     def _beside(self, served: Served, over_shm: Callable[[str], int], refusal: str) -> Served:
         """Serve a port that gRPC serves over shared memory as well; return what came of it."""
@@ -74,7 +80,7 @@ class Ports:
             return served
         if not refusal:
             try:
-                over_shm(served.endpoint)
+                self._serve(served, over_shm)
             except (TransportError, RuntimeError, OSError) as error:
                 refusal = str(error)
         return served.stays(refusal) if refusal else served
@@ -226,11 +232,10 @@ def make_server(
     """
     is_aio = original.__module__.startswith("grpc.aio")
     ports = Ports(switch, counters)
-
-    def make(factory: Callable[..., Any], *, is_ours: bool) -> Any:
-        counting = (_AioCounting if is_aio else _Counting)(functools.partial(ports.count, over_shm=is_ours))
-        first = () if counters is None else (counting,)
-        return factory(**{**given, "interceptors": (*first, *(given.get("interceptors") or ()))})
-
-    real, ours = make(original, is_ours=False), make(over_shm, is_ours=True)
+    real_given, ours = dict(given), over_shm(**given)
+    if counters is not None:
+        counting = (_AioCounting if is_aio else _Counting)(ports.count)
+        real_given["interceptors"] = (counting, *(given.get("interceptors") or ()))
+        ours.on_call = ports.count_at
+    real = original(**real_given)
     return (SwitchedAioServer if is_aio else SwitchedServer)(real, ours, ports)

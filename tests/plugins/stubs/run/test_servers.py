@@ -166,6 +166,18 @@ def test_port_0_keeps_the_number_that_it_became(serve: Callable[..., Served], na
     served.end()
 
 
+def test_a_server_of_several_ports_is_reported_per_port(serve: Callable[..., Served], name: str) -> None:
+    served = serve("--transport", "shm", "--serve", f"*=shm://{name}_{{port}}", addresses=("127.0.0.1:0", "[::]:0"))
+    one, other = served.ports
+    for target in (f"shm://{name}_{one}", *[f"shm://{name}_{other}"] * 2, *[f"127.0.0.1:{one}"] * 3):
+        assert echo(target) == b"hello"
+    said = served.end()
+    assert f"  server 127.0.0.1:{one} over shm://{name}_{one}\n             1  /test.Test/Echo\n" in said
+    assert f"  server [::]:{other} over shm://{name}_{other}\n             2  /test.Test/Echo\n" in said
+    both = f"  server 127.0.0.1:{one}, [::]:{other} over gRPC: calls that came to these ports"
+    assert f"{both}\n             3  /test.Test/Echo\n" in said
+
+
 def test_without_serve_the_map_says_which_ports(serve: Callable[..., Served], name: str, port: int) -> None:
     served = serve("--transport", "shm", "--map", f"localhost:{port}=shm://{name}", addresses=(f"0.0.0.0:{port}",))
     assert echo(f"shm://{name}") == b"hello"
