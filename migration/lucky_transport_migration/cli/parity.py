@@ -17,6 +17,11 @@ from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES
 
 __all__ = ["parity"]
 
+_NOISE = (
+    "NOT COMPARED with {others}: engine {engine!r} differs from itself, two of them over {path} with the same seed. "
+    "Make it draw from its seed alone, or name in [parity.fields] what differs."
+)
+
 
 @click.command(
     epilog="\b\nExamples:\n"
@@ -72,7 +77,8 @@ def parity(suite: str | None, methods: str | None, as_json: bool, **given: Any) 
     requests made from what the engine says exists, half of them corrupted, in one shuffled sequence. Every value, error
     and text is compared, bit for bit but for what [parity.fields] in lucky_transport.toml allows. Paths: shm, grpc (the
     legacy per-agent Step), grpc-batch, relay (shm to a relay, grpc from there), inproc, or any installed transport.
-    Exit code 0 only when all are equal.
+    Exit code 0 only when all are equal. Where they differ, the first path is compared with itself before the others
+    are blamed.
 
     --steps and --autoreset are for steps, --methods, --count and --evidence for typed calls. What changes the world is
     compared on two engines here, or by `lucky-transport record` and `replay`; it is never made twice on one.
@@ -83,11 +89,20 @@ def parity(suite: str | None, methods: str | None, as_json: bool, **given: Any) 
     _refuse(suite, [name for name in foreign if {**given, "methods": methods}[name] is not None])
     if given.pop("aa"):
         given["between"] = (given["between"][0], f"{given['between'][0]}#2")
+    first = given["between"][0]
     outcome, show = _prove(suite, methods or "all", silent=as_json, **given)
+    itself = None
+    if not outcome.equal and {name.partition("#")[0] for name in given["between"]} != {first}:
+        replicate = {"between": (first, f"{first}#2"), "evidence": None}
+        itself, _ = _prove(suite, methods or "all", silent=as_json, **given | replicate)
     if as_json:
-        click.echo(json.dumps(outcome.plain(), indent=2, allow_nan=False))
-    else:
+        plain = outcome.plain() | {"itself": itself and itself.plain()}
+        click.echo(json.dumps(plain, indent=2, allow_nan=False))
+    elif itself is None or itself.equal:
         show(outcome)
+    else:
+        show(itself)
+        click.echo(_NOISE.format(engine=given["engine"], path=first, others=", ".join(given["between"][1:])))
     sys.exit(0 if outcome.equal else 1)
 
 

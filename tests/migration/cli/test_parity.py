@@ -42,13 +42,13 @@ def test_people_get_a_sentence_and_a_table(twin: str) -> None:
     assert all(mode in done.output for mode in ("frames", "next_step", "same_step", "disabled"))
 
 
-@pytest.mark.parametrize("json_flag", [[], ["--json"]])
-def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def _shift(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Move the observations that come over these paths by one bit."""
     connect = ConnectedEngine.connect
 
     def shifted(link: ConnectedEngine) -> Transport:
         transport = connect(link)
-        if link.path.name != twin:
+        if link.path.name not in names:
             return transport
         step = transport.step
 
@@ -61,6 +61,11 @@ def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatc
         return transport
 
     monkeypatch.setattr(ConnectedEngine, "connect", shifted)
+
+
+@pytest.mark.parametrize("json_flag", [[], ["--json"]])
+def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    _shift(monkeypatch, twin)
     sizes = ("--num-envs", "2", "--steps", "10", "--count", "2")
     done = parity("toy", "--between", f"inproc,{twin}", *sizes, *json_flag)
     assert done.exit_code == 1
@@ -69,8 +74,47 @@ def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatc
         assert found["equal"] is False
         assert found["first_difference"]["field"] == "observation"
         assert found["first_difference"]["env"] == 0
+        assert found["itself"]["equal"] is True
     else:
         assert done.output.splitlines()[-1].startswith("DIFFERENT: observation of env 0")
+
+
+@pytest.mark.parametrize("suite", [[], ["--suite", "step"], ["--suite", "step", "--json"]])
+def test_no_transport_is_blamed_where_the_engine_differs_from_itself(
+    twin: str, suite: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _shift(monkeypatch, twin, "inproc#2")
+    done = parity("toy", "--between", f"inproc,{twin}", "--num-envs", "2", "--steps", "10", *suite)
+    assert done.exit_code == 1
+    if "--json" in suite:
+        found = json.loads(done.stdout)
+        assert (found["equal"], found["itself"]["equal"]) == (False, False)
+        assert found["itself"]["between"] == ["inproc", "inproc#2"]
+        return
+    assert done.output.splitlines()[-1] == (
+        f"NOT COMPARED with {twin}: engine 'toy' differs from itself, two of them over inproc with the same seed. "
+        "Make it draw from its seed alone, or name in [parity.fields] what differs."
+    )
+    assert "DIFFERENT: observation of env 0" in done.output
+    assert f"{twin} " not in done.output.rpartition("NOT COMPARED")[0]
+
+
+def test_a_path_that_is_compared_with_itself_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    _shift(monkeypatch, "inproc#2")
+    done = parity("toy", "--between", "inproc", "--aa", "--suite", "step", "--steps", "5", "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["itself"] is None
+
+
+@pytest.mark.parametrize("path", ["grpc", "relay"])
+def test_an_engine_that_legacy_grpc_does_not_carry_is_refused_with_the_path_that_does(path: str) -> None:
+    pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+    done = parity("toy:composite", "--between", f"{path},shm", "--suite", "step", "--steps", "5")
+    assert done.exit_code == 1
+    assert f"path '{path}': engine 'toy' has observations or actions with parts" in done.output
+    assert done.output.strip().endswith(f"name grpc-batch in the place of {path}, as in --between grpc-batch,shm")
+    done = parity("toy:composite", "--between", "grpc-batch,shm", "--suite", "step", "--steps", "5")
+    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize(
