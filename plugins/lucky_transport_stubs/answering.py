@@ -126,7 +126,7 @@ def _send_all(state: ServerCallState, responses: Any, serializer: Callable[[Any]
 
 def _fail(state: ServerCallState, error: BaseException, doing: str) -> None:
     """Give the caller what the handler's exception stands for."""
-    if state.is_aborted:
+    if state.aborted:
         state.fail(Code.UNKNOWN, "RPC Aborted")
         return
     if isinstance(error, grpc.RpcError) and not state.is_active:  # we told it so

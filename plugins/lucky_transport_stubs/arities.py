@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.inner import ChannelBase, shown_as_grpcs
 
 __all__ = ["ARITIES", "ArityChannel", "arity_of"]
 
@@ -26,8 +27,10 @@ def arity_of(handler: Any) -> str:
     return ARITIES[bool(handler.request_streaming), bool(handler.response_streaming)]
 
 
-class ArityChannel(grpc.Channel):
+class ArityChannel(ChannelBase):
     """A `grpc.Channel` that leaves the making of callables to `_make`."""
+
+    __repr__ = shown_as_grpcs
 
     @abstractmethod
     def _make(self, arity: str, method: str, serialize: Transform, deserialize: Transform) -> Any:

@@ -21,6 +21,7 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_stubs.callbacks import Callbacks
 from lucky_transport_stubs.credentials import Fetch
+from lucky_transport_stubs.inner import refuse_pickling
 from lucky_transport_stubs.link import CLOSED, OF_THE_PARENT, Link, State
 from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.metadata import check_size, within_limit
@@ -64,6 +65,8 @@ class CallState:
         self._is_attended = False  # by another thread than the caller's: only for callbacks
         self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
         self._taking = threading.Lock()  # one thread at a time takes responses
+
+    __reduce_ex__ = refuse_pickling
 
     # -- begin and end ------------------------------------------------------------------------------------------------
 

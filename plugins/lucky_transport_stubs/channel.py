@@ -82,7 +82,7 @@ class Channel(ArityChannel):
         given = tuple(options or ())
         self._credentials = channel_credentials(credentials, given, endpoint.address)
         self._compression = ChannelCompression(given, compression)
-        self._link = Link(endpoint, given)
+        self._link = self._channel = Link(endpoint, given)  # by that name programs ask for `_channel.target()`
         self._max_send_bytes = max_send_bytes(given)
         self._user_agent = user_agent(given)
         self._connectivity = Connectivity(self._link)

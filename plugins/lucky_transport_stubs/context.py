@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.compression import check_compression
 from lucky_transport_stubs.credentials import PortSecurity
+from lucky_transport_stubs.inner import ServicerContextBase, shown_as_grpcs
 from lucky_transport_stubs.metadata import invocation_metadata
 from lucky_transport_stubs.server_call_state import ServerCallState
 
@@ -61,7 +64,7 @@ class CallerContext:
         return invocation_metadata(self._call.metadata)
 
 
-class ServicerContext(CallerContext, grpc.ServicerContext):
+class ServicerContext(CallerContext, ServicerContextBase):
     """The context of one call. watch(call): sees to it that the call ends at its deadline, for `add_callback`."""
 
     def __init__(self, state: ServerCallState, watch: Callable[[ServerCall], None] | None = None) -> None:
@@ -69,6 +72,19 @@ class ServicerContext(CallerContext, grpc.ServicerContext):
         self._call = state.call
         self._security = state.security
         self._watch = watch
+
+    __repr__ = shown_as_grpcs
+
+    @property
+    def _rpc_event(self) -> Any:
+        """What gRPC's own context keeps of the call here: programs read the method from it, as bytes."""
+        details = SimpleNamespace(
+            method=self._call.path.encode(),
+            host=b"localhost",  # as gRPC says it of a unix socket
+            deadline=time.time() + self.time_remaining(),
+        )
+        call = SimpleNamespace(peer=lambda: self.peer().encode(), cancel=self.cancel)
+        return SimpleNamespace(call=call, call_details=details, invocation_metadata=self.invocation_metadata())
 
     # -- the call -----------------------------------------------------------------------------------------------------
 
@@ -109,17 +125,17 @@ class ServicerContext(CallerContext, grpc.ServicerContext):
 
     def set_trailing_metadata(self, trailing_metadata: Metadata) -> None:
         """Set the metadata that comes with the end."""
-        self._state.trailing = trailing_metadata
+        self._state.trailing_metadata = trailing_metadata
 
     def trailing_metadata(self) -> Any:
         """What was set, None before."""
-        return self._state.trailing
+        return self._state.trailing_metadata
 
     # -- the status ---------------------------------------------------------------------------------------------------
 
     def set_code(self, code: Any) -> None:
         """Set the status that the call ends with, whatever the method returns or raises."""
-        self._state.set_code(code)
+        self._state.code = code
 
     def code(self) -> Any:
         """What was set, None before."""
@@ -138,14 +154,14 @@ class ServicerContext(CallerContext, grpc.ServicerContext):
         if code == grpc.StatusCode.OK:
             _log.error("abort() called with StatusCode.OK; returning UNKNOWN")
             code, details = grpc.StatusCode.UNKNOWN, ""
-        self._state.set_code(code)
+        self._state.code = code
         self._state.details = _encoded(details)
-        self._state.is_aborted = True
+        self._state.aborted = True
         raise Exception()  # as gRPC does, without a text
 
     def abort_with_status(self, status: Any) -> NoReturn:
         """As `abort`, with what a `grpc.Status` says."""
-        self._state.trailing = status.trailing_metadata
+        self._state.trailing_metadata = status.trailing_metadata
         self.abort(status.code, status.details)
 
     def set_compression(self, compression: grpc.Compression) -> None:

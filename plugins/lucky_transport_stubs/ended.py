@@ -5,36 +5,31 @@ A raised error is an RpcError, a Call and a Future in one, as in gRPC; so is wha
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from lucky_transport.rpc.error_envelope import Metadata
+from lucky_transport_stubs.inner import InactiveRpcError, Rendezvous, RpcState
 from lucky_transport_stubs.metadata import metadata_of
 from lucky_transport_stubs.status import CallStatus
 
-__all__ = ["Rendezvous", "failed", "succeeded"]
-
-#: grpc has no public names for its calls; these have been the same since before 1.60.
-_channel: Any = importlib.import_module("grpc._channel")
-
-#: The class of calls under way, of futures and of iterators over responses.
-Rendezvous: Any = _channel._MultiThreadedRendezvous
+__all__ = ["ended_state", "failed", "succeeded"]
 
 
 def failed(status: CallStatus, headers: Metadata = ()) -> Any:
     """Return what to raise for a call that ended with this status."""
-    return _channel._InactiveRpcError(_state(status, headers))
+    return InactiveRpcError(ended_state(status, headers))
 
 
 def succeeded(response: Any, status: CallStatus, headers: Metadata) -> Any:
     """Return a call that ended with a response."""
-    state = _state(status, headers)
+    state = ended_state(status, headers)
     state.response = response
     return Rendezvous(state, None, None, None)
 
 
-def _state(status: CallStatus, headers: Metadata) -> Any:
-    state = _channel._RPCState((), metadata_of(headers), metadata_of(status.trailing), status.code, status.details)
+def ended_state(status: CallStatus, headers: Metadata) -> Any:
+    """Return what gRPC keeps of a call that ended with this status."""
+    state = RpcState((), metadata_of(headers), metadata_of(status.trailing), status.code, status.details)
     state.debug_error_string = status.debug_error_string
     state.callbacks = None  # it is too late for any
     return state

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.inner import HandlerCallDetails
 from lucky_transport_stubs.metadata import invocation_metadata
 
-__all__ = ["HandlerCallDetails", "Handlers"]
-
-
-class HandlerCallDetails(
-    namedtuple("HandlerCallDetails", ("method", "invocation_metadata")),  # as gRPC's is: interceptors call _replace
-    grpc.HandlerCallDetails,
-):
-    """What generic handlers and interceptors get of a call: its path and its metadata."""
-
-    __slots__ = ()
+__all__ = ["Handlers"]
 
 
 class Handlers:
@@ -34,7 +25,7 @@ class Handlers:
         generic_handlers: Iterable[grpc.GenericRpcHandler] = (),
         interceptors: Sequence[grpc.ServerInterceptor] = (),
     ) -> None:
-        self._generic: tuple[grpc.GenericRpcHandler, ...] = ()
+        self.generic_handlers: tuple[grpc.GenericRpcHandler, ...] = ()
         # Generated code adds its handlers twice: these are an index of the generic ones. Either alone is enough.
         self._registered: dict[str, Any] = {}
         self._intercepted = bool(interceptors)
@@ -51,7 +42,7 @@ class Handlers:
                 raise AttributeError(
                     f'"{handler}" must conform to grpc.GenericRpcHandler type but does not have "service" method!'
                 )
-        self._generic += added
+        self.generic_handlers += added
 
     def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
         """Answer the methods of a service with these handlers, by method name."""
@@ -67,13 +58,13 @@ class Handlers:
             return handler
         return self._find(HandlerCallDetails(path, invocation_metadata(metadata)))
 
-    def _look_up(self, details: HandlerCallDetails) -> Any:
+    def _look_up(self, details: Any) -> Any:
         handler = self._registered.get(details.method)  # before the generic ones, as in gRPC
         if handler is not None:
             return handler
-        found = (generic.service(details) for generic in self._generic)
+        found = (generic.service(details) for generic in self.generic_handlers)
         return next((handler for handler in found if handler is not None), None)
 
 
-def _asking(interceptor: Any, continuation: Any, details: HandlerCallDetails) -> Any:
+def _asking(interceptor: Any, continuation: Any, details: Any) -> Any:
     return interceptor.intercept_service(continuation, details)

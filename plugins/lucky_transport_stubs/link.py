@@ -21,7 +21,8 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.connection_monitor import CONNECTION_MONITOR
-from lucky_transport_stubs.options import log_ignored, max_receive_bytes
+from lucky_transport_stubs.inner import refuse_pickling
+from lucky_transport_stubs.options import log_ignored, max_receive_bytes, target_of
 from lucky_transport_stubs.service_config import load_service_config
 from lucky_transport_stubs.status import CallStatus, Code, error_of, status_of
 
@@ -55,12 +56,25 @@ class Link:
         self.is_closed = False
         self.forks = 0
         self.max_receive_bytes = max_receive_bytes(options)
+        self._target = target_of(options) or str(endpoint)
         self.service_config = load_service_config(options, endpoint)
         log_ignored(options)
         self._connecting = threading.Lock()  # one thread at a time connects
         self._closing = threading.Event()
         self._connector: threading.Thread | None = None
         on_child(self.renew_after_fork)
+
+    __reduce_ex__ = refuse_pickling
+
+    def target(self) -> bytes:
+        """Return where the channel leads, as the compiled half of grpc's own says it."""
+        return self._target.encode()
+
+    def check_connectivity_state(self, try_to_connect: bool) -> int:
+        """Return the number of the state, as that half does; makes an attempt to connect when asked to."""
+        if try_to_connect:
+            self.connect_soon(lambda: False)
+        return self.state.value[0]
 
     def current(self) -> ClientCalls | None:
         """Return the connection if it stands.

@@ -15,11 +15,11 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.unary import UnaryResult
-from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.call_state import CallState
 from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.credentials import ChannelCredentials
 from lucky_transport_stubs.ended import failed, succeeded
+from lucky_transport_stubs.inner import MULTI_CALLABLES, shown_as_grpcs
 from lucky_transport_stubs.link import Link
 from lucky_transport_stubs.messages import AS_THEY_ARE, Messages
 from lucky_transport_stubs.metadata import check_size, outgoing, within_limit
@@ -63,15 +63,18 @@ class _Method:
         compression: ChannelCompression,
         config: MethodConfig | None = None,
     ) -> None:
-        self._link = link
+        self._link = self._channel = link  # `_channel`, `_method`: the names that programs know from grpc
         self._config = config
         self._path = path
+        self._method = path.encode()
         self._messages = messages
         self._user_agent = user_agent
         self._credentials = credentials
         self._has_plugins = bool(credentials.plugins)
         self._compression = compression
         self._has_entries = bool(user_agent or compression.entries())
+
+    __repr__ = shown_as_grpcs
 
     def _begin(
         self,
@@ -134,7 +137,7 @@ class _Method:
             raise failed(status_of(error)) from None
 
 
-class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
+class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
     """One request, one response.
 
     A blocking call runs on its caller's thread. For speed it makes no object for the call, takes no lock and starts no
@@ -222,15 +225,17 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
     ) -> tuple[Any, UnaryResult]:
         """As `_exchange`, for a call with credentials: it has an object, whose plugins run elsewhere."""
         check_open(self._link)
-        call = self.future(request, timeout, metadata, credentials, wait_for_ready, compression)
+        payload = self._payload(request)
+        call = self._begin(Shape.UNARY, payload, timeout, metadata, credentials, wait_for_ready, compression)
         if call.code() is not Code.OK:
             raise call.as_error()
         answer = UnaryResult()
+        assert call.state.status is not None
         answer.headers, answer.trailing = call.state.headers(), call.state.status.trailing
         return call.result(), answer
 
 
-class UnaryStream(_Method, grpc.UnaryStreamMultiCallable):
+class UnaryStream(_Method, MULTI_CALLABLES["unary_stream"]):
     """One request, a stream of responses: the call itself is their iterator."""
 
     def __call__(
@@ -246,7 +251,7 @@ class UnaryStream(_Method, grpc.UnaryStreamMultiCallable):
         return self._begin(Shape.SERVER_STREAM, payload, timeout, metadata, credentials, wait_for_ready, compression)
 
 
-class StreamUnary(_Method, grpc.StreamUnaryMultiCallable):
+class StreamUnary(_Method, MULTI_CALLABLES["stream_unary"]):
     """A stream of requests, pulled from an iterator; one response."""
 
     def __call__(
@@ -258,7 +263,7 @@ class StreamUnary(_Method, grpc.StreamUnaryMultiCallable):
         wait_for_ready: bool | None = None,
         compression: Any = None,
     ) -> Any:
-        return self.with_call(request_iterator, timeout, metadata, credentials, wait_for_ready, compression)[0]
+        return self._exchange(request_iterator, timeout, metadata, credentials, wait_for_ready, compression)[0]
 
     def with_call(
         self,
@@ -269,11 +274,7 @@ class StreamUnary(_Method, grpc.StreamUnaryMultiCallable):
         wait_for_ready: bool | None = None,
         compression: Any = None,
     ) -> tuple[Any, Any]:
-        check_open(self._link)
-        call = self.future(request_iterator, timeout, metadata, credentials, wait_for_ready, compression)
-        if call.code() is not Code.OK:
-            raise call.as_error()
-        return call.result(), call
+        return self._exchange(request_iterator, timeout, metadata, credentials, wait_for_ready, compression)
 
     def future(
         self,
@@ -288,8 +289,15 @@ class StreamUnary(_Method, grpc.StreamUnaryMultiCallable):
             Shape.CLIENT_STREAM, request_iterator, timeout, metadata, credentials, wait_for_ready, compression
         )
 
+    def _exchange(self, *arguments: Any) -> tuple[Any, Any]:
+        check_open(self._link)
+        call = self._begin(Shape.CLIENT_STREAM, *arguments)
+        if call.code() is not Code.OK:
+            raise call.as_error()
+        return call.result(), call
 
-class StreamStream(_Method, grpc.StreamStreamMultiCallable):
+
+class StreamStream(_Method, MULTI_CALLABLES["stream_stream"]):
     """A stream of requests, pulled from an iterator; a stream of responses: the call itself is their iterator."""
 
     def __call__(

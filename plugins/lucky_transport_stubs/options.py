@@ -30,6 +30,7 @@ __all__ = [
     "retry_buffer_bytes",
     "sent_too_long",
     "service_config",
+    "target_of",
     "user_agent",
 ]
 
@@ -85,6 +86,11 @@ def authority(options: Options) -> str:
     """Return the host that the options name, "" where they name none. Raises the same errors."""
     overridden = _value(options, "grpc.ssl_target_name_override", str, "")
     return _value(options, "grpc.default_authority", str, overridden)
+
+
+def target_of(options: Options) -> str:
+    """Return what `run` says the program dialled, "" where it says nothing. Raises the same errors."""
+    return _value(options, "lucky_transport.target", str, "")
 
 
 def compression_algorithm(options: Options) -> int | str | None:

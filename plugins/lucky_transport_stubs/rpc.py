@@ -13,7 +13,8 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.call_state import CallState
-from lucky_transport_stubs.ended import Rendezvous, failed
+from lucky_transport_stubs.ended import ended_state, failed
+from lucky_transport_stubs.inner import Rendezvous, RpcState
 from lucky_transport_stubs.metadata import metadata_of
 from lucky_transport_stubs.status import CallStatus, Code
 
@@ -32,6 +33,14 @@ class Rpc(Rendezvous):
     def __del__(self) -> None:
         if not sys.is_finalizing():  # then threads are gone, with locks they hold
             self.state.drop()
+
+    @property
+    def _state(self) -> Any:
+        """What gRPC's own object keeps here, as it stands now: programs read code, details and metadata from it."""
+        status = self.state.status
+        if status is None:
+            return RpcState(("receive_status_on_client",), None, None, None, None)
+        return ended_state(status, self.state.headers())
 
     # -- grpc.RpcContext ----------------------------------------------------------------------------------------------
 

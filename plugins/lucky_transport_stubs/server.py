@@ -26,6 +26,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.compression import checked_default
 from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.handlers import Handlers
+from lucky_transport_stubs.inner import ServerBase, shown_as_grpcs
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
 from lucky_transport_stubs.port import PORT, OnCall, open_port
 from lucky_transport_stubs.servicing import Servicing
@@ -78,13 +79,16 @@ class _Termination:
                 self.event.set()
 
 
-class Server(grpc.Server):
+class Server(ServerBase):
     """Made by `server`. on_call: is told the address and the method of each call to a port that is added after it."""
 
     on_call: OnCall = None
 
+    __repr__ = shown_as_grpcs
+
     def __init__(self, servicing: Servicing, max_receive_bytes: int) -> None:
         self._servicing = servicing
+        self._state = servicing.handlers  # by that name programs ask for `_state.generic_handlers`
         self._max_receive_bytes = max_receive_bytes
         self._lock = threading.RLock()
         self._ports: list[ServerThread] = []

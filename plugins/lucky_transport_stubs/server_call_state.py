@@ -32,26 +32,43 @@ _TAKES_MANY = int(Shape.SERVER_STREAM)
 class ServerCallState:
     """The state of `call`. max_send_bytes: of a message, None for any number. security: of the port it came to.
 
-    code, details, trailing: as the handler set them, None until it does; number: of the code, 0 for OK and None.
-    is_aborted: the handler has called `abort`.
+    code, details, trailing_metadata: as the handler set them, None until it does; number: of the code, 0 for OK and
+    None. aborted: the handler has called `abort`. Programs read these names, `client` and `due` in gRPC's own state.
     """
 
     def __init__(self, call: ServerCall, max_send_bytes: int | None = None, security: PortSecurity = INSECURE) -> None:
         self.call = call
         self.security = security
-        self.code: Any = None
+        self._code: Any = None
         self.number = 0
         self.details: str | bytes | None = None
-        self.trailing: Iterable[tuple[str, str | bytes]] | None = None
-        self.is_aborted = False
+        self.trailing_metadata: Iterable[tuple[str, str | bytes]] | None = None
+        self.aborted = False
         self.has_started = False
         self.is_finished = False
         self._max_send_bytes = max_send_bytes
         self._kept: bytes | None = None
 
-    def set_code(self, code: Any) -> None:
-        """Set the status that the call ends with; what is none of grpc's counts as UNKNOWN."""
-        self.code, self.number = code, number_of(code)
+    @property
+    def code(self) -> Any:
+        """The status that the call ends with; what is set and none of grpc's counts as UNKNOWN."""
+        return self._code
+
+    @code.setter
+    def code(self, code: Any) -> None:
+        self._code, self.number = code, number_of(code)
+
+    @property
+    def client(self) -> str:
+        """Whether the caller may send ("open"), has sent all of a stream ("closed"), or has left ("cancelled")."""
+        if self.call.is_over and not self.is_finished:
+            return "cancelled"
+        return "closed" if self.call.shape & Shape.CLIENT_STREAM and self.call.half_closed else "open"
+
+    @property
+    def due(self) -> set[str]:
+        """What gRPC waits for while the call goes on: its end."""
+        return set() if self.call.is_ended else {"receive_close_on_server"}
 
     @property
     def is_active(self) -> bool:
@@ -106,7 +123,7 @@ class ServerCallState:
     def end_with(self, number: int, details: str) -> None:
         """End the call with the status of this number, whatever the handler has set, and the trailing metadata."""
         try:
-            error = StatusError(number, details, checked(self.trailing) if self.trailing else ())
+            error = StatusError(number, details, checked(self.trailing_metadata) if self.trailing_metadata else ())
         except (InvalidMetadata, TypeError, ValueError):
             error = InvalidMetadata()
         self._finish(error)
@@ -121,7 +138,7 @@ class ServerCallState:
 
     def _succeed(self, payload: bytes) -> None:
         try:
-            trailing = checked(self.trailing) if self.trailing else ()
+            trailing = checked(self.trailing_metadata) if self.trailing_metadata else ()
         except (InvalidMetadata, TypeError, ValueError):
             self._finish(InvalidMetadata())
             return

@@ -24,6 +24,7 @@ from lucky_transport_stubs.compression import refusal_of
 from lucky_transport_stubs.context import ServicerContext
 from lucky_transport_stubs.credentials import INSECURE, PortSecurity
 from lucky_transport_stubs.handlers import Handlers
+from lucky_transport_stubs.inner import refuse_pickling
 from lucky_transport_stubs.options import Options
 from lucky_transport_stubs.server_call_state import ServerCallState
 from lucky_transport_stubs.status import Code
@@ -58,6 +59,8 @@ class Servicing:
         self._lock = threading.Lock()
         self._running = 0
         self._is_refusing = False
+
+    __reduce_ex__ = refuse_pickling
 
     def refuse(self) -> None:
         """Begin no call any more."""

@@ -19,6 +19,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.connection import Connection
 from lucky_transport_stubs.aio.inner import ChannelHalf, working_loop
 from lucky_transport_stubs.channel import endpoint_of
+from lucky_transport_stubs.inner import shown_as_grpcs
 
 __all__ = ["Channel", "aio_channel"]
 
@@ -55,6 +56,8 @@ def aio_channel(
 
 class Channel(ChannelHalf):
     """Made by `aio_channel`. An interceptor of several kinds is registered for the first only, as grpc.aio does it."""
+
+    __repr__ = shown_as_grpcs
 
     def __init__(self, connection: Connection, interceptors: Sequence[grpc.aio.ClientInterceptor]) -> None:
         self._loop = connection.loop

@@ -81,7 +81,7 @@ class ServicerContext(CallerContext, grpc.aio.ServicerContext):
         if rpc.abort_error is not None:
             raise grpc.aio.UsageError("Abort already called!")
         rpc.abort_error = grpc.aio.AbortError("Locally aborted.")
-        if trailing_metadata or not rpc.trailing:
+        if trailing_metadata or not rpc.trailing_metadata:
             self.set_trailing_metadata(trailing_metadata)
         self.set_code(code)
         rpc.end_with(rpc.number or _UNKNOWN, details or self.details())
@@ -101,11 +101,11 @@ class ServicerContext(CallerContext, grpc.aio.ServicerContext):
                 raise _no_pairs(trailing_metadata)
             if not isinstance(pair[1], str | bytes):
                 raise _no_pairs(trailing_metadata)
-        self._rpc.trailing = pairs
+        self._rpc.trailing_metadata = pairs
 
     def trailing_metadata(self) -> Any:
         """Return what was set."""
-        return self._rpc.trailing or ()
+        return self._rpc.trailing_metadata or ()
 
     def set_code(self, code: Any) -> None:
         """Set the status that the call ends with; what is no status counts as UNKNOWN."""

@@ -15,7 +15,16 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["EOF", "ChannelHalf", "CompiledCall", "CompiledChannel", "RpcStatus", "compiled_half", "working_loop"]
+__all__ = [
+    "EOF",
+    "ChannelHalf",
+    "CompiledCall",
+    "CompiledChannel",
+    "RpcStatus",
+    "ServerBase",
+    "compiled_half",
+    "working_loop",
+]
 
 _compiled: Any = importlib.import_module(f"{grpc.__name__}._cython.cygrpc")
 
@@ -23,6 +32,8 @@ _compiled: Any = importlib.import_module(f"{grpc.__name__}._cython.cygrpc")
 EOF: Any = _compiled.EOF
 #: The Python half of a channel; all of it is used but its constructor.
 ChannelHalf: Any = importlib.import_module(f"{grpc.__name__}.aio._channel").Channel
+#: The class of a server; nothing of it is used.
+ServerBase: Any = importlib.import_module(f"{grpc.__name__}.aio._server").Server
 #: The compiled halves, for comparison.
 CompiledChannel: Any = _compiled.AioChannel
 CompiledCall: Any = _compiled._AioCall

@@ -86,11 +86,11 @@ class AioCallState:
 
     def __repr__(self) -> str:
         if not self.done():
-            return f"<{type(self).__name__} object>"
+            return "<_AioCall object>"  # the name of grpc's
         text = f'status = {self._code()}\n\tdetails = "{self._status.details()}"'
         if not self.is_ok():
             text += f'\n\tdebug_error_string = "{self._status.debug_error_string()}"'
-        return f"<{type(self).__name__} of RPC that terminated with:\n\t{text}\n>"
+        return f"<_AioCall of RPC that terminated with:\n\t{text}\n>"
 
     def _code(self) -> Any:
         return None if self._status is None else code_of(self._status.code())

@@ -1,7 +1,7 @@
-"""Channels whose calls are counted. Everything else about them is the channel's that they stand for.
+"""Channels whose calls are counted: the channel itself and its methods, of classes that count.
 
-A call is counted when it is started, then made as without counting: same arguments, same answer object. Imported only
-where grpc has been imported already.
+A call is counted when it is started, then made as without counting. Nothing wraps the objects, so programs find in them
+all that grpc's have, and in their classes those of grpc. Imported only where grpc has been imported already.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import grpc
-
 from lucky_transport_stubs.run.call_counters import CallCounter
 
 __all__ = ["counted"]
@@ -19,97 +17,46 @@ __all__ = ["counted"]
 #: Gives the counter of a method by its path.
 CounterSource = Callable[[str], CallCounter]
 
-#: Attributes of a callable that start a call, beside calling it.
-_STARTING = ("future", "with_call")
+#: What makes a method of a stub, and what starts a call of one.
+_MAKING = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
+_STARTING = ("__call__", "future", "with_call")
 
 
 def counted(channel: Any, counter_of: CounterSource) -> Any:
-    """Return a channel like `channel` (of grpc or grpc.aio) whose calls are counted."""
-    kind = _CountedAioChannel if isinstance(channel, grpc.aio.Channel) else _CountedChannel
-    return kind(channel, counter_of)
+    """Return the channel, of grpc or grpc.aio, with its calls counted from now on."""
+    channel._lucky_counter_of = counter_of
+    channel.__class__ = _variant(type(channel), _MAKING, _making)
+    return channel
 
 
-class _CountedMethod:
-    """A callable of a stub, of any arity, sync or asyncio."""
+def _making(kind: type, name: str) -> Callable[..., Any]:
+    @functools.wraps(getattr(kind, name))
+    def make_counted(channel: Any, method: str, *args: Any, **named: Any) -> Any:
+        made = getattr(kind, name)(channel, method, *args, **named)
+        made._lucky_counter = channel._lucky_counter_of(method)
+        made.__class__ = _variant(type(made), _STARTING, _starting)
+        return made
 
-    def __init__(self, method: Any, counter: CallCounter) -> None:
-        self._method = method
-        self._counter = counter
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        self._counter.add()
-        return self._method(*args, **named)
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._method, name)
-        return self._counted(value) if name in _STARTING else value
-
-    def _counted(self, start: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(start)
-        def count_and_start(*args: Any, **named: Any) -> Any:
-            self._counter.add()
-            return start(*args, **named)
-
-        return count_and_start
+    return make_counted
 
 
-class _Counting:
-    """What the two kinds of channels share."""
+def _starting(kind: type, name: str) -> Callable[..., Any]:
+    @functools.wraps(getattr(kind, name))
+    def count_and_start(method: Any, *args: Any, **named: Any) -> Any:
+        method._lucky_counter.add()
+        return getattr(kind, name)(method, *args, **named)
 
-    def __init__(self, channel: Any, counter_of: CounterSource) -> None:
-        self._counted_channel = channel
-        self._tally_of = counter_of
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._counted_channel, name)
-
-    def unary_unary(self, method: str, *args: Any, **named: Any) -> Any:
-        return self._count(self._counted_channel.unary_unary, method, *args, **named)
-
-    def unary_stream(self, method: str, *args: Any, **named: Any) -> Any:
-        return self._count(self._counted_channel.unary_stream, method, *args, **named)
-
-    def stream_unary(self, method: str, *args: Any, **named: Any) -> Any:
-        return self._count(self._counted_channel.stream_unary, method, *args, **named)
-
-    def stream_stream(self, method: str, *args: Any, **named: Any) -> Any:
-        return self._count(self._counted_channel.stream_stream, method, *args, **named)
-
-    def _count(self, make: Callable[..., Any], method: str, *args: Any, **named: Any) -> _CountedMethod:
-        return _CountedMethod(make(method, *args, **named), self._tally_of(method))
-
-    def close(self, *args: Any, **named: Any) -> Any:
-        return self._counted_channel.close(*args, **named)
+    return count_and_start
 
 
-class _CountedChannel(_Counting, grpc.Channel):
-    def subscribe(self, callback: Any, try_to_connect: bool | None = False) -> None:
-        self._counted_channel.subscribe(callback, try_to_connect=try_to_connect)
+@functools.cache
+def _variant(kind: Any, names: tuple[str, ...], changed: Callable[[type, str], Callable[..., Any]]) -> type:
+    """Return a class like `kind`, whose methods of these names are changed; to programs it is `kind`."""
 
-    def unsubscribe(self, callback: Any) -> None:
-        self._counted_channel.unsubscribe(callback)
+    def reduce(thing: Any, protocol: Any) -> Any:
+        _, (_, *rest), *others = kind.__reduce_ex__(thing, protocol)
+        return object.__new__, (kind, *rest), *others  # pickle finds no other class under this name
 
-    def __enter__(self) -> _CountedChannel:
-        self._counted_channel.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> Any:
-        return self._counted_channel.__exit__(*error)
-
-
-class _CountedAioChannel(_Counting, grpc.aio.Channel):
-    async def __aenter__(self) -> _CountedAioChannel:
-        await self._counted_channel.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> Any:
-        return await self._counted_channel.__aexit__(*error)
-
-    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
-        return self._counted_channel.get_state(try_to_connect)
-
-    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
-        await self._counted_channel.wait_for_state_change(last_observed_state)
-
-    async def channel_ready(self) -> None:
-        await self._counted_channel.channel_ready()
+    namespace = {name: changed(kind, name) for name in names if hasattr(kind, name)}
+    as_kind = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    return type(kind)(kind.__name__, (kind,), {**namespace, **as_kind, "__slots__": (), "__reduce_ex__": reduce})

@@ -21,7 +21,7 @@ from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
 from lucky_transport_stubs.run.notice import say
 from lucky_transport_stubs.run.switch import Route, Switch
-from lucky_transport_stubs.run.targets import authority_of
+from lucky_transport_stubs.run.targets import authority_of, canonical
 
 __all__ = ["patch", "patch_luckyrobots"]
 
@@ -119,9 +119,10 @@ def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) ->
 
 def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: given[key] for key in _KEPT if key in given}
+    target = _text(given["target"])
+    kept["options"] = (*(kept.get("options") or ()), ("lucky_transport.target", canonical(target)))
     if "credentials" in kept:  # plugins are told the host that the program dials, unless options say another
-        authority = ("grpc.default_authority", authority_of(_text(given["target"])))
-        kept["options"] = (*(kept.get("options") or ()), authority)
+        kept["options"] += (("grpc.default_authority", authority_of(target)),)
     return kept
 
 

@@ -120,6 +120,8 @@ class _BothEnded(threading.Event):
 class _Switched:
     """`real`, gRPC's server, and `ours`, of this plugin, as one."""
 
+    _real: Any = None  # of a copy that is being made
+
     def __init__(self, real: Any, ours: Any, ports: Ports) -> None:
         self._real = real
         self._ours = ours
@@ -131,6 +133,9 @@ class _Switched:
     def __del__(self) -> None:
         for server in (self._real, self._ours):
             server.__del__()
+
+    def __repr__(self) -> str:
+        return repr(self._real)
 
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
         handlers = tuple(generic_rpc_handlers)

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 
-__all__ = ["DEFAULT_TARGET", "Target", "TargetMap", "authority_of", "parse_target", "with_port"]
+__all__ = ["DEFAULT_TARGET", "Target", "TargetMap", "authority_of", "canonical", "parse_target", "with_port"]
 
 #: Where luckyrobots, and so its users' programs, look for the engine.
 DEFAULT_TARGET = "localhost:50051"
@@ -30,6 +30,7 @@ _DEFAULT_PORT = "443"
 
 #: Schemes whose rest is no host: kept as one name.
 _PATHS = ("unix", "unix-abstract", "vsock", "xds")
+_SCHEMES = (*_PATHS, "ipv4", "ipv6", "dns")
 
 _REMEDY = "write HOST:PORT=ENDPOINT, e.g. 127.0.0.1:50051=shm://demo or '*=shm://engine_{port}'"
 
@@ -62,9 +63,14 @@ def parse_target(text: str) -> list[Target]:
 def authority_of(target: str) -> str:
     """Return the authority of a target as gRPC has it: what names the place in its URL, quoted."""
     scheme, colon, rest = target.partition(":")
-    is_url = bool(colon) and (scheme.lower() in (*_PATHS, "ipv4", "ipv6", "dns"))
+    is_url = bool(colon) and scheme.lower() in _SCHEMES
     path = _without_authority(rest) if is_url else target
     return quote(path.removeprefix("/"), safe="-._~!$&'()*+,;=:@[]")
+
+
+def canonical(target: str) -> str:
+    """Return a target as gRPC's channels name it: one without a scheme is resolved by DNS."""
+    return target if target.partition(":")[0].lower() in _SCHEMES else f"dns:///{target}"
 
 
 def with_port(address: str, port: int) -> str:

@@ -18,6 +18,7 @@ class StagedChannel(ArityChannel):
     def __init__(self, sides: Mapping[str, Any], target: RoutedTarget) -> None:
         self._sides = sides
         self._target = target
+        self._channel = getattr(sides["grpc"], "_channel", None)  # by that name programs ask for `_channel.target()`
 
     def subscribe(self, callback: Callable[[Any], Any], try_to_connect: bool | None = False) -> None:
         self._sides[self._target.default].subscribe(callback, try_to_connect=try_to_connect)

@@ -14,18 +14,19 @@ from types import TracebackType
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.inner import Rendezvous
 
 __all__ = ["FallbackFuture"]
 
 
-class FallbackFuture(grpc.RpcError, grpc.Call, grpc.Future):
+class FallbackFuture(Rendezvous):
     """call: the first one. instead: given that once it is over, returns the call that takes its place, None for none.
 
     left: called instead of that when the caller has cancelled or dropped this object.
     """
 
     def __init__(self, call: Any, instead: Callable[[Any], Any], left: Callable[[], None]) -> None:
-        super().__init__()
+        Exception.__init__(self)  # nothing else of gRPC's class is used
         self._call = call
         self._instead = instead
         self._left = left
@@ -49,6 +50,13 @@ class FallbackFuture(grpc.RpcError, grpc.Call, grpc.Future):
         for callback in callbacks:
             if not self._call.add_callback(callback):
                 callback()
+
+    def __del__(self) -> None:
+        """Leave the end to the call, which is dropped too."""
+
+    @property
+    def _state(self) -> Any:
+        return self._call._state
 
     # -- grpc.RpcContext ----------------------------------------------------------------------------------------------
 
@@ -130,6 +138,11 @@ class FallbackFuture(grpc.RpcError, grpc.Call, grpc.Future):
         """Have `fn(self)` called when the answer is known, at once if it is already."""
         if not self.add_callback(partial(fn, self)):
             fn(self)
+
+    def __next__(self) -> Any:
+        return next(self._final())
+
+    next = __next__
 
     def __repr__(self) -> str:
         return repr(self._call)

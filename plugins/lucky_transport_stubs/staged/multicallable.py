@@ -13,6 +13,7 @@ from typing import Any
 
 from lucky_transport.routing import LEFT, SO_FAR, Ending, RoutedCall, RoutedTarget
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.inner import MULTI_CALLABLES, shown_as_grpcs
 from lucky_transport_stubs.staged.ending import ending, is_hidden, is_lost, later_ending
 from lucky_transport_stubs.staged.fallback import FallbackFuture
 
@@ -32,8 +33,12 @@ class _Method:
         self._sides = sides
         self._target = target
         self._path = path
+        self._channel = getattr(sides["grpc"], "_channel", None)  # `_channel`, `_method`: programs know them from grpc
+        self._method = path.encode()
         self._serialize = serialize
         self._deserialize = deserialize
+
+    __repr__ = shown_as_grpcs
 
     def _begin(self, request: Any, timeout: float | None, metadata: Any, rest: Any, named: Any) -> _Invocation:
         """Return the call as its caller asked for it, decided and not yet made."""
@@ -154,25 +159,25 @@ class _ManyResponses(_Method):
         return _watched(call, routed, self._target)
 
 
-class UnaryUnary(_OneResponse, grpc.UnaryUnaryMultiCallable):
+class UnaryUnary(_OneResponse, MULTI_CALLABLES["unary_unary"]):
     """One request, one response."""
 
     arity = "unary_unary"
 
 
-class UnaryStream(_ManyResponses, grpc.UnaryStreamMultiCallable):
+class UnaryStream(_ManyResponses, MULTI_CALLABLES["unary_stream"]):
     """One request, a stream of responses."""
 
     arity = "unary_stream"
 
 
-class StreamUnary(_OneResponse, grpc.StreamUnaryMultiCallable):
+class StreamUnary(_OneResponse, MULTI_CALLABLES["stream_unary"]):
     """A stream of requests, one response."""
 
     arity = "stream_unary"
 
 
-class StreamStream(_ManyResponses, grpc.StreamStreamMultiCallable):
+class StreamStream(_ManyResponses, MULTI_CALLABLES["stream_stream"]):
     """A stream of requests, a stream of responses."""
 
     arity = "stream_stream"

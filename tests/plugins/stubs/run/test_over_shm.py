@@ -53,12 +53,34 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
 """
 
 
+LOOK = """
+import grpc
+channel = grpc.insecure_channel("127.0.0.1:50051")
+names = {"unary_unary": "UnaryUnary", "unary_stream": "UnaryStream"}
+names |= {"stream_unary": "StreamUnary", "stream_stream": "StreamStream"}
+for arity, name in names.items():
+    method = getattr(channel, arity)("/a.B/C")
+    print(isinstance(method, getattr(grpc, f"{name}MultiCallable")), method._method)
+print(isinstance(channel, grpc.Channel), channel._channel.target().removeprefix(b"dns:///"))
+"""
+
+
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
     """Where an engine answers, over shared memory alone."""
     endpoint = f"shm://{unique_name()}_7"
     with lucky_transport.serve("toy", endpoint):
         yield endpoint
+
+
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)], ids=["counted", "quiet"])
+@pytest.mark.parametrize("transport", ["grpc", "shm", "auto", "staged"])
+def test_channels_and_methods_are_of_grpcs_classes_and_say_what_was_dialled(
+    launch: Launch, python: Python, endpoint: str, transport: str, quiet: tuple[str, ...]
+) -> None:
+    done = launch("--transport", transport, "--endpoint", endpoint, *quiet, command=python(LOOK))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "True b'/a.B/C'\n" * 4 + "True b'127.0.0.1:50051'\n"
 
 
 def test_the_default_target_goes_over_shared_memory(launch: Launch, python: Python, endpoint: str) -> None:

@@ -23,6 +23,8 @@ from lucky_transport_stubs.staged import opening
 from ..programs.certificates import CERTIFICATE, KEY
 
 TARGET = "127.0.0.1:50051"
+#: What a channel over shared memory is told of it.
+TOLD = ("lucky_transport.target", f"dns:///{TARGET}")
 
 
 @pytest.fixture
@@ -72,16 +74,18 @@ def switched(grpc: Any, transport: str = "shm") -> Any:
 
 def test_a_mapped_target_gets_a_channel_over_shared_memory(grpc: Any) -> None:
     switched(grpc)
-    assert grpc.insecure_channel(TARGET) == ("shm", "shm://x", {})
-    assert grpc.insecure_channel(TARGET, [("a", 1)], 2) == ("shm", "shm://x", {"options": [("a", 1)], "compression": 2})
-    assert grpc.aio.insecure_channel(target=TARGET, interceptors=[1]) == ("shm.aio", "shm://x", {"interceptors": [1]})
+    assert grpc.insecure_channel(TARGET) == ("shm", "shm://x", {"options": (TOLD,)})
+    kept = {"options": (("a", 1), TOLD), "compression": 2}
+    assert grpc.insecure_channel(TARGET, [("a", 1)], 2) == ("shm", "shm://x", kept)
+    kept = {"options": (TOLD,), "interceptors": [1]}
+    assert grpc.aio.insecure_channel(target=TARGET, interceptors=[1]) == ("shm.aio", "shm://x", kept)
 
 
 def test_a_channel_with_credentials_gets_them_and_the_authority_of_its_target(grpc: Any) -> None:
     switched(grpc)
-    kept = {"credentials": "secret", "options": (("a", 1), ("grpc.default_authority", TARGET))}
+    kept = {"credentials": "secret", "options": (("a", 1), TOLD, ("grpc.default_authority", TARGET))}
     assert grpc.secure_channel(TARGET, "secret", options=[("a", 1)]) == ("shm", "shm://x", kept)
-    kept["options"] = (("grpc.default_authority", TARGET),)
+    kept["options"] = (TOLD, ("grpc.default_authority", TARGET))
     assert grpc.aio.secure_channel(TARGET, "secret", None) == ("shm.aio", "shm://x", kept)
 
 
@@ -100,7 +104,7 @@ def test_every_other_target_gets_what_grpc_makes_of_the_same_arguments(grpc: Any
 
 
 def test_a_target_can_be_bytes_as_in_grpc(grpc: Any) -> None:
-    assert switched(grpc).insecure_channel(TARGET.encode()) == ("shm", "shm://x", {})
+    assert switched(grpc).insecure_channel(TARGET.encode()) == ("shm", "shm://x", {"options": (TOLD,)})
 
 
 def test_a_factory_keeps_its_name_text_and_signature(grpc: Any) -> None:
@@ -141,7 +145,7 @@ def test_a_staged_channel_is_made_of_what_both_factories_make(grpc: Any, opened:
     assert grpc.secure_channel(TARGET, "secret", options=()) == 1
     ((target, sides, shadows, counter_of),) = opened
     assert (target, counter_of) == (TARGET, None)
-    kept = {"credentials": "secret", "options": (("grpc.default_authority", TARGET),)}
+    kept = {"credentials": "secret", "options": (TOLD, ("grpc.default_authority", TARGET))}
     assert sides == {"grpc": ("grpc", TARGET, "secret", (), None), "shm": ("shm", "shm://x", kept)}
     assert {transport: make() for transport, make in shadows.items()} == sides
 
@@ -152,10 +156,11 @@ def test_a_staged_channel_of_asyncio_has_the_interceptors_in_front_and_blocking_
     switched(grpc, "staged")
     assert grpc.aio.insecure_channel(TARGET, compression=2, interceptors=[7]) == 1
     ((_, sides, shadows, _, interceptors),) = opened
-    assert sides == {"grpc": ("grpc.aio", TARGET, None, 2, None), "shm": ("shm.aio", "shm://x", {"compression": 2})}
+    kept = {"options": (TOLD,), "compression": 2}
+    assert sides == {"grpc": ("grpc.aio", TARGET, None, 2, None), "shm": ("shm.aio", "shm://x", kept)}
     assert {transport: make() for transport, make in shadows.items()} == {
         "grpc": ("grpc", TARGET, None, 2),
-        "shm": ("shm", "shm://x", {"compression": 2}),
+        "shm": ("shm", "shm://x", kept),
     }
     assert interceptors == [7]
 

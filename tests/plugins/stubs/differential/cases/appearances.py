@@ -1,0 +1,173 @@
+"""What the objects look like that a program holds: their classes, texts, names and private parts that programs read."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+from lucky_transport_grpc.runtime import grpc
+from tests.support.appearance import appearance
+
+from ..ends import ARITIES, Ends, generic_handler, method_handler, path
+from ..records import PATIENCE_S, Diary, Record, attempt, entries
+from ..registry import case, each
+
+
+@case
+def of_a_channel_and_a_server(ends: Ends) -> Record:
+    server = ends.server()
+    with ends.connect(ends.address()) as channel:
+        return {
+            "server": appearance(server, "server"),
+            "channel": appearance(channel, "channel"),
+            "state": channel._channel.check_connectivity_state(False),
+            "target": type(channel._channel.target()).__name__,
+        }
+
+
+@each(arity=ARITIES)
+def of_a_method(ends: Ends, arity: str) -> Record:
+    method = getattr(ends.connect(ends.address()), arity)(path())
+    inside = getattr(importlib.import_module("grpc._channel"), f"_{arity.title().replace('_', '')}MultiCallable")
+    same = method._channel.target() == ends.connect(ends.addresses[-1])._channel.target()
+    return {
+        "method": appearance(method, "method"),
+        "inside": isinstance(method, inside),
+        "path": method._method,
+        "target": same,
+    }
+
+
+@each(arity=ARITIES)
+def of_a_call(ends: Ends, arity: str) -> Record:
+    gate = ends.gate()
+
+    def one(request: Any, context: Any) -> bytes:
+        gate.wait(PATIENCE_S)
+        return b"response"
+
+    def many(request: Any, context: Any) -> Iterator[bytes]:
+        yield one(request, context)
+
+    method = ends.method(arity, many if arity.endswith("stream") else one)
+    start = method if arity.endswith("stream") else method.future
+    call = start(iter((b"request",)) if arity.startswith("stream") else b"request", timeout=PATIENCE_S)
+    before = {"call": appearance(call, "call"), "code": call._state.code, "due": bool(call._state.due)}
+    gate.set()
+    list(call) if arity.endswith("stream") else call.result()
+    return {"before": before, "after": appearance(call, "call"), **_state_of(call)}
+
+
+def _state_of(call: Any) -> Record:
+    state = call._state
+    seen = {name: getattr(state, name) for name in ("code", "details", "debug_error_string")}
+    return {
+        **{name: value.decode() if isinstance(value, bytes) else value for name, value in seen.items()},
+        "due": state.due,
+        "trailing": entries(state.trailing_metadata),
+        "initial": entries(state.initial_metadata),
+    }
+
+
+@each(style=("blocking", "future", "iterator"))
+def of_a_call_that_failed(ends: Ends, style: str) -> Record:
+    def fail(request: bytes, context: Any) -> Any:
+        context.set_trailing_metadata((("key", "value"),))
+        context.abort(grpc.StatusCode.NOT_FOUND, "gone")
+
+    method = ends.method("unary_stream" if style == "iterator" else "unary_unary", fail)
+    try:
+        if style == "blocking":
+            method(b"request", timeout=PATIENCE_S)
+        elif style == "future":
+            method.future(b"request", timeout=PATIENCE_S).result()
+        else:
+            list(method(b"request", timeout=PATIENCE_S))
+    except grpc.RpcError as error:
+        seen = _state_of(error)
+        del seen["debug_error_string"]
+        return {"classes": appearance(error, "error")["classes"], **seen}
+    return {}
+
+
+@each(arity=ARITIES)
+def of_a_context(ends: Ends, arity: str) -> Record:
+    diary = Diary()
+    inside = importlib.import_module("grpc._server")._Context
+
+    def one(request: Any, context: Any) -> bytes:
+        if arity.startswith("stream"):
+            list(request)
+        event, state = context._rpc_event, context._state
+        diary.note((appearance(context, "context"), isinstance(context, inside)))
+        diary.note((event.call_details.method, type(event.call_details.host), event.call_details.deadline > 0))
+        diary.note(event.call.peer().decode() == context.peer())
+        diary.note(entries(event.invocation_metadata[1:]))
+        diary.note((state.client, state.code, state.details, state.trailing_metadata, state.aborted, bool(state.due)))
+        context.set_code(grpc.StatusCode.NOT_FOUND)
+        context.set_details("gone")
+        context.set_trailing_metadata((("key", "value"),))
+        diary.note((state.code, state.details, state.trailing_metadata))
+        return b"response"
+
+    def many(request: Any, context: Any) -> Iterator[bytes]:
+        yield one(request, context)
+
+    method = ends.method(arity, many if arity.endswith("stream") else one)
+    start = method if arity.endswith("stream") else method.future
+    call = start(iter((b"request",)) if arity.startswith("stream") else b"request", metadata=(("key", "sent"),))
+    end = attempt(lambda: list(call) if arity.endswith("stream") else call.result())
+    return {"end": end, "context": diary.after(6)}
+
+
+@case
+def of_a_context_that_aborted_or_whose_caller_left(ends: Ends) -> Record:
+    diary, begun, over = Diary(), ends.gate(), ends.gate()
+
+    def abort(request: bytes, context: Any) -> None:
+        try:
+            context.abort(grpc.StatusCode.NOT_FOUND, "gone")
+        finally:
+            diary.note(("aborted", context._state.aborted, context._state.code, context._state.details))
+
+    def wait(request: bytes, context: Any) -> bytes:
+        context.add_callback(over.set)
+        begun.set()
+        over.wait(PATIENCE_S)
+        diary.note(("left", context._state.client, context._state.aborted))
+        return b""
+
+    def set_state(request: bytes, context: Any) -> bytes:
+        context._state.code, context._state.details = grpc.StatusCode.DATA_LOSS, b"lost"
+        return b"response"
+
+    methods = {"Abort": abort, "Wait": wait, "Set": set_state}
+    served = ends.serve({name: method_handler("unary_unary", one) for name, one in methods.items()})
+    channel = ends.connect(served.target)
+    attempt(channel.unary_unary(path("Abort")), b"request")
+    call = channel.unary_unary(path("Wait")).future(b"request")
+    begun.wait(PATIENCE_S)
+    call.cancel()
+    diary.after(2)
+    return {"diary": diary.after(2), "set": attempt(channel.unary_unary(path("Set")), b"request")}
+
+
+@case
+def of_what_interceptors_get(ends: Ends) -> Record:
+    diary = Diary()
+
+    class Looking(grpc.ServerInterceptor):
+        def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+            known = handler_call_details._replace(invocation_metadata=())
+            diary.note((appearance(known), known.method, known.invocation_metadata))
+            return continuation(handler_call_details)
+
+    server = ends.server(interceptors=(Looking(),))
+    server.add_generic_rpc_handlers((generic_handler({"Method": method_handler("unary_unary", lambda r, c: r)}),))
+    target = ends.address()
+    server.add_insecure_port(target)
+    server.start()
+    attempt(ends.connect(target).unary_unary(path()), b"request")
+    known = [sorted(handler._method_handlers) for handler in server._state.generic_handlers]
+    return {"details": diary.after(1), "handlers": known}
