@@ -31,7 +31,7 @@ from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
 from lucky_transport.shm.namespaces import process_name
 from lucky_transport.shm.segment_files import DIRECTORY, lock_path_of
-from lucky_transport.shm.socket_path import socket_path
+from lucky_transport.shm.socket_path import socket_path, sockets_of
 from lucky_transport.shm.timing import ANSWER_S, CONNECT_FIRST_SLEEP_S, CONNECT_LONGEST_SLEEP_S, PEER_POLL_NS
 
 __all__ = ["connect_pipe"]
@@ -55,16 +55,16 @@ def connect_pipe(
     Raises NotReachable when no engine listens, PeerTimeout when the engine does not answer, Busy when it has too many
     clients, RemoteProtocolError when it is another user's or sends what it may not.
     """
-    paths = [socket_path(directory, name) for directory in directories or runtime_directories()]
+    places = directories or runtime_directories()
     sleep_s = CONNECT_FIRST_SLEEP_S
     while True:
-        for path in paths:
+        for path in [path for place in places for path in sockets_of(place, name)]:
             patience_s = max(deadline.remaining_s, answer_s)
             pipe = _connect(path, patience_s, strategy, native and not native_error())
             if pipe is not None:
                 return pipe
         if deadline.expired:
-            raise _unreachable(name, paths, deadline)
+            raise _unreachable(name, [socket_path(place, name) for place in places], deadline)
         time.sleep(min(sleep_s, deadline.remaining_s))
         sleep_s = min(sleep_s * 2, CONNECT_LONGEST_SLEEP_S)
 

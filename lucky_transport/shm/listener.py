@@ -23,15 +23,13 @@ from typing import Any
 from lucky_transport.config import runtime_directories
 from lucky_transport.errors import Busy, RemoteProtocolError, SegmentError, TransportError
 from lucky_transport.fork import on_child
-from lucky_transport.shm import lockfile
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, PeerFeature, ServerHello, make_pair
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES
 from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
-from lucky_transport.shm.namespaces import process_name
-from lucky_transport.shm.socket_path import private_directory, socket_path
+from lucky_transport.shm.socket_path import claim_socket, private_directory
 from lucky_transport.shm.timing import ACCEPT_PAUSE_S, HANDSHAKE_S
 from lucky_transport.shm.usage_guard import UsageGuard
 
@@ -46,6 +44,8 @@ _BACKLOG = 64
 class Listener:
     """Listens for clients of segment `name`. `max_clients`: pipes that may be open at once.
 
+    group: of listeners that share the name; clients take any of them. Without one the name is this listener's alone.
+
     Raises Busy when a living engine listens there, SegmentError when the path is no socket of ours, ConfigError for a
     directory that is not private.
     """
@@ -55,13 +55,14 @@ class Listener:
         name: str,
         *,
         directory: Path | None = None,
+        group: str = "",
         ring_bytes: int = DEFAULT_RING_BYTES,
         max_clients: int = 64,
         strategy: int = 1,
         native: bool = True,
         hello_timeout_s: float = HANDSHAKE_S,
     ) -> None:
-        self.path = socket_path(private_directory(directory or runtime_directories()[0]), name)
+        self.path, self._lock = claim_socket(private_directory(directory or runtime_directories()[0]), name, group)
         self.native = native and not native_error()
         self.strategy = strategy
         self._ring_bytes, self._max_clients, self._hello_timeout_s = ring_bytes, max_clients, hello_timeout_s
@@ -69,16 +70,10 @@ class Listener:
         self._silent: dict[int, tuple[socket.socket, float]] = {}
         self._pipes: weakref.WeakSet[MemfdPipe] = weakref.WeakSet()
         self._resume_at = 0.0
-        lock_path = f"{self.path}.lock"
-        lock = lockfile.acquire_engine(lock_path)
-        if lock is None:
-            owner = process_name(lockfile.holder(lock_path, lockfile.ENGINE) or 0)
-            raise Busy(f"the engine of {owner} listens at {self.path}", backend="shm", hint="use another name")
-        self._lock = lock
         try:
             self._listener = self._listen()
         except BaseException:
-            lock.release(unlink=True)
+            self._lock.release(unlink=True)
             raise
         self._epoll = select.epoll()
         self._epoll.register(self._listener.fileno(), select.EPOLLIN)

@@ -1,32 +1,40 @@
-"""Where the engine of a segment listens: a socket in a directory that only this user can enter."""
+"""Where the engine of a segment listens: a socket in a directory that only this user can enter.
+
+Engines of one group share a name: each has a socket beside the others', and a client takes any of them.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
+import random
 import stat
 from collections.abc import Sequence
 from pathlib import Path
 
 from lucky_transport.config import runtime_directories
-from lucky_transport.errors import ConfigError, SegmentError
+from lucky_transport.errors import Busy, ConfigError, SegmentError
 from lucky_transport.shm import lockfile
+from lucky_transport.shm.namespaces import process_name
 
-__all__ = ["live_socket", "private_directory", "remove_stale_sockets", "socket_path"]
+__all__ = ["claim_socket", "live_socket", "private_directory", "remove_stale_sockets", "socket_path", "sockets_of"]
 
 #: `sockaddr_un` takes 108 bytes, the last one is 0.
 _LONGEST = 107
 _SUFFIX = ".sock"
 _HASH = 16
+#: What a socket's name ends with in a group: `@`, six digits of the group's hash, a dot, a number of up to three.
+_OF_A_GROUP = 11
 
 
-def socket_path(directory: Path, name: str) -> Path:
+def socket_path(directory: Path, name: str, reserved: int = 0) -> Path:
     """Return the socket of segment `name`; a name too long for a socket's path is replaced by its hash.
 
-    Raises ConfigError when the directory's own path is too long for any.
+    reserved: bytes of the path to leave free. Raises ConfigError when the directory's own path is too long for any.
     """
-    room = _LONGEST - len(os.fsencode(directory)) - 1 - len(_SUFFIX)
+    room = _LONGEST - len(os.fsencode(directory)) - 1 - len(_SUFFIX) - reserved
     if room < _HASH:
         raise ConfigError(
             f"a socket in {directory} would have a path of more than {_LONGEST} bytes",
@@ -38,13 +46,65 @@ def socket_path(directory: Path, name: str) -> Path:
     return directory / f"{name}{_SUFFIX}"
 
 
+def sockets_of(directory: Path, name: str) -> list[Path]:
+    """Return where engines of segment `name` may listen: one alone, and then those of a group, in any order.
+
+    Raises ConfigError when the directory's own path is too long for any.
+    """
+    shared: list[Path] = []
+    with contextlib.suppress(ConfigError, OSError):
+        first = f"{_stem_of_groups(directory, name)}@"
+        shared = [directory / one for one in os.listdir(directory) if one.startswith(first) and one.endswith(_SUFFIX)]
+        random.shuffle(shared)
+    return [socket_path(directory, name), *shared]
+
+
+def _stem_of_groups(directory: Path, name: str) -> str:
+    return socket_path(directory, name, _OF_A_GROUP).stem
+
+
+def claim_socket(directory: Path, name: str, group: str = "") -> tuple[Path, lockfile.Lock]:
+    """Return where this engine of segment `name` is to listen, and the lock of that place.
+
+    group: of the engines that share the name; without one the name is this engine's alone. Raises Busy when a living
+    engine that is not of the group has the name, ConfigError for a path that is too long, SegmentError for a lock file
+    that is not this user's alone.
+    """
+    with contextlib.ExitStack() as undo:
+        alone = socket_path(directory, name)
+        lock = lockfile.acquire_engine(f"{alone}.lock")  # which a group gives back once it has found a place
+        if lock is None:
+            raise _busy(alone)
+        undo.callback(lock.release, unlink=True)
+        first = ""
+        if group:
+            first = f"{_stem_of_groups(directory, name)}@{hashlib.sha256(group.encode()).hexdigest()[:6]}."
+        for other in sockets_of(directory, name)[1:]:
+            is_ours = group and other.name.startswith(first)
+            if not is_ours and lockfile.holder(f"{other}.lock", lockfile.ENGINE) is not None:
+                raise _busy(other)
+        if not group:
+            undo.pop_all()
+            return alone, lock
+        for number in itertools.count():
+            path = directory / f"{first}{number}{_SUFFIX}"
+            if (place := lockfile.acquire(f"{path}.lock", lockfile.ENGINE)) is not None:
+                return path, place
+    raise AssertionError("numbers do not end")
+
+
+def _busy(path: Path) -> Busy:
+    owner = process_name(lockfile.holder(f"{path}.lock", lockfile.ENGINE) or 0)
+    return Busy(f"the engine of {owner} listens at {path}", backend="shm", hint="use another name")
+
+
 def live_socket(name: str) -> Path | None:
-    """Return the socket at which a living engine listens for segment `name`, in whatever namespace; None for none."""
-    for directory in runtime_directories():
+    """Return a socket at which a living engine listens for segment `name`, in whatever namespace; None for none."""
+    for directory in filter(_is_private_directory, runtime_directories()):
         with contextlib.suppress(ConfigError, SegmentError):
-            path = socket_path(directory, name)
-            if _is_private_directory(directory) and lockfile.holder(f"{path}.lock", lockfile.ENGINE) is not None:
-                return path
+            for path in sockets_of(directory, name):
+                if lockfile.holder(f"{path}.lock", lockfile.ENGINE) is not None:
+                    return path
     return None
 
 

@@ -36,8 +36,8 @@ from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.handshake import ClientHello, PeerFeature, ServerHello, make_pair
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
-from lucky_transport.shm.socket_path import private_directory, remove_stale_sockets, socket_path
-from tests.support.waiting import call_later
+from lucky_transport.shm.socket_path import private_directory, remove_stale_sockets, socket_path, sockets_of
+from tests.support.waiting import call_later, soon
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
@@ -197,6 +197,49 @@ def test_a_living_engines_socket_is_refused(listener: Listener) -> None:
     with pytest.raises(Busy, match=f"the engine of pid {os.getpid()} listens at {listener.path}; use another name"):
         Listener("demo", directory=listener.path.parent)
     assert listener.path.exists()
+
+
+def test_listeners_of_a_group_share_a_name_and_a_client_finds_each(tmp_path: Path) -> None:
+    found: set[Path] = set()
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(Listener("demo", directory=tmp_path, group="port 1")) for _ in range(3)]
+        assert len({listener.path for listener in listeners}) == 3
+        for _ in range(200):
+            found.add(sockets_of(tmp_path, "demo")[1])
+        assert found == {listener.path for listener in listeners}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_belongs_to_one_group_or_to_one_listener(tmp_path: Path) -> None:
+    of_a_group = Listener("demo", directory=tmp_path, group="port 1")
+    for group in ("port 2", ""):
+        with pytest.raises(Busy, match=f"the engine of pid {os.getpid()} listens at"):
+            Listener("demo", directory=tmp_path, group=group)
+    with Listener("demo_2", directory=tmp_path):
+        of_a_group.close()
+    with Listener("demo", directory=tmp_path), pytest.raises(Busy):
+        Listener("demo", directory=tmp_path, group="port 1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_group_only_those_that_live_are_found(tmp_path: Path, start: Callable[..., Any]) -> None:
+    engine = start(DEAD_ENGINE.replace("directory=", "group='port 1', directory="), tmp_path)
+    assert engine.stdout.readline() == "listening\n"
+    with Listener("demo", directory=tmp_path, group="port 1") as listener:
+        engine.kill()
+        engine.wait()
+        pipes: list[MemfdPipe] = []
+        connecting = threading.Thread(
+            target=lambda: pipes.extend(connect_pipe("demo", soon(), directories=[tmp_path]) for _ in range(20))
+        )
+        connecting.start()
+        served = advance_until(listener, lambda: len(pipes) == 20)
+        connecting.join()
+        for pipe in (*pipes, *served):
+            pipe.close()
+        with Listener("demo", directory=tmp_path, group="port 1") as replacing:
+            assert len(list(tmp_path.glob("*.sock"))) == 2
+            assert replacing.path != listener.path
 
 
 def test_another_processs_socket_is_refused_while_it_lives_and_replaced_afterwards(
