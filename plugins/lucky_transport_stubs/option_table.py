@@ -97,7 +97,11 @@ TABLE = (
         " grpc.http2.max_inflight_pings grpc.http2.max_ping_strikes grpc.http2.max_pings_without_data"
         " grpc.http2.ping_on_rst_stream_percent grpc.http2.ping_timeout_ms",
     ),
-    Row(_S, "a name has one server, and a second one is refused", "grpc.so_reuseport"),
+    Row(
+        _S,
+        "a name has one server, but for those that name a group (`shm://NAME?shared=GROUP`), as `run` does",
+        "grpc.so_reuseport",
+    ),
     Row(
         _S,
         "there is no HTTP/2",

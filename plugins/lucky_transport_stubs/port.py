@@ -31,7 +31,7 @@ CLOSE_MESSAGE = "Cancelling all calls"
 
 
 def _listener_at(address: str) -> Listener:
-    """Listen at "shm://name"; how it waits is configured as everywhere (LUCKY_WAIT)."""
+    """Listen at "shm://name", or beside others at "shm://name?shared=GROUP"; LUCKY_WAIT says how it waits."""
     scheme, found, name = address.partition("://")
     if not found or scheme.lower() != "shm" or not name:
         raise Unimplemented(
@@ -41,11 +41,18 @@ def _listener_at(address: str) -> Listener:
         )
     if why := why_no_threads():
         raise Unimplemented(f"Failed to bind to address {address}: {why}", backend="shm", hint="serve over gRPC")
-    settings = load_settings()
+    settings, endpoint = load_settings(), Endpoint.parse(address)
     try:
-        return Listener(Endpoint.parse(address).address, strategy=strategy_code(settings.wait), native=settings.native)
+        return Listener(
+            endpoint.address,
+            group=endpoint.option("shared"),
+            strategy=strategy_code(settings.wait),
+            native=settings.native,
+        )
     except Busy as error:
-        raise Busy(f"Failed to bind to address {address}: {error}", backend="shm", hint=error.hint) from error
+        raise Busy(
+            f"Failed to bind to address shm://{endpoint.address}: {error}", backend="shm", hint=error.hint
+        ) from error
 
 
 def server_loop_at(address: str, begin: Begin, max_receive_bytes: int, on_call: OnCall = None) -> ServerLoop:

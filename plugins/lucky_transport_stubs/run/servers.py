@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 import grpc
 
@@ -18,29 +19,30 @@ from lucky_transport.errors import TransportError
 from lucky_transport_stubs.credentials import why_no_port
 from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
 from lucky_transport_stubs.run.switch import Served, Switch
-from lucky_transport_stubs.run.targets import with_port
+from lucky_transport_stubs.run.targets import parse_target, with_port
 
 __all__ = ["Ports", "SwitchedAioServer", "SwitchedServer", "make_server"]
 
 
 class Ports:
-    """The ports of one server, and its counts."""
+    """The ports of one server, and its counts. shares: whether others may serve them too, as gRPC's option says."""
 
-    def __init__(self, switch: Switch, counters: CallCounters | None) -> None:
+    def __init__(self, switch: Switch, counters: CallCounters | None, shares: bool = True) -> None:
         self._switch = switch
+        self._shares = shares
         self._counters = counters
         self._held: list[socket.socket] = []
         self._bound: list[str] = []
-        self._served: dict[str, Served] = {}  # by endpoint
+        self._served: dict[str, Served] = {}  # by the place where we listen
 
     def count(self, method: str) -> None:
         """Count a call of a method that has come in over gRPC, which does not say to which of several ports."""
         what = "the port" if len(self._bound) == 1 else "these ports"
         self._counter(Served(", ".join(self._bound), "", f"calls that came to {what}"), method).add()
 
-    def count_at(self, endpoint: str, method: str) -> None:
-        """Count a call of a method that has come in at an endpoint in shared memory."""
-        self._counter(self._served[endpoint], method).add()
+    def count_at(self, place: str, method: str) -> None:
+        """Count a call of a method that has come in at a place in shared memory."""
+        self._counter(self._served[place], method).add()
 
     def _counter(self, served: Served, method: str) -> CallCounter:
         assert self._counters is not None
@@ -71,8 +73,9 @@ class Ports:
         return port
 
     def _serve(self, served: Served, over_shm: Callable[[str], int]) -> None:
-        self._served.setdefault(served.endpoint, served)  # before a call can come in
-        over_shm(served.endpoint)
+        place = self._place(served)
+        self._served.setdefault(place, served)  # before a call can come in
+        over_shm(place)
 
     def _beside(self, served: Served, over_shm: Callable[[str], int], refusal: str) -> Served:
         """Serve a port that gRPC serves over shared memory as well; return what came of it."""
@@ -84,6 +87,11 @@ class Ports:
             except (TransportError, RuntimeError, OSError) as error:
                 refusal = str(error)
         return served.stays(refusal) if refusal else served
+
+    def _place(self, served: Served) -> str:
+        """Return the endpoint to listen at: servers at one port of one host share it, as gRPC's share the port."""
+        group = ",".join(str(place) for place in parse_target(served.address) if place.port)
+        return f"{served.endpoint}?{urlencode({'shared': group})}" if self._shares and group else served.endpoint
 
     def _hold(self, address: str) -> int:
         """Return the number of a port that gRPC does not bind; 0 becomes one that is free for as long as we live."""
@@ -236,7 +244,8 @@ def make_server(
     Raises what `original` raises for wrong arguments.
     """
     is_aio = original.__module__.startswith("grpc.aio")
-    ports = Ports(switch, counters)
+    options = {name.decode() if isinstance(name, bytes) else name: value for name, value in given.get("options") or ()}
+    ports = Ports(switch, counters, bool(options.get("grpc.so_reuseport", True)))
     real_given, ours = dict(given), over_shm(**given)
     if counters is not None:
         counting = (_AioCounting if is_aio else _Counting)(ports.count)

@@ -209,20 +209,34 @@ def test_environment_variables_do_the_same(serve: Callable[..., Served], name: s
     served.end()
 
 
-def test_of_several_processes_at_one_port_the_first_is_served_over_shared_memory(
+@pytest.mark.parametrize("only", [False, True], ids=["beside", "only"])
+def test_several_processes_at_one_port_share_the_load(
+    serve: Callable[..., Served], name: str, port: int, only: bool
+) -> None:
+    options = ("--transport", "shm", *(["--serve-only"] if only else []), "--serve", f"*=shm://{name}")
+    addresses = (f"127.0.0.1:{port}", f"[::]:{port}", f"localhost:{port}")
+    servers = [serve(*options, addresses=(address,)) for address in addresses]
+    for _ in range(60):
+        assert echo(f"shm://{name}") == b"hello"
+    counts = [
+        int(re.search(r"served (\d+) calls over shared memory, 0 over gRPC", server.end())[1])  # type: ignore[index]
+        for server in servers
+    ]
+    assert sum(counts) == 60
+    assert all(counts)
+    assert is_refused(f"shm://{name}")
+
+
+def test_of_two_ports_at_one_endpoint_the_second_stays_on_grpc(
     serve: Callable[..., Served], name: str, port: int
 ) -> None:
     options = ("--transport", "shm", "--serve", f"*=shm://{name}")
     first = serve(*options, addresses=(f"127.0.0.1:{port}",))
-    second = serve(*options, addresses=(f"127.0.0.1:{port}",))  # gRPC shares ports by SO_REUSEPORT
-    assert second.ports == [port]
+    second = serve(*options, addresses=("127.0.0.1:0",))
+    said = f"is served over gRPC only: Failed to bind to address shm://{name}: the engine of pid"
     assert echo(f"shm://{name}") == b"hello"
-    said = (
-        f"server 127.0.0.1:{port} is served over gRPC only: Failed to bind to address shm://{name}: the engine of pid"
-    )
     assert said in second.end()
-    assert echo(f"shm://{name}") == b"hello"
-    first.end()
+    assert said not in first.end()
 
 
 def test_a_server_and_its_client_in_one_program_meet_over_shared_memory(
