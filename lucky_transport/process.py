@@ -17,8 +17,9 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -31,7 +32,7 @@ from lucky_transport.errors import EngineFailed, NotReachable, SpecError, Transp
 from lucky_transport.registry import load, registry
 from lucky_transport.shm.atomics import native_error
 
-__all__ = ["ChildProcess", "EngineProcess", "python_command", "report_failure", "report_ready", "unique_name"]
+__all__ = ["ChildProcess", "EngineProcess", "python_command", "report", "unique_name"]
 
 _log = logging.getLogger("lucky_transport")
 _output_log = logging.getLogger("lucky_transport.output")
@@ -90,7 +91,7 @@ class ChildProcess:
     ) -> None:
         self.name = name
         self._tail: deque[str] = deque(maxlen=_OUTPUT_LINES)
-        try:
+        with _starting(name):
             source, sink = os.pipe()
             with open(sink, "wb") as output:
                 self._output = threading.Thread(
@@ -111,8 +112,6 @@ class ChildProcess:
                     pass_fds=pass_fds,
                     start_new_session=True,  # Ctrl-C belongs to us; we end the child in order
                 )
-        except (OSError, RuntimeError) as error:
-            raise NotReachable(f"{name} cannot be started: {error}", backend=name) from error
         self.pid = self._process.pid
 
     @property
@@ -157,6 +156,27 @@ class ChildProcess:
     def kill(self) -> None:
         """Send SIGKILL; for tests of crashes."""
         self._process.kill()
+
+
+@contextmanager
+def _starting(name: str) -> Generator[None]:
+    """Raise NotReachable where there is no program, no descriptor or no thread."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise NotReachable(f"{name} cannot be started: {error}", backend=name) from error
+
+
+def _status_pipe() -> tuple[int, int]:
+    """Return a pipe whose writing end is no standard stream: a child has those of its own."""
+    status, low = os.pipe()
+    try:
+        return status, fcntl(low, F_DUPFD_CLOEXEC, 3)
+    except OSError:
+        os.close(status)
+        raise
+    finally:
+        os.close(low)
 
 
 def _pass_on(source: int, name: str, tail: deque[str]) -> None:
@@ -207,10 +227,8 @@ class EngineProcess(ChildProcess):
         self.engine = engine
         self._schemes = {Endpoint.parse(endpoint).scheme for endpoint in endpoints}
         self._clean_up()  # after a kill of an engine and its client there was nobody to do it
-        try:
-            status, reports = os.pipe()
-        except OSError as error:
-            raise NotReachable(f"engine {engine!r} cannot be started: {error}", backend=engine) from error
+        with _starting(engine):
+            status, reports = _status_pipe()
         with open(status, "rb"):
             with open(reports, "wb"):
                 arguments += ["--status-fd", str(reports), "--parent-pid", str(os.getpid())]
@@ -227,7 +245,7 @@ class EngineProcess(ChildProcess):
         self.endpoints = [Endpoint.parse(endpoint) for endpoint in found["endpoints"]]
 
     def _await_report(self, status: int, deadline: Deadline) -> dict[str, Any]:
-        """Return what `report_ready` or `report_failure` wrote."""
+        """Return what `report` wrote."""
         poller = select.poll()
         poller.register(status, select.POLLIN)
         text = b""
@@ -249,7 +267,7 @@ class EngineProcess(ChildProcess):
         return json.loads(text)
 
     def _failure(self, failure: Mapping[str, Any]) -> TransportError:
-        """Return the error that `report_failure` wrote; an EngineFailed includes what the process printed last."""
+        """Return the error that `report` wrote; an EngineFailed includes what the process printed last."""
         text: str = failure["text"]
         if failure["code"] == EngineFailed.wire_code:
             self.exit_report(_LAST_OUTPUT_S)  # it is about to end
@@ -284,17 +302,12 @@ class EngineProcess(ChildProcess):
                 load(info.clean_up, owner=f"transport {info.name!r}", extra=info.extra)()
 
 
-def report_ready(status_fd: int, endpoints: Sequence[Endpoint]) -> None:
-    """Tell the process that started this one where it serves, and which build."""
-    _report(status_fd, {"endpoints": [str(endpoint) for endpoint in endpoints], "build": _BUILD})
-
-
-def report_failure(status_fd: int, error: TransportError) -> None:
-    """Tell the process that started this one why it cannot serve."""
-    _report(status_fd, {"code": error.wire_code, "text": str(error), "hint": error.hint})
-
-
-def _report(status_fd: int, message: Mapping[str, Any]) -> None:
+def report(status_fd: int, outcome: Sequence[Endpoint] | TransportError) -> None:
+    """Tell the process that started this one where it serves, or why it cannot."""
+    if isinstance(outcome, TransportError):
+        message = {"code": outcome.wire_code, "text": str(outcome), "hint": outcome.hint}
+    else:
+        message = {"endpoints": [str(endpoint) for endpoint in outcome], "build": _BUILD}
     with suppress(OSError), open(status_fd, "w") as status:  # the other process may have given up
         status.write(json.dumps(message) + "\n")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from io import TextIOWrapper
 from typing import Any, cast
@@ -63,14 +62,13 @@ def serve(
     Prints `ready URL` per endpoint once it accepts clients there. SIGTERM or Ctrl-C end it cleanly.
     """
     if status_fd is not None:
-        os.set_inheritable(status_fd, False)
         cast(TextIOWrapper, sys.stdout).reconfigure(line_buffering=True)  # as at a terminal
     with Shutdown(parent_pid) as shutdown:
         engine_options = options_of(options)
         if shutdown.asked.is_set():
             return
         from lucky_transport import api
-        from lucky_transport.process import report_failure, report_ready
+        from lucky_transport.process import report
 
         settings = {"wait": wait, "observation_slots": observation_slots, "native": False if no_native else None}
         try:
@@ -88,11 +86,11 @@ def serve(
         except TransportError as error:
             if status_fd is None:
                 raise
-            report_failure(status_fd, error)
+            report(status_fd, error)
             sys.exit(1)
         with serving:
             if status_fd is not None:
-                report_ready(status_fd, serving.endpoints)
+                report(status_fd, serving.endpoints)
             else:
                 for endpoint in serving.endpoints:
                     click.echo(f"ready {endpoint}")

@@ -28,6 +28,10 @@ from lucky_transport.errors import (
 __all__ = ["make_envs"]
 
 _log = logging.getLogger("lucky_transport")
+_REGISTER = (
+    "import the package that registers it: 'module:id' imports the module first; what a script registers itself is "
+    "found with transport='inproc'"
+)
 
 
 def make_envs(env_id: str, num_envs: int, options: Mapping[str, Any]) -> list[gymnasium.Env[Any, Any]]:
@@ -70,7 +74,7 @@ def _explained(env_id: str, options: Mapping[str, Any], error: BaseException) ->
     match error:
         case gymnasium_error.UnregisteredEnv():
             near = difflib.get_close_matches(env_id, gymnasium.registry, n=3)
-            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "import the package that registers it"
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _REGISTER
             return UnknownName(f"no Gymnasium env {env_id!r}", backend="gymnasium", hint=hint)
         case gymnasium_error.DependencyNotInstalled():
             return MissingExtra(text, backend="gymnasium")

@@ -116,6 +116,19 @@ def test_an_env_may_close_the_standard_streams(closes: list[int]) -> None:
         assert np.all(env.step(np.zeros(1, np.int64))[0] == 1)
 
 
+def test_a_program_without_standard_streams_starts_engines() -> None:
+    program = """
+import os
+from lucky_transport.process import EngineProcess
+kept = os.dup(2)
+for fd in (0, 1, 2):
+    os.close(fd)
+EngineProcess("toy", ["inproc:"], start_timeout_s=60).stop()
+os.write(kept, b"started")
+"""
+    assert subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, check=True).stderr == b"started"
+
+
 @pytest.mark.usefixtures("envs")
 def test_a_process_that_an_env_leaves_behind_keeps_no_close_waiting(printed: pytest.LogCaptureFixture) -> None:
     env = api.make(ENGINE, options={"leaves": "sleep"}, transport="auto")

@@ -20,7 +20,10 @@ from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra, Spec
         ("CartPool-v1", "no Gymnasium env 'CartPool-v1'; did you mean 'CartPole-v1'"),
         ("CartPole-v99", "did you mean 'CartPole-v1'"),
         ("Cart Pole!", "Malformed environment ID"),
-        ("nobody/Qwxyz-v3", "no Gymnasium env 'nobody/Qwxyz-v3'; import the package that registers it"),
+        (
+            "nobody/Qwxyz-v3",
+            "no Gymnasium env 'nobody/Qwxyz-v3'; import the package that registers it: 'module:",
+        ),
     ],
 )
 def test_an_unknown_id_is_answered_with_near_ones(env_id: str, text: str) -> None:

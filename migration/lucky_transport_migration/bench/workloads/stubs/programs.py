@@ -32,7 +32,7 @@ def why_no_training() -> str | None:
         if importlib.util.find_spec(package) is None:
             return f"no LuckyEnv training loop: {package} is not installed"
     done = subprocess.run(
-        [sys.executable, "-c", "import luckyrobots"], capture_output=True, timeout=_IMPORT_TIMEOUT_S, text=True
+        [sys.executable, "-P", "-c", "import luckyrobots"], capture_output=True, timeout=_IMPORT_TIMEOUT_S, text=True
     )
     if done.returncode:  # its generated code refuses older protobuf and grpcio
         return f"no LuckyEnv training loop: luckyrobots cannot be imported: {done.stderr.strip().splitlines()[-1]}"
