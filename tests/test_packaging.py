@@ -134,6 +134,16 @@ def test_every_extra_that_an_error_can_name_exists() -> None:
                 assert extra in EXTRAS or extra == "extra", f"{path}: {extra}"
 
 
+def test_an_environment_that_has_grpc_is_not_moved_by_adding_us() -> None:
+    """Releases of health checking and reflection each lift protobuf; `.ci/distributions try` installs the oldest."""
+    asked = [*PYPROJECT["project"]["dependencies"], *EXTRAS["grpc"]]
+    bounds = [re.fullmatch(r"([a-z]+)>=\d+\.\d+", one) for one in asked]
+    assert all(bounds), asked
+    assert {bound[1] for bound in bounds if bound} == {
+        "click", "flatbuffers", "grpcio", "gymnasium", "numpy", "pluggy", "protobuf"
+    }  # fmt: skip
+
+
 def test_all_is_the_sum_of_the_extras_for_users() -> None:
     (everything,) = EXTRAS["all"]
     summed = everything.removeprefix("lucky-transport[").removesuffix("]").split(",")

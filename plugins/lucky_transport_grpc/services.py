@@ -28,7 +28,7 @@ from lucky_transport_grpc.typed_service import typed_handlers, typed_streams
 __all__ = ["HostServices"]
 
 _log = logging.getLogger("lucky_transport")
-_REMEDY = "pip install 'lucky-transport[grpc]'"
+_REMEDY = "pip install 'lucky-transport[discovery]'"
 
 
 class HostServices:

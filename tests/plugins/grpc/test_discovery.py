@@ -65,5 +65,6 @@ def test_without_their_packages_the_server_serves_and_says_so(
         serving = serve()
     monkeypatch.undo()
     assert ["no health service" in caplog.text, "no reflection" in caplog.text] == [True, True]
+    assert "pip install 'lucky-transport[discovery]'" in caplog.text
     client = connect(serving)
     assert client.step(zeros(client)).seq == 1
