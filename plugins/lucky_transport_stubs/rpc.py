@@ -31,7 +31,7 @@ class Rpc(Rendezvous):
         self.state = state
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():  # then threads are gone, with locks they hold
+        if "state" in vars(self) and not sys.is_finalizing():  # then threads are gone, with locks they hold
             self.state.drop()
 
     @property

@@ -1,0 +1,247 @@
+"""Signal handlers that raise at random moments: afterwards the connection is as usable as before.
+
+    python -m tests.endurance.interrupts --interrupts 10000
+
+A timer's signal interrupts what the main thread does with an engine, as Ctrl-C and time-outs by `signal.alarm` do.
+After each interrupt the same connection, stream or session has to go on, and to do what was asked. One that hangs has
+its threads printed and ends the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import itertools
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.env.autoreset import NeedsReset
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.sessions.client import SessionClient
+
+__all__ = ["KINDS", "interrupt"]
+
+#: A connection that does nothing for so long hangs.
+_HANGS_S = 60.0
+_DEADLINE_S = 30.0
+_LONGEST_S = 0.004
+#: Items of a stream that nobody reads to its end.
+_MANY = 1 << 20
+#: The request for them, as a stub encodes it: field 2 is 1 << 20.
+_MANY_ITEMS = b"\x10\x80\x80\x40"
+
+
+class Interrupted(Exception):
+    """What the signal handler raises."""
+
+
+Work = Callable[[], object]
+
+
+def _unary(endpoint: str) -> Iterator[Work]:
+    numbers = itertools.count(1)
+    with api.connect(endpoint, command_timeout_s=_DEADLINE_S) as opened:
+        client: Any = opened
+
+        def ask() -> None:
+            number = next(numbers) % 1000
+            assert client.lidar.get_lidar_beam_count(sensor=number).beams == number
+
+        yield ask
+
+
+def _stream(endpoint: str) -> Iterator[Work]:
+    with api.connect(endpoint) as opened:
+        client: Any = opened
+        yield _reads(lambda: client.agent.stream_policy_slot_state(slot_id=_MANY), lambda item: item.slot_id)
+
+
+def _images(endpoint: str) -> Iterator[Work]:
+    with api.connect(endpoint) as opened:
+        client: Any = opened
+        yield _reads(lambda: client.camera.stream_camera("front"), lambda item: item.frame_number)
+
+
+def _stream_in_process(endpoint: str) -> Iterator[Work]:
+    """The handler runs on the thread that is interrupted: its stream ends."""
+    with api.connect(endpoint) as opened:
+        client: Any = opened
+        stream: Iterator[Any] = iter(())
+
+        def read() -> None:
+            nonlocal stream
+            while next(stream, None) is None:
+                stream = client.agent.stream_policy_slot_state(slot_id=_MANY)
+
+        yield read
+
+
+def _step(endpoint: str) -> Iterator[Work]:
+    with api.make(endpoint=endpoint, step_timeout_s=_DEADLINE_S) as env:
+        env.reset(seed=1)
+        actions = env.action_space.sample()
+
+        def step() -> None:
+            try:
+                env.step(actions)
+            except NeedsReset:  # the last step was interrupted
+                env.reset()
+
+        yield step
+
+
+def _sessions(endpoint: str) -> Iterator[Work]:
+    with api.open_transport(endpoint, load_settings({})) as transport:
+        client = SessionClient(transport)
+        session, runs = client.create(seed=1), client.create(seed=1)
+        client.run(runs, 200.0)
+
+        def advance() -> None:
+            assert client.advance(session, 1, deadline=Deadline(_DEADLINE_S)).ticks_done <= 1
+            client.latest(runs, deadline=Deadline(_DEADLINE_S))
+            if client.state(session).is_over:
+                client.restart(session, seed=1, deadline=Deadline(_DEADLINE_S))
+
+        yield advance
+
+
+def _stub_unary(endpoint: str) -> Iterator[Work]:
+    from lucky_transport_stubs.channel import channel
+
+    with channel(endpoint) as opened:
+        unary: Any = opened.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
+        yield lambda: unary(b"", timeout=_DEADLINE_S)
+
+
+def _stub_future(endpoint: str) -> Iterator[Work]:
+    from lucky_transport_stubs.channel import channel
+
+    with channel(endpoint) as opened:
+        unary: Any = opened.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
+
+        def ask() -> None:
+            done: list[Any] = []
+            future = unary.future(b"", timeout=_DEADLINE_S)
+            future.add_done_callback(done.append)
+            assert future.result(timeout=_DEADLINE_S)
+
+        yield ask
+
+
+def _stub_stream(endpoint: str) -> Iterator[Work]:
+    from lucky_transport_stubs.channel import channel
+
+    with channel(endpoint) as opened:
+        many: Any = opened.unary_stream("/hazel.rpc.AgentService/StreamPolicySlotState")
+        answers = many(_MANY_ITEMS)
+        short = itertools.count()
+
+        def read() -> None:
+            next(answers)
+            if next(short) % 4 == 0:
+                left = many(_MANY_ITEMS)
+                next(left)
+                left.cancel()
+
+        yield read
+
+
+def _reads(open_stream: Callable[[], Any], number_of: Callable[[Any], int]) -> Work:
+    stream, last = open_stream(), -1
+
+    def read() -> None:
+        nonlocal last
+        number = number_of(next(stream))
+        assert number > last, f"{number} came after {last}"
+        last = number
+
+    return read
+
+
+#: Kind of work -> the engine, its endpoint's scheme, and what yields the work.
+KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
+    "unary": ("echo", "shm", _unary),
+    "stream": ("echo", "shm", _stream),
+    "images": ("echo", "shm", _images),
+    "step": ("echo", "shm", _step),
+    "sessions": ("cartpole", "shm", _sessions),
+    "stub unary": ("echo", "shm", _stub_unary),
+    "stub future": ("echo", "shm", _stub_future),
+    "stub stream": ("echo", "shm", _stub_stream),
+    "stream in process": ("echo", "inproc", _stream_in_process),
+    "step in process": ("echo", "inproc", _step),
+    "sessions in process": ("cartpole", "inproc", _sessions),
+}
+
+
+def interrupt(work: Work, times: int, moments: random.Random) -> int:
+    """Interrupt the work so many times and do it twice after each; return how often the handler's error was lost.
+
+    It is lost where Python can raise nothing: in a finalizer.
+    """
+    armed = False
+    lost = 0
+
+    def handler(*_: Any) -> None:
+        nonlocal armed
+        armed = False
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for _ in range(times):
+            faulthandler.dump_traceback_later(_HANGS_S, exit=True)
+            try:
+                armed = True
+                signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-6, _LONGEST_S))
+                while armed:
+                    work()
+                    time.sleep(0)  # CPython 3.11 may leave a signal that another thread got until the GIL is taken
+                lost += 1
+            except Interrupted:
+                pass
+            work()
+            work()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        faulthandler.cancel_dump_traceback_later()
+    return lost
+
+
+def run(kinds: list[str], interrupts: int, seed: int) -> None:
+    """Interrupt each kind of work so many times; one line each on stdout."""
+    sys.unraisablehook = lambda args: None if args.exc_type is Interrupted else sys.__unraisablehook__(args)
+    moments = random.Random(seed)
+    for kind in kinds:
+        engine, scheme, work = KINDS[kind]
+        endpoint = f"{scheme}://{unique_name()}"
+        with contextlib.ExitStack() as stack:
+            if scheme == "inproc":
+                stack.enter_context(api.serve(engine, endpoint))
+            else:
+                stack.callback(EngineProcess(engine, [endpoint]).stop)
+            once = stack.enter_context(contextlib.contextmanager(work)(endpoint))
+            lost = interrupt(once, interrupts, moments)
+            print(f"{kind}: usable after each of {interrupts} interrupts, {lost} of them in finalizers", flush=True)
+
+
+@click.command()
+@click.option("--interrupts", default=1000, show_default=True, help="Of each kind of work.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(sorted(KINDS)), help="All when left out.")
+@click.option("--seed", default=1, show_default=True)
+def main(interrupts: int, kinds: tuple[str, ...], seed: int) -> None:
+    """Interrupt work with an engine at random moments."""
+    run(list(kinds or KINDS), interrupts, seed)
+
+
+if __name__ == "__main__":
+    main()
