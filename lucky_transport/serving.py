@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.interceptors import Interceptor
 from lucky_transport.interceptors.engine_side import EngineInterceptors
+from lucky_transport.limits import within_limits
 
 __all__ = ["Server", "Serving"]
 
@@ -22,7 +24,10 @@ class Server(ABC):
 
     @abstractmethod
     def start(self, host: AgentHost) -> Endpoint:
-        """Accept clients from now on and return the endpoint they connect to (the real port, the real name)."""
+        """Accept clients from now on and return the endpoint they connect to (the real port, the real name).
+
+        A start that fails leaves nothing behind: it can be tried again at once, here or in another process.
+        """
 
     @abstractmethod
     def stop(self, grace_s: float = 1.0) -> None:
@@ -37,26 +42,32 @@ class Serving:
 
     def __init__(self, engine: Engine, servers: Sequence[Server], interceptors: Sequence[Interceptor] = ()) -> None:
         """interceptors: stand around all that clients ask of the engine, the first one outermost."""
-        self.host = AgentHost(engine)
-        if interceptors:
-            self.host.intercept(EngineInterceptors(interceptors, engine.spec))
         self.endpoints: list[Endpoint] = []
         self._servers: list[Server] = []
         self._lock = threading.Lock()
-        try:
+        self._grace_s = 0.0
+        with contextlib.ExitStack() as undo:
+            undo.callback(engine.close)
+            self.host = AgentHost(engine)
+            undo.pop_all()
+            undo.callback(self.host.close)
+            if interceptors:
+                self.host.intercept(EngineInterceptors(interceptors, engine.spec))
             for server in servers:
+                with within_limits(f"{self.host.spec.engine!r} cannot be served"):
+                    self.endpoints.append(server.start(self.host))
                 self._servers.append(server)
-                self.endpoints.append(server.start(self.host))
-        except BaseException:
-            self.stop(grace_s=0.0)
-            raise
+                undo.callback(self._stop_last)
+            self._undo = undo.pop_all()
 
     def stop(self, grace_s: float = 1.0) -> None:
         """Stop all servers, then the engine; nothing is left behind afterwards. Idempotent."""
         with self._lock:
-            while self._servers:
-                self._servers.pop().stop(grace_s)
-            self.host.close()
+            self._grace_s = grace_s
+            self._undo.close()
+
+    def _stop_last(self) -> None:
+        self._servers.pop().stop(self._grace_s)
 
     def __enter__(self) -> Self:
         return self

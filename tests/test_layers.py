@@ -25,6 +25,7 @@ MIGRATION = ROOT / "migration" / "lucky_transport_migration"
 LAYERS = (
     "errors",
     "nesting",
+    "limits",
     "handler_options",
     "deadline",
     "endpoint",

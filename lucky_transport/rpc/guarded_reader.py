@@ -85,8 +85,11 @@ class GuardedReader:
             if self._has_watchdog:
                 self._end_sleep()
             elif not self._closing:
-                self._has_watchdog = True
-                self._spawn(self._watch)
+                try:
+                    self._spawn(self._watch)
+                    self._has_watchdog = True
+                except RuntimeError:  # no thread can be started now: the next task tries again
+                    self._watchdog_sleeps = True
 
     def _dismiss_watchdog(self) -> None:
         with self._lock:
@@ -100,8 +103,8 @@ class GuardedReader:
 
     def _spawn(self, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, name=self._name, daemon=True)
-        self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
         thread.start()
+        self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
 
     def _read(self) -> None:
         ended = self._ended

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.config import runtime_directories
-from lucky_transport.errors import Busy, RemoteProtocolError, SegmentError, TransportError
+from lucky_transport.errors import Busy, NoSpace, NotReachable, RemoteProtocolError, SegmentError, TransportError
 from lucky_transport.fork import on_child
+from lucky_transport.limits import within_limits
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, PeerFeature, ServerHello, make_pair
@@ -70,29 +71,25 @@ class Listener:
         self._silent: dict[int, tuple[socket.socket, float]] = {}
         self._pipes: weakref.WeakSet[MemfdPipe] = weakref.WeakSet()
         self._resume_at = 0.0
-        try:
-            self._listener = self._listen()
-        except BaseException:
-            self._lock.release(unlink=True)
-            raise
-        self._epoll = select.epoll()
-        self._epoll.register(self._listener.fileno(), select.EPOLLIN)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._lock.release, unlink=True)
+            self._remove_left_over()
+            undo.callback(self.path.unlink, missing_ok=True)
+            kind = socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
+            self._listener = undo.enter_context(socket.socket(socket.AF_UNIX, kind))
+            self._listener.bind(str(self.path))
+            self.path.chmod(0o600)
+            self._listener.listen(_BACKLOG)
+            self._epoll = undo.enter_context(select.epoll())
+            self._epoll.register(self._listener.fileno(), select.EPOLLIN)
+            undo.pop_all()
         on_child(self.close_after_fork)
 
-    def _listen(self) -> socket.socket:
+    def _remove_left_over(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISSOCK(self.path.lstat().st_mode):
                 raise SegmentError(f"{self.path} exists and is no socket", backend="shm", hint="use another name")
             self.path.unlink()
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
-        try:
-            listener.bind(str(self.path))
-            self.path.chmod(0o600)
-            listener.listen(_BACKLOG)
-        except BaseException:
-            listener.close()
-            raise
-        return listener
 
     def fileno(self) -> int:
         """Return the descriptor that is readable while `advance` has something to do."""
@@ -165,6 +162,13 @@ class Listener:
 
     def _admit(self, connection: socket.socket, hello: ClientHello) -> MemfdPipe:
         """Send the client its rings and event descriptors, or why it gets none; raises the error in that case."""
+        try:
+            with within_limits(f"the engine at {self.path} takes no client", "shm"):
+                return self._make_pipe(connection, hello)
+        except (NotReachable, NoSpace) as error:
+            raise _tell(connection, error) from error.__cause__
+
+    def _make_pipe(self, connection: socket.socket, hello: ClientHello) -> MemfdPipe:
         with contextlib.ExitStack() as undo:
             peer = peer_of(connection)
             undo.callback(peer.close)
@@ -184,20 +188,13 @@ class Listener:
 
     def _check(self, connection: socket.socket, hello: ClientHello) -> None:
         """Raise, and tell the client, why it cannot have a pipe."""
-        refusal: TransportError | None = None
         if hello.version != VERSION:
-            refusal = RemoteProtocolError(
-                f"the client speaks version {hello.version} of the handshake, the engine {VERSION}",
-                backend="shm",
-                hint="install the same version on both sides",
-            )
-        elif self.clients >= self._max_clients:
-            refusal = Busy(
-                f"the engine at {self.path} has {self._max_clients} clients already", backend="shm", hint="close one"
-            )
-        if refusal is not None:
-            connection.send(ServerHello(PeerFeature.PARKS, refusal.wire_code, 0, str(refusal)).to_bytes())
-            raise refusal
+            text = f"the client speaks version {hello.version} of the handshake, the engine {VERSION}"
+            hint = "install the same version on both sides"
+            raise _tell(connection, RemoteProtocolError(text, backend="shm", hint=hint))
+        if self.clients >= self._max_clients:
+            text = f"the engine at {self.path} has {self._max_clients} clients already"
+            raise _tell(connection, Busy(text, backend="shm", hint="close one"))
 
     def _drop_late(self) -> None:
         now = time.monotonic()
@@ -235,3 +232,9 @@ class Listener:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
+
+
+def _tell(connection: socket.socket, error: TransportError) -> TransportError:
+    """Send the client `error` in place of a pipe, and return it."""
+    connection.send(ServerHello(PeerFeature.PARKS, error.wire_code, 0, str(error)).to_bytes())
+    return error

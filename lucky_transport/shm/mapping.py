@@ -17,6 +17,7 @@ from mmap import mmap
 from pathlib import Path
 
 from lucky_transport.errors import NoSpace, SegmentError
+from lucky_transport.limits import limit_reached
 from lucky_transport.shm import atomics
 from lucky_transport.shm.private_file import Make, open_private
 
@@ -113,6 +114,8 @@ def allocate(path: Path, size: int, what: str, hint: str) -> Mapping:
         os.unlink(path)
         if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.ENOMEM):
             raise
+        if reached := limit_reached(error)[0]:
+            raise NoSpace(f"{what} of {size} bytes cannot be mapped: {reached}", backend="shm", hint=hint) from error
         stats = os.statvfs(path.parent)
         free = stats.f_bavail * stats.f_frsize
         raise NoSpace(

@@ -48,16 +48,19 @@ class PollResult:
 
 
 class Poller:
-    """All pipes of one listener; `close` closes them and the listener."""
+    """All pipes of one listener, which belongs to it; `close` closes them and the listener."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._guard = UsageGuard(f"the set of pipes at {listener.path}")
-        self._alarm = EventFd()
-        self._epoll = select.epoll()
-        self._epoll.register(self._alarm.fd, select.EPOLLIN)
-        self._listener_fd = listener.fileno()
-        self._epoll.register(self._listener_fd, select.EPOLLIN)
+        with contextlib.ExitStack() as undo:
+            undo.callback(listener.close)
+            self._alarm = undo.enter_context(EventFd())
+            self._epoll = undo.enter_context(select.epoll())
+            self._epoll.register(self._alarm.fd, select.EPOLLIN)
+            self._listener_fd = listener.fileno()
+            self._epoll.register(self._listener_fd, select.EPOLLIN)
+            undo.pop_all()
         self._pipes: dict[MemfdPipe, tuple[int, ...]] = {}
         self._by_end: dict[int, MemfdPipe] = {}
         self._leaving: dict[MemfdPipe, bool] = {}  # True: whatever it still holds

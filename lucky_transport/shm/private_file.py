@@ -13,8 +13,9 @@ import stat
 from enum import Enum
 from pathlib import Path
 
-from lucky_transport.errors import SegmentError
+from lucky_transport.errors import NotReachable, SegmentError, TransportError
 from lucky_transport.found_file import describe_user
+from lucky_transport.limits import limit_reached
 
 __all__ = ["Make", "is_private", "open_private", "remove_private"]
 
@@ -53,8 +54,8 @@ def open_private(
     any_mode: accept another mode, for files that a foreign program makes. A file that is made has mode 0600 whatever
     the umask is.
 
-    Raises FileNotFoundError with Make.NEVER, FileExistsError with Make.ALWAYS, SegmentError for any other file and
-    when the system refuses.
+    Raises FileNotFoundError with Make.NEVER, FileExistsError with Make.ALWAYS, NotReachable when this process may open
+    no more files, SegmentError for any other file and when the system refuses.
     """
     access = _FLAGS | (os.O_RDWR if writes else os.O_RDONLY)
     while True:
@@ -108,8 +109,11 @@ def _checked(fd: int, path: str | os.PathLike[str], any_mode: bool, backend: str
     raise _foreign(path, status, any_mode, backend)
 
 
-def _refusal(path: str | os.PathLike[str], error: OSError, any_mode: bool, backend: str) -> SegmentError:
+def _refusal(path: str | os.PathLike[str], error: OSError, any_mode: bool, backend: str) -> TransportError:
     """Return what to raise when `open` failed: what lies there if it is not ours, else the system's reason."""
+    reached, remedy = limit_reached(error)
+    if reached:
+        return NotReachable(f"{Path(path)} cannot be opened: {reached}", backend=backend, hint=remedy)
     with contextlib.suppress(OSError):
         status = os.lstat(path)
         if not is_private(status, any_mode=any_mode):
@@ -117,7 +121,7 @@ def _refusal(path: str | os.PathLike[str], error: OSError, any_mode: bool, backe
     return SegmentError(
         f"{Path(path)} cannot be opened: {error.strerror}",
         backend=backend,
-        hint="check the rights of its directory and the limit of open files (ulimit -n)",
+        hint="check the rights of its directory",
     )
 
 

@@ -141,8 +141,12 @@ class ServerThread:
         self.executor = None if slots is None else AdaptiveExecutor(slots, self._reading)
 
     def start(self) -> None:
-        """Begin to serve; once."""
-        self._reading.start()
+        """Begin to serve; once. Where no thread can be started it ends, and the error is raised."""
+        try:
+            self._reading.start()
+        except BaseException:
+            self._end()
+            raise
 
     def stop(self, grace_s: float) -> None:
         """Accept no further client, and end when no call is under way, `grace_s` from now at the latest.

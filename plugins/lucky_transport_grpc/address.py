@@ -101,8 +101,8 @@ class SocketFile:
 
     def protect(self) -> None:
         """Keep other users out and remember which file is ours."""
-        os.chmod(self._path, 0o600)
         self._inode = self._path.stat().st_ino
+        os.chmod(self._path, 0o600)
 
     def remove(self) -> None:
         """Delete the file if it is still the one of this server."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -63,13 +64,8 @@ class GrpcServer(Server):
         self._running: _Running | None = None
 
     def start(self, host: AgentHost) -> Endpoint:
-        if self._socket is not None:
-            self._socket.prepare()
         pool = ThreadPoolExecutor(_MAX_WORKERS, thread_name_prefix="lucky-grpc")
         grpc_server = grpc.server(pool, options=_OPTIONS)
-        port = self._bind(grpc_server)
-        if self._socket is not None:
-            self._socket.protect()
         server_context = ServerContext(
             self._longest_s,
             self._idle_s,
@@ -79,14 +75,23 @@ class GrpcServer(Server):
         services = HostServices(host, server_context)
         services.add_to(grpc_server)
         self.add_services(host, grpc_server)
-        grpc_server.start()
+        with contextlib.ExitStack() as undo:
+            if self._socket is not None:
+                self._socket.prepare()
+                undo.callback(self._socket.remove)
+            port = self._bind(grpc_server)
+            undo.callback(_close_port, grpc_server)
+            if self._socket is not None:
+                self._socket.protect()
+            grpc_server.start()
+            undo.pop_all()
         self._running = _Running(grpc_server, pool, services)
         if self._socket is not None:
             return self._endpoint
         return self._endpoint.with_address(f"{self._target.rpartition(':')[0]}:{port}")
 
     def add_services(self, host: AgentHost, grpc_server: Any) -> None:
-        """Add what is served beside our services; for subclasses, called right before the server starts."""
+        """Add what is served beside our services; for subclasses, called before the server listens."""
 
     def _bind(self, grpc_server: Any) -> int:
         # An address that is taken is an error, never shared and never stolen.
@@ -115,6 +120,14 @@ class GrpcServer(Server):
                 self._socket.remove()
 
 
+def _close_port(grpc_server: Any) -> None:
+    """Close the port of a server whose start failed: gRPC does so for a server that was started, and for no other."""
+    with contextlib.suppress(RuntimeError, ValueError):  # no thread can be started; it was started
+        grpc_server.start()
+    with contextlib.suppress(RuntimeError):
+        grpc_server.stop(0)
+
+
 class _Running:
     """A started server and what has to end with it."""
 
@@ -125,11 +138,12 @@ class _Running:
 
     def stop(self, grace_s: float) -> None:
         self._services.close()  # attached clients end first, then calls under way
-        self._grpc_server.stop(grace_s).wait(grace_s + 1.0)
-        # An engine that hangs in a step keeps its thread and its lock: waiting for them is bounded.
-        ending = threading.Thread(target=self._end, name="lucky-grpc-stop", daemon=True)
-        ending.start()
-        ending.join(grace_s + 1.0)
+        with contextlib.suppress(RuntimeError):  # no thread can be started: the port is closed all the same
+            self._grpc_server.stop(grace_s).wait(grace_s + 1.0)
+            # An engine that hangs in a step keeps its thread and its lock: waiting for them is bounded.
+            ending = threading.Thread(target=self._end, name="lucky-grpc-stop", daemon=True)
+            ending.start()
+            ending.join(grace_s + 1.0)
 
     def _end(self) -> None:
         self._services.release()

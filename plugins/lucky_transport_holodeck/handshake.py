@@ -10,6 +10,7 @@ The engine touches no block before its second wait: only then has the client mad
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -38,12 +39,13 @@ class EngineHandshake:
         self.names = names
         self._strategy = strategy
         self._claim()
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.remove_names)
             self._server, self._client = self._create()
+            undo.callback(self._server.close)
+            undo.callback(self._client.close)
             self._loading = Semaphore.open_or_create(names.loading)
-        except BaseException:
-            self._give_up_claim()
-            raise
+            undo.pop_all()
         self._is_first = True
 
     def _claim(self) -> None:
@@ -59,13 +61,13 @@ class EngineHandshake:
             hint="use another uuid, or end that process",
         )
 
-    def _give_up_claim(self) -> None:
-        with _served_lock:
-            _served.discard(self.names.uuid)
-
     def _create(self) -> tuple[Semaphore, Semaphore]:
-        server = Semaphore.create(self.names.server, 1, self._strategy)
-        return server, Semaphore.create(self.names.client, 0, self._strategy)
+        with contextlib.ExitStack() as undo:
+            server = Semaphore.create(self.names.server, 1, self._strategy)
+            undo.callback(server.close)
+            client = Semaphore.create(self.names.client, 0, self._strategy)
+            undo.pop_all()
+        return server, client
 
     def post_loading(self) -> None:
         """Tell a client that the engine is there."""
@@ -122,7 +124,8 @@ class EngineHandshake:
         """Remove the names; a process that has a semaphore open keeps it."""
         for name in (self.names.server, self.names.client, self.names.loading):
             semaphores.unlink(name)
-        self._give_up_claim()
+        with _served_lock:
+            _served.discard(self.names.uuid)
 
     def close(self) -> None:
         """Remove all names and close the semaphores; no thread may be in `wait`."""

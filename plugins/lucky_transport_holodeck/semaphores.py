@@ -8,8 +8,8 @@ import time
 
 import posix_ipc
 
-from lucky_transport.errors import NotReachable, SegmentError
-from lucky_transport.shm.private_file import open_private
+from lucky_transport.errors import NotReachable
+from lucky_transport.shm.private_file import open_private, remove_private
 from lucky_transport_holodeck.names import Names
 
 __all__ = ["Semaphore", "unlink"]
@@ -97,9 +97,7 @@ def unlink(name: str) -> None:
     """Remove a name; a process that has the semaphore open keeps it. No effect when there is none, or another
     user's.
     """
-    with contextlib.suppress(posix_ipc.ExistentialError, SegmentError):
-        _check_owner(name)
-        posix_ipc.unlink_semaphore(name)
+    remove_private(Names.file_of(name))
 
 
 def _check_owner(name: str) -> None:

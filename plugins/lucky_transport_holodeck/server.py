@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 
@@ -51,12 +52,15 @@ class HolodeckServer(Server):
 
     def start(self, host: Host) -> Endpoint:
         """Raises Busy when another engine has the uuid."""
-        self._handshake = EngineHandshake(self._names, self._settings.wait)
-        self._client = ForeignClient(host, self._names, self._handshake, serves_one=self._serves_one)
-        name = f"holodeck server {self._names.uuid}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-        self._handshake.post_loading()
+        with contextlib.ExitStack() as undo:
+            self._handshake = EngineHandshake(self._names, self._settings.wait)
+            undo.callback(self._handshake.close)
+            self._client = ForeignClient(host, self._names, self._handshake, serves_one=self._serves_one)
+            self._handshake.post_loading()
+            thread = threading.Thread(target=self._run, name=f"holodeck server {self._names.uuid}", daemon=True)
+            thread.start()
+            undo.pop_all()
+        self._thread = thread
         return self._endpoint
 
     def _run(self) -> None:

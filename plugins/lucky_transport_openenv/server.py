@@ -8,6 +8,7 @@ Nothing asks a client who it is: serve at addresses of this machine only, or beh
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 
@@ -56,10 +57,13 @@ class OpenEnvServer(Server):
             f"engine {host.spec.engine} of lucky_transport, {episodes.capacity} episodes at once",
         )
         application = EpisodeServer(offer, self._options.idle_s, self._options.longest_s)
-        listening = self._listen()
-        port = listening.getsockname()[1]
-        self._running = _Running(application, listening)
-        self._running.start(Deadline(self._start_timeout_s))
+        with contextlib.ExitStack() as undo:
+            listening = undo.enter_context(self._listen())
+            port = listening.getsockname()[1]
+            running = _Running(application, listening)
+            running.start(Deadline(self._start_timeout_s))
+            undo.pop_all()
+        self._running = running
         return self._endpoint.with_address(f"{self._address[0]}:{port}")
 
     def _listen(self) -> socket.socket:

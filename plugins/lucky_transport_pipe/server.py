@@ -69,8 +69,9 @@ class PipeServer(Server):
                 hint="serve it at shm://, or serve cartpole here",
             )
         experiments = Experiments(worlds, engine)
-        self._thread = threading.Thread(target=self._run, args=(experiments,), name=f"pipe {self._path}", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(experiments,), name=f"pipe {self._path}", daemon=True)
+        thread.start()
+        self._thread = thread
         return self._endpoint
 
     def _run(self, experiments: Experiments) -> None:

@@ -7,6 +7,7 @@ the client does not wait for it.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import os
@@ -58,16 +59,24 @@ class ShmServer(Server):
         self._native = settings.native
         self._settings = settings
         self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._grace_s = 0.0
+        self._undo = contextlib.ExitStack()
         self._lease: Lease | None = None
         self._peer: Process | None = None
 
     def start(self, host: Host) -> Endpoint:
+        with contextlib.ExitStack() as undo:
+            self._start(host, undo)
+            self._undo = undo.pop_all()
+        return self._endpoint
+
+    def _start(self, host: Host, undo: contextlib.ExitStack) -> None:
         self._host = host
         spec = host.spec
         self._segment = segment = create(
             self._endpoint.address, spec, observation_slots=self._settings.observation_slots
         )
+        undo.callback(segment.unlink)
         mapping, layout = segment.mapping, segment.layout
         module = implementation(self._native)
         if self._native and not native_error():
@@ -77,17 +86,15 @@ class ShmServer(Server):
         self._segment_control = segment.control()
         self._control = np.zeros(spec.num_envs, np.uint8)
         self._channel = module.EngineChannel(mapping, channel_offsets(layout, spec.num_envs), strategy=self._strategy)
-        self._dispatcher = Dispatcher(host, foreign=[InstalledServices(host)])
-        self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
         if host.sessions is not None:
             host.sessions.shared_snapshots = SharedSnapshots(segment.path, native=self._native)
-        try:
-            self._withdraw = offer_observations(segment, host.engine.device_observations)
-        except BaseException:
-            segment.unlink()
-            raise
+            undo.callback(host.sessions.shared_snapshots.close)
+        self._dispatcher = Dispatcher(host, foreign=[InstalledServices(host)])
+        undo.callback(lambda: self._dispatcher.close(self._grace_s))
+        self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
+        undo.callback(offer_observations(segment, host.engine.device_observations))
         self._await_client()
-        self._commands = serve_listener(
+        commands = serve_listener(
             segment.name,
             partial(
                 self._dispatcher.serve,
@@ -99,10 +106,11 @@ class ShmServer(Server):
             strategy=self._strategy,
             native=self._native,
         )
-        self._thread = threading.Thread(target=self._run, name=f"shm server {segment.name}", daemon=True)
-        self._thread.start()
+        undo.callback(lambda: commands.close(max(self._grace_s, 0.2)))
+        thread = threading.Thread(target=self._run, name=f"shm server {segment.name}", daemon=True)
+        thread.start()
+        undo.callback(self._end, thread)
         segment.publish_ready()
-        return self._endpoint
 
     def _run(self) -> None:
         """Serve until `stop`; an error in it ends the server, and clients are not left waiting."""
@@ -281,15 +289,16 @@ class ShmServer(Server):
         return self._words.load32(self._segment.layout["ring_c2s"].offset)
 
     def stop(self, grace_s: float = 1.0) -> None:
-        if self._thread is None:
-            return
-        thread, self._thread = self._thread, None
+        self._grace_s = grace_s
+        self._undo.close()
+
+    def _end(self, thread: threading.Thread) -> None:
         mapping = self._segment.mapping
         self._stopping = True
         if not mapping.is_cut:
             header.put(mapping, "engine_state", EngineState.CLOSING)
         self._channel.interrupt()
-        thread.join(max(grace_s, 0.2))
+        thread.join(max(self._grace_s, 0.2))
         if not thread.is_alive() and mapping.is_cut:
             self._forget_client(mapping.error())
         elif not thread.is_alive():
@@ -297,9 +306,3 @@ class ShmServer(Server):
                 self._refuse(ClosedError("the engine is closing", backend="shm"))
             self._calls.shut_down(ClosedError("the engine is closing", backend="shm"))
             self._let_go()
-        self._withdraw()
-        self._commands.close(max(grace_s, 0.2))
-        self._dispatcher.close(grace_s)
-        if self._host.sessions is not None and self._host.sessions.shared_snapshots is not None:
-            self._host.sessions.shared_snapshots.close()
-        self._segment.unlink()

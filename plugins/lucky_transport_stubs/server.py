@@ -143,7 +143,11 @@ class Server(ServerBase):
 
     def _start(self, port: ServerThread) -> None:
         self._termination.port_opened()
-        port.start()
+        try:
+            port.start()
+        except BaseException:  # it has ended
+            self._termination.port_ended()
+            raise
 
     def stop(self, grace: float | None) -> threading.Event:
         """Refuse new calls; return what is set once the calls under way have ended, which they must in `grace` seconds.

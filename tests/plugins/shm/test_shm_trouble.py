@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from mmap import mmap
@@ -111,7 +112,9 @@ def test_an_engine_that_closes_in_order_in_a_step_is_closed_and_did_not_die(name
         reset(client)
         server: Any = serving._servers[0]  # pyright: ignore[reportPrivateUsage]
         server._stopping = True
-        server._thread.join(30)
+        (loop,) = (thread for thread in threading.enumerate() if thread.name == f"shm server {name}")
+        loop.join(30)
+        assert not loop.is_alive()
         client.send(client.actions)  # nobody looks at it any more
         serving.stop()
         with pytest.raises(ClosedError, match="the engine is closing"):

@@ -1,0 +1,45 @@
+"""What a process cannot have more of: open files, memory, threads. The system's refusal becomes an error that says
+which limit was reached and how it is raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import resource
+from collections.abc import Generator
+
+from lucky_transport.errors import NotReachable
+
+__all__ = ["limit_reached", "within_limits"]
+
+
+def limit_reached(error: BaseException) -> tuple[str, str]:
+    """Return which limit `error` is about and the remedy, two empty texts when it is about none."""
+    number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno if isinstance(error, OSError) else 0
+    if number == errno.EMFILE:
+        return f"too many open files, {_limit(resource.RLIMIT_NOFILE)}", "close some, or raise it (ulimit -n)"
+    if number == errno.ENFILE:
+        return "too many open files in the system", "close some, or raise fs.file-max"
+    if number == errno.ENOMEM:
+        return f"no memory to map, {_limit(resource.RLIMIT_AS)}", "free some, or raise it (ulimit -v)"
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        return f"no thread can be started, {_limit(resource.RLIMIT_NPROC)}", "end some, or raise it (ulimit -u)"
+    return "", ""
+
+
+def _limit(kind: int) -> str:
+    soft, _ = resource.getrlimit(kind)
+    return f"the limit is {'unlimited' if soft == resource.RLIM_INFINITY else soft}"
+
+
+@contextlib.contextmanager
+def within_limits(what: str, backend: str = "") -> Generator[None]:
+    """Raise NotReachable when a limit of this process keeps it from doing `what`; other errors pass."""
+    try:
+        yield
+    except (OSError, RuntimeError, MemoryError) as error:
+        reached, remedy = limit_reached(error)
+        if not reached:
+            raise
+        raise NotReachable(f"{what}: {reached}", backend=backend, hint=remedy) from error
