@@ -26,6 +26,7 @@ from lucky_transport.errors import BrokenPlugin, ConfigError, MissingExtra, Spec
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.interceptors import Interceptor
 from lucky_transport.interceptors.transport import InterceptedTransport
+from lucky_transport.limits import within_limits
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
 from lucky_transport.serving import Server, Serving
@@ -89,7 +90,8 @@ def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -
     client = load(info.client, owner=f"transport {info.name!r}", extra=info.extra)
     interceptors = _interceptors(settings)
     timeout_s = settings.start_timeout_s if info.starts_engines else settings.connect_timeout_s
-    with log_long_wait(f"the engine at {endpoint}", timeout_s):
+    what = f"the engine at {endpoint}"
+    with log_long_wait(what, timeout_s), within_limits(f"{what} cannot be reached"):
         if not interceptors:
             return client(endpoint, settings)
         # A transport that leads to others opens them with these settings: they are around it, not around each.

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
 import os
+import select
 import socket
 import time
 from collections.abc import Sequence
@@ -23,6 +25,7 @@ from lucky_transport.errors import (
     SegmentError,
     from_wire,
 )
+from lucky_transport.limits import within_limits
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.eventfd import EventFd
@@ -52,15 +55,17 @@ def connect_pipe(
 
     An engine that listens gets `answer_s` to answer, also where the deadline is nearer.
 
-    Raises NotReachable when no engine listens, PeerTimeout when the engine does not answer, Busy when it has too many
-    clients, RemoteProtocolError when it is another user's or sends what it may not.
+    Raises NotReachable when no engine listens, or a limit of this process or the engine's is reached, PeerTimeout when
+    the engine does not answer, Busy when it has too many clients, RemoteProtocolError when it is another user's or
+    sends what it may not.
     """
     places = directories or runtime_directories()
     sleep_s = CONNECT_FIRST_SLEEP_S
     while True:
         for path in [path for place in places for path in sockets_of(place, name)]:
             patience_s = max(deadline.remaining_s, answer_s)
-            pipe = _connect(path, patience_s, strategy, native and not native_error())
+            with within_limits(f"the engine at {path} cannot be reached", "shm"):
+                pipe = _connect(path, patience_s, strategy, native and not native_error())
             if pipe is not None:
                 return pipe
         if deadline.expired:
@@ -74,6 +79,13 @@ def _unreachable(name: str, paths: Sequence[Path], deadline: Deadline) -> NotRea
     text = f"no engine listens at {' or '.join(map(str, paths))} after {deadline.timeout_s:g} s"
     segment = DIRECTORY / name
     with contextlib.suppress(SegmentError):
+        for path in paths:
+            if (pid := lockfile.holder(f"{path}.lock", lockfile.ENGINE)) is not None:
+                return NotReachable(
+                    f"the engine of {process_name(pid)} at {path} let nobody in within {deadline.timeout_s:g} s",
+                    backend="shm",
+                    hint="its log says why; connect again",
+                )
         pid = lockfile.holder(lock_path_of(segment), lockfile.ENGINE)
         if pid is not None:
             return NotReachable(
@@ -94,10 +106,10 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
     """Return a pipe to the engine that listens there; None when none does, or it closed the connection: try again."""
     with contextlib.ExitStack() as undo:
         connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-        connection.settimeout(min(patience_s, PEER_POLL_NS / 1e9))
+        connection.setblocking(False)  # no wait here ends by a TimeoutError: what is one comes from a signal handler
         try:
             connection.connect(str(path))
-        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError, BlockingIOError, TimeoutError):
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError, BlockingIOError):
             return None
         except PermissionError as error:
             raise ConfigError(
@@ -108,23 +120,22 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
         try:
             connection.send(ClientHello(PeerFeature.PARKS).to_bytes())
             answer_by = Deadline(patience_s)
-            while (received := _receive(connection)) is None:
+            while not _is_readable(connection, min(answer_by.remaining_s, PEER_POLL_NS / 1e9)):
                 if _has_ended(path):
                     return None
                 if answer_by.expired:
-                    raise TimeoutError
-                connection.settimeout(min(max(answer_by.remaining_s, ANSWER_S), PEER_POLL_NS / 1e9))
-            message, fds = received
-        except (ConnectionError, BlockingIOError):
+                    raise PeerTimeout(
+                        f"the engine at {path} did not answer within {patience_s:.2g} s",
+                        backend="shm",
+                        hint="it may hang in a step, or have no descriptors left; restart it",
+                    )
+            message, fds, is_cut = _receive(connection)
+        except (BrokenPipeError, ConnectionResetError, BlockingIOError):
             return None
-        except TimeoutError as error:
-            raise PeerTimeout(
-                f"the engine at {path} did not answer within {patience_s:.2g} s",
-                backend="shm",
-                hint="it may hang in a step; restart it",
-            ) from error
         for fd in fds:
             undo.callback(os.close, fd)
+        if is_cut and len(fds) < _FDS:  # the kernel drops the descriptors that this process has no room for
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         if not message:
             return None
         answer = ServerHello.of(message)
@@ -133,7 +144,6 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
         if len(fds) != _FDS:
             raise RemoteProtocolError(f"the engine sent {len(fds)} descriptors, expected {_FDS}", backend="shm")
         memory, engine_event, my_event = fds
-        pair = receive_pair(memory, answer.ring_bytes)
         parts = PipeResources(
             EventFd.received(my_event),
             EventFd.received(engine_event),
@@ -141,11 +151,15 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
             peer,
             bool(answer.features & PeerFeature.PARKS),
         )
-        connection.setblocking(False)
         name = f"the engine of {peer.name} at {path}"
+        pair = receive_pair(memory, answer.ring_bytes)
         pipe = MemfdPipe(pair, parts, name, engine=False, strategy=strategy, native=native)
+        del pair  # it has a descriptor, which an error that is kept would keep
         undo.pop_all()  # all but the memory is the pipe's now
         os.close(memory)
+        undo.callback(pipe.close)
+        pipe.fileno()  # what a wait needs is there from the start
+        undo.pop_all()
         return pipe
 
 
@@ -160,15 +174,20 @@ def _has_ended(path: Path) -> bool:
     return not os.path.exists(path)
 
 
-def _receive(connection: socket.socket) -> tuple[bytes, list[int]] | None:
-    """Return the engine's answer and the descriptors that came with it, which the caller closes; None for none yet."""
+def _is_readable(connection: socket.socket, timeout_s: float) -> bool:
+    poller = select.poll()
+    poller.register(connection, select.POLLIN)
+    return bool(poller.poll(timeout_s * 1000))
+
+
+def _receive(connection: socket.socket) -> tuple[bytes, list[int], bool]:
+    """Return the engine's answer, the descriptors that came with it, which the caller closes, and whether some are
+    missing.
+    """
     numbers = array.array("i")
     space = socket.CMSG_SPACE(_FDS * numbers.itemsize)
-    try:
-        message, attached, _, _ = connection.recvmsg(LONGEST_SERVER_HELLO, space, socket.MSG_CMSG_CLOEXEC)
-    except TimeoutError:
-        return None
+    message, attached, flags, _ = connection.recvmsg(LONGEST_SERVER_HELLO, space, socket.MSG_CMSG_CLOEXEC)
     for level, kind, content in attached:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
-    return message, list(numbers)
+    return message, list(numbers), bool(flags & socket.MSG_CTRUNC)

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.found_file import describe_user
+from lucky_transport.limits import limit_reached
 from lucky_transport.shm import header
 from lucky_transport.shm.lockfile import ENGINE, Watch
 from lucky_transport.shm.namespaces import process_name
@@ -64,7 +65,9 @@ class Peer:
         self.pid = pid
         try:
             self.pidfd = os.pidfd_open(pid) if 0 < pid <= _LARGEST_PID else -1
-        except OSError:
+        except OSError as error:
+            if limit_reached(error)[0]:  # that says nothing about the process
+                raise
             self.pidfd = -1
         # Read after the pidfd was opened: the same start time means that the pid was not reused before.
         if self.pidfd >= 0 and started and start_time(pid) != started:

@@ -41,6 +41,7 @@ from lucky_transport.shm.segment import Segment, open_segment
 from lucky_transport.shm.segment_files import remove_stale
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_reader import ImageReader
+from lucky_transport.shm.socket_path import live_socket
 from lucky_transport.shm.timing import PEER_POLL_NS
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
@@ -82,8 +83,8 @@ def _connect_for_commands(segment: Segment, settings: Settings, deadline: Deadli
     try:
         return CommandTransport(segment, settings, deadline)
     except NotReachable as error:
-        if lockfile.holder(segment.lock_path, lockfile.ENGINE) is None:
-            raise  # the engine has ended since the segment was opened
+        if lockfile.holder(segment.lock_path, lockfile.ENGINE) is None or live_socket(segment.name):
+            raise  # the engine has ended since the segment was opened, or it has a listener and the error is about that
         other = process_name(lockfile.holder(segment.lock_path, lockfile.CLIENT) or 0)
         raise Busy(
             f"segment {segment.path} has a client already, {other}",

@@ -9,6 +9,7 @@ from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerTimeout, TransportError
+from lucky_transport.limits import within_limits
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.memfd_pipe import MemfdPipe
@@ -36,8 +37,11 @@ def connect(
     """
     pipe = _connect_pipe(endpoint, deadline)
     calls = ClientCalls(pipe, backend="shm", max_message_bytes=max_receive_bytes, refusal=received_too_long("CLIENT"))
-    if watched:
-        CONNECTION_MONITOR.watch(pipe, lambda: _read_to_the_end(calls))
+    with contextlib.ExitStack() as undo, within_limits(f"the engine at {endpoint} cannot be reached", "shm"):
+        undo.callback(calls.close)
+        if watched:
+            CONNECTION_MONITOR.watch(pipe, lambda: _read_to_the_end(calls))
+        undo.pop_all()
     return calls
 
 

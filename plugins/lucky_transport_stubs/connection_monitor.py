@@ -5,6 +5,7 @@ The thread and its descriptors exist while there are pipes to watch.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import select
 import threading
@@ -58,12 +59,14 @@ class ConnectionMonitor:
         self._thread: threading.Thread | None = None
 
     def _start(self) -> None:
-        self._wakeup, self._epoll = EventFd(), select.epoll()
-        self._epoll.register(self._wakeup.fd, select.EPOLLIN)
-        self._thread = threading.Thread(
-            target=self._run, args=(self._epoll, self._wakeup), daemon=True, name="connection monitor"
-        )
-        self._thread.start()
+        with contextlib.ExitStack() as undo:
+            wakeup, epoll = undo.enter_context(EventFd()), undo.enter_context(select.epoll())
+            epoll.register(wakeup.fd, select.EPOLLIN)
+            arguments = (epoll, wakeup)
+            thread = threading.Thread(target=self._run, args=arguments, daemon=True, name="connection monitor")
+            thread.start()  # it begins by waiting for the lock, which is held here
+            undo.pop_all()
+        self._wakeup, self._epoll, self._thread = wakeup, epoll, thread
 
     def _forget(self, pipe: MemfdPipe) -> None:
         """The pipe's descriptors are about to be closed, by any thread."""

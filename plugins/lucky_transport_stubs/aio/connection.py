@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import NotReachable, TransportError
+from lucky_transport.errors import TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.event_loop import LoopCondition, LoopReader, is_running_here
@@ -211,9 +211,8 @@ class Connection:
         try:
             calls = connect(self._endpoint, self.max_receive_bytes, watched=False)
             then: Callable[[], None] = partial(self._connected, calls)
-        except (TransportError, OSError) as error:  # no descriptors, for instance
-            is_ours = isinstance(error, TransportError)
-            then = partial(self._failed, error if is_ours else NotReachable(str(error), backend="shm"))
+        except TransportError as error:
+            then = partial(self._failed, error)
         try:
             self.loop.call_soon_threadsafe(then)
         except RuntimeError:  # the loop has ended meanwhile
