@@ -37,7 +37,6 @@ _DISTRIBUTIONS = {
     "grpc_health": "grpcio-health-checking",
     "grpc_reflection": "grpcio-reflection",
     "hdrh": "hdrhistogram",
-    "openenv": "openenv-core",
     "opentelemetry": "opentelemetry-api",
     "posix_ipc": "posix-ipc",
     "prometheus_client": "prometheus-client",

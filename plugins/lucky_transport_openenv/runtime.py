@@ -9,6 +9,17 @@ Type checkers read `runtime.pyi`, because they have to do without these packages
 from __future__ import annotations
 
 import warnings
+from importlib.metadata import packages_distributions
+
+from lucky_transport.errors import ConfigError
+
+_installed = sorted(set(packages_distributions().get("openenv", ())))
+if len(_installed) > 1:
+    raise ConfigError(
+        f"{' and '.join(_installed)} both install the module openenv, and one has overwritten files of the other",
+        backend="openenv",
+        hint=f"pip uninstall {' '.join(_installed)}, then install one of them, in an environment of its own",
+    )
 
 with warnings.catch_warnings():  # some of what they import warns of its own future; that is not this program's affair
     warnings.simplefilter("ignore")
