@@ -48,6 +48,7 @@ class Settings:
     servers' ports are found, pairs of the same kind, "" = as `grpc_map` says. grpc_serve_only: there alone.
     record: a file to which everything is recorded that goes to engines, "" = none.
     interceptors: what stands around calls, streams and steps, names of plugins' interceptors or objects, () = nothing.
+    allow_host, allow_origin: what HTTP servers answer to beside the loopback's names.
     """
 
     transport: str = "auto"
@@ -66,6 +67,8 @@ class Settings:
     grpc_serve_only: bool = False
     record: str = ""
     interceptors: tuple[Any, ...] = ()
+    allow_host: tuple[str, ...] = ()
+    allow_origin: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
 
 
@@ -145,6 +148,8 @@ _READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "grpc_serve_only": (_switch, "1 or 0"),
     "record": (_text, "a file's name, e.g. 'run.jsonl.gz'"),
     "interceptors": (_names, "names apart by blanks, e.g. 'opentelemetry', or a list of names and interceptors"),
+    "allow_host": (_names, "names apart by blanks, e.g. 'robot.example'"),
+    "allow_origin": (_names, "origins apart by blanks, e.g. 'https://app.example'"),
 }
 
 
@@ -179,8 +184,8 @@ def load_settings(
     return Settings(**values, sources={key: source for key, (_, source) in raw.items()})
 
 
-#: Variables of this project that are no settings: of `run` (see `Launch`), of tests and of CI.
-_OTHER_VARIABLES = re.compile(r"LUCKY_(RUN_(FOLDER|PARENT|QUIET|REPORT)|PEER_\w+|REQUIRE_NATIVE|CI_\w+)")
+#: Variables of this project that are no settings: of `run` (see `Launch`), secrets, of tests and of CI.
+_OTHER_VARIABLES = re.compile(r"LUCKY_(RUN_(FOLDER|PARENT|QUIET|REPORT)|OPENENV_TOKEN|PEER_\w+|REQUIRE_NATIVE|CI_\w+)")
 
 _warned: set[str] = set()
 

@@ -42,6 +42,10 @@ __all__ = ["options_of", "serve"]
     type=click.IntRange(1, 64),
     help="How many frames' observations a shm client may look at at once.",
 )
+@click.option("--allow-host", multiple=True, metavar="NAME", help="A host name that openenv:// answers to; repeatable.")
+@click.option(
+    "--allow-origin", multiple=True, metavar="ORIGIN", help="A web origin that may call openenv://; repeatable."
+)
 @click.option("--no-native", is_flag=True, help="Do without the native module, as on a machine without a compiler.")
 @click.option("--parent-pid", type=int, hidden=True, help="End when this process ends.")
 @click.option("--status-fd", type=int, hidden=True, help="Report there whether it is ready, instead of printing.")
@@ -53,6 +57,8 @@ def serve(
     options: str,
     wait: str | None,
     observation_slots: int | None,
+    allow_host: tuple[str, ...],
+    allow_origin: tuple[str, ...],
     no_native: bool,
     parent_pid: int | None,
     status_fd: int | None,
@@ -70,7 +76,13 @@ def serve(
         from lucky_transport import api
         from lucky_transport.process import report
 
-        settings = {"wait": wait, "observation_slots": observation_slots, "native": False if no_native else None}
+        settings = {
+            "wait": wait,
+            "observation_slots": observation_slots,
+            "allow_host": allow_host or None,
+            "allow_origin": allow_origin or None,
+            "native": False if no_native else None,
+        }
         try:
             # a parent process logs its own wait
             with log_long_wait(f"engine {engine!r} to start", None if status_fd is None else 0.0):

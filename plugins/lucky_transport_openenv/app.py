@@ -1,7 +1,7 @@
 """The HTTP application: OpenEnv's own routes, with episodes behind plain HTTP, and MCP's streamable HTTP beside them.
 
     /ws, /mcp, /schema, /metadata, /health     OpenEnv's
-    /reset, /step, /state, /close              the same over plain HTTP, by `episode_id`
+    /reset, /step, /state, /close              the same over plain HTTP, by `episode_id`, for who began the episode
     /mcp/http                                  MCP's streamable HTTP, for any MCP client
 
 OpenEnv's own /reset and /step forget the environment after each request. Here a reset begins an episode, or restarts
@@ -14,6 +14,7 @@ client can have read why. A reset that finds no place is answered with an error 
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -21,6 +22,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from lucky_transport.errors import Busy, Status, status_of
+from lucky_transport_openenv.access import OWNER, respond
 from lucky_transport_openenv.environment import EngineEnvironment, EngineEpisodes
 from lucky_transport_openenv.episode import View
 from lucky_transport_openenv.errors import EpisodeError
@@ -63,13 +65,13 @@ class EpisodeServer(HTTPEnvServer):
         self._offer = offer
         self._idle_s = idle_s
         self._longest_s = longest_s
-        self._ids: dict[str, str] = {}  # episode -> session of OpenEnv's server
+        self._ids: dict[tuple[bytes | str, str], str] = {}  # owner, episode -> session of OpenEnv's server
         self._loop: asyncio.AbstractEventLoop | None = None
         mcp = FastMCP(offer.episodes.engine)
         add_tools(mcp, [*offer.tools, *play_tools(self, offer.episodes, by_id=True)])
         self._mcp_app = mcp.http_app(path="/http")
         self._app = fastapi.FastAPI(title=f"{offer.episodes.engine} as an OpenEnv environment", lifespan=self._lifespan)
-        self._app.add_exception_handler(EpisodeError, _respond)
+        self._app.add_exception_handler(EpisodeError, respond)
         self._add_routes(self._app)
         self.register_routes(self._app)  # what is there already comes first
         self._app.mount("/mcp", self._mcp_app)
@@ -113,30 +115,33 @@ class EpisodeServer(HTTPEnvServer):
 
     async def _opened(self, episode_id: str = "") -> EngineEnvironment:
         """Return the environment of that episode, of a new one where there is none. Raises EpisodeError."""
-        if self._sessions.get(self._ids.get(episode_id, "")) is not None:
+        if self._sessions.get(self._ids.get((OWNER.get(), episode_id), "")) is not None:
             return self._found(episode_id)
         try:
             session_id, environment = await self._create_session()
         except SessionCapacityError as error:
             busy = Busy(f"{error.max_sessions} connections are open", backend="openenv", hint="close one first")
             raise EpisodeError(status_of(busy), str(busy)) from error
-        environment.set_episode_id(episode_id or session_id)
-        self._ids[episode_id or session_id] = session_id
+        episode_id = episode_id or uuid.uuid4().hex  # not the session's, by which OpenEnv's /ws and /mcp would find it
+        environment.set_episode_id(episode_id)
+        self._ids[OWNER.get(), episode_id] = session_id
         self._ids = {one: session for one, session in self._ids.items() if session in self._sessions}
         return environment
 
     def _found(self, episode_id: str) -> EngineEnvironment:
-        session_id = self._ids.get(episode_id, "")
+        session_id = self._ids.get((OWNER.get(), episode_id), "")
         environment = self._sessions.get(session_id)
         if environment is None:
-            known = f"no episode {episode_id!r}" if episode_id else "the request names no episode"
+            known = "the request names no episode"
+            if episode_id:
+                known = f"no episode {episode_id!r} of this connection, or of its bearer token"
             raise EpisodeError(Status.NOT_FOUND, f"{known}; reset begins one and returns its episode_id")
         self._update_session_activity(session_id)
         return environment
 
     async def _ended(self, episode_id: str) -> None:
         self._found(episode_id)
-        await self._destroy_session(self._ids.pop(episode_id))
+        await self._destroy_session(self._ids.pop((OWNER.get(), episode_id)))
 
     # -- the same for tools, on threads of their own (`play_tools.Table`) ----------------------------------------------
 
@@ -210,9 +215,3 @@ def _valid(kind: Any, values: Any) -> Any:
     except pydantic.ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'request'}: {one['msg']}" for one in error.errors())
         raise EpisodeError(Status.INVALID_ARGUMENT, told) from error
-
-
-async def _respond(request: Any, error: Any) -> Any:
-    return fastapi.responses.JSONResponse(
-        {"detail": str(error), "status": error.status.name}, status_code=error.http_status
-    )

@@ -39,13 +39,13 @@ HTTP_STATUSES: Mapping[Status, int] = {
 class EpisodeError(Exception):
     """What a client of OpenEnv gets to read: the status's name and the text of our error.
 
-    status: its gRPC status. http_status: the same for HTTP.
+    status: its gRPC status. http_status: the same for HTTP, 0 = as the table has it.
     """
 
-    def __init__(self, status: Status, text: str) -> None:
+    def __init__(self, status: Status, text: str, http_status: int = 0) -> None:
         super().__init__(f"{status.name}: {text}")
         self.status = status
-        self.http_status = HTTP_STATUSES[status]
+        self.http_status = http_status or HTTP_STATUSES[status]
 
 
 @contextmanager

@@ -23,7 +23,8 @@ class ServerOptions:
     """capacity: how many episodes there may be at once; None = the engine's own limit. map_name: of episodes that do
     not say ("" = the first). rate_hz: ticks a second of worlds that run by themselves, 0 = as fast as they can, None =
     a world advances with each step only. ticks: that one step takes. idle_s: after which an episode without a call
-    ends. tools: one of `TOOLS`. longest_s: how long a call may take.
+    ends. tools: one of `TOOLS`. max_bytes: of a request or a message of
+    a WebSocket. longest_s: how long a call may take.
     """
 
     capacity: int | None = None
@@ -32,6 +33,7 @@ class ServerOptions:
     ticks: int = 1
     idle_s: float = 600.0
     tools: str = "all"
+    max_bytes: int = 16 << 20
     longest_s: float = 60.0
 
 
@@ -42,6 +44,7 @@ _OPTIONS = {
     "ticks": EndpointOption(whole(1, _MOST), "ticks of one step, at least 1"),
     "idle": EndpointOption(number(sys.float_info.max, positive=True), "seconds", "idle_s"),
     "tools": EndpointOption(one_of(*TOOLS), f"one of {', '.join(TOOLS)}"),
+    "max_bytes": EndpointOption(whole(1), "bytes, at least 1"),
 }
 
 

@@ -3,7 +3,7 @@
     lucky-transport serve skirmish --endpoint openenv://127.0.0.1:8000
     openenv://127.0.0.1:8000?capacity=4&rate=25         see `lucky_transport_openenv.options`
 
-Nothing asks a client who it is: serve at addresses of this machine only, or behind something that asks.
+`access` says which requests are answered.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import uuid
+from typing import Any
 
 from lucky_transport.agents.agents import AgentHost
-from lucky_transport.config import Settings
+from lucky_transport.config import Settings, environment
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, EngineFailed, NotReachable
 from lucky_transport.serving import Server
+from lucky_transport_openenv.access import CONNECTION, AccessControl
 from lucky_transport_openenv.app import EpisodeServer
 from lucky_transport_openenv.batch_episodes import BatchEpisodes
 from lucky_transport_openenv.environment import EngineEpisodes
@@ -31,6 +34,9 @@ from lucky_transport_openenv.world_episodes import WorldEpisodes
 __all__ = ["OpenEnvServer", "server"]
 
 _BACKLOG = 128
+_ANY_ADDRESS = ("0.0.0.0", "::")
+#: A connection stays open while its agent thinks: an episode may belong to it.
+_SHORTEST_IDLE_S, _LONGEST_IDLE_S = 5.0, 86_400.0
 
 
 def server(endpoint: Endpoint, settings: Settings) -> OpenEnvServer:
@@ -45,7 +51,8 @@ class OpenEnvServer(Server):
         self._endpoint = endpoint
         self._address = _address(endpoint)
         self._options = server_options(endpoint, settings.step_timeout_s)
-        self._start_timeout_s = settings.start_timeout_s
+        self._settings = settings
+        self._token = _token()
         self._running: _Running | None = None
 
     def start(self, host: AgentHost) -> Endpoint:
@@ -57,11 +64,19 @@ class OpenEnvServer(Server):
             f"engine {host.spec.engine} of lucky_transport, {episodes.capacity} episodes at once",
         )
         application = EpisodeServer(offer, self._options.idle_s, self._options.longest_s)
+        own = () if self._address[0] in _ANY_ADDRESS else (self._address[0],)
+        access = AccessControl(
+            application,
+            hosts=(*own, *self._settings.allow_host),
+            origins=self._settings.allow_origin,
+            token=self._token,
+            max_bytes=self._options.max_bytes,
+        )
         with contextlib.ExitStack() as undo:
             listening = undo.enter_context(self._listen())
             port = listening.getsockname()[1]
-            running = _Running(application, listening)
-            running.start(Deadline(self._start_timeout_s))
+            running = _Running(application, access, self._options, listening)
+            running.start(Deadline(self._settings.start_timeout_s))
             undo.pop_all()
         self._running = running
         return self._endpoint.with_address(f"{self._address[0]}:{port}")
@@ -89,6 +104,14 @@ def _address(endpoint: Endpoint) -> tuple[str, int]:
     return host, int(port)
 
 
+def _token() -> str:
+    """Return the token that clients have to send, "" for none. Raises ConfigError for a blank one."""
+    said = environment().get("LUCKY_OPENENV_TOKEN")
+    if said is not None and not said.strip():
+        raise ConfigError("LUCKY_OPENENV_TOKEN is blank", backend="openenv", hint="unset it, or set it to the token")
+    return (said or "").strip()
+
+
 def _episodes(host: AgentHost, options: ServerOptions) -> Episodes:
     return BatchEpisodes(host, options) if host.sessions is None else WorldEpisodes(host.sessions, options)
 
@@ -96,10 +119,26 @@ def _episodes(host: AgentHost, options: ServerOptions) -> Episodes:
 class _Running:
     """The HTTP server on a thread of its own."""
 
-    def __init__(self, application: EpisodeServer, listening: socket.socket) -> None:
+    def __init__(
+        self, application: EpisodeServer, access: AccessControl, options: ServerOptions, listening: socket.socket
+    ) -> None:
         self._application = application
         self._listening = listening
-        config = uvicorn.Config(application, log_level="warning", lifespan="on", ws_ping_interval=None)
+        config = uvicorn.Config(
+            access,
+            log_level="warning",
+            lifespan="on",
+            timeout_keep_alive=min(max(options.idle_s, _SHORTEST_IDLE_S), _LONGEST_IDLE_S),
+            ws_max_size=options.max_bytes,
+            ws_ping_interval=None,
+        )
+        config.load()
+        protocol = config.http_protocol_class
+
+        def connected(*, app_state: dict[str, Any], **arguments: Any) -> Any:
+            return protocol(app_state={**app_state, CONNECTION: uuid.uuid4().hex}, **arguments)
+
+        config.http_protocol_class = connected
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="lucky-openenv", daemon=True)
         self._failure: BaseException | None = None

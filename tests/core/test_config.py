@@ -221,11 +221,18 @@ def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path, caplog:
         "LUCKY_ENDPOINT, LUCKY_SHM_NAME, LUCKY_WAIT, LUCKY_OBSERVATION_SLOTS, LUCKY_STEP_TIMEOUT_S, "
         "LUCKY_COMMAND_TIMEOUT_S, LUCKY_CONNECT_TIMEOUT_S, LUCKY_START_TIMEOUT_S, LUCKY_NATIVE, "
         "LUCKY_MAX_MESSAGE_BYTES, LUCKY_GRPC_MAP, LUCKY_GRPC_SERVE, LUCKY_GRPC_SERVE_ONLY, LUCKY_RECORD, "
-        "LUCKY_INTERCEPTORS",
+        "LUCKY_INTERCEPTORS, LUCKY_ALLOW_HOST, LUCKY_ALLOW_ORIGIN",
     ]
 
 
 def test_variables_of_tests_and_of_the_launcher_are_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    names = ["LUCKY_PEER_GYM3", "LUCKY_REQUIRE_NATIVE", "LUCKY_CI_BOUNDED", "LUCKY_WAIT", *Launch().variables()]
+    names = [
+        "LUCKY_PEER_GYM3",
+        "LUCKY_REQUIRE_NATIVE",
+        "LUCKY_CI_BOUNDED",
+        "LUCKY_OPENENV_TOKEN",
+        "LUCKY_WAIT",
+        *Launch().variables(),
+    ]
     load_settings(environ=dict.fromkeys(names, ""), directory=tmp_path)
     assert caplog.records == []

@@ -1,0 +1,114 @@
+"""Who may talk to the HTTP server: the Host, Origin, token and length of a request are checked before it is answered.
+
+A web page can have a browser send requests to this machine, under a name of its own that leads here. It cannot choose
+the Host and the Origin that the browser says.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+from collections.abc import Collection
+from contextvars import ContextVar
+from typing import Any
+
+from lucky_transport.errors import Status
+from lucky_transport_openenv.errors import EpisodeError
+from lucky_transport_openenv.runtime import fastapi
+
+__all__ = ["CONNECTION", "OWNER", "AccessControl", "respond"]
+
+#: Where the state of a request has its connection's own name.
+CONNECTION = "lucky_connection"
+#: Who sent the request under way, and so owns what it opens: its Authorization header, or else its connection.
+OWNER: ContextVar[bytes | str] = ContextVar("owner", default="")
+
+_AUTHORITY = re.compile(r"(?:\[([\da-f:.]+)\]|([^\s/@:\[\]]+))(?::\d*)?")
+_TOO_LONG = 413
+
+
+class AccessControl:
+    """An ASGI application that passes on to `app` what it does not refuse.
+
+    hosts, origins: allowed beside the loopback's names. token: what clients have to send, "" = nothing. max_bytes: of a
+    request's body.
+    """
+
+    def __init__(
+        self, app: Any, *, hosts: Collection[str], origins: Collection[str], token: str, max_bytes: int
+    ) -> None:
+        self._app = app
+        self._hosts = {host.lower().strip("[]") for host in hosts}
+        self._origins = {origin.lower().rstrip("/") for origin in origins}
+        self._token = token.encode()
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one connection or request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        try:
+            authorization = _header(scope, b"authorization")
+            self._check(_header(scope, b"host"), _header(scope, b"origin"), authorization)
+            if scope["type"] == "http":
+                receive = await self._read(receive)
+        except EpisodeError as error:
+            await respond(scope, error)(scope, receive, send)
+            return
+        OWNER.set(authorization or scope["state"][CONNECTION])
+        await self._app(scope, receive, send)
+
+    def _check(self, host: bytes, origin: bytes, authorization: bytes) -> None:
+        said = host.decode("latin-1").lower()
+        if not _is_local(said, self._hosts):
+            raise EpisodeError(Status.PERMISSION_DENIED, f"Host {said!r} is not allowed; serve with --allow-host NAME")
+        page = origin.decode("latin-1").lower()
+        scheme, _, authority = page.partition("://")
+        is_own = scheme in ("http", "https") and (authority == said or _is_local(authority))
+        if page and not is_own and page not in self._origins:
+            raise EpisodeError(
+                Status.PERMISSION_DENIED, f"Origin {page!r} is not allowed; serve with --allow-origin ORIGIN"
+            )
+        kind, _, token = authorization.partition(b" ")
+        if self._token and not (hmac.compare_digest(token.strip(), self._token) and kind.lower() == b"bearer"):
+            raise EpisodeError(Status.UNAUTHENTICATED, "send the server's token as Authorization: Bearer TOKEN")
+
+    async def _read(self, receive: Any) -> Any:
+        """Read the request's body and return what receives it again, and then what follows."""
+        body, message = bytearray(), {"more_body": True}
+        while message.get("more_body"):
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > self._max_bytes:
+                text = f"the request is longer than {self._max_bytes} bytes; serve with ?max_bytes=N"
+                raise EpisodeError(Status.RESOURCE_EXHAUSTED, text, _TOO_LONG)
+        first = [{**message, "body": bytes(body)}]
+
+        async def again() -> Any:
+            return first.pop() if first else await receive()
+
+        return again
+
+
+def respond(request: Any, error: Any) -> Any:
+    """Return the response that tells an EpisodeError."""
+    headers = {"WWW-Authenticate": "Bearer"} if error.status is Status.UNAUTHENTICATED else None
+    content = {"detail": str(error), "status": error.status.name}
+    return fastapi.responses.JSONResponse(content, status_code=error.http_status, headers=headers)
+
+
+def _header(scope: Any, name: bytes) -> bytes:
+    """Return a header's value; several are one that nothing matches."""
+    return b", ".join(value for key, value in scope["headers"] if key.lower() == name)
+
+
+def _is_local(authority: str, others: Collection[str] = ()) -> bool:
+    """True for host[:port] of this machine's loopback, or of the `others`."""
+    found = _AUTHORITY.fullmatch(authority)
+    name = (found[1] or found[2]).rstrip(".") if found else ""
+    try:
+        return name == "localhost" or name in others or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
