@@ -21,12 +21,13 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_stubs.callbacks import Callbacks
 from lucky_transport_stubs.credentials import Fetch
+from lucky_transport_stubs.ended import status_at_end
 from lucky_transport_stubs.inner import refuse_pickling
 from lucky_transport_stubs.link import CLOSED, OF_THE_PARENT, Link, State
 from lucky_transport_stubs.messages import Messages
-from lucky_transport_stubs.metadata import check_size, within_limit
+from lucky_transport_stubs.metadata import within_limit
 from lucky_transport_stubs.retries import Retries
-from lucky_transport_stubs.status import LATE, OK, CallStatus, Code, error_of, status_of
+from lucky_transport_stubs.status import LATE, CallStatus, Code, error_of, status_of
 
 __all__ = ["CallState", "Opening"]
 
@@ -303,17 +304,13 @@ class CallState:
 
     def _conclude(self, call: ClientCall) -> None:
         """The call has ended and every response was taken."""
-        trailing = within_limit(call.trailing)
-        try:
-            check_size(call.headers or (), call.trailing)
-            if call.error is not None:
-                self.end(self._link.status_of(call.error))
-                return
-            result = None if self._streams else self._messages.response(self._ahead or b"")
-        except StatusError as error:
-            self.end(replace(status_of(error), trailing=trailing))
-        else:
-            self.end(replace(OK, trailing=trailing), result)
+        status, result = status_at_end(call, self._link.status_of), None
+        if status.code is Code.OK and not self._streams:
+            try:
+                result = self._messages.response(self._ahead or b"")
+            except StatusError as error:
+                status = replace(status_of(error), trailing=status.trailing)
+        self.end(status, result)
 
     # -- responses ----------------------------------------------------------------------------------------------------
 

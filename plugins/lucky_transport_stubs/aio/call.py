@@ -22,9 +22,10 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.aio.outcome import AioCallState
 from lucky_transport_stubs.credentials import Fetch
-from lucky_transport_stubs.metadata import check_size, metadata_of, outgoing
+from lucky_transport_stubs.ended import status_at_end
+from lucky_transport_stubs.metadata import check_size, metadata_of, outgoing, within_limit
 from lucky_transport_stubs.options import received_too_long, sent_too_long
-from lucky_transport_stubs.status import OK, CallStatus, status_of
+from lucky_transport_stubs.status import status_of
 
 if TYPE_CHECKING:
     from lucky_transport_stubs.aio.connection import Connection
@@ -188,7 +189,7 @@ class RingCall(AioCallState):
         if call is None or self._loop.is_closed():
             return
         if call.headers is not None:
-            self._start(metadata_of(call.headers))
+            self._start(metadata_of(within_limit(call.headers)))
         if call.is_ended():
             self._loop.call_soon(self._settle)  # not here: the thread that reports it must not be delayed
         self._changed.notify()
@@ -202,7 +203,7 @@ class RingCall(AioCallState):
             self._next = call.try_recv()
         is_over = self._next is None or (not self._streams_back and self._fits(self._next))
         if is_over:
-            self._finish(CallStatus(OK.code, trailing=call.trailing) if call.error is None else status_of(call.error))
+            self._finish(status_at_end(call, status_of))
 
     def _fits(self, message: bytes) -> bool:
         """True unless the message is too long for this side: then the call has failed."""

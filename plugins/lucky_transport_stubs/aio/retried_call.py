@@ -16,6 +16,7 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
 from lucky_transport_stubs.credentials import Fetch
+from lucky_transport_stubs.ended import status_at_end
 from lucky_transport_stubs.retries import Retries
 from lucky_transport_stubs.status import CallStatus, status_of
 
@@ -108,7 +109,7 @@ class RetriedCall(RingCall):
         """An attempt has failed that the call was not committed to."""
         if self._call is call and call.error is not None and not self.done():
             self._call = None
-            self._finish(status_of(call.error))
+            self._finish(status_at_end(call, status_of))
 
     def _finish(self, status: CallStatus) -> None:
         if self.done():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
 from ..aio_ends import AioEnds
-from ..aio_records import attempt, status
+from ..aio_records import attempt, status, taken
+from ..ends import ARITIES
 from ..metadata_samples import INVALID, ODD, SENT
 from ..records import PATIENCE_S, Record, entries, error
 from ..registry import case, each
@@ -160,6 +161,32 @@ async def metadata_is_invalid_on_the_client(ends: AioEnds, sent: str) -> Record:
 @each(sent=ODD)
 async def metadata_is_odd_on_the_client(ends: AioEnds, sent: str) -> Record:
     return await told(ends, _echo, metadata=ODD[sent])
+
+
+@each(place=("initial", "trailing", "of an abort"), arity=ARITIES)
+async def metadata_is_larger_than_allowed(ends: AioEnds, arity: str, place: str) -> Record:
+    large = (("key", "x" * 20_000),)
+
+    async def one(request: Any, context: Any) -> bytes:
+        if place == "initial":
+            await context.send_initial_metadata(large)
+        context.set_trailing_metadata(large if place != "initial" else ())
+        if place == "of an abort":
+            await context.abort(grpc.StatusCode.NOT_FOUND, "gone")
+        return b"response"
+
+    async def many(request: Any, context: Any) -> AsyncIterator[bytes]:
+        yield await one(request, context)
+
+    method = await ends.method(arity, many if arity.endswith("stream") else one)
+    call = method(iter((b"request",)) if arity.startswith("stream") else b"request", timeout=PATIENCE_S)
+    if arity.endswith("stream"):
+        await taken(call)
+    else:
+        await attempt(call)
+    seen = await status(call)
+    seen["details"] = "metadata" in seen["details"]  # the sizes are HTTP/2's
+    return seen
 
 
 @case

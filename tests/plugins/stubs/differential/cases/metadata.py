@@ -205,6 +205,26 @@ def is_larger_than_allowed_from_the_server(ends: Ends, place: str, size: int) ->
     return _without_sizes(attempt(ends.unary_unary(behaviour).with_call, b"request"))
 
 
+@each(place=("initial", "trailing", "of an abort"))
+def is_larger_than_allowed_with_a_stream(ends: Ends, place: str) -> Record:
+    def behaviour(request: bytes, context: Any) -> Iterator[bytes]:
+        large = (("key", "x" * 20_000),)
+        (context.send_initial_metadata if place == "initial" else context.set_trailing_metadata)(large)
+        if place == "of an abort":
+            context.abort(grpc.StatusCode.NOT_FOUND, "gone")
+        yield b"item"
+
+    call = ends.unary_stream(behaviour)(b"request", timeout=PATIENCE_S)
+    return {"initial": entries(call.initial_metadata()), **_ended_without_sizes(taken(call))}
+
+
+def _ended_without_sizes(seen: Record) -> Record:
+    """Of a stream that ended: the items before metadata that break the connection come or not, as it happens."""
+    del seen["items"]
+    seen["ended"]["details"] = "metadata" in seen["ended"]["details"]
+    return seen
+
+
 def _without_sizes(seen: Record) -> Record:
     """The text counts HTTP/2's frames; that it says what was too large is what matters."""
     if "raised" in seen:
