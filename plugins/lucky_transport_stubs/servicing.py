@@ -79,7 +79,7 @@ class Servicing:
         context = contextvars.Context()  # what an interceptor sets in it the method sees, as in gRPC
         try:
             handler = context.run(self.handlers.find, call.path, call.metadata)
-        except Exception as error:  # foreign code
+        except BaseException as error:  # foreign code; SystemExit too ends the call alone
             _log.exception("Exception servicing handler: %s", error)
             state.fail(Code.UNKNOWN, "Error in service handler!")
             return
@@ -89,7 +89,11 @@ class Servicing:
             state.fail(Code.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
         else:
             seen = ServicerContext(state, port.deadline_timer.watch)
-            self._run(handler, state, port, partial(self._answer, context, handler, state, seen))
+            try:
+                self._run(handler, state, port, partial(self._answer, context, handler, state, seen))
+            except Exception as error:
+                self._leave()
+                _fail_without_handler(state, error)
 
     def _run(self, handler: Any, state: ServerCallState, port: ServerThread, task: Callable[[], None]) -> None:
         """Run the task where the handler belongs: on this thread, or in a pool."""
@@ -102,12 +106,14 @@ class Servicing:
         else:
             try:
                 (own_pool or self._pool).submit(task)
-            except RuntimeError as error:  # it was shut down before the server
+            except Exception as error:  # it was shut down before the server, or takes no more
                 self._not_taken(state, error)
 
-    def _answer(self, context: contextvars.Context, *arguments: Any) -> None:
+    def _answer(self, context: contextvars.Context, handler: Any, state: ServerCallState, seen: Any) -> None:
         try:
-            context.run(answer_call, *arguments)
+            context.run(answer_call, handler, state, seen)
+        except Exception as error:
+            _fail_without_handler(state, error)
         finally:
             self._leave()
 
@@ -130,6 +136,12 @@ class Servicing:
         if self._max_calls is not None:
             with self._lock:
                 self._running -= 1
+
+
+def _fail_without_handler(state: ServerCallState, error: Exception) -> None:
+    """Fail a call for which an interceptor, or a generic handler, returned what is no handler."""
+    _log.error("%s: what was found for it is no grpc.RpcMethodHandler", state.call.path, exc_info=error)
+    state.fail(Code.INTERNAL, f"Found no grpc.RpcMethodHandler: {error}")
 
 
 def _slots(pool: Executor) -> CountedPool | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.support.waiting import PATIENCE_S
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport
+import lucky_transport_stubs
 from lucky_transport_grpc.runtime import grpc
 
 
@@ -100,6 +102,71 @@ def test_an_interceptor_may_answer_itself_and_sees_registered_methods_and_unknow
     assert ask(client) == b"instead of registered"
     assert refused(client.unary_unary("Nothing"), b"")[0] == "UNIMPLEMENTED"
     assert [path for _, path, _ in notes] == ["/t.Test/Method", "/t.Test/Nothing"]
+
+
+class _Half:
+    """What looks like a handler until it is used."""
+
+    request_streaming = response_streaming = False
+    unary_unary = staticmethod(lambda request, context: request)
+
+
+@pytest.mark.parametrize("found", [object(), "no handler", _Half()], ids=["object", "text", "half"])
+def test_an_interceptor_that_returns_no_handler_fails_that_call_alone(
+    serve: Any, dial: Any, refused: Any, found: Any
+) -> None:
+    class Misleading(grpc.ServerInterceptor):
+        def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+            return found if "Misled" in handler_call_details.method else continuation(handler_call_details)
+
+    served = serve({"unary_unary Method": says(b"well")}, interceptors=[Misleading()], maximum_concurrent_rpcs=1)
+    client = dial(served)
+    for _ in range(3):
+        code, details = refused(client.unary_unary("Misled"), b"")
+        assert (code, "Found no grpc.RpcMethodHandler" in details) == ("INTERNAL", True)
+        assert refused(client.unary_stream("Misled"), b"") == (code, details)
+        assert ask(client) == b"well"
+
+
+def test_an_interceptor_that_exits_fails_that_call_alone(serve: Any, dial: Any, refused: Any) -> None:
+    class Exiting(grpc.ServerInterceptor):
+        def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+            if "Exit" in handler_call_details.method:
+                raise SystemExit(1)
+            return continuation(handler_call_details)
+
+    client = dial(serve({"unary_unary Method": says(b"well")}, interceptors=[Exiting()]))
+    assert refused(client.unary_unary("Exit"), b"") == ("UNKNOWN", "Error in service handler!")
+    assert ask(client) == b"well"
+
+
+def test_a_pool_that_takes_no_task_fails_that_call_and_keeps_no_slot(
+    make_server: Any, address: Any, dial: Any, refused: Any, handlers_of: Any
+) -> None:
+    class Full(Exception):
+        """What a bounded pool of a program raises."""
+
+    class Bounded(ThreadPoolExecutor):
+        is_full = False
+
+        def submit(self, *arguments: Any, **named: Any) -> Any:
+            if self.is_full:
+                raise Full("no room for another task")
+            return super().submit(*arguments, **named)
+
+    with Bounded(2) as pool:
+        server, target = lucky_transport_stubs.server(pool, maximum_concurrent_rpcs=1), address()
+        server.add_generic_rpc_handlers((handlers_of({"unary_unary Method": says(b"well")}),))
+        server.add_insecure_port(target)
+        server.start()
+        client = dial(target)
+        for is_full in (True, False) * 3:
+            pool.is_full = is_full
+            if is_full:
+                assert refused(client.unary_unary("Method"), b"") == ("UNAVAILABLE", "no room for another task")
+            else:
+                assert ask(client) == b"well"
+        server.stop(None).wait(PATIENCE_S)
 
 
 def test_what_an_interceptor_sets_in_its_context_the_handler_sees(serve: Any, dial: Any) -> None:
