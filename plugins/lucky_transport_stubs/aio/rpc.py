@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 
 from lucky_transport.errors import Cancelled, PeerTimeout, StatusError, TransportError
@@ -37,7 +38,8 @@ class ServerRpc(ServerCallState):
         self.loop = loop
         self.task: asyncio.Task[None] | None = None
         self.abort_error: Exception | None = None
-        self._callbacks: list[Callable[[], object]] = []
+        self._callbacks: list[Callable[[], object]] | None = []
+        self._lock = threading.Lock()  # threads of the pool add callbacks
         self._request: bytes | None = call.payload
         self._changed = LoopCondition(loop)
         self._timer = None if call.deadline is None else loop.call_later(call.deadline.remaining_s, self._expire)
@@ -87,17 +89,22 @@ class ServerRpc(ServerCallState):
         if not self.call.is_ended:
             self.call.fail(error)
 
-    def add_callback(self, callback: Callable[[], object]) -> None:
-        """Have `callback` called once the handler has ended."""
-        self._callbacks.append(callback)
+    def add_callback(self, callback: Callable[[], object]) -> bool:
+        """Have `callback` called once the handler has ended; False, and no call, when it has. From any thread."""
+        with self._lock:
+            if self._callbacks is not None:
+                self._callbacks.append(callback)
+            return self._callbacks is not None
 
     def close(self) -> None:
         """To be called when the handler has ended: a caller without an answer gets CANCELLED; the callbacks run."""
         if self._timer is not None:
             self._timer.cancel()
         self.revoke(Cancelled(f"the handler of {self.call.name} was cancelled"))
+        with self._lock:
+            callbacks, self._callbacks = self._callbacks, None
         try:
-            for callback in self._callbacks:
+            for callback in callbacks or ():
                 callback()
         except Exception:  # as in gRPC it stops the others
             _log.exception("Error in callback for method [%s]", self.call.name)

@@ -96,7 +96,4 @@ class SyncServicerContext(CallerContext, grpc.ServicerContext):
 
     def add_callback(self, callback: Callable[[], None]) -> bool:
         """Have `callback()` called once the handler has ended; False when the call has ended already."""
-        if not self.is_active():
-            return False
-        self._rpc.add_callback(callback)
-        return True
+        return self.is_active() and self._rpc.add_callback(callback)

@@ -131,3 +131,27 @@ def test_a_blocking_generator_ends_when_its_caller_has_gone(aio: Any) -> None:
         await until_in_loop(lambda: ended == [False])
 
     aio(scenario)
+
+
+def test_a_callback_that_is_added_as_the_handler_ends_is_refused_or_runs(
+    aio: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread of the pool may have asked whether the call is active just before it ended."""
+
+    async def scenario(ends: Any) -> None:
+        contexts: list[Any] = []
+        ran: list[str] = []
+
+        def keep(request: bytes, context: Any) -> bytes:
+            contexts.append(context)
+            assert context.add_callback(lambda: ran.append("before the end"))
+            return request
+
+        client = await ends.pair({"unary_unary Keep": keep})
+        assert await client.unary_unary("Keep")(b"x") == b"x"
+        await until_in_loop(lambda: ran == ["before the end"])
+        monkeypatch.setattr(contexts[0], "is_active", lambda: True)
+        assert not contexts[0].add_callback(lambda: ran.append("after the end"))
+        assert ran == ["before the end"]
+
+    aio(scenario)
