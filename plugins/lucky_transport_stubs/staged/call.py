@@ -7,10 +7,12 @@ again over gRPC. Until then it is not done for its caller, and has no status.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lucky_transport.routing import LEFT, RoutedCall
+from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.staged.ending import aio_ending, is_lost, sent
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from lucky_transport_stubs.staged.connection import StagedConnection
 
 __all__ = ["StagedCall"]
+
+_log = logging.getLogger("lucky_transport")
 
 #: Makes a compiled call over a transport ("grpc", "shm"), not started; waits for an engine to be ready if the caller
 #: asked for that and the second argument is True.
@@ -98,11 +102,16 @@ class StagedCall:
         if not self._is_open or not self._call.done():
             return False
         found = aio_ending(self._call)
-        if not is_lost(found) or not self._routed.falls_back(found):
+        try:
+            if not is_lost(found) or not self._routed.falls_back(found):
+                return False
+            self._call = self._make("grpc", True)
+            return True
+        except grpc.aio.UsageError as error:  # its channel is closed: the first call stands
+            _log.warning("gRPC does not answer instead of shared memory: %s", error)
             return False
-        self._call = self._make("grpc", True)
-        self._settle()
-        return True
+        finally:
+            self._settle()
 
     # -- what the Python half of grpc.aio calls -----------------------------------------------------------------------
 

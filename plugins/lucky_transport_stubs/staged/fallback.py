@@ -5,6 +5,7 @@ The caller holds one object for both calls; dropping it ends the call that there
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import weakref
@@ -18,11 +19,14 @@ from lucky_transport_stubs.inner import Rendezvous
 
 __all__ = ["FallbackFuture"]
 
+_log = logging.getLogger("lucky_transport")
+
 
 class FallbackFuture(Rendezvous):
     """call: the first one. instead: given that once it is over, returns the call that takes its place, None for none.
+    Where it raises the first call stands.
 
-    left: called instead of that when the caller has cancelled or dropped this object.
+    left: called when no other call is made: the caller has cancelled or dropped this object, or `instead` raised.
     """
 
     def __init__(self, call: Any, instead: Callable[[Any], Any], left: Callable[[], None]) -> None:
@@ -40,13 +44,21 @@ class FallbackFuture(Rendezvous):
 
     def settle(self) -> None:
         """The first call is over: take its answer, or make the second call. Runs once, on grpc's thread."""
-        with self._lock:
+        call = None
+        try:
             if self._is_cancelled:
                 self._left()
-            elif (call := self._instead(self._call)) is not None:
-                self._call = call
+            else:
+                call = self._instead(self._call)
+        except Exception as error:  # its channel is closed, or the request cannot be serialized again
+            _log.warning("gRPC does not answer instead of shared memory: %s", error)
+            self._left()
+        with self._lock:
+            self._call = call or self._call
             self._settled.set()
             callbacks, self._callbacks = self._callbacks, []
+        if self._is_cancelled:
+            self._call.cancel()  # it was made in the meantime
         for callback in callbacks:
             if not self._call.add_callback(callback):
                 callback()

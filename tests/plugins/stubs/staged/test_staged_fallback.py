@@ -204,3 +204,45 @@ def test_an_error_of_the_engine_is_an_answer(serve: Any, policy: Any) -> None:
         channel.unary_unary(ECHO)(b"xy")
     assert caught.value.details() == "over shm"
     assert policy.only().primary.transport == "shm"
+
+
+def test_a_future_ends_as_its_engine_ended_where_grpc_cannot_be_asked(pair: Any, policy: Any) -> None:
+    """Its channel may be closed between the engine's death and the second call."""
+    pair.endpoint, policy.decision = f"shm://{unique_name()}", READ_OVER_SHM[0]
+    over = threading.Event()
+    with pair.channel() as channel:
+        channel._sides["grpc"].close()
+        future = channel.unary_unary(ECHO).future(b"xy", timeout=PATIENCE_S)
+        future.add_done_callback(lambda _: over.set())
+        with pytest.raises(grpc.RpcError):
+            future.result(PATIENCE_S)
+        assert future.code() is grpc.StatusCode.UNAVAILABLE
+        assert over.wait(PATIENCE_S)
+        assert policy.only().shadow is not None
+
+
+def test_a_future_ends_as_its_engine_ended_where_the_request_cannot_be_serialized_again(pair: Any, policy: Any) -> None:
+    pair.endpoint, policy.decision = f"shm://{unique_name()}", READ_OVER_SHM[0]
+    requests = iter([b"xy"])
+    with pair.channel() as channel:
+        future = channel.unary_unary(ECHO, lambda _: next(requests)).future(None, timeout=PATIENCE_S)
+        with pytest.raises(grpc.RpcError):
+            future.result(PATIENCE_S)
+        assert future.code() is grpc.StatusCode.UNAVAILABLE
+        assert future.done()
+
+
+def test_asyncio_a_call_ends_as_its_engine_ended_where_grpc_cannot_be_asked(pair: Any, policy: Any) -> None:
+    pair.endpoint, policy.decision = f"shm://{unique_name()}", READ_OVER_SHM[0]
+
+    async def program() -> None:
+        async with pair.aio_channel() as channel:
+            channel._channel._sides["grpc"].close()
+            over = asyncio.Event()
+            for call in (channel.unary_unary(ECHO)(b"xy"), channel.unary_stream(COUNT)(b"xy")):
+                over.clear()
+                call.add_done_callback(lambda _: over.set())
+                assert await call.code() is grpc.StatusCode.UNAVAILABLE
+                await over.wait()
+
+    asyncio.run(asyncio.wait_for(program(), PATIENCE_S))
