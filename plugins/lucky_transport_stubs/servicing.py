@@ -10,8 +10,9 @@ import contextvars
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import Executor, ThreadPoolExecutor, thread
+from functools import cached_property, partial
+from types import FunctionType
 from typing import Any
 
 from lucky_transport.errors import ClosedError
@@ -35,7 +36,7 @@ _log = logging.getLogger("lucky_transport")
 
 
 class Servicing:
-    """Answers the calls of one server. handlers: what it answers. slots: the pool, for `ServerThread`.
+    """Answers the calls of one server. handlers: what it answers.
 
     max_calls: whose methods may run at a time, None for any number. max_send_bytes: see `ServerCallState`. options: of
     the server.
@@ -55,12 +56,16 @@ class Servicing:
         self._pool = pool
         self._max_calls = max_calls
         self._max_send_bytes = max_send_bytes
-        self.slots = _slots(pool)
         self._lock = threading.Lock()
         self._running = 0
         self._is_refusing = False
 
     __reduce_ex__ = refuse_pickling
+
+    @cached_property
+    def slots(self) -> CountedPool | None:
+        """The pool, for `ServerThread`; None where every handler is to be submitted to it."""
+        return _slots(self._pool)
 
     def refuse(self) -> None:
         """Begin no call any more."""
@@ -147,9 +152,22 @@ def _fail_without_handler(state: ServerCallState, error: Exception) -> None:
 def _slots(pool: Executor) -> CountedPool | None:
     """Return the pool as one from which handlers may be taken to run elsewhere; None where they would notice.
 
-    A pool of one thread, or one that prepares its threads, is often there for the sake of these very threads.
+    A pool of one thread, or one that prepares its threads, is often there for the sake of these very threads; and one
+    with parts that are not ThreadPoolExecutor's own may do something for each task.
     """
     threads = getattr(pool, "_max_workers", 1)
-    if not isinstance(pool, ThreadPoolExecutor) or threads == 1 or getattr(pool, "_initializer", None) is not None:
+    if not _is_plain(pool) or threads == 1 or getattr(pool, "_initializer", None) is not None:
         return None
-    return CountedPool(pool.submit, threads)
+    return CountedPool(lambda task: pool.submit(task), threads)  # it may be replaced later
+
+
+def _is_plain(pool: Executor) -> bool:
+    """True for a ThreadPoolExecutor of which nothing was replaced: neither in it, nor in its class, nor its threads."""
+    inside: Any = thread
+    parts = (ThreadPoolExecutor.submit, inside.ThreadPoolExecutor._adjust_thread_count, inside._worker)
+    return (
+        type(pool) is ThreadPoolExecutor
+        and {"submit", "_adjust_thread_count"}.isdisjoint(vars(pool))
+        and all(type(part) is FunctionType and part.__globals__ is vars(thread) for part in parts)
+        and threading.Thread.__module__ == "threading"
+    )
