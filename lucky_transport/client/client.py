@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lucky_transport.aio import AsyncCalls
 from lucky_transport.client.service import SERVICES
 from lucky_transport.client.threads import ThreadedCalls
 from lucky_transport.client.typed import AsyncServices, Services
 from lucky_transport.errors import ClosedError, LocalProtocolError, did_you_mean, plural
+from lucky_transport.futures import settle
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
 
 __all__ = ["AsyncClient", "Client"]
+
+T = TypeVar("T")
 
 
 def _implemented(transport: Transport) -> frozenset[str] | None:
@@ -168,9 +173,9 @@ class AsyncClient(AsyncServices):
             raise ClosedError("the client is closed", hint="connect again")
         if connection.opened is None:
             connection.loop = asyncio.get_running_loop()
-            opening = connection.loop.run_in_executor(None, _open, self._open_transport)
+            opening = _on_thread(lambda: _open(self._open_transport))
             try:
-                connection.opened = await asyncio.shield(opening)
+                connection.opened = await asyncio.shield(asyncio.wrap_future(opening))
             except asyncio.CancelledError:
                 opening.add_done_callback(_close_unused)
                 raise
@@ -183,7 +188,7 @@ class AsyncClient(AsyncServices):
         if opened is not None:
             transport, calls = opened
             calls.close()
-            await asyncio.get_running_loop().run_in_executor(None, transport.close)
+            await asyncio.wrap_future(_on_thread(transport.close))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -200,7 +205,14 @@ def _open(open_transport: Callable[[], Transport]) -> tuple[Transport, AsyncCall
         raise
 
 
-def _close_unused(opening: asyncio.Future[tuple[Transport, AsyncCalls]]) -> None:
+def _on_thread(call: Callable[[], T]) -> Future[T]:
+    """Make the call on a thread of its own: the loop's executor is the program's, and may be full."""
+    future: Future[T] = Future()
+    threading.Thread(target=settle, args=(future, call), name="lucky_transport_open", daemon=True).start()
+    return future
+
+
+def _close_unused(opening: Future[tuple[Transport, AsyncCalls]]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         transport, calls = opening.result()
         calls.close()

@@ -56,7 +56,7 @@ class Link:
         self.is_closed = False
         self.forks = 0
         self.max_receive_bytes = max_receive_bytes(options)
-        self._target = target_of(options) or str(endpoint)
+        self._target = target_of(options, endpoint)
         self.service_config = load_service_config(options, endpoint)
         log_ignored(options)
         self._connecting = threading.Lock()  # one thread at a time connects

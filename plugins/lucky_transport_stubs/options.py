@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import StatusError
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT
 from lucky_transport_stubs.metadata import USER_AGENT
@@ -88,9 +89,9 @@ def authority(options: Options) -> str:
     return _value(options, "grpc.default_authority", str, overridden)
 
 
-def target_of(options: Options) -> str:
-    """Return what `run` says the program dialled, "" where it says nothing. Raises the same errors."""
-    return _value(options, "lucky_transport.target", str, "")
+def target_of(options: Options, endpoint: Endpoint) -> str:
+    """Return what `run` says the program dialled, else the endpoint. Raises the same errors."""
+    return _value(options, "lucky_transport.target", str, str(endpoint))
 
 
 def compression_algorithm(options: Options) -> int | str | None:

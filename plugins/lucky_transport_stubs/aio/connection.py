@@ -29,7 +29,14 @@ from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.credentials import channel_credentials
 from lucky_transport_stubs.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.metadata import USER_AGENT
-from lucky_transport_stubs.options import Options, log_ignored, max_receive_bytes, max_send_bytes, primary_user_agent
+from lucky_transport_stubs.options import (
+    Options,
+    log_ignored,
+    max_receive_bytes,
+    max_send_bytes,
+    primary_user_agent,
+    target_of,
+)
 from lucky_transport_stubs.service_config import load_service_config
 from lucky_transport_stubs.status import error_of
 
@@ -66,6 +73,7 @@ class Connection:
         agent = primary_user_agent(options)
         self.user_agent = f"{agent} {_USER_AGENT}".lstrip()
         self._endpoint = endpoint
+        self.target = target_of(options, endpoint).removeprefix("dns:///").encode()
         self.compression = ChannelCompression(options, compression)
         self._is_insecure = credentials is None
         self._credentials = channel_credentials(credentials, options, endpoint.address)

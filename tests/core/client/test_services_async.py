@@ -7,6 +7,7 @@ import gc
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any, assert_type
 
@@ -395,3 +396,24 @@ def test_a_transports_own_calls_are_used_where_it_has_some(monkeypatch: pytest.M
 
     run(use)
     assert own.closed
+
+
+@pytest.mark.usefixtures("engine")
+def test_connecting_and_closing_use_no_executor_of_the_program(engine: SlowToy) -> None:
+    """The loop's own may be full of the program's work for as long as it likes."""
+    gate = threading.Event()
+
+    async def program() -> None:
+        with ThreadPoolExecutor(1) as full:
+            loop = asyncio.get_running_loop()
+            loop.set_default_executor(full)
+            busy = loop.run_in_executor(None, gate.wait, PATIENCE_S)
+            try:
+                async with asyncio.timeout(PATIENCE_S / 2), lucky_transport.connect_async(engine.endpoint) as client:
+                    assert client.spec.num_envs == 2
+                assert not busy.done()
+            finally:
+                gate.set()
+            await busy
+
+    asyncio.run(program())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio import inner
 from lucky_transport_stubs.aio.call import RingCall
 from lucky_transport_stubs.aio.connection import Connection
+from tests.support.waiting import PATIENCE_S
 
 State = grpc.ChannelConnectivity
 
@@ -30,8 +33,7 @@ ECHO = {"unary_unary Echo": echo}
 @pytest.mark.parametrize(("ours", "compiled"), [(Connection, inner.CompiledChannel), (RingCall, inner.CompiledCall)])
 def test_we_have_every_method_of_the_compiled_half(ours: type, compiled: type) -> None:
     """Where a newer grpcio adds one, this says which."""
-    not_called = {"target"}
-    theirs = {name for name in dir(compiled) if not name.startswith("_")} - not_called
+    theirs = {name for name in dir(compiled) if not name.startswith("_")} - {"target"}  # an attribute of ours
     assert theirs <= set(dir(ours))
     assert inspect.iscoroutinefunction(RingCall.unary_unary)
 
@@ -203,5 +205,29 @@ def test_a_compression_may_be_named_and_no_handler_sees_it(aio: Any) -> None:
         server = await ends.serve({"unary_unary Keys": keys}, compression=grpc.Compression.Gzip)
         client = ends.dial(server, compression=grpc.Compression.Gzip)
         assert await client.unary_unary("Keys")(b"", compression=grpc.Compression.Deflate) == b"user-agent"
+
+    aio(scenario)
+
+
+def test_connecting_and_waiting_use_no_executor_of_the_program(aio: Any) -> None:
+    """The loop's own may be full of the program's work for as long as it likes."""
+
+    async def scenario(ends: Any) -> None:
+        gate = threading.Event()
+        with ThreadPoolExecutor(1) as full:
+            loop = asyncio.get_running_loop()
+            loop.set_default_executor(full)
+            busy = loop.run_in_executor(None, gate.wait, PATIENCE_S)
+            try:
+                client = await ends.pair(ECHO)
+                assert await client.unary_unary("Echo")(b"x", timeout=PATIENCE_S) == b"x"
+                nowhere = ends.dial("shm://nobody").unary_unary("Echo")
+                with pytest.raises(grpc.RpcError) as caught:
+                    await nowhere(b"x", timeout=PATIENCE_S)
+                assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+                assert not busy.done()
+            finally:
+                gate.set()
+            await busy
 
     aio(scenario)
