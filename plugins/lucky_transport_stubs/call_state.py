@@ -6,7 +6,6 @@ A call is over when it has ended and its caller has taken every response before 
 from __future__ import annotations
 
 import contextvars
-import queue
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -23,21 +22,29 @@ from lucky_transport_stubs.callbacks import Callbacks
 from lucky_transport_stubs.credentials import Fetch
 from lucky_transport_stubs.ended import status_at_end
 from lucky_transport_stubs.inner import refuse_pickling
+from lucky_transport_stubs.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.link import CLOSED, OF_THE_PARENT, Link, State
 from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.metadata import within_limit
 from lucky_transport_stubs.retries import Retries
 from lucky_transport_stubs.status import LATE, CallStatus, Code, error_of, status_of
 
-__all__ = ["CallState", "Opening"]
+__all__ = ["CallState", "Opening", "credentials_metadata"]
 
 #: Begins a call, or another attempt of it, on the connection that there is, with the metadata of its credentials.
 Opening = Callable[[ClientCalls, Metadata], ClientCall]
 
-#: How long a thread that waits for the credentials of an attempt takes to see that the call is over.
-_SLICE_S = 0.05
-
 _DROPPED = CallStatus(Code.CANCELLED, "Cancelled upon garbage collection!")
+
+
+def credentials_metadata(
+    fetch: Fetch | None, link: Link, deadline: Deadline | None, is_wanted: Callable[[], bool] = lambda: True
+) -> Metadata:
+    """Return what the credentials add to a call over the link; waits for them. Raises StatusError."""
+    found = () if fetch is None else fetch.wait(deadline, lambda: is_wanted() and not link.is_closed)
+    if found is None:
+        raise error_of(CLOSED.code, CLOSED.details)
+    return found
 
 
 class CallState:
@@ -146,7 +153,9 @@ class CallState:
                 calls = self._link.current() or self._link.reach(
                     self.deadline, wait_for_ready=wait_for_ready, is_wanted=self._is_wanted
                 )
-                self._attempt = call = opening(calls, () if fetch is None else self._credentials_metadata(fetch))
+                self._attempt = call = opening(
+                    calls, credentials_metadata(fetch, self._link, self.deadline, self._is_wanted)
+                )
             except TransportError as error:
                 status, calls, call = self._link.status_of(error), None, None
             else:
@@ -170,36 +179,16 @@ class CallState:
                 self._opened(calls, call)
             return
 
-    def _credentials_metadata(self, fetch: Fetch) -> Metadata:
-        """Return what the credentials add to an attempt; nothing once the call is over. Raises StatusError."""
-        answer: queue.SimpleQueue[Metadata | StatusError] = queue.SimpleQueue()
-        fetch(answer.put)
-        while self._is_wanted() and not self._link.is_closed:
-            if self.deadline is not None and self.deadline.expired:
-                raise error_of(LATE.code, LATE.details)
-            try:
-                found = answer.get(timeout=_SLICE_S)
-            except queue.Empty:
-                continue
-            if isinstance(found, StatusError):
-                raise found
-            return found
-        raise error_of(CLOSED.code, CLOSED.details)
-
     def _is_wanted(self) -> bool:
         return self.status is None
 
     def _begin(self, calls: ClientCalls, opening: Opening, fetch: Fetch | None) -> None:
-        if fetch is None:
-            self._open(calls, opening, ())
+        fixed = () if fetch is None else fetch.fixed
+        if fetch is None or fixed is not None:
+            self._open(calls, opening, fixed or ())
             return
         self._beginning = self._beginning or threading.Event()
         self._waits = ExitStack()
-        if self.deadline is not None:
-            timer = threading.Timer(self.deadline.remaining_s, self.fail, (LATE,))
-            timer.daemon = True
-            timer.start()
-            self._waits.callback(timer.cancel)
         self._link.listeners.append(self._on_link_state)
         self._waits.callback(self._link.listeners.remove, self._on_link_state)
         fetch(partial(self._begin_with, calls, opening))
@@ -247,7 +236,7 @@ class CallState:
         if self.status is None:
             if self._is_inherited():
                 self.end(OF_THE_PARENT)
-            elif self._is_late_stream():
+            elif self._is_late():
                 self.fail(LATE)
             elif self._calls is not None and self._call is not None:
                 self._calls.pump()
@@ -282,12 +271,13 @@ class CallState:
     def _begun(self, deadline: Deadline | None = None) -> ClientCall | None:
         """Return the call once it has begun; None when it was over before, and at the deadline."""
         if self._call is None and self._beginning is not None:
-            self._beginning.wait(None if deadline is None else deadline.remaining_s)
+            bounds = [one.remaining_s for one in (deadline, self.deadline) if one is not None]
+            self._beginning.wait(min(bounds, default=None))
         return self._call
 
-    def _is_late_stream(self) -> bool:
-        """True when the deadline cuts off responses that were not taken; a single one that is here counts."""
-        return self._streams and self.deadline is not None and self.deadline.expired
+    def _is_late(self) -> bool:
+        """True when the deadline cuts off what has not begun or was not taken; one response that is here counts."""
+        return self.deadline is not None and self.deadline.expired and (self._streams or self._call is None)
 
     def _settle(self, call: ClientCall) -> None:
         """The call has ended: it is over, unless there are responses to be taken."""
@@ -335,7 +325,7 @@ class CallState:
             return None
 
     def _take(self) -> bytes | None:
-        if self.deadline is not None and self._is_late_stream():
+        if self.deadline is not None and self._is_late():
             self.fail(LATE)
         call = self._call or self._begun()
         if self.status is not None or call is None:
@@ -359,6 +349,8 @@ class CallState:
         with self._lock:
             if self.status is not None:
                 return False
+            if self._waits is not None and self.deadline is not None and not self._callbacks:
+                run_on_kept_thread(self._see_to_deadline)
             self._callbacks.add(callback)
             self._attend()
         return True
@@ -368,6 +360,11 @@ class CallState:
         if self._calls is not None and self._call is not None and not self._is_attended:
             self._is_attended = True
             self._calls.on_end(self._call, self._call_back)
+
+    def _see_to_deadline(self) -> None:
+        """Wait for the credentials, until the deadline at most, which ends the call."""
+        self._begun()
+        self.poll()
 
     def _call_back(self) -> None:
         """The call has ended: call back, or leave that to the thread that takes the last response."""

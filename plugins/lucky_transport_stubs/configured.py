@@ -9,8 +9,9 @@ from typing import Any
 
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.unary import UnaryResult
+from lucky_transport_stubs.call_state import credentials_metadata
 from lucky_transport_stubs.metadata import check_size, outgoing
-from lucky_transport_stubs.multicallable import Given, UnaryUnary, check_open, failed_call, until
+from lucky_transport_stubs.multicallable import Given, UnaryUnary, failed_call, until
 from lucky_transport_stubs.status import LATE, OK
 
 __all__ = ["ConfiguredUnaryUnary"]
@@ -28,15 +29,13 @@ class ConfiguredUnaryUnary(UnaryUnary):
         wait_for_ready: bool | None,
         compression: Any,
     ) -> tuple[Any, UnaryResult]:
-        if credentials is not None or self._has_plugins:
-            return self._exchange_with(request, timeout, metadata, credentials, wait_for_ready, compression)
         config = self._config
         assert config is not None
         timeout, wait_for_ready = config.timeout(timeout), config.waits_for_ready(wait_for_ready)
         retries = config.retries()
         if retries is None:
             return super()._exchange(request, timeout, metadata, credentials, wait_for_ready, compression)
-        check_open(self._link)
+        fetch = self._fetch(credentials)
         try:
             payload = self._messages.payload(request)
             self._messages.check_length(payload)
@@ -48,8 +47,12 @@ class ConfiguredUnaryUnary(UnaryUnary):
             answer, status = None, OK
             try:
                 calls = self._link.current() or self._link.reach(deadline, wait_for_ready=bool(wait_for_ready))
+                more = credentials_metadata(fetch, self._link, deadline)
                 retries.begins()
-                answer = calls.exchange(self._path, payload, deadline, retries.metadata(entries))
+                sent = (*retries.metadata(entries), *more)
+                if more:
+                    check_size(sent)
+                answer = calls.exchange(self._path, payload, deadline, sent)
                 if answer.headers or answer.trailing:
                     check_size(answer.headers, answer.trailing)
                 if answer.error is None:

@@ -2,13 +2,16 @@
 
 A connection through shared memory is local and joins processes of one user: what gRPC's local credentials prove. TLS
 credentials are taken for the same, and no certificate is asked for. Credentials of calls are metadata, sent as gRPC
-sends them over a local channel: each plugin runs on a thread of its own, once the channel is connected.
+sends them over a local channel: plugins run on threads that are kept, once the channel is connected; an access token is
+known without any.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
+import queue
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,11 +19,13 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, StatusError, Unimplemented
 from lucky_transport.rpc.error_envelope import Metadata
+from lucky_transport_stubs.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.metadata import InvalidMetadata, outgoing
 from lucky_transport_stubs.options import Options, authority
-from lucky_transport_stubs.status import Code, error_of
+from lucky_transport_stubs.status import LATE, Code, error_of
 
 __all__ = [
     "INSECURE",
@@ -40,10 +45,58 @@ _compiled: Any = importlib.import_module("grpc._cython.cygrpc")
 
 #: What grpc makes of a plugin: called with the service's URL, the method's name, and what takes (metadata, code, text).
 Plugin = Callable[[str, str, Callable[[Any, int, Any], None]], None]
-#: Gives its argument the metadata of a call's credentials, or the error that ends the call; once, on any thread.
-Fetch = Callable[[Callable[[Metadata | StatusError], None]], None]
+#: Is given the metadata of a call's credentials, or the error that ends the call; once, on any thread.
+Done = Callable[[Metadata | StatusError], None]
 
+_AccessToken: Any = importlib.import_module("grpc._auth").AccessTokenAuthMetadataPlugin
+
+#: How long a thread that waits for a plugin takes to see that the call is not wanted any more.
+_SLICE_S = 0.05
 _NO_SECURITY = "Established channel does not have a sufficient security level to transfer call credential."
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """The credentials of one call. plugins: in their order, for one whose answer never changes that answer.
+
+    url, method: what plugins are told. is_secure: whether a call over this channel may have credentials.
+    """
+
+    plugins: tuple[Plugin | Metadata, ...]
+    url: str
+    method: str
+    is_secure: bool
+
+    @property
+    def fixed(self) -> Metadata | None:
+        """The metadata where no plugin has to be asked, else None."""
+        if not self.is_secure or any(callable(one) for one in self.plugins):
+            return None
+        return tuple(entry for one in self.plugins for entry in one)  # type: ignore[union-attr]
+
+    def __call__(self, done: Done) -> None:
+        """Give `done` the metadata; returns before plugins have been asked."""
+        if self.is_secure:
+            _fetch(self.plugins, self.url, self.method, done)
+        else:
+            done(error_of(Code.UNAUTHENTICATED, _NO_SECURITY))
+
+    def wait(self, deadline: Deadline | None, is_wanted: Callable[[], bool]) -> Metadata | None:
+        """Return the metadata; waits while they are wanted, and returns None then. Raises StatusError."""
+        if (fixed := self.fixed) is not None:
+            return fixed
+        answer: queue.SimpleQueue[Metadata | StatusError] = queue.SimpleQueue()
+        self(answer.put)
+        while is_wanted():
+            left_s = _SLICE_S if deadline is None else deadline.remaining_s
+            with contextlib.suppress(queue.Empty):
+                found = answer.get(timeout=min(left_s, _SLICE_S))
+                if isinstance(found, StatusError):
+                    raise found
+                return found
+            if deadline is not None and deadline.expired:
+                raise error_of(LATE.code, LATE.details)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +109,21 @@ class ChannelCredentials:
     is_secure: bool = False
     scheme: str = ""
     authority: str = ""
-    plugins: tuple[Plugin, ...] = ()
+    plugins: tuple[Plugin | Metadata, ...] = ()
 
     def fetch(self, credentials: Any, path: str) -> Fetch | None:
-        """Return what fetches the metadata for a call of this path with these credentials; None where there are none.
+        """Return what a call of this path with these credentials fetches; None where there are none.
 
         Raises AttributeError and TypeError, as grpc does, for what are no credentials of a call.
         """
         plugins = self.plugins if credentials is None else (*self.plugins, *_plugins(credentials._credentials))
         if not plugins:
             return None
-        if not self.is_secure:
-            return lambda done: done(error_of(Code.UNAUTHENTICATED, _NO_SECURITY))
         service, _, method = path.rpartition("/")
         if not service:  # as gRPC has it, a path of one part is no method's
             service, method = path if path.startswith("/") else "", ""
         host = self.authority.removesuffix(":443") if self.scheme else self.authority
-        return partial(_fetch, plugins, f"{self.scheme}://{host}{service}", method)
+        return Fetch(plugins, f"{self.scheme}://{host}{service}", method, self.is_secure)
 
 
 #: What each of grpc's kinds of channel credentials comes to; the kinds that are absent authenticate a network's peer.
@@ -121,35 +172,44 @@ def _read(core: Any) -> ChannelCredentials:
     return _BY_KIND[type(core)]
 
 
-def _plugins(core: Any) -> tuple[Plugin, ...]:
-    """Return the plugins of a call's credentials in their order."""
+def _plugins(core: Any) -> tuple[Plugin | Metadata, ...]:
+    """Return the plugins of a call's credentials in their order, of access tokens what they answer."""
     if isinstance(core, _compiled.MetadataPluginCallCredentials):
-        return (core._metadata_plugin,)
+        plugin = core._metadata_plugin
+        token: Any = getattr(plugin, "_metadata_plugin", None)
+        answers: list[Metadata] = []
+        if type(token) is _AccessToken:
+            with contextlib.suppress(StatusError):  # it is invalid, and the plugin says so
+                token(None, lambda metadata, error: answers.append(outgoing(metadata)))
+        return tuple(answers) or (plugin,)
     if isinstance(core, _compiled.CompositeCallCredentials):
         return tuple(plugin for one in core._call_credentialses for plugin in _plugins(one))
     raise TypeError(f"Argument 'credentials' has incorrect type (got {type(core).__name__})")
 
 
 def _fetch(
-    plugins: tuple[Plugin, ...],
+    plugins: tuple[Plugin | Metadata, ...],
     url: str,
     method: str,
-    done: Callable[[Metadata | StatusError], None],
+    done: Done,
     before: Metadata = (),
 ) -> None:
     """Have one plugin after the other called; `done` gets the metadata of all, or the first error."""
     if not plugins:
         done(before)
         return
-    answer = _Answer(lambda found: done(found) if isinstance(found, StatusError) else proceed(found))
+    first = plugins[0]
 
     def proceed(found: Metadata) -> None:
         _fetch(plugins[1:], url, method, done, (*before, *found))
 
-    context = getattr(plugins[0], "_stored_ctx", None)  # that of the thread that made the credentials
-    call = partial(plugins[0], url, method, answer)
-    task = call if context is None else partial(context.copy().run, call)
-    threading.Thread(target=answer.guard, args=(task,), name="grpc call credentials", daemon=True).start()
+    if not callable(first):
+        proceed(first)
+        return
+    answer = _Answer(lambda found: done(found) if isinstance(found, StatusError) else proceed(found))
+    context = getattr(first, "_stored_ctx", None)  # that of the thread that made the credentials
+    call = partial(first, url, method, answer)
+    run_on_kept_thread(partial(answer.guard, call if context is None else partial(context.copy().run, call)))
 
 
 class _Answer:

@@ -15,9 +15,9 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.unary import UnaryResult
-from lucky_transport_stubs.call_state import CallState
+from lucky_transport_stubs.call_state import CallState, credentials_metadata
 from lucky_transport_stubs.compression import ChannelCompression
-from lucky_transport_stubs.credentials import ChannelCredentials
+from lucky_transport_stubs.credentials import ChannelCredentials, Fetch
 from lucky_transport_stubs.ended import failed, succeeded
 from lucky_transport_stubs.inner import MULTI_CALLABLES, shown_as_grpcs
 from lucky_transport_stubs.link import Link
@@ -129,6 +129,11 @@ class _Method:
             state.end(self._link.status_of(error))
         return rpc
 
+    def _fetch(self, credentials: Any) -> Fetch | None:
+        """Return what a call that blocks fetches for its credentials; raises what `_begin` raises."""
+        check_open(self._link)
+        return self._credentials.fetch(credentials, self._path)
+
     def _payload(self, request: Any) -> bytes:
         """Return the request as bytes; raises the failed call when it cannot be serialized, TypeError."""
         try:
@@ -189,9 +194,8 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
         compression: Any,
     ) -> tuple[Any, UnaryResult]:
         """Return the response and what came with it; raises the failed call, ValueError when closed, TypeError."""
-        if credentials is not None or self._has_plugins:
-            return self._exchange_with(request, timeout, metadata, credentials, wait_for_ready, compression)
         messages, link = self._messages, self._link
+        fetch = None if credentials is None and not self._has_plugins else self._fetch(credentials)
         answer = None
         try:
             payload = messages.payload(request)
@@ -204,6 +208,9 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
             if calls is None:
                 check_open(link)
                 calls = link.reach(deadline, wait_for_ready=bool(wait_for_ready))
+            if fetch is not None:
+                entries = (*entries, *credentials_metadata(fetch, link, deadline))
+                check_size(entries)
             answer = calls.exchange(self._path, payload, deadline, entries)
             if answer.headers or answer.trailing:
                 check_size(answer.headers, answer.trailing)
@@ -213,26 +220,6 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
         except TransportError as raised:
             error = raised
         raise failed_call(link.status_of(error), answer) from None
-
-    def _exchange_with(
-        self,
-        request: Any,
-        timeout: float | None,
-        metadata: Given,
-        credentials: Any,
-        wait_for_ready: bool | None,
-        compression: Any,
-    ) -> tuple[Any, UnaryResult]:
-        """As `_exchange`, for a call with credentials: it has an object, whose plugins run elsewhere."""
-        check_open(self._link)
-        payload = self._payload(request)
-        call = self._begin(Shape.UNARY, payload, timeout, metadata, credentials, wait_for_ready, compression)
-        if call.code() is not Code.OK:
-            raise call.as_error()
-        answer = UnaryResult()
-        assert call.state.status is not None
-        answer.headers, answer.trailing = call.state.headers(), call.state.status.trailing
-        return call.result(), answer
 
 
 class UnaryStream(_Method, MULTI_CALLABLES["unary_stream"]):

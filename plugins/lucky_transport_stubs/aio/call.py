@@ -158,6 +158,8 @@ class RingCall(AioCallState):
 
     async def _credentials_metadata(self, fetch: Fetch) -> Metadata:
         """Return what the call's credentials add, nothing once it has ended. Raises StatusError."""
+        if (fixed := fetch.fixed) is not None:
+            return fixed
         self._awaited = self._loop.create_future()
         fetch(partial(_set_from_thread, self._loop, self._awaited))
         found = await self._awaited

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -16,7 +18,9 @@ import grpc
 import lucky_transport_stubs
 from lucky_transport.errors import ConfigError
 from lucky_transport.process import unique_name
+from lucky_transport_stubs import credentials as credentials_of_calls
 from lucky_transport_stubs.credentials import remember
+from tests.support.waiting import PATIENCE_S
 
 from ..programs.certificates import CERTIFICATE, KEY
 
@@ -77,6 +81,69 @@ def test_a_call_over_tls_credentials_names_its_service_by_https(secure_target: s
         with channel, pytest.raises(grpc.RpcError, match="Method not found"):
             channel.unary_unary("/robot.Arm/Move")(b"")
     assert told == ["://robot.lab:443/robot.Arm", "https://robot.lab/robot.Arm"]
+
+
+def _calls(channel: grpc.Channel) -> dict[str, Callable[[], Any]]:
+    """Calls of each style to a method that is not there; each returns the call that failed."""
+    unary, stream = channel.unary_unary("/robot.Arm/Move"), channel.unary_stream("/robot.Arm/Watch")
+
+    def blocking() -> Any:
+        with pytest.raises(grpc.RpcError) as caught:
+            unary(b"", timeout=PATIENCE_S)
+        return caught.value
+
+    return {
+        "blocking": blocking,
+        "future": lambda: unary.future(b"", timeout=PATIENCE_S),
+        "stream": lambda: stream(b"", timeout=PATIENCE_S),
+    }
+
+
+def test_the_plugins_of_many_calls_run_on_few_threads(secure_target: str) -> None:
+    threads: list[threading.Thread] = []
+
+    class Plugin(grpc.AuthMetadataPlugin):
+        def __call__(self, context: Any, callback: Any) -> None:
+            threads.append(threading.current_thread())  # kept: a thread that has ended is not taken for the next one
+            callback((), None)
+
+    plugin = grpc.metadata_call_credentials(Plugin())
+    credentials = grpc.composite_channel_credentials(grpc.local_channel_credentials(), plugin)
+    with lucky_transport_stubs.channel(secure_target, credentials=credentials) as channel:
+        for call in _calls(channel).values():
+            for _ in range(50):
+                assert call().code() is grpc.StatusCode.UNIMPLEMENTED
+    assert len(threads) == 150
+    assert len(set(threads)) < 15
+
+
+def test_access_tokens_need_no_thread(secure_target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = [grpc.access_token_call_credentials(text) for text in ("one", "other")]
+    both = grpc.composite_channel_credentials(grpc.local_channel_credentials(), *tokens)
+
+    def refuse(task: Any) -> None:
+        raise AssertionError("a thread was asked for")
+
+    with lucky_transport_stubs.channel(secure_target, credentials=both) as channel:
+        monkeypatch.setattr(credentials_of_calls, "run_on_kept_thread", refuse)
+        for call in _calls(channel).values():
+            assert call().code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_a_call_whose_plugin_never_answers_calls_back_at_its_deadline(secure_target: str) -> None:
+    class Plugin(grpc.AuthMetadataPlugin):
+        def __call__(self, context: Any, callback: Any) -> None:
+            """Say nothing."""
+
+    plugin = grpc.metadata_call_credentials(Plugin())
+    credentials = grpc.composite_channel_credentials(grpc.local_channel_credentials(), plugin)
+    with lucky_transport_stubs.channel(secure_target, credentials=credentials) as channel:
+        told: SimpleQueue[Any] = SimpleQueue()
+        future = channel.unary_unary("/robot.Arm/Move").future(b"", timeout=0.05)
+        for _ in range(3):
+            future.add_done_callback(told.put)
+        for _ in range(3):
+            assert told.get(timeout=PATIENCE_S).code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 @pytest.fixture
