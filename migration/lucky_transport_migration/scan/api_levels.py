@@ -19,7 +19,9 @@ from lucky_transport_migration.scan.known import (
     LUCKYROBOTS,
     PORT,
     is_grpc_module,
+    is_stub_module,
     luckyrobots_class,
+    other_stack,
     service_of,
 )
 
@@ -51,19 +53,27 @@ def judge(path: str, places: Iterable[GrpcUse], *, steps: bool = False, foreign:
     steps: the file calls a stub's `Step`. foreign: names of services that mean another service than the engine's.
     """
     found = list(places)
+    stack = next(filter(None, (other_stack(place.symbol) for place in found)), "")
     services = [service_of(place.symbol, foreign) for place in found if place.kind == "stub"]
     if any(place.kind in ("server", "servicer") for place in found):
         services.append(None)  # what it serves needs gRPC's package, whatever it calls
     return [
-        Finding(path, place.line, place.kind, place.symbol, *_level(place, services, foreign, steps=steps))
+        Finding(path, place.line, place.kind, place.symbol, *_level(place, services, foreign, stack, steps=steps))
         for place in found
     ]
 
 
-def _level(place: GrpcUse, services: Sequence[str | None], foreign: Collection[str], *, steps: bool) -> tuple[int, str]:
+def _level(
+    place: GrpcUse, services: Sequence[str | None], foreign: Collection[str], stack: str, *, steps: bool
+) -> tuple[int, str]:
     own = luckyrobots_class(place.symbol)
     if own is not None or place.symbol == LUCKYROBOTS:
         return _LUCKYROBOTS.get(own or "", (2, "the package is a gRPC client; connect() has the same calls, typed"))
+    is_stacks = place.kind in ("stub", "servicer") and not is_stub_module(place.symbol)
+    if place.kind not in ("dependency", "build") and (
+        other := other_stack(place.symbol) or (stack if is_stacks else "")
+    ):
+        return 1, f"it stays on gRPC: `lucky-transport run` does not move {other}, only what is generated for grpcio"
     if place.kind == "stub":
         return _level_of_stub(place.symbol, service_of(place.symbol, foreign), steps=steps)
     if place.kind == "import" and _has_no_twin(place.symbol, foreign):

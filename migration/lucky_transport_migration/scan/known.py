@@ -23,6 +23,7 @@ __all__ = [
     "is_grpc_module",
     "is_stub_module",
     "luckyrobots_class",
+    "other_stack",
     "service_of",
 ]
 
@@ -31,19 +32,14 @@ PORT = 50051
 
 #: Top-level packages that are gRPC, or are of no use without it.
 _MODULES = {
-    "grpc",
-    "grpc_admin",
-    "grpc_channelz",
-    "grpc_csds",
-    "grpc_health",
-    "grpc_interceptor",
-    "grpc_observability",
-    "grpc_reflection",
-    "grpc_status",
-    "grpc_testing",
-    "grpc_tools",
-    "grpclib",
+    *("aiogrpc", "grpc", "grpc_admin", "grpc_channelz", "grpc_csds", "grpc_gcp", "grpc_health", "grpc_interceptor"),
+    *("grpc_observability", "grpc_reflection", "grpc_requests", "grpc_status", "grpc_testing", "grpc_tools"),
+    *("grpcalchemy", "py_grpc_prometheus", "pytest_grpc"),
 }
+_MODULE = re.compile(r"(opentelemetry\.(instrumentation|exporter\.otlp\.proto)|tritonclient)\.grpc(\.|$)")
+
+#: Modules that speak gRPC without grpcio, or are of no use without such a one.
+_OTHER_STACK = re.compile(r"(betterproto2?|connecpy|connectrpc|grpclib|purerpc|pyarrow\.flight|sonora)(?=\.|$)")
 
 #: Our drop-ins: over shared memory, yet their classes are gRPC's.
 DROP_INS = "lucky_transport_stubs"
@@ -83,12 +79,21 @@ BASES = re.compile(
 
 _STUB_MODULE = re.compile(r"(^|\.)\w*_pb2_grpc(\.|$)")
 _METHOD_PATH = re.compile(rb"[\"']/([\w.]+)/\w+[\"']")
-_DISTRIBUTION = re.compile(r"(types-)?grpcio(-[a-z0-9-]+)?|grpc-[a-z0-9-]+|grpclib|mypy-grpc")
+_DISTRIBUTION = re.compile(
+    r"((types|python3?|py3)-)?grpcio(-.+)?|(.+-)?grpc-.+|.+-grpc|aiogrpc|djangogrpcframework|grpcalchemy|grpclib|"
+    r"betterproto2?(-.+)?|(protoc-gen-)?connec(t-python|trpc|py)|purerpc|sonora"
+)
 
 
 def is_grpc_module(name: str) -> bool:
     """True for a module of gRPC itself or of what is built upon it, by its absolute name."""
-    return name.partition(".")[0] in _MODULES
+    return name.partition(".")[0] in _MODULES or bool(_MODULE.match(name) or other_stack(name))
+
+
+def other_stack(name: str) -> str:
+    """Return the module that a name is of, if it speaks gRPC without grpcio: "grpclib.client" -> "grpclib"; else ""."""
+    match = _OTHER_STACK.match(name)
+    return match[1] if match else ""
 
 
 def is_stub_module(name: str) -> bool:

@@ -132,9 +132,10 @@ def _scan_content(name: str, content: bytes, foreign: frozenset[str]) -> ScanRes
     return ScanResult(name, findings=findings, unread=[Unread(name, line, why) for line, why in broken])
 
 
-def _is_of_interest(name: str) -> bool:
+def _is_of_interest(name: str, content: bytes = b"") -> bool:
     last = name.rpartition("/")[2]
-    by_name = requirements.is_toml(name) or requirements.is_list_of_requirements(name) or is_build_file(name)
+    is_list = requirements.is_list_of_requirements(name, content.decode(errors="replace"))
+    by_name = requirements.is_toml(name) or is_list or is_build_file(name)
     return by_name or last.endswith((".py", ".pyi", ".pyw", ".ipynb")) or "." not in last
 
 
@@ -147,13 +148,16 @@ def _size(path: Path) -> int:
 
 def _read(path: Path, name: str) -> bytes | None:
     """Return a file's content; None for one that is of no interest. Raises Unreadable."""
-    if not _is_of_interest(name):
+    is_text = name.endswith((".txt", ".in"))  # a list of requirements may have any name
+    if not (is_text or _is_of_interest(name)):
         return None
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise Unreadable(f"cannot be read: {error.strerror or error}") from error
+    if is_text and not _is_of_interest(name, content if may_mention(content) else b""):
+        return None
     if len(content) <= _MAX_BYTES:
         return content
     if may_mention(content):
@@ -164,16 +168,16 @@ def _read(path: Path, name: str) -> bytes | None:
 def _places(name: str, content: bytes) -> tuple[list[GrpcUse], list[tuple[int, str]]]:
     """Return what a file holds, and (line, why) of its parts that could not be understood. Raises Unreadable."""
     last = name.rpartition("/")[2]
-    if is_python(last, content):
-        return places_in(content), []
     text = content.decode("utf-8", errors="replace")
+    if is_python(last, content):
+        return sorted({*places_in(content), *requirements.places_in_python(name, text)}), []
     if last.endswith(".ipynb"):
         return _places_in_notebook(text)
     found: list[GrpcUse] = []
     if requirements.is_toml(name):
         found = requirements.places_in_toml(text)
-    elif requirements.is_list_of_requirements(name):
-        found = requirements.places_in_list(text)
+    elif requirements.is_list_of_requirements(name, text):
+        found = requirements.places_in_list(name, text)
     elif is_build_file(name):
         found = places_in_build(name, text)
     return found, []

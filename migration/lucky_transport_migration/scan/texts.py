@@ -11,13 +11,18 @@ from collections.abc import Iterator
 from lucky_transport_migration.scan.findings import GrpcUse, Kind
 from lucky_transport_migration.scan.known import LUCKYROBOTS, PORT, is_grpc_distribution
 
-__all__ = ["is_build_file", "place_of_text", "places_in_build", "places_of_line", "requirement_name"]
+__all__ = ["REQUIREMENT", "is_build_file", "place_of_text", "places_in_build", "places_of_line", "requirement_name"]
 
 _TARGET = re.compile(rf"[^\s/]*:{PORT}|(dns|ipv4|ipv6):\S*:{PORT}|grpc(\+unix)?://\S*")
-_REQUIREMENT = re.compile(
+REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[(?P<extras>[^]]*)\])?\s*((?:[<>=!~@(;,]|$).*)?", re.DOTALL
 )
 _SURE_REQUIREMENT = re.compile(r"(types-)?grpcio|[\w.-]{1,100}\s*([<>=!~]=|[<>[])")  # "grpc-status" is a header
+#: What a URL or a path installs: by its fragment, its file, its repository.
+_URL = re.compile(
+    r"[#&]egg=(?P<egg>[\w.-]+)|(^|/)(?P<file>\w[\w.-]*?)-\d[^/\s]*\.(whl|tar\.gz|zip)|"
+    r"\bgit\+(?!\S*egg=)\S*/(?P<repository>[\w.-]+?)(\.git)?(@\S*)?$"
+)
 _OURS = "lucky-transport"
 _GRPC_EXTRAS = {"all", "grpc"}
 
@@ -27,7 +32,14 @@ _GENERATORS = re.compile(
 )
 _SETTING = re.compile(r"\bLUCKY_TRANSPORT\b[\"']?\s*[=:]?\s*[\"']?(grpc|staged)\b|grpc(\+unix)?://[^\s\"']*")
 _PORT = re.compile(rf"(?<![\w.]){PORT}(?![\w.])")
-_INSTALL = re.compile(r"\b(pip3?|uv|poetry|pdm|conda|mamba|pipenv)\s+(pip\s+)?(install|add)\b(?P<what>.*)")
+_INSTALL = re.compile(
+    r"\b(pip[\d.]*|pipx|uv|uvx|poetry|pdm|pixi|hatch|rye|conda|(micro)?mamba|pipenv|apt(-get)?|apk|dnf|yum)[\"',\s]+"
+    r"((pip|tool)[\"',\s]+|-\S+\s+)*(install|add|create|inject|download|wheel|run|--with)\b(?P<what>.*)"
+)
+_OPTION = re.compile(
+    r"(?<!\S)(-[ncprtifgE]|--(name|channel|prefix|requirement|constraint|target|index-url|extra-index-url|find-links|"
+    r"group|extra))[ =]\S+"
+)
 
 _BUILD_FILES = re.compile(
     r"(GNU)?[Mm]akefile.*|.*\.(mk|make|sh|bash|zsh|bat|ps1|cmake|bzl|ya?ml|toml|ini|env)|Dockerfile.*|.*\.[Dd]ockerfile|"
@@ -53,11 +65,14 @@ def requirement_name(text: str) -> str | None:
 
     "grpcio>=1.60" -> "grpcio"; "luckyrobots" -> "luckyrobots"; "google-api-core[grpc]" -> "google-api-core[grpc]".
     """
-    match = _REQUIREMENT.fullmatch(text.strip())
-    if match is None:
+    text = text.strip().removesuffix("\\").rstrip()
+    match = REQUIREMENT.fullmatch(text)
+    named = match or _URL.search(text)
+    if named is None:
         return None
-    name = re.sub(r"[-_.]+", "-", match["name"]).lower()  # as package indexes compare names
-    extras = {extra.strip().lower() for extra in (match["extras"] or "").split(",")}
+    found = str(next(filter(None, map(named.groupdict().get, ("name", "egg", "file", "repository")))))
+    name = re.sub(r"[-_.]+", "-", found).lower()  # as package indexes compare names
+    extras = {extra.strip().lower() for extra in ((match and match["extras"]) or "").split(",")}
     if is_grpc_distribution(name) or name == LUCKYROBOTS:
         return name
     brings_it = extras & _GRPC_EXTRAS if name == _OURS else extras & {"grpc"}
@@ -69,7 +84,7 @@ def places_of_line(line: str) -> Iterator[tuple[Kind, str]]:
     if (generator := _GENERATORS.search(line)) is not None:
         yield ("build", generator.group())
     if (install := _INSTALL.search(line)) is not None:
-        for word in re.split(r"[\s\"']+", install["what"]):
+        for word in re.split(r"[\s\"',]+", _OPTION.sub("", install["what"])):
             if (name := requirement_name(word)) is not None:
                 yield ("dependency", name)
     if (setting := _SETTING.search(line)) is not None:
@@ -87,8 +102,10 @@ def places_in_build(name: str, text: str) -> list[GrpcUse]:
     """Return what of gRPC a file holds, by line."""
     ours = name.rpartition("/")[2] == "lucky_transport.toml"
     found: list[GrpcUse] = []
+    goes_on = False
     for number, line in enumerate(text.splitlines(), start=1):
-        step = _COMMENT.sub("", line)
+        step = f"{'pip install ' if goes_on else ''}{_COMMENT.sub('', line)}"
+        goes_on = step.rstrip().endswith("\\") and bool(_INSTALL.search(step))
         found += [GrpcUse(number, kind, symbol) for kind, symbol in places_of_line(step)]
         if ours and _GRPC_SETTING.match(step):
             found.append(GrpcUse(number, "build", step.strip()))

@@ -2,7 +2,8 @@
 
 `may_mention` is false only for a file in which nothing can be found. Each kind of finding needs one of the words below:
 names of gRPC's modules, distributions, generators, settings and endpoints contain "grpc"; its customary port counts as
-digits; servicers and stubs that a package exports again, and ports that are bound, count by their own names.
+digits; packages that speak gRPC without its name, servicers and stubs that a package exports again, and ports that are
+bound, count by their own names.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _WORDS = "|".join(
     (
         *("grpc", LUCKYROBOTS, DROP_INS, r"lucky[-_.]+transport\s*\[", "5_?0_?0_?5_?1", "staged"),
         *("servicer", "stub", "add_(in)?secure_port"),
+        *("betterproto", "connec(py|trpc)", r"connect[-_.]+python", "purerpc", r"pyarrow[\s\S]*flight", "sonora"),
     )
 )
 _IN_BYTES = re.compile(_WORDS.encode(), re.IGNORECASE)

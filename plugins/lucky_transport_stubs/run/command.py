@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn, TextIO
 
 import click
@@ -110,19 +111,19 @@ def run(
     )
     target_map(settings)  # a mistake in a map is reported here, not by every process of the program
     served_map(settings)
-    asked = "-" if "-" in (report, load_launch().report) else ""
+    asked = Launch(quiet=quiet, report="-" if "-" in (report, load_launch().report) else "")
     if print_environment:
-        _print(variables(settings, Launch(quiet=quiet, report=asked)))
+        _print(variables(settings, asked))
         return
     if not command:
         raise click.UsageError("say what to run: lucky-transport run [OPTIONS] -- python train.py")
     _find(command[0])
     if quiet and not report and not check:
-        environ = environment() | variables(settings, Launch(parent=str(os.getppid()), quiet=True, report=asked))
+        environ = environment() | variables(settings, replace(asked, parent=str(os.getppid())))
         with _started(command[0]):
             launch.replace_us(command, environ)
     file = None if report == "-" else report
-    sys.exit(launch.end_like(_run_and_report(settings, command, check=check, file=file, quiet=quiet, asked=asked)))
+    sys.exit(launch.end_like(_run_and_report(settings, command, asked, check=check, file=file)))
 
 
 def _print(values: Mapping[str, str]) -> None:
@@ -153,20 +154,18 @@ def _give_up(why: str, status: int) -> NoReturn:
     sys.exit(status)
 
 
-def _run_and_report(
-    settings: Settings, command: Sequence[str], *, check: bool, file: str | None, quiet: bool, asked: str
-) -> int:
+def _run_and_report(settings: Settings, command: Sequence[str], asked: Launch, *, check: bool, file: str | None) -> int:
     lookout = UnpatchedProcessDetector(os.getpid(), thorough=check)
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(_opened(file)) if file else None
         folder = new_folder()
-        environ = environment() | variables(settings, Launch(str(folder), str(os.getpid()), quiet, asked))
+        environ = environment() | variables(settings, replace(asked, folder=str(folder), parent=str(os.getpid())))
         try:
             with _started(command[0]):
                 status = launch.run(command, environ, watch=lookout.look, thorough=check)
         finally:
             found = Report.conclude(folder, lookout.escapes)
-        tell(found.troubles() if quiet else found.text(), asked=bool(asked))
+        tell(found.troubles() if asked.quiet else found.text(), asked=bool(asked.report))
         if target is not None:
             json.dump({"transport": settings.transport, "status": status, **found.plain()}, target, indent=2)
             target.write("\n")

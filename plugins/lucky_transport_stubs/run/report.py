@@ -79,7 +79,9 @@ class Report:
         """Return what was not switched although it might have called, "" when all is well."""
         absent = (f"pid {pid} stayed on gRPC: {python} has no lucky_transport" for pid, python in self.absent.items())
         escaped = map(str, self.escapes)
-        others = (f"pid {pid} speaks gRPC by {package}: not switched, not counted" for pid, package in self.others)
+        others = (
+            f"pid {pid} imported {package}: its gRPC is neither switched nor counted" for pid, package in self.others
+        )
         return "".join(f"lucky-transport: {trouble}\n" for trouble in (*absent, *escaped, *others))
 
     def _summary(self) -> str:

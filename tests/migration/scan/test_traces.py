@@ -25,6 +25,12 @@ FOUND = [
     ("a.py", "import luckyrobots"),
     ("a.py", "import lucky_transport_stubs"),
     ("a.py", "setup(install_requires=['Lucky__Transport [all]>=1'])"),
+    ("a.py", "from pyarrow import (\n  flight)"),
+    *(
+        ("a.py", f"import {name}")
+        for name in ("betterproto", "betterproto2", "connecpy", "connectrpc", "purerpc", "sonora")
+    ),
+    ("requirements.txt", "Connect_Python\n"),
     ("requirements.txt", "GRPCIO\n"),
     ("requirements.txt", "Lucky.-Transport [all]\n"),
     ("pyproject.toml", '[project]\ndependencies = ["\\u0067\\u0072\\u0070\\u0063io"]\n'),

@@ -16,7 +16,17 @@ import sys
 _CANNOT_SWITCH = 78
 
 #: What speaks gRPC without the package grpc, so that its calls are neither switched nor counted.
-_OTHERS = ("connecpy", "connectrpc", "grpclib", "purerpc", "pyarrow.flight", "sonora", "temporalio")
+_OTHERS = [
+    "betterproto",
+    "betterproto2",
+    "connecpy",
+    "connectrpc",
+    "grpclib",
+    "purerpc",
+    "pyarrow.flight",
+    "sonora",
+    "temporalio",
+]
 
 
 class _Finder:

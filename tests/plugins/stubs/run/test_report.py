@@ -57,7 +57,7 @@ def test_what_was_not_reached_is_always_said() -> None:
     assert report.troubles() == (
         "lucky-transport: pid 9 stayed on gRPC: /other/python has no lucky_transport\n"
         "lucky-transport: pid 10 (python -I x.py) was not switched: started with -I\n"
-        "lucky-transport: pid 11 speaks gRPC by grpclib: not switched, not counted\n"
+        "lucky-transport: pid 11 imported grpclib: its gRPC is neither switched nor counted\n"
     )
     assert report.text().endswith(report.troubles())
     assert report.plain()["without_lucky_transport"] == [{"pid": 9, "python": "/other/python"}]
