@@ -8,7 +8,7 @@ import threading
 
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError
+from lucky_transport.endpoint_options import EndpointOption, one_of, read_options
 from lucky_transport.host.host import Host
 from lucky_transport.serving import Server
 from lucky_transport_holodeck.foreign_client import ForeignClient
@@ -24,14 +24,7 @@ _SLICE_S = 0.05
 
 def server(endpoint: Endpoint, settings: Settings) -> HolodeckServer:
     """Return a server for the uuid in `holodeck://UUID`; raises ConfigError for options it does not know."""
-    purpose = endpoint.option("for")
-    unknown = {key for key, _ in endpoint.options} - {"for"}
-    if unknown or purpose not in ("", "client"):
-        raise ConfigError(
-            f"endpoint {endpoint}: options of a Holodeck engine",
-            backend="holodeck",
-            hint="the only one is ?for=client (see the plugin's README)",
-        )
+    read_options(endpoint, {"for": EndpointOption(one_of("client"), "client")}, backend="holodeck")
     return HolodeckServer(endpoint, settings)
 
 

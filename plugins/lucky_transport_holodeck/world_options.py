@@ -12,12 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lucky_transport.endpoint import Endpoint
+from lucky_transport.endpoint_options import EndpointOption, read_options, whole
 from lucky_transport.errors import ConfigError
 from lucky_transport_holodeck.scenario import Scenario, load_scenario
 
 __all__ = ["WorldOptions"]
 
-_NUMBERS = {"pre_start_steps": 0, "ticks_per_step": 1, "ticks_per_second": 1}
+_OPTIONS = {
+    "scenario": EndpointOption(str, "a file"),
+    "binary": EndpointOption(str, "a file"),
+    "pre_start_steps": EndpointOption(whole(), "a whole number of at least 0"),
+    "ticks_per_step": EndpointOption(whole(1), "a whole number of at least 1"),
+    "ticks_per_second": EndpointOption(whole(1), "a whole number of at least 1"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +43,7 @@ class WorldOptions:
     @classmethod
     def of(cls, endpoint: Endpoint) -> WorldOptions:
         """Return the options of `endpoint`; raises ConfigError for one that there is not, or a number that is none."""
-        values: dict[str, str | int] = {}
-        for key, text in endpoint.options:
-            if key in _NUMBERS:
-                if not text.isdecimal() or int(text) < _NUMBERS[key]:
-                    raise _wrong(endpoint, f"{key}={text!r}", f"a whole number of at least {_NUMBERS[key]}")
-                values[key] = int(text)
-            elif key in ("scenario", "binary"):
-                values[key] = text
-            else:
-                raise _wrong(endpoint, f"option {key!r}", f"one of scenario, binary, {', '.join(_NUMBERS)}")
-        return cls(**values)  # pyright: ignore[reportArgumentType] - each was read as its field wants it
+        return cls(**read_options(endpoint, _OPTIONS, backend="holodeck"))
 
     def load(self) -> Scenario:
         """Return the scenario; raises ConfigError when none was given, or it cannot be read."""
@@ -58,7 +55,3 @@ class WorldOptions:
                 "connect to an engine of ours at shm://",
             )
         return load_scenario(Path(self.scenario))
-
-
-def _wrong(endpoint: Endpoint, what: str, expected: str) -> ConfigError:
-    return ConfigError(f"endpoint {endpoint}: {what}", backend="holodeck", hint=f"expected {expected}")

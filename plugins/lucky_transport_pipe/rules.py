@@ -7,13 +7,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import sys
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError
+from lucky_transport.endpoint_options import EndpointOption, number, one_of, read_options, whole
 from lucky_transport_pipe.address import BACKEND
 
 __all__ = ["SessionRules", "changed", "rules_of"]
@@ -30,51 +28,28 @@ class SessionRules:
     timeout_s: float = 60.0
 
 
-def _slots(text: str) -> dict[str, Any]:
-    if not text.isdecimal() or not int(text):
-        raise ValueError(f"{text!r} is not a number of sessions from 1")
-    return {"slots": int(text)}
+def _is_barrier(text: str) -> bool:
+    return one_of("barrier", "independent")(text) == "barrier"
 
 
-def _stepping(text: str) -> dict[str, Any]:
-    if text not in ("barrier", "independent"):
-        raise ValueError(f"{text!r} is neither barrier nor independent")
-    return {"barrier": text == "barrier"}
-
-
-def _timeout(text: str) -> dict[str, Any]:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise ValueError(f"{text!r} is not a number of seconds above 0")
-    return {"timeout_s": seconds}
-
-
-_READERS: dict[str, Callable[[str], dict[str, Any]]] = {
-    "slots": _slots,
-    "stepping": _stepping,
-    "timeout_s": _timeout,
+_OPTIONS = {
+    "slots": EndpointOption(whole(1), "a number of sessions from 1"),
+    "stepping": EndpointOption(_is_barrier, "one of barrier, independent", "barrier"),
+    "timeout_s": EndpointOption(number(sys.float_info.max, positive=True), "a number of seconds above 0"),
 }
 
 
 def changed(rules: SessionRules, name: str, value: str) -> SessionRules:
     """Return the rules with one changed. Raises ValueError for an unknown name or a value that does not fit."""
-    reader = _READERS.get(name)
-    if reader is None:
-        raise ValueError(f"there is no setting {name!r}, only {', '.join(_READERS)}")
-    return replace(rules, **reader(value))
+    option = _OPTIONS.get(name)
+    if option is None:
+        raise ValueError(f"there is no setting {name!r}, only {', '.join(_OPTIONS)}")
+    try:
+        return replace(rules, **{option.field or name: option.read(value)})
+    except ValueError:
+        raise ValueError(f"{value!r} is not {option.expected}") from None
 
 
 def rules_of(endpoint: Endpoint, timeout_s: float) -> SessionRules:
     """Return the rules that an endpoint's options set, with `timeout_s` where they set none. Raises ConfigError."""
-    rules = SessionRules(timeout_s=timeout_s)
-    for name, value in endpoint.options:
-        try:
-            rules = changed(rules, name, value)
-        except ValueError as error:
-            raise ConfigError(
-                f"endpoint {endpoint}: {error}", backend=BACKEND, hint="write for instance pipe://train?slots=16"
-            ) from error
-    return rules
+    return SessionRules(**{"timeout_s": timeout_s, **read_options(endpoint, _OPTIONS, backend=BACKEND)})
