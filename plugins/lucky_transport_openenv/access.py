@@ -13,7 +13,8 @@ from collections.abc import Collection
 from contextvars import ContextVar
 from typing import Any
 
-from lucky_transport.errors import Status
+from lucky_transport.config import Settings, environment
+from lucky_transport.errors import ConfigError, Status
 from lucky_transport_openenv.errors import EpisodeError
 from lucky_transport_openenv.runtime import fastapi
 
@@ -25,23 +26,23 @@ CONNECTION = "lucky_connection"
 OWNER: ContextVar[bytes | str] = ContextVar("owner", default="")
 
 _AUTHORITY = re.compile(r"(?:\[([\da-f:.]+)\]|([^\s/@:\[\]]+))(?::\d*)?")
-_TOO_LONG = 413
 
 
 class AccessControl:
     """An ASGI application that passes on to `app` what it does not refuse.
 
-    hosts, origins: allowed beside the loopback's names. token: what clients have to send, "" = nothing. max_bytes: of a
-    request's body.
+    host: at which it is served, which is allowed beside the loopback's names. max_bytes: of a request's body. Raises
+    ConfigError for a token that is blank.
     """
 
-    def __init__(
-        self, app: Any, *, hosts: Collection[str], origins: Collection[str], token: str, max_bytes: int
-    ) -> None:
+    def __init__(self, app: Any, host: str, settings: Settings, max_bytes: int) -> None:
+        token = environment().get("LUCKY_OPENENV_TOKEN")
+        if token is not None and not token.strip():
+            raise ConfigError("LUCKY_OPENENV_TOKEN is blank", backend="openenv", hint="unset it, or set it to a token")
         self._app = app
-        self._hosts = {host.lower().strip("[]") for host in hosts}
-        self._origins = {origin.lower().rstrip("/") for origin in origins}
-        self._token = token.encode()
+        self._hosts = {name.lower().strip("[]") for name in (host, *settings.allow_host)} - {"0.0.0.0", "::"}
+        self._origins = {origin.lower().rstrip("/") for origin in settings.allow_origin}
+        self._token = (token or "").strip().encode()
         self._max_bytes = max_bytes
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -68,9 +69,8 @@ class AccessControl:
         scheme, _, authority = page.partition("://")
         is_own = scheme in ("http", "https") and (authority == said or _is_local(authority))
         if page and not is_own and page not in self._origins:
-            raise EpisodeError(
-                Status.PERMISSION_DENIED, f"Origin {page!r} is not allowed; serve with --allow-origin ORIGIN"
-            )
+            text = f"Origin {page!r} is not allowed; serve with --allow-origin ORIGIN"
+            raise EpisodeError(Status.PERMISSION_DENIED, text)
         kind, _, token = authorization.partition(b" ")
         if self._token and not (hmac.compare_digest(token.strip(), self._token) and kind.lower() == b"bearer"):
             raise EpisodeError(Status.UNAUTHENTICATED, "send the server's token as Authorization: Bearer TOKEN")
@@ -83,7 +83,7 @@ class AccessControl:
             body += message.get("body", b"")
             if len(body) > self._max_bytes:
                 text = f"the request is longer than {self._max_bytes} bytes; serve with ?max_bytes=N"
-                raise EpisodeError(Status.RESOURCE_EXHAUSTED, text, _TOO_LONG)
+                raise EpisodeError(Status.RESOURCE_EXHAUSTED, text, 413)
         first = [{**message, "body": bytes(body)}]
 
         async def again() -> Any:

@@ -15,7 +15,7 @@ import uuid
 from typing import Any
 
 from lucky_transport.agents.agents import AgentHost
-from lucky_transport.config import Settings, environment
+from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, EngineFailed, NotReachable
@@ -34,9 +34,6 @@ from lucky_transport_openenv.world_episodes import WorldEpisodes
 __all__ = ["OpenEnvServer", "server"]
 
 _BACKLOG = 128
-_ANY_ADDRESS = ("0.0.0.0", "::")
-#: A connection stays open while its agent thinks: an episode may belong to it.
-_SHORTEST_IDLE_S, _LONGEST_IDLE_S = 5.0, 86_400.0
 
 
 def server(endpoint: Endpoint, settings: Settings) -> OpenEnvServer:
@@ -52,7 +49,6 @@ class OpenEnvServer(Server):
         self._address = _address(endpoint)
         self._options = server_options(endpoint, settings.step_timeout_s)
         self._settings = settings
-        self._token = _token()
         self._running: _Running | None = None
 
     def start(self, host: AgentHost) -> Endpoint:
@@ -64,14 +60,7 @@ class OpenEnvServer(Server):
             f"engine {host.spec.engine} of lucky_transport, {episodes.capacity} episodes at once",
         )
         application = EpisodeServer(offer, self._options.idle_s, self._options.longest_s)
-        own = () if self._address[0] in _ANY_ADDRESS else (self._address[0],)
-        access = AccessControl(
-            application,
-            hosts=(*own, *self._settings.allow_host),
-            origins=self._settings.allow_origin,
-            token=self._token,
-            max_bytes=self._options.max_bytes,
-        )
+        access = AccessControl(application, self._address[0], self._settings, self._options.max_bytes)
         with contextlib.ExitStack() as undo:
             listening = undo.enter_context(self._listen())
             port = listening.getsockname()[1]
@@ -104,14 +93,6 @@ def _address(endpoint: Endpoint) -> tuple[str, int]:
     return host, int(port)
 
 
-def _token() -> str:
-    """Return the token that clients have to send, "" for none. Raises ConfigError for a blank one."""
-    said = environment().get("LUCKY_OPENENV_TOKEN")
-    if said is not None and not said.strip():
-        raise ConfigError("LUCKY_OPENENV_TOKEN is blank", backend="openenv", hint="unset it, or set it to the token")
-    return (said or "").strip()
-
-
 def _episodes(host: AgentHost, options: ServerOptions) -> Episodes:
     return BatchEpisodes(host, options) if host.sessions is None else WorldEpisodes(host.sessions, options)
 
@@ -128,7 +109,7 @@ class _Running:
             access,
             log_level="warning",
             lifespan="on",
-            timeout_keep_alive=min(max(options.idle_s, _SHORTEST_IDLE_S), _LONGEST_IDLE_S),
+            timeout_keep_alive=max(5.0, options.idle_s),  # an episode may belong to the connection
             ws_max_size=options.max_bytes,
             ws_ping_interval=None,
         )
