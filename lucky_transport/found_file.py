@@ -24,17 +24,18 @@ def find_up(name: str, directory: Path | None = None) -> Path | None:
     The search ends at the home directory, at the root of a repository (`.git`), and below a directory that has another
     owner or that others may write.
     """
-    here, home = (directory or Path.cwd()).resolve(), os.path.expanduser("~")
-    owner = here.stat().st_uid if here.exists() else None
-    while not os.path.isfile(here / name):
-        try:
+    home = os.path.realpath(os.path.expanduser("~"))
+    try:
+        here = (directory or Path.cwd()).resolve()
+        owner = os.stat(here).st_uid
+        while not os.path.isfile(here / name):
             above = os.stat(here.parent)
-        except OSError:
-            return None
-        is_end = str(here) in (home, here.anchor) or os.path.lexists(here / ".git")
-        if is_end or above.st_uid != owner or _others_may_write(above):
-            return None
-        here = here.parent
+            is_end = str(here) in (home, here.anchor) or os.path.lexists(here / ".git")
+            if is_end or above.st_uid != owner or _others_may_write(above):
+                return None
+            here = here.parent
+    except OSError:  # a directory that is gone, or that this user may not enter
+        return None
     return here / name
 
 

@@ -102,6 +102,23 @@ def test_the_search_ends_at_the_root_of_a_repository(is_worktree: bool, tmp_path
     assert _endpoint(inner) == "shm://root"
 
 
+def test_a_home_directory_behind_a_link_ends_the_search_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = _project(tmp_path)
+    (tmp_path / "link").symlink_to(home)
+    monkeypatch.setenv("HOME", str(tmp_path / "link"))
+    (tmp_path / "lucky_transport.toml").write_text(SETTINGS)
+    assert _endpoint(home) == ""
+
+
+def test_a_working_directory_that_is_gone_has_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = _project(tmp_path)
+    monkeypatch.chdir(project)
+    (tmp_path / "lucky_transport.toml").write_text(SETTINGS)
+    project.rmdir()
+    assert find_up("lucky_transport.toml") is None
+    assert load_settings(environ={}) == Settings()
+
+
 def test_the_search_follows_where_a_link_leads_not_where_it_lies(tmp_path: Path) -> None:
     (tmp_path / "lucky_transport.toml").write_text(SETTINGS)
     elsewhere = tmp_path / "elsewhere"
