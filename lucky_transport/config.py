@@ -23,17 +23,24 @@ from lucky_transport.nesting import parse_toml
 
 __all__ = [
     "Launch",
+    "Readers",
     "Settings",
     "environment",
     "export",
     "load_launch",
     "load_settings",
     "load_table",
+    "only",
+    "read_table",
     "runtime_directories",
 ]
 
 
 _log = logging.getLogger("lucky_transport")
+
+
+#: Per key: what returns a value as it counts, or raises, and what a right one looks like.
+Readers = Mapping[str, tuple[Callable[[Any], Any], str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +137,7 @@ def _switch(value: Any) -> bool:
     ]
 
 
-#: Per setting: how a raw value is read, and what a right one looks like.
-_READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+_READERS: Readers = {
     "transport": (_text, "a transport's name or 'auto', e.g. 'shm'"),
     "endpoint": (_endpoint, "a URL, e.g. 'shm://name' or 'grpc://127.0.0.1:50051'"),
     "shm_name": (_text, "a segment name, e.g. 'lucky_demo'"),
@@ -180,7 +186,7 @@ def load_settings(
     for key, value in (arguments or {}).items():
         if value is not None:
             raw[_known(key, "argument", others)] = (value, "argument")
-    values = {key: _read(key, value, source) for key, (value, source) in raw.items()}
+    values = {key: _read(key, value, source, _READERS) for key, (value, source) in raw.items()}
     return Settings(**values, sources={key: source for key, (_, source) in raw.items()})
 
 
@@ -289,13 +295,33 @@ def _known(key: str, source: str, others: Collection[str] = ()) -> str:
     return key
 
 
-def _read(key: str, value: Any, source: str) -> Any:
-    reader, expected = _READERS[key]
+def read_table(values: Mapping[str, Any], source: str, readers: Readers) -> dict[str, Any]:
+    """Return the values of a table as its readers read them; raises ConfigError naming source, key and remedy."""
+    for key in values:
+        if key not in readers:
+            hint = f"{did_you_mean(key, readers)}known keys: {', '.join(readers)}"
+            raise ConfigError(f"{source}: unknown key {key!r}", hint=hint)
+    return {key: _read(key, value, source, readers) for key, value in values.items()}
+
+
+def only(is_right: Callable[[Any], bool]) -> Callable[[Any], Any]:
+    """Return a reader that takes a right value as it is."""
+
+    def read(value: Any) -> Any:
+        if not is_right(value):
+            raise ValueError
+        return value
+
+    return read
+
+
+def _read(key: str, value: Any, source: str, readers: Readers) -> Any:
+    reader, expected = readers[key]
     try:
         return reader(value)
     except ConfigError as error:  # its text names the fault
         raise ConfigError(f"{source}: {error}".removesuffix(f"; {error.hint}"), hint=error.hint) from None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise ConfigError(f"{source}: {key} = {value!r}", hint=f"expected {expected}") from None
 
 
@@ -327,14 +353,12 @@ def _file_values(directory: Path | None) -> list[tuple[str, dict[str, Any]]]:
 
 def _parsed(path: Path) -> tuple[Any, ConfigError | None]:
     """Return the values of a file, and why they must not be obeyed."""
+    refused = None
     try:
         with open_found(path) as file:
-            refused, text = refusal(path, file.fileno()), file.read()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error}", hint="mend the file") from error
-    try:
-        return _toml(text.decode()), refused
-    except ValueError as error:
+            refused = refusal(path, file.fileno())
+            return _toml(file.read().decode()), refused
+    except (OSError, ValueError) as error:
         raise refused or ConfigError(f"{path}: {error}", hint="mend the file") from error
 
 

@@ -26,7 +26,8 @@ def find_up(name: str, directory: Path | None = None) -> Path | None:
     """
     home = os.path.realpath(os.path.expanduser("~"))
     try:
-        here = (directory or Path.cwd()).resolve()
+        start = (directory or Path.cwd()).resolve()
+        here = next(one for one in (start, *start.parents) if one.exists())
         owner = os.stat(here).st_uid
         while not os.path.isfile(here / name):
             above = os.stat(here.parent)
@@ -47,22 +48,15 @@ def open_found(path: Path) -> BinaryIO:
 
 def refusal(path: Path, descriptor: int) -> ConfigError | None:
     """Return why the open file at `path` must not be obeyed; None where it may."""
-    status = os.fstat(descriptor)
-    mode, user = stat.S_IMODE(status.st_mode), os.geteuid()
-    if not stat.S_ISREG(status.st_mode):
-        return ConfigError(f"{path} is no regular file", hint="remove it")
-    if status.st_uid not in (user, 0):
-        return ConfigError(
-            f"{path} belongs to {describe_user(status.st_uid)}, and this is {describe_user(user)}",
-            hint="remove it, have it given to this user (chown), or run as its owner",
-        )
-    if _others_may_write(status):
-        return ConfigError(
-            f"{path} may be written by others than {describe_user(status.st_uid)}: its mode is {mode:04o}, its group "
-            f"{status.st_gid}",
-            hint=f"check what it says, then chmod go-w {path}",
-        )
-    return None
+    status, user = os.fstat(descriptor), os.geteuid()
+    if stat.S_ISREG(status.st_mode) and status.st_uid in (user, 0) and not _others_may_write(status):
+        return None
+    return ConfigError(
+        f"{path} belongs to {describe_user(status.st_uid)} and group {status.st_gid} with mode "
+        f"{stat.S_IMODE(status.st_mode):04o}: obeyed is a regular file of {describe_user(user)} or of root that nobody "
+        f"else may write",
+        hint="remove it, or check what it says, then chown it and chmod go-w it",
+    )
 
 
 def describe_user(uid: int) -> str:

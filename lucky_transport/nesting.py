@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 __all__ = ["check_depth", "parse_json", "parse_toml"]
 
 #: Levels. A walk by recursion takes a few frames of Python's 1,000 for each; no real text is nested as deep.
 _DEEPEST = 64
+_TOO_DEEP = f"nested deeper than {_DEEPEST} levels"
 
 
 def parse_json(text: str | bytes, **options: Any) -> Any:
     """Return the value of a JSON text; options: those of `json.loads`. Raises ValueError."""
-    try:
-        value = json.loads(text, **options)
-    except RecursionError:
-        raise _too_deep() from None
-    brackets = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
-    return value if brackets <= _DEEPEST else check_depth(value)
+    return _parsed(json.loads, text, options)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the values of a TOML text. Raises ValueError."""
+    return _parsed(tomllib.loads, text, {})
+
+
+def _parsed(loads: Callable[..., Any], text: str | bytes, options: dict[str, Any]) -> Any:
     try:
-        return check_depth(tomllib.loads(text))
+        return check_depth(loads(text, **options))
     except RecursionError:
-        raise _too_deep() from None
+        raise ValueError(_TOO_DEEP) from None
 
 
 def check_depth(value: Any) -> Any:
@@ -38,15 +38,10 @@ def check_depth(value: Any) -> Any:
         level = [inner for one in level for inner in _inside(one)]
         if not level:
             return value
-    raise _too_deep()
+    raise ValueError(_TOO_DEEP)
 
 
 def _inside(value: Any) -> Iterable[Any]:
-    """Return what is nested in a value, and a scalar as nothing."""
     if isinstance(value, dict):
         return cast("dict[str, Any]", value).values()
     return cast("list[Any]", value) if isinstance(value, list) else ()
-
-
-def _too_deep() -> ValueError:
-    return ValueError(f"nested deeper than {_DEEPEST} levels")

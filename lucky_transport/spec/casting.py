@@ -19,11 +19,7 @@ def fitting(value: Any, dtype: DTypeLike) -> NDArray[Any]:
     `dtype`, and Python's own, which have no dtype, need nothing else. Raises ValueError that says the first value that
     does not fit, its dtype and its place: "254.7 (float64) at [1]".
     """
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise ValueError("rows that differ in length") from None
-    wanted = np.dtype(dtype)
+    array, wanted = np.asarray(value), np.dtype(dtype)
     if not array.size or np.can_cast(array.dtype, wanted, "safe"):
         return array
     is_of_kind = np.can_cast(array.dtype, wanted, "same_kind")

@@ -15,9 +15,9 @@ This package sees transports only through the registry; a path is a transport's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -25,7 +25,7 @@ from typing import Any, Self
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError, SpecError
+from lucky_transport.errors import ConfigError
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
 from lucky_transport.serving import Serving
@@ -132,8 +132,7 @@ class ConnectedEngine:
                 target = self._serve(path.behind, engine, num_envs, seed, options)
                 stack.callback(target.stop)
                 engine, seed, options = f"relay:{_client_endpoint(target, path.behind)}", None, None
-            with _naming_the_path(path) if path.behind is not None else nullcontext():
-                self._owner = self._serve(path, engine, num_envs, seed, options)
+            self._owner = self._serve(path, engine, num_envs, seed, options)
             stack.callback(self._owner.stop)
             self.transport = stack.enter_context(self.connect())
             self._stack = stack.pop_all()
@@ -157,8 +156,7 @@ class ConnectedEngine:
 
     def connect(self) -> Transport:
         """Return a new client's end; the link itself uses one, made at construction."""
-        with _naming_the_path(self.path):
-            return api.open_transport(_client_endpoint(self._owner, self.path), self._settings)
+        return api.open_transport(_client_endpoint(self._owner, self.path), self._settings)
 
     def close(self) -> None:
         """End the connection, then the engine; idempotent."""
@@ -171,19 +169,6 @@ class ConnectedEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-@contextmanager
-def _naming_the_path(path: Path) -> Iterator[None]:
-    """Raise a SpecError of legacy gRPC, which does not carry every engine, with the path that does."""
-    try:
-        yield
-    except SpecError as error:
-        if ("service", "agent") not in (path.behind or path).options:
-            raise
-        text = str(error).removesuffix(f"; {error.hint}")
-        hint = f"name grpc-batch in the place of {path.name}, as in --between grpc-batch,shm"
-        raise SpecError(f"path {path.name!r}: {text}", backend=error.backend, hint=hint) from error
 
 
 def _client_endpoint(owner: EngineProcess | Serving, path: Path) -> Endpoint:

@@ -16,6 +16,7 @@ __all__ = ["AgentRows", "check_exact"]
 
 _EXACT = ("float32", "int8", "int16", "uint8", "uint16", "bool")
 _LARGEST_EXACT = 1 << 24
+_REMEDY = "use the batch service (endpoint option service=batch; for `parity` the path grpc-batch)"
 
 
 # The legacy protocol carries float32 only; what float32 cannot carry exactly is refused before the first step.
@@ -26,14 +27,14 @@ def check_exact(spec: BatchSpec) -> None:
             f"engine {spec.engine!r} has observations or actions with parts; AgentService.Step carries one row of "
             f"numbers",
             backend="grpc",
-            hint="use the batch service (endpoint option service=batch), which carries every part",
+            hint=f"{_REMEDY}, which carries every part",
         )
     for what, array in (("observations", spec.observation), ("actions", spec.action)):
         if array.dtype not in _EXACT and not _small_integers(array):
             raise SpecError(
                 f"{what} of engine {spec.engine!r} are {array.dtype}; AgentService.Step carries float32 only",
                 backend="grpc",
-                hint="use the batch service (endpoint option service=batch), which keeps every dtype",
+                hint=f"{_REMEDY}, which keeps every dtype",
             )
 
 

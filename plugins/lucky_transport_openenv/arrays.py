@@ -96,7 +96,7 @@ def _write(array: ArraySpec, name: str, value: Any, view: NDArray[Any]) -> None:
     try:
         given = fitting(value, array.dtype)
     except ValueError as error:
-        raise TypeError(f"{name} has {error}, expected {array.dtype}") from None
+        raise TypeError(f"{name}: {error}, expected {array.dtype}") from None
     if given.shape != array.shape:
         raise ValueError(f"{name} has shape {given.shape}, expected {array.shape}")
     with np.errstate(over="ignore"):  # what is too large becomes infinite

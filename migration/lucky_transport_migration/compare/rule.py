@@ -7,10 +7,10 @@ Without a tolerance bits are compared: 0.0 and -0.0 differ, a NaN equals every N
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from lucky_transport.config import Readers, only, read_table
 from lucky_transport.errors import ConfigError
 
 __all__ = ["EXACT", "Rule", "read_rule"]
@@ -50,12 +50,7 @@ def read_rule(value: Any, source: str) -> Rule:
     """Return the rule that a row of the table says; raises ConfigError. source: what the error names."""
     if not isinstance(value, dict) or not value:
         raise ConfigError(f"{source} = {value!r}", hint="write a table, e.g. { abs = 1e-6 }")
-    for key, given in value.items():
-        if key not in _READERS:
-            raise ConfigError(f"{source}: unknown key {key!r}", hint=f"known keys: {', '.join(_READERS)}")
-        is_right, expected = _READERS[key]
-        if not is_right(given):
-            raise ConfigError(f"{source}: {key} = {given!r}", hint=f"expected {expected}")
+    read_table(value, source, _READERS)
     if "skip" in value and len(value) > 1:
         others = ", ".join(key for key in value if key != "skip")
         raise ConfigError(f"{source}: skip beside {others}", hint="a field is left out or compared; drop one")
@@ -78,11 +73,10 @@ def _is_reason(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-#: Per key: whether a value is right, and what a right one looks like.
-_READERS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "abs": (_is_distance, "a number >= 0, e.g. 1e-6"),
-    "rel": (_is_distance, "a number >= 0, e.g. 1e-5"),
-    "ulp": (_is_count, "a whole number >= 0, e.g. 4"),
-    "nan": (_is_policy, "'equal' or 'different'"),
-    "skip": (_is_reason, "the reason, e.g. 'the wall clock'"),
+_READERS: Readers = {
+    "abs": (only(_is_distance), "a number >= 0, e.g. 1e-6"),
+    "rel": (only(_is_distance), "a number >= 0, e.g. 1e-5"),
+    "ulp": (only(_is_count), "a whole number >= 0, e.g. 4"),
+    "nan": (only(_is_policy), "'equal' or 'different'"),
+    "skip": (only(_is_reason), "the reason, e.g. 'the wall clock'"),
 }

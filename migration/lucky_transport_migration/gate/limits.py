@@ -15,14 +15,11 @@ A wrong key or value is a ConfigError that names source, key, value and remedy.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.config import load_table
-from lucky_transport.errors import ConfigError
+from lucky_transport.config import Readers, load_table, only, read_table
 from lucky_transport_migration.stages.evidence_window import AA_DAYS
 
 __all__ = ["Limits"]
@@ -51,15 +48,7 @@ class Limits:
     def load(cls, directory: Path | None = None) -> Limits:
         """Return the limits of the nearest lucky_transport.toml; raises ConfigError for a wrong one."""
         table, source = load_table("gate", directory)
-        for key, value in table.items():
-            if key not in _READERS:
-                near = get_close_matches(key, _READERS, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(_READERS)}"
-                raise ConfigError(f"{source}: unknown key {key!r}", hint=hint)
-            is_right, expected = _READERS[key]
-            if not is_right(value):
-                raise ConfigError(f"{source}: {key} = {value!r}", hint=f"expected {expected}")
-        return cls(**table)
+        return cls(**read_table(table, source, _READERS))
 
 
 def _is_count(value: Any) -> bool:
@@ -70,14 +59,16 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-#: Per key: whether a value is right, and what a right one looks like.
-_READERS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "calls": (_is_count, "a whole number of calls from 1, e.g. 1000"),
-    "mismatch_limit": (lambda value: _is_number(value) and 0 < value < 1, "a rate between 0 and 1, e.g. 0.003"),
-    "slower_limit": (lambda value: _is_number(value) and value >= 1, "a ratio from 1, e.g. 1.1"),
-    "confidence": (lambda value: _is_number(value) and 0.5 <= value < 1, "a share from 0.5 to below 1, e.g. 0.95"),
-    "aa_days": (_is_count, "a whole number of days from 1, e.g. 7"),
-    "demote": (lambda value: isinstance(value, bool), "true or false"),
-    "cool_down_s": (lambda value: _is_number(value) and value >= 0, "seconds >= 0, e.g. 300"),
+_READERS: Readers = {
+    "calls": (only(_is_count), "a whole number of calls from 1, e.g. 1000"),
+    "mismatch_limit": (only(lambda value: _is_number(value) and 0 < value < 1), "a rate between 0 and 1, e.g. 0.003"),
+    "slower_limit": (only(lambda value: _is_number(value) and value >= 1), "a ratio from 1, e.g. 1.1"),
+    "confidence": (
+        only(lambda value: _is_number(value) and 0.5 <= value < 1),
+        "a share from 0.5 to below 1, e.g. 0.95",
+    ),
+    "aa_days": (only(_is_count), "a whole number of days from 1, e.g. 7"),
+    "demote": (only(lambda value: isinstance(value, bool)), "true or false"),
+    "cool_down_s": (only(lambda value: _is_number(value) and value >= 0), "seconds >= 0, e.g. 300"),
 }
 assert list(_READERS) == [f.name for f in fields(Limits)]

@@ -20,13 +20,12 @@ file says; which methods were demoted since is in the journal (see decision.py f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.config import environment, load_table
+from lucky_transport.config import Readers, environment, load_table, read_table
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport.found_file import find_up
@@ -77,7 +76,7 @@ class StagePlan:
         path = find_file(directory)
         table, source = load_table("stages", path.parent)
         rows, rows_source = load_table("stages.methods", path.parent)
-        values = {key: _read(key, value, source) for key, value in table.items() if key != "methods"}
+        values = read_table({key: value for key, value in table.items() if key != "methods"}, source, _READERS)
         values["evidence"] = path.parent / values.get("evidence", "lucky-evidence")
         methods = {key: _placement(value, f"{rows_source} {key!r}") for key, value in rows.items()}
         return cls(path, **values, methods=methods, override=_override(environment() if environ is None else environ))
@@ -120,7 +119,10 @@ def _placement(value: Any, source: str) -> Placement:
 
 
 def _endpoint(value: Any) -> str:
-    return str(Endpoint.parse(value)) if value else ""
+    try:
+        return str(Endpoint.parse(value)) if value else ""
+    except ConfigError as error:
+        raise ValueError from error
 
 
 def _share(value: Any) -> float:
@@ -142,7 +144,7 @@ def _folder(value: Any) -> str:
 
 
 #: Per key of [stages]: how a value is read, and what a right one looks like.
-_READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+_READERS: Readers = {
     "default": (Placement.parse, PLACEMENTS),
     "control": (_endpoint, "the endpoint of gRPC, e.g. 'grpc://127.0.0.1:50051'"),
     "candidate": (_endpoint, "the endpoint of shared memory, e.g. 'shm://demo'"),
@@ -150,15 +152,3 @@ _READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "sample": (_share, "a share from 0 to 1, e.g. 0.1"),
     "metrics_port": (_port, "a port from 1 to 65535, or 0 for none"),
 }
-
-
-def _read(key: str, value: Any, source: str) -> Any:
-    if key not in _READERS:
-        near = get_close_matches(key, _READERS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(_READERS)}, and the table methods"
-        raise ConfigError(f"{source}: unknown key {key!r}", hint=hint)
-    reader, expected = _READERS[key]
-    try:
-        return reader(value)
-    except (ValueError, TypeError, AttributeError):
-        raise ConfigError(f"{source}: {key} = {value!r}", hint=f"expected {expected}") from None

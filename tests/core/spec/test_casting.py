@@ -36,7 +36,6 @@ from lucky_transport.spec.casting import fitting
         ("1.5", "float32", "1.5 (<U3)"),
         (None, "float32", "None (object)"),
         (Decimal("1.5"), "float32", "1.5 (object)"),
-        ([[1], [1, 2]], "float32", "rows that differ in length"),
     ],
 )
 def test_what_would_become_another_value_is_refused_by_value_dtype_and_place(value: Any, dtype: str, said: str) -> None:

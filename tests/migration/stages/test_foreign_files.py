@@ -68,7 +68,7 @@ def test_a_journal_that_others_may_write_is_refused_by_name(mode: int, tmp_path:
     journal = Journal(tmp_path)
     journal.demote(_METHOD, Placement(Stage.SHM), Placement(Stage.GRPC), "differs")
     journal.path.chmod(mode)
-    with pytest.raises(ConfigError, match=f"{journal.path} may be written by others .*{mode:04o}.*chmod go-w"):
+    with pytest.raises(ConfigError, match=f"{journal.path} belongs to .*{mode:04o}.*chmod go-w"):
         EffectiveStages.load(tmp_path)
 
 
@@ -86,4 +86,4 @@ def test_a_journal_that_others_may_write_from_now_on_moves_no_method(
     now[0] += LOOK_EVERY_S * 2
     with caplog.at_level(logging.WARNING):
         assert decider.decide(_METHOD).primary == "shm"
-    assert f"stages stay as they were: {journal.path} may be written by others" in caplog.text
+    assert f"stages stay as they were: {journal.path} belongs to" in caplog.text
