@@ -18,6 +18,7 @@ from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
+from lucky_transport.uninterrupted import Latch, uninterrupted
 from lucky_transport_stubs.callbacks import Callbacks
 from lucky_transport_stubs.credentials import Fetch
 from lucky_transport_stubs.ended import status_at_end
@@ -66,7 +67,7 @@ class CallState:
         self._call: ClientCall | None = None
         self._retries: Retries | None = None
         self._attempt: ClientCall | None = None  # the present one of a call that is not committed to it
-        self._beginning: threading.Event | None = None  # set once it has begun; made for one that waits for that
+        self._beginning: Latch | None = None  # set once it has begun; made for one that waits for that
         self._waits: ExitStack | None = None  # what would end a call that waits for its credentials
         self._ahead: bytes | None = None  # a response that was taken early to see whether it is the last
         self._callbacks = Callbacks()
@@ -132,7 +133,7 @@ class CallState:
             self.fail(_DROPPED)
 
     def _begin_later(self, begin: Callable[..., None], *arguments: Any) -> None:
-        self._beginning = threading.Event()
+        self._beginning = Latch()
         context = contextvars.copy_context()  # an iterator over requests runs in its caller's context
         target = partial(context.run, begin, *arguments)
         threading.Thread(target=target, name="grpc call", daemon=True).start()
@@ -187,7 +188,7 @@ class CallState:
         if fetch is None or fixed is not None:
             self._open(calls, opening, fixed or ())
             return
-        self._beginning = self._beginning or threading.Event()
+        self._beginning = self._beginning or Latch()
         self._waits = ExitStack()
         self._link.listeners.append(self._on_link_state)
         self._waits.callback(self._link.listeners.remove, self._on_link_state)
@@ -212,7 +213,12 @@ class CallState:
             self.end(self._link.status_of(error))
 
     def _open(self, calls: ClientCalls, opening: Opening, more: Metadata) -> None:
-        self._opened(calls, opening(calls, more))
+        call = opening(calls, more)
+        try:
+            self._opened(calls, call)
+        except BaseException:  # a signal handler's: nobody else knows the call
+            call.cancel()
+            raise
 
     def _opened(self, calls: ClientCalls, call: ClientCall) -> None:
         with self._lock:
@@ -257,7 +263,7 @@ class CallState:
             return True
         if deadline is not None and deadline.expired:
             return False
-        over = threading.Event()  # it has ended, and there are responses to be taken
+        over = Latch()  # it has ended, and there are responses to be taken
         return not self.add_callback(over.set) or over.wait(None if deadline is None else deadline.remaining_s)
 
     def headers(self) -> Metadata:
@@ -272,7 +278,9 @@ class CallState:
         """Return the call once it has begun; None when it was over before, and at the deadline."""
         if self._call is None and self._beginning is not None:
             bounds = [one.remaining_s for one in (deadline, self.deadline) if one is not None]
-            self._beginning.wait(min(bounds, default=None))
+            self._beginning.wait_for(
+                lambda: self._call is not None or self.status is not None, min(bounds, default=None)
+            )
         return self._call
 
     def _is_late(self) -> bool:
@@ -283,13 +291,17 @@ class CallState:
         """The call has ended: it is over, unless there are responses to be taken."""
         if call.error is not None and self._link.is_closed:
             self.end(self._link.status_of(call.error))
-        elif self._taking.acquire(blocking=False):  # else the thread that takes responses finds the end
-            try:
+            return
+        held = False
+        try:
+            [held] = uninterrupted(self._taking.acquire, False)
+            if held:  # else the thread that takes responses finds the end
                 if self._ahead is None:
                     self._ahead = call.try_recv()
                 if self._ahead is None or not self._streams:
                     self._conclude(call)
-            finally:
+        finally:
+            if held:
                 self._taking.release()
 
     def _conclude(self, call: ClientCall) -> None:

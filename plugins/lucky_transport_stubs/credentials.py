@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, StatusError, Unimplemented
 from lucky_transport.rpc.error_envelope import Metadata
+from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport_stubs.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.metadata import InvalidMetadata, outgoing
 from lucky_transport_stubs.options import Options, authority
@@ -216,8 +217,7 @@ class _Answer:
     """What a plugin says, the first time it says something. It is called as grpc's core would be."""
 
     def __init__(self, then: Callable[[Metadata | StatusError], None]) -> None:
-        self._then = then
-        self._unused = threading.Semaphore(1)
+        self._then = [then]
 
     def __call__(self, metadata: Any, code: int, details: Any) -> None:
         if code:
@@ -243,8 +243,15 @@ class _Answer:
             self(None, 1, str(error) or type(error).__name__)
 
     def _end(self, found: Metadata | StatusError) -> None:
-        if self._unused.acquire(blocking=False):
-            self._then(found)
+        then = None
+        try:
+            if self._then:
+                [then] = uninterrupted(self._then.pop, 0)
+        except IndexError:  # another thread was first
+            return
+        finally:
+            if then is not None:
+                then(found)
 
 
 def _failed(details: str) -> StatusError:

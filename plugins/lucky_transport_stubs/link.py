@@ -18,6 +18,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ClosedError, NotReachable, PeerTimeout, TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
+from lucky_transport.uninterrupted import Latch, uninterrupted
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.connection_monitor import CONNECTION_MONITOR
@@ -60,7 +61,7 @@ class Link:
         self.service_config = load_service_config(options, endpoint)
         log_ignored(options)
         self._connecting = threading.Lock()  # one thread at a time connects
-        self._closing = threading.Event()
+        self._closing = Latch()
         self._connector: threading.Thread | None = None
         on_child(self.renew_after_fork)
 
@@ -134,13 +135,16 @@ class Link:
 
     def attempt(self, deadline: Deadline | None = None) -> ClientCalls:
         """Return the connection, made now if there is none; does not wait for an engine. Raises what `reach` raises."""
-        if not self._connecting.acquire(timeout=-1 if deadline is None else deadline.remaining_s):
-            raise self._late(deadline)
+        held = False
         try:
+            [held] = uninterrupted(self._connecting.acquire, True, -1 if deadline is None else deadline.remaining_s)
+            if not held:
+                raise self._late(deadline)
             self._check(deadline)
             return self.calls or self._connect(deadline)
         finally:
-            self._connecting.release()
+            if held:
+                self._connecting.release()
 
     def connect_soon(self, is_wanted: Callable[[], bool]) -> None:
         """Have a thread connect as soon as there is an engine, while it is wanted; raises nothing."""
@@ -165,7 +169,7 @@ class Link:
         self.calls = None
         self.listeners.clear()
         self.state = State.SHUTDOWN if self.is_closed else State.IDLE
-        self._connecting, self._closing, self._connector = threading.Lock(), threading.Event(), None
+        self._connecting, self._closing, self._connector = threading.Lock(), Latch(), None
 
     def status_of(self, error: TransportError) -> CallStatus:
         """Return the status of a call over this link that ended with the error."""
