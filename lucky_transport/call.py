@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, PeerTimeout
 from lucky_transport.messages.method import Method
+from lucky_transport.uninterrupted import Latch
 
 __all__ = ["Call", "Metadata", "check_request", "check_stream", "check_unary", "deadline_error"]
 
@@ -42,7 +43,7 @@ class Call:
     # Attributes of the class until they are set: most calls are answered at once and need none of them.
     dropped: int = 0
     _ended: bool = False
-    _over: threading.Event | None = None
+    _over: Latch | None = None
     _callbacks: tuple[Callable[[], None], ...] = ()
 
     def __init__(
@@ -96,7 +97,7 @@ class Call:
             if self._ended:
                 return False
             if self._over is None:
-                self._over = threading.Event()
+                self._over = Latch()
         return not self._over.wait(max(seconds, 0.0)) and not self.is_over
 
     def ticks(self, hz: float) -> Iterator[int]:

@@ -15,8 +15,10 @@ import contextlib
 import fcntl
 import os
 import struct
+import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from lucky_transport.deadline import Deadline
@@ -55,9 +57,12 @@ class _LockFile:
             return False
         try:
             fcntl.lockf(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            self.held.add(byte)
         except OSError:
             return False
-        self.held.add(byte)
+        except BaseException:  # a signal handler's
+            self.unlock(byte)
+            raise
         return True
 
     def unlock(self, byte: int) -> None:
@@ -104,7 +109,10 @@ class Watch:
 
 
 class Lock:
-    """A place that this process holds, until `release` or its end. own: the byte that it alone holds beside it."""
+    """A place that this process holds, until `release` or the end of this object or of the process.
+
+    own: the byte that it alone holds beside it.
+    """
 
     __slots__ = ("_file", "_place", "own")
 
@@ -117,13 +125,17 @@ class Lock:
         """Give the place back; with `unlink` the file is removed first. Idempotent; no effect in a forked child."""
         with _guard:
             file = self._file
-            if file.fd < 0 or self._place not in file.held or self.own not in file.held:
+            if file.fd < 0 or self.own not in file.held:
                 return
             if unlink and _files.get(_identity(file.path)) is file:
                 remove_private(file.path)
             file.unlock(self.own)
             file.unlock(self._place)
             _close_if_unused(file)
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing() and hasattr(self, "own"):
+            self.release()
 
 
 def acquire(path: str, place: int) -> Lock | None:
@@ -134,13 +146,19 @@ def acquire(path: str, place: int) -> Lock | None:
     with _guard:
         for _ in range(8):  # the file may be unlinked by its last owner between our open and our lock
             file = _find(path) or _opened(path, Make.IF_ABSENT)
-            if not file.lock(place):
+            locked = False
+            try:
+                locked = file.lock(place)
+                if not locked:
+                    return None
+                if _files.get(_identity(path)) is file:
+                    lock = Lock(file, place)
+                    locked = False  # it unlocks the place
+                    return lock
+            finally:
+                if locked:
+                    file.unlock(place)
                 _close_if_unused(file)
-                return None
-            if _files.get(_identity(path)) is file:
-                return Lock(file, place)
-            file.unlock(place)
-            _close_if_unused(file)
         raise NotReachable(f"lock file {path} keeps vanishing", hint="is another engine starting and stopping there?")
 
 

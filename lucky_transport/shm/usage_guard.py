@@ -55,6 +55,10 @@ class UsageGuard:
             if self._on_last_exit is not None:
                 self._finish()
 
+    def __del__(self) -> None:
+        if self._on_last_exit is not None:
+            self._on_last_exit()  # a signal handler raised before an exit was counted
+
     def _finish(self) -> None:
         """Call what `close` was given, unless something is still in use or it was called."""
         with self._lock:

@@ -13,6 +13,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout
 from lucky_transport.fork import on_child
 from lucky_transport.shm.usage_guard import UsageGuard
+from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport_pipe.address import BACKEND
 
 __all__ = ["PipeConnection"]
@@ -72,13 +73,16 @@ class PipeConnection:
         ready = self._any.poll(min(_POLL_SLICE_MS, deadline.remaining_s * 1000))
         self._check_open()
         events = ready[0][1] if ready else 0
-        if events & ~select.POLLOUT and not events & select.POLLOUT and self._reading.acquire(blocking=False):
-            try:
-                if chunk := self._read():
-                    self._arrived.append(chunk)
-                elif self._ended:
-                    raise self._peer_died()
-            finally:
+        held = False
+        try:
+            if events & ~select.POLLOUT and not events & select.POLLOUT:
+                [held] = uninterrupted(self._reading.acquire, False)
+            if held and (chunk := self._read()):
+                self._arrived.append(chunk)
+            elif held and self._ended:
+                raise self._peer_died()
+        finally:
+            if held:
                 self._reading.release()
 
     def receive(self, deadline: Deadline) -> bytes:

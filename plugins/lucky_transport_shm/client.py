@@ -176,9 +176,13 @@ class ShmTransport(CallsTransport):
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._state is not _READY:
             raise self._refusal_of(LockstepEvent.SEND)
-        if control is not None or self._count_here is not None or self._native_send(actions, None):
-            self._send_checked(actions, control)
-        self._state = _SENT
+        sent = self._channel.seq
+        try:
+            if control is not None or self._count_here is not None or self._native_send(actions, None):
+                self._send_checked(actions, control)
+        finally:  # also where a signal handler raises once they are published
+            if self._channel.seq != sent:
+                self._state = _SENT
 
     def _send_checked(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> None:
         """Find out in Python what the native check did not like; publish when it was only another dtype or layout."""

@@ -23,6 +23,7 @@ from pathlib import Path
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import Effect
 from lucky_transport.routing import Decision
+from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.plan import StagePlan, find_file
@@ -102,10 +103,13 @@ class Decider:
 
     def _look(self) -> None:
         self._next_look = self._clock() + LOOK_EVERY_S
-        if self._lock.acquire(blocking=False):  # else another thread is looking
-            try:
+        held = False
+        try:
+            [held] = uninterrupted(self._lock.acquire, False)
+            if held:  # else another thread is looking
                 self._reload()
-            finally:
+        finally:
+            if held:
                 self._lock.release()
 
     def _reload(self) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from lucky_transport.uninterrupted import Latch
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.inner import Rendezvous
 
@@ -37,7 +38,7 @@ class FallbackFuture(Rendezvous):
         self._is_cancelled = False
         self._callbacks: list[Callable[[], Any]] = []
         self._lock = threading.RLock()
-        self._settled = threading.Event()
+        self._settled = Latch()
         over = partial(_settle, weakref.ref(self), left)
         if not call.add_callback(over):
             over()
@@ -74,7 +75,7 @@ class FallbackFuture(Rendezvous):
 
     def is_active(self) -> bool:
         """Return True until the answer is known."""
-        return not self._settled.is_set() or self._call.is_active()
+        return not self._settled.is_set or self._call.is_active()
 
     def time_remaining(self) -> Any:
         """Return the seconds until the deadline, None where there is none."""
@@ -90,7 +91,7 @@ class FallbackFuture(Rendezvous):
     def add_callback(self, callback: Callable[[], Any]) -> bool:
         """Have `callback()` called when the answer is known; False, and no call, when it is already."""
         with self._lock:
-            if not self._settled.is_set():
+            if not self._settled.is_set:
                 self._callbacks.append(callback)
                 return True
         return self._call.add_callback(callback)

@@ -27,7 +27,8 @@ BITS = PEER_WAKES | PEER_PARKS
 HOLDS_A_LOCK = """
 import sys, time
 from lucky_transport.shm import lockfile
-print(lockfile.acquire(sys.argv[1], lockfile.CLIENT).own, flush=True)
+lock = lockfile.acquire(sys.argv[1], lockfile.CLIENT)
+print(lock.own, flush=True)
 time.sleep(60)
 """
 
