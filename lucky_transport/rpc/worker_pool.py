@@ -42,11 +42,11 @@ class WorkerPool:
                     f"{self._limit} {self._name} run and {self._waiting} wait already", hint="wait for some of them"
                 )
             self._unfinished += 1
+            self._tasks.put(task)  # no signal handler runs between these two
             if self._unfinished > len(self._threads) and len(self._threads) < self._limit:
                 thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                self._threads.append(thread)
                 thread.start()
-        self._tasks.put(task)
+                self._threads.append(thread)
 
     def close(self, grace_s: float = 1.0) -> None:
         """Refuse further tasks and wait up to `grace_s` for those that run; idempotent."""

@@ -12,7 +12,6 @@ import contextlib
 import importlib
 import logging
 import queue
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
