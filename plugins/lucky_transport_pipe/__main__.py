@@ -9,9 +9,6 @@ and 2 when the command line is wrong.
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable
-from typing import Any
 
 import click
 
@@ -22,96 +19,50 @@ from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import TransportError
-from lucky_transport_pipe.rules import SessionRules, changed
+from lucky_transport_pipe.rules import SessionRules
 from lucky_transport_pipe.server import PipeServer
 
 __all__ = ["main"]
 
 _CONNECT_TIMEOUT_S = 10.0
 _LOOK_S = 0.1
-_RULES = ("stepping", "slots", "timeout_s")
-_EXAMPLE = """\
-Example:
-  python -m lucky_transport_pipe cartpole -batchmode -nographics -p train --slots 4
-
-An engine that serves one client after another: lucky-transport serve cartpole --endpoint 'pipe://train?slots=4'
-"""
 
 
-def main() -> int:
-    """Serve one client; return the exit status."""
-    parser = _parser()
-    arguments = parser.parse_args()
+@click.command(
+    epilog="\b\nExample:\n"
+    "  python -m lucky_transport_pipe cartpole -batchmode -nographics -p train --slots 4\n\n"
+    "An engine that serves one client after another: lucky-transport serve cartpole --endpoint 'pipe://train?slots=4'"
+)
+@click.argument("engine")
+@click.option("-p", "pipe", required=True, metavar="NAME", help="The pipe to connect to.")
+@click.option("-batchmode", "-nographics", is_flag=True, expose_value=False, help="Accepted, without effect.")
+@click.option(
+    "--stepping",
+    type=click.Choice(["barrier", "independent"]),
+    help="independent: a session steps as soon as it has a command (default: barrier, all that run step together).",
+)
+@click.option("--slots", metavar="N", help=f"Sessions at once (default: {SessionRules().slots}).")
+@click.option(
+    "--timeout-s", metavar="S", help="A session that gets no command for so long ends (default: step_timeout_s)."
+)
+@click.option("--options", default="{}", metavar="JSON", help="Options of the engine.")
+def main(engine: str, pipe: str, options: str, **rules: str | None) -> None:
+    """Serve ENGINE, for instance cartpole, to one client, as a Unity build would."""
+    given = tuple((name, value) for name, value in rules.items() if value is not None)
+    engine_options = options_of(options)
     with Shutdown() as shutdown:
         try:
-            return _serve(arguments, shutdown)
+            server = PipeServer(Endpoint("pipe", pipe, given), load_settings(), connect_timeout_s=_CONNECT_TIMEOUT_S)
+            host = AgentHost(make_engine(engine, **engine_options))
+            server.start(host)
         except TransportError as error:
-            parser.exit(2, f"{parser.prog}: {error}\n")
-
-
-def _serve(arguments: Namespace, shutdown: Shutdown) -> int:
-    options = tuple((name, value) for name in _RULES if (value := getattr(arguments, name)) is not None)
-    server = PipeServer(
-        Endpoint("pipe", arguments.pipe, options), load_settings(), connect_timeout_s=_CONNECT_TIMEOUT_S
-    )
-    host = AgentHost(make_engine(arguments.engine, **arguments.options))
-    server.start(host)
-    while not server.ended.wait(_LOOK_S) and not shutdown.asked.is_set():
-        pass
-    server.stop()
-    host.close()
-    return 0 if server.clients else 1
-
-
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        "python -m lucky_transport_pipe",
-        description="An engine that behaves as a Unity build.",
-        epilog=_EXAMPLE,
-        formatter_class=RawDescriptionHelpFormatter,
-    )
-    default = SessionRules(timeout_s=load_settings().step_timeout_s)
-    parser.add_argument("engine", help="for instance cartpole")
-    parser.add_argument("-p", dest="pipe", required=True, metavar="NAME", help="the pipe to connect to")
-    parser.add_argument("-batchmode", action="store_true", help="accepted, without effect")
-    parser.add_argument("-nographics", action="store_true", help="accepted, without effect")
-    parser.add_argument(
-        "--stepping",
-        choices=["barrier", "independent"],
-        help="independent: a session steps as soon as it has a command (default: barrier, all that run step together)",
-    )
-    parser.add_argument(
-        "--slots", type=_rule("slots"), metavar="N", help=f"sessions at once (default: {default.slots})"
-    )
-    parser.add_argument(
-        "--timeout-s",
-        type=_rule("timeout_s"),
-        metavar="S",
-        help=f"a session that gets no command for so long ends (default: {default.timeout_s:g})",
-    )
-    parser.add_argument("--options", type=_options, default={}, metavar="JSON", help="options of the engine")
-    return parser
-
-
-def _rule(name: str) -> Callable[[str], str]:
-    """Return what checks an argument as the option of an endpoint is checked."""
-
-    def check(text: str) -> str:
-        try:
-            changed(SessionRules(), name, text)
-        except ValueError as error:
-            raise ArgumentTypeError(str(error)) from error
-        return text
-
-    return check
-
-
-def _options(text: str) -> dict[str, Any]:
-    try:
-        return options_of(text)
-    except click.BadParameter as error:
-        raise ArgumentTypeError(error.message) from error
+            raise click.UsageError(str(error)) from error
+        while not server.ended.wait(_LOOK_S) and not shutdown.asked.is_set():
+            pass
+        server.stop()
+        host.close()
+    sys.exit(0 if server.clients else 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
