@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import click
 
-from lucky_transport.nesting import parse_json
+from lucky_transport.cli.serve import options_of
 
 __all__ = ["JSON_OBJECT", "NAMES", "NUMBERS", "choices"]
 
@@ -70,15 +70,7 @@ class _JsonObject(click.ParamType):
     name = "json"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
-        if isinstance(value, dict):
-            return cast("dict[str, Any]", value)
-        try:
-            parsed: Any = parse_json(value)
-        except ValueError as error:
-            self.fail(f"{value!r} is no JSON: {error}", param, ctx)
-        if not isinstance(parsed, dict):
-            self.fail(f"{value!r} is no JSON object; write for instance '{{\"obs_size\": 8}}'", param, ctx)
-        return cast("dict[str, Any]", parsed)
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else options_of(value)
 
 
 NAMES = _Names()
