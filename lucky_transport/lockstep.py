@@ -49,7 +49,10 @@ TRANSITIONS: dict[LockstepState, dict[LockstepEvent, LockstepState]] = {
         LockstepEvent.CLOSE: LockstepState.CLOSED,
     },
     LockstepState.LOST: {LockstepEvent.LOST: LockstepState.LOST, LockstepEvent.CLOSE: LockstepState.CLOSED},
-    LockstepState.CLOSED: {LockstepEvent.CLOSE: LockstepState.CLOSED},
+    LockstepState.CLOSED: {  # REFUSED: closed within an exchange, as by a signal handler
+        LockstepEvent.CLOSE: LockstepState.CLOSED,
+        LockstepEvent.REFUSED: LockstepState.CLOSED,
+    },
 }
 
 _REMEDIES: dict[tuple[LockstepState, LockstepEvent], tuple[type[TransportError], str]] = {

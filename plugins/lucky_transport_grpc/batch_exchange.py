@@ -81,9 +81,9 @@ class BatchExchange(Exchange):
                 self.open = False
             raise self._connection.error(error, deadline) from error
         except BaseException as error:
-            if self._connection.closed:
-                raise self._connection.ended() from error
-            self._publish(request)  # Ctrl-C: the call is given up, the exchange is not
+            self._connection.check_channel(error)
+            if not self._connection.closed:
+                self._publish(request)  # Ctrl-C: the call is given up, the exchange is not
             raise
         self.open = False
         return self._frame(reply)

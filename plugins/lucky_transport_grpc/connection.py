@@ -94,8 +94,9 @@ class GrpcConnection:
         if not _has_interceptors(self._channel):
             try:
                 return start(self._channel)
-            except ValueError as error:  # what gRPC says of a closed channel
-                raise self.ended() from error
+            except ValueError as error:
+                self.check_channel(error)
+                raise
         # An interceptor may return any iterator for a stream (OpenTelemetry's returns a generator), and then nothing
         # cancels the call behind it. On a channel of its own it ends with that channel.
         channel = self._open_channel()
@@ -119,15 +120,17 @@ class GrpcConnection:
         """Return a call under way, without a deadline: it ends with its answer, the engine or this connection."""
         try:
             return method.future(request, metadata=metadata)
-        except ValueError as error:  # what gRPC says of a closed channel
-            raise self.ended() from error
+        except ValueError as error:
+            self.check_channel(error)
+            raise
 
     def begin(self, method: Any, request: Any, deadline: Deadline, metadata: Metadata = ()) -> Any:
         """Return a call under way, which ends at its deadline by itself."""
         try:
             return method.future(request, timeout=deadline.remaining_s, metadata=self.identity + metadata)
-        except ValueError as error:  # what gRPC says of a closed channel
-            raise self.ended() from error
+        except ValueError as error:
+            self.check_channel(error)
+            raise
 
     def future(self, call: Any, read: Callable[[Any], Any], fail: Callable[[Any], TransportError]) -> Future[Any]:
         """Return the future of a call under way. read: makes its result of gRPC's. fail: makes our error of gRPC's."""
@@ -191,6 +194,11 @@ class GrpcConnection:
             backend="grpc",
             hint="wait again, or raise the timeout (LUCKY_STEP_TIMEOUT_S, LUCKY_COMMAND_TIMEOUT_S)",
         )
+
+    def check_channel(self, error: BaseException) -> None:
+        """Raise ClosedError when `error` is what gRPC says of a closed channel; a signal handler's is another one."""
+        if isinstance(error, ValueError) and str(error).startswith("Cannot invoke RPC"):
+            raise self.ended() from error
 
     def ended(self) -> ClosedError:
         """Return the error of a use after `close`."""

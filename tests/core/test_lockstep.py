@@ -19,6 +19,7 @@ EXPECTED = {
     (LockstepState.SENT, LockstepEvent.REFUSED): LockstepState.READY,
     (LockstepState.SENT, LockstepEvent.LOST): LockstepState.LOST,
     (LockstepState.LOST, LockstepEvent.LOST): LockstepState.LOST,
+    (LockstepState.CLOSED, LockstepEvent.REFUSED): LockstepState.CLOSED,
     **{(state, LockstepEvent.CLOSE): LockstepState.CLOSED for state in LockstepState},
 }
 
