@@ -76,9 +76,6 @@ class ArityChannel(ChannelBase):
         """Return a method's handle, for stubs without a channel of their own; here its name is all it needs."""
         return 0
 
-    def __enter__(self) -> ArityChannel:
-        return self
-
     def __exit__(self, *exception: object) -> None:
         self.close()
 

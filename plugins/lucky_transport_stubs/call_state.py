@@ -22,7 +22,6 @@ from lucky_transport.uninterrupted import Latch, uninterrupted
 from lucky_transport_stubs.callbacks import Callbacks
 from lucky_transport_stubs.credentials import Fetch
 from lucky_transport_stubs.ended import status_at_end
-from lucky_transport_stubs.inner import refuse_pickling
 from lucky_transport_stubs.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.link import CLOSED, OF_THE_PARENT, Link, State
 from lucky_transport_stubs.messages import Messages
@@ -74,8 +73,6 @@ class CallState:
         self._is_attended = False  # by another thread than the caller's: only for callbacks
         self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
         self._taking = threading.Lock()  # one thread at a time takes responses
-
-    __reduce_ex__ = refuse_pickling
 
     # -- begin and end ------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from lucky_transport.config import load_settings
@@ -82,10 +83,17 @@ class Channel(ArityChannel):
         given = tuple(options or ())
         self._credentials = channel_credentials(credentials, given, endpoint.address)
         self._compression = ChannelCompression(given, compression)
-        self._link = self._channel = Link(endpoint, given)  # by that name programs ask for `_channel.target()`
+        # `_channel`, `_target`: the names by which programs know where a channel of grpc leads.
+        self._link = self._channel = Link(endpoint, given)
+        self._target = self._link.target().decode().removeprefix("dns:///")
         self._max_send_bytes = max_send_bytes(given)
         self._user_agent = user_agent(given)
         self._connectivity = Connectivity(self._link)
+
+    @property
+    def _connectivity_state(self) -> Any:
+        """What programs read in gRPC's own channel: how it stands; it knows that before it is subscribed to."""
+        return SimpleNamespace(channel=self._link, connectivity=self._link.state)
 
     def subscribe(self, callback: Callable[[Any], Any], try_to_connect: bool | None = False) -> None:
         """Tell `callback` how the channel stands, now and whenever that changes. Raises ValueError when closed."""

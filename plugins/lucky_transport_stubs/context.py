@@ -78,11 +78,8 @@ class ServicerContext(CallerContext, ServicerContextBase):
     @property
     def _rpc_event(self) -> Any:
         """What gRPC's own context keeps of the call here: programs read the method from it, as bytes."""
-        details = SimpleNamespace(
-            method=self._call.path.encode(),
-            host=b"localhost",  # as gRPC says it of a unix socket
-            deadline=time.time() + self.time_remaining(),
-        )
+        path, until = self._call.path.encode(), time.time() + self.time_remaining()
+        details = SimpleNamespace(method=path, host=b"localhost:1", deadline=until)  # 1: see `Server.add_insecure_port`
         call = SimpleNamespace(peer=lambda: self.peer().encode(), cancel=self.cancel)
         return SimpleNamespace(call=call, call_details=details, invocation_metadata=self.invocation_metadata())
 

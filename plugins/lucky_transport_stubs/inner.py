@@ -7,7 +7,7 @@ public, and use nothing of what they inherit; the names have been the same since
 from __future__ import annotations
 
 import importlib
-from typing import Any, NoReturn
+from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
@@ -19,8 +19,8 @@ __all__ = [
     "Rendezvous",
     "RpcState",
     "ServerBase",
+    "ServerStage",
     "ServicerContextBase",
-    "refuse_pickling",
     "shown_as_grpcs",
 ]
 
@@ -30,10 +30,8 @@ _server: Any = importlib.import_module(f"{grpc.__name__}._server")
 ChannelBase: Any = _channel.Channel
 #: Arity -> the class of a stub's methods.
 MULTI_CALLABLES: dict[str, Any] = {
-    "unary_unary": _channel._UnaryUnaryMultiCallable,
-    "unary_stream": _channel._UnaryStreamMultiCallable,
-    "stream_unary": _channel._StreamUnaryMultiCallable,
-    "stream_stream": _channel._StreamStreamMultiCallable,
+    arity: getattr(_channel, f"_{arity.title().replace('_', '')}MultiCallable")
+    for arity in ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 }
 #: The class of calls under way, of futures and of iterators over responses; that of what a blocking call raises; and
 #: that of the `_state` of both.
@@ -42,6 +40,7 @@ InactiveRpcError: Any = _channel._InactiveRpcError
 RpcState: Any = _channel._RPCState
 
 ServerBase: Any = _server._Server
+ServerStage: Any = _server._ServerStage
 ServicerContextBase: Any = _server._Context
 #: What generic handlers and interceptors get of a call: its path and its metadata.
 HandlerCallDetails: Any = _server._HandlerCallDetails
@@ -51,8 +50,3 @@ def shown_as_grpcs(self: object) -> str:
     """Return what an object of the class of grpc that `self` stands for shows: a `__repr__`."""
     kind = next(kind for kind in type(self).__mro__ if kind.__module__.startswith(f"{grpc.__name__}."))
     return f"<{kind.__module__}.{kind.__qualname__} object at {id(self):#x}>"
-
-
-def refuse_pickling(self: object, protocol: object) -> NoReturn:
-    """Raise TypeError, as what lies behind grpc's channels, calls and servers does: a `__reduce_ex__`."""
-    raise TypeError(f"cannot pickle {type(self).__name__!r} object")

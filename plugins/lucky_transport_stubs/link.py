@@ -22,7 +22,6 @@ from lucky_transport.uninterrupted import Latch, uninterrupted
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.connection_monitor import CONNECTION_MONITOR
-from lucky_transport_stubs.inner import refuse_pickling
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes, target_of
 from lucky_transport_stubs.service_config import load_service_config
 from lucky_transport_stubs.status import CallStatus, Code, error_of, status_of
@@ -41,6 +40,7 @@ _FIRST_SLEEP_S, _LONGEST_SLEEP_S = 0.005, 0.05
 
 class Link:
     """The connection to `shm://name`. calls: the connection, if there is one. state: a `ChannelConnectivity`.
+    target(): where the program believes it leads; like `check_connectivity_state` of grpc's compiled channel.
 
     service_config: of the channel, if there is one; an invalid one ends every call. forks: how many processes lie
     between this one and the one that made the link.
@@ -50,6 +50,7 @@ class Link:
     """
 
     def __init__(self, endpoint: Endpoint, options: Iterable[tuple[str, Any]] | None = None) -> None:
+        self._connecting = threading.Lock()  # one thread at a time; first of all: pickle refuses it, as it does grpc's
         self.endpoint = endpoint
         self.calls: ClientCalls | None = None
         self.state = State.IDLE
@@ -57,22 +58,15 @@ class Link:
         self.is_closed = False
         self.forks = 0
         self.max_receive_bytes = max_receive_bytes(options)
-        self._target = target_of(options, endpoint)
+        self.target: Callable[[], bytes] = target_of(options, endpoint).encode
         self.service_config = load_service_config(options, endpoint)
         log_ignored(options)
-        self._connecting = threading.Lock()  # one thread at a time connects
         self._closing = Latch()
         self._connector: threading.Thread | None = None
         on_child(self.renew_after_fork)
 
-    __reduce_ex__ = refuse_pickling
-
-    def target(self) -> bytes:
-        """Return where the channel leads, as the compiled half of grpc's own says it."""
-        return self._target.encode()
-
     def check_connectivity_state(self, try_to_connect: bool) -> int:
-        """Return the number of the state, as that half does; makes an attempt to connect when asked to."""
+        """Return the number of the state; makes an attempt to connect when asked to."""
         if try_to_connect:
             self.connect_soon(lambda: False)
         return self.state.value[0]

@@ -27,8 +27,8 @@ class Messages:
         max_send_bytes: int | None,
         max_receive_bytes: int,
     ) -> None:
-        self._serialize = serialize
-        self._deserialize = deserialize
+        self.serialize = serialize
+        self.deserialize = deserialize
         self._max_send_bytes = max_send_bytes
         self._max_receive_bytes = max_receive_bytes
 
@@ -38,9 +38,9 @@ class Messages:
         Raises StatusError (INTERNAL) when it cannot be made, TypeError when what was made are no bytes.
         """
         payload: Any = request
-        if self._serialize is not None:
+        if self.serialize is not None:
             try:
-                payload = self._serialize(request)
+                payload = self.serialize(request)
             except Exception:  # foreign code may raise anything
                 _log.exception("Exception serializing message!")
                 payload = None
@@ -60,10 +60,10 @@ class Messages:
         """Return the response that the bytes are; raises StatusError when they are none, or too many."""
         if len(payload) > self._max_receive_bytes:
             raise received_too_long("CLIENT")(len(payload), self._max_receive_bytes)
-        if self._deserialize is None:
+        if self.deserialize is None:
             return payload
         try:
-            response = self._deserialize(payload)
+            response = self.deserialize(payload)
         except Exception:  # foreign code may raise anything
             _log.exception("Exception deserializing message!")
             response = None

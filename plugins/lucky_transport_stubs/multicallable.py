@@ -63,10 +63,11 @@ class _Method:
         compression: ChannelCompression,
         config: MethodConfig | None = None,
     ) -> None:
-        self._link = self._channel = link  # `_channel`, `_method`: the names that programs know from grpc
+        self._link = self._channel = link  # the names that programs know from grpc: this one, and those below
         self._config = config
         self._path = path
         self._method = path.encode()
+        self._request_serializer, self._response_deserializer = messages.serialize, messages.deserialize
         self._messages = messages
         self._user_agent = user_agent
         self._credentials = credentials

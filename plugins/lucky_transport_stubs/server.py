@@ -18,6 +18,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from types import SimpleNamespace
 from typing import Any
 
 from lucky_transport.fork import on_child
@@ -26,7 +27,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.compression import checked_default
 from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.handlers import Handlers
-from lucky_transport_stubs.inner import ServerBase, shown_as_grpcs
+from lucky_transport_stubs.inner import ServerBase, ServerStage, shown_as_grpcs
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
 from lucky_transport_stubs.port import PORT, OnCall, open_port
 from lucky_transport_stubs.servicing import Servicing
@@ -87,13 +88,20 @@ class Server(ServerBase):
     __repr__ = shown_as_grpcs
 
     def __init__(self, servicing: Servicing, max_receive_bytes: int) -> None:
+        self._lock = threading.RLock()  # first of all: pickle refuses it, as it does grpc's
         self._servicing = servicing
-        self._state = servicing.handlers  # by that name programs ask for `_state.generic_handlers`
         self._max_receive_bytes = max_receive_bytes
-        self._lock = threading.RLock()
         self._ports: list[ServerThread] = []
         self._is_started = False
         self._termination = _Termination()
+
+    @property
+    def _state(self) -> Any:
+        """What programs read in gRPC's own server: its handlers, and how far its life is."""
+        stage = ServerStage.GRACE if self._servicing.is_refusing else ServerStage.STARTED
+        if not self._is_started or self._termination.event.is_set():
+            stage = ServerStage.STOPPED
+        return SimpleNamespace(generic_handlers=self._servicing.handlers.generic_handlers, stage=stage)
 
     # -- before the start ---------------------------------------------------------------------------------------------
 

@@ -25,7 +25,6 @@ from lucky_transport_stubs.compression import refusal_of
 from lucky_transport_stubs.context import ServicerContext
 from lucky_transport_stubs.credentials import INSECURE, PortSecurity
 from lucky_transport_stubs.handlers import Handlers
-from lucky_transport_stubs.inner import refuse_pickling
 from lucky_transport_stubs.options import Options
 from lucky_transport_stubs.server_call_state import ServerCallState
 from lucky_transport_stubs.status import Code
@@ -58,9 +57,7 @@ class Servicing:
         self._max_send_bytes = max_send_bytes
         self._lock = threading.Lock()
         self._running = 0
-        self._is_refusing = False
-
-    __reduce_ex__ = refuse_pickling
+        self.is_refusing = False
 
     @cached_property
     def slots(self) -> CountedPool | None:
@@ -69,11 +66,11 @@ class Servicing:
 
     def refuse(self) -> None:
         """Begin no call any more."""
-        self._is_refusing = True
+        self.is_refusing = True
 
     def begin(self, call: ServerCall, port: ServerThread, security: PortSecurity = INSECURE) -> None:
         """Start to answer a call that `port`, of this security, has received."""
-        if self._is_refusing:
+        if self.is_refusing:
             call.fail(ClosedError("the server is shutting down", backend="shm"))
             return
         refusal = refusal_of(call.metadata, self._options)

@@ -20,7 +20,7 @@ _CLASSES = tuple(
 #: Private names that published packages and programs read of these objects, by kind.
 PRIVATE = {
     "channel": ("_channel",),
-    "method": ("_channel", "_method"),
+    "method": ("_channel", "_method", "_request_serializer", "_response_deserializer"),
     "call": ("_state",),
     "error": ("_state",),
     "context": ("_rpc_event", "_state"),

@@ -16,7 +16,7 @@ from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.context import CallerContext
 from lucky_transport_stubs.status import number_of
 
-__all__ = ["ServicerContext"]
+__all__ = ["ServicerContext", "StatusContext"]
 
 _PAIRS = "Tuple[Tuple[str, Union[str, bytes]]...]"
 _HIGHEST_NUMBER = 15  # as grpc.aio has it: 16, UNAUTHENTICATED, is taken as a StatusCode only
@@ -24,7 +24,61 @@ _UNKNOWN = number_of(grpc.StatusCode.UNKNOWN)
 _CANCELLED = number_of(grpc.StatusCode.CANCELLED)
 
 
-class ServicerContext(CallerContext, grpc.aio.ServicerContext):
+class StatusContext(CallerContext):
+    """What handlers on the loop and in the pool are given alike: the call's metadata, status and time."""
+
+    _rpc: ServerRpc
+
+    def __repr__(self) -> str:
+        return f"<grpc._cython.cygrpc._{type(self).__name__} object at {id(self):#x}>"
+
+    def set_trailing_metadata(self, trailing_metadata: Any) -> None:
+        """Set the metadata that comes with the end. Raises TypeError for anything but pairs of text and value."""
+        if not hasattr(trailing_metadata, "__iter__") or isinstance(trailing_metadata, dict):
+            raise _no_pairs(trailing_metadata)
+        pairs = tuple(trailing_metadata)
+        for pair in pairs:
+            if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)):
+                raise _no_pairs(trailing_metadata)
+            if not isinstance(pair[1], str | bytes):
+                raise _no_pairs(trailing_metadata)
+        self._rpc.trailing_metadata = pairs
+
+    def trailing_metadata(self) -> Any:
+        """Return what was set."""
+        return self._rpc.trailing_metadata or ()
+
+    def set_code(self, code: Any) -> None:
+        """Set the status that the call ends with; what is no status counts as UNKNOWN."""
+        self._rpc.code, self._rpc.number = code, _number_of(code)
+
+    def code(self) -> Any:
+        """Return the code as it was set, None when none was."""
+        return self._rpc.code
+
+    def set_details(self, details: str) -> None:
+        """Set the status' text."""
+        self._rpc.details = details
+
+    def details(self) -> Any:
+        """Return the status' text, "" before it is set."""
+        return self._rpc.details or ""
+
+    def set_compression(self, compression: Any) -> None:
+        """Changes nothing. Raises RuntimeError once something was sent."""
+        if self._rpc.has_started:
+            raise RuntimeError("Compression setting must be specified before sending initial metadata")
+
+    def disable_next_message_compression(self) -> None:
+        """Changes nothing."""
+
+    def time_remaining(self) -> Any:
+        """Return the seconds that the caller still waits, None without a limit."""
+        deadline = self._call.deadline
+        return None if deadline is None else deadline.remaining_s
+
+
+class ServicerContext(StatusContext, grpc.aio.ServicerContext):
     """What a handler gets. `deserializer` and `serializer` are its method's; None: messages are bytes."""
 
     def __init__(
@@ -91,52 +145,7 @@ class ServicerContext(CallerContext, grpc.aio.ServicerContext):
         """As `abort`, with what a `grpc.Status` says."""
         await self.abort(status.code, status.details, status.trailing_metadata)
 
-    def set_trailing_metadata(self, trailing_metadata: Any) -> None:
-        """Set the metadata that comes with the end. Raises TypeError for anything but pairs of text and value."""
-        if not hasattr(trailing_metadata, "__iter__") or isinstance(trailing_metadata, dict):
-            raise _no_pairs(trailing_metadata)
-        pairs = tuple(trailing_metadata)
-        for pair in pairs:
-            if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)):
-                raise _no_pairs(trailing_metadata)
-            if not isinstance(pair[1], str | bytes):
-                raise _no_pairs(trailing_metadata)
-        self._rpc.trailing_metadata = pairs
-
-    def trailing_metadata(self) -> Any:
-        """Return what was set."""
-        return self._rpc.trailing_metadata or ()
-
-    def set_code(self, code: Any) -> None:
-        """Set the status that the call ends with; what is no status counts as UNKNOWN."""
-        self._rpc.code, self._rpc.number = code, _number_of(code)
-
-    def code(self) -> Any:
-        """Return the code as it was set, None when none was."""
-        return self._rpc.code
-
-    def set_details(self, details: str) -> None:
-        """Set the status' text."""
-        self._rpc.details = details
-
-    def details(self) -> Any:
-        """Return the status' text, "" before it is set."""
-        return self._rpc.details or ""
-
-    def set_compression(self, compression: Any) -> None:
-        """Changes nothing. Raises RuntimeError once something was sent."""
-        if self._rpc.has_started:
-            raise RuntimeError("Compression setting must be specified before sending initial metadata")
-
-    def disable_next_message_compression(self) -> None:
-        """Changes nothing."""
-
     # -- the call -----------------------------------------------------------------------------------------------------
-
-    def time_remaining(self) -> float | None:  # type: ignore[override]
-        """Return the seconds that the caller still waits, None without a limit."""
-        deadline = self._call.deadline
-        return None if deadline is None else deadline.remaining_s
 
     def add_done_callback(self, callback: Callable[[Any], object]) -> None:
         """Have `callback(context)` called once the handler has ended."""

@@ -15,16 +15,7 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = [
-    "EOF",
-    "ChannelHalf",
-    "CompiledCall",
-    "CompiledChannel",
-    "RpcStatus",
-    "ServerBase",
-    "compiled_half",
-    "working_loop",
-]
+__all__ = ["EOF", "ChannelHalf", "RpcStatus", "ServerBase", "compiled_half", "working_loop"]
 
 _compiled: Any = importlib.import_module(f"{grpc.__name__}._cython.cygrpc")
 

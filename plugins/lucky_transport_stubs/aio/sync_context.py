@@ -11,16 +11,15 @@ from typing import Any, NoReturn
 
 from lucky_transport.errors import Cancelled
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio.context import ServicerContext
+from lucky_transport_stubs.aio.context import ServicerContext, StatusContext
 from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.aio.loop_thread import await_on
 from lucky_transport_stubs.aio.rpc import ServerRpc
-from lucky_transport_stubs.context import CallerContext
 
 __all__ = ["SyncServicerContext"]
 
 
-class SyncServicerContext(CallerContext, grpc.ServicerContext):
+class SyncServicerContext(StatusContext, grpc.ServicerContext):
     """`context`, for a handler outside of the loop."""
 
     def __init__(self, context: ServicerContext, rpc: ServerRpc) -> None:
@@ -55,34 +54,7 @@ class SyncServicerContext(CallerContext, grpc.ServicerContext):
     def abort_with_status(self, status: Any) -> NoReturn:
         self.abort(status.code, status.details, status.trailing_metadata)
 
-    def set_trailing_metadata(self, trailing_metadata: Any) -> None:
-        self._context.set_trailing_metadata(trailing_metadata)
-
-    def trailing_metadata(self) -> Any:
-        return self._context.trailing_metadata()
-
-    def set_code(self, code: Any) -> None:
-        self._context.set_code(code)
-
-    def code(self) -> Any:
-        return self._context.code()
-
-    def set_details(self, details: str) -> None:
-        self._context.set_details(details)
-
-    def details(self) -> str:  # type: ignore[override]
-        return self._context.details()
-
-    def set_compression(self, compression: Any) -> None:
-        self._context.set_compression(compression)
-
-    def disable_next_message_compression(self) -> None:
-        self._context.disable_next_message_compression()
-
     # -- the call -----------------------------------------------------------------------------------------------------
-
-    def time_remaining(self) -> float | None:  # type: ignore[override]
-        return self._context.time_remaining()
 
     def is_active(self) -> bool:
         return self._rpc.is_active

@@ -7,7 +7,6 @@ again over gRPC. Until then it is not done for its caller, and has no status.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from lucky_transport_stubs.staged.connection import StagedConnection
 
 __all__ = ["StagedCall"]
-
-_log = logging.getLogger("lucky_transport")
 
 #: Makes a compiled call over a transport ("grpc", "shm"), not started; waits for an engine to be ready if the caller
 #: asked for that and the second argument is True.
@@ -102,16 +99,14 @@ class StagedCall:
         if not self._is_open or not self._call.done():
             return False
         found = aio_ending(self._call)
-        try:
-            if not is_lost(found) or not self._routed.falls_back(found):
-                return False
-            self._call = self._make("grpc", True)
-            return True
-        except grpc.aio.UsageError as error:  # its channel is closed: the first call stands
-            _log.warning("gRPC does not answer instead of shared memory: %s", error)
-            return False
-        finally:
-            self._settle()
+        falls_back = is_lost(found) and self._routed.falls_back(found)
+        if falls_back:
+            try:
+                self._call = self._make("grpc", True)
+            except grpc.aio.UsageError:  # its channel is closed: the first call stands
+                falls_back = False
+        self._settle()
+        return falls_back
 
     # -- what the Python half of grpc.aio calls -----------------------------------------------------------------------
 

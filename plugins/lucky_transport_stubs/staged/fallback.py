@@ -5,7 +5,6 @@ The caller holds one object for both calls; dropping it ends the call that there
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 import weakref
@@ -19,8 +18,6 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.inner import Rendezvous
 
 __all__ = ["FallbackFuture"]
-
-_log = logging.getLogger("lucky_transport")
 
 
 class FallbackFuture(Rendezvous):
@@ -51,8 +48,7 @@ class FallbackFuture(Rendezvous):
                 self._left()
             else:
                 call = self._instead(self._call)
-        except Exception as error:  # its channel is closed, or the request cannot be serialized again
-            _log.warning("gRPC does not answer instead of shared memory: %s", error)
+        except Exception:  # its channel is closed, or the request cannot be serialized again: the first call stands
             self._left()
         with self._lock:
             self._call = call or self._call

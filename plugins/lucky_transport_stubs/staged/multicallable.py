@@ -35,8 +35,8 @@ class _Method:
         self._path = path
         self._channel = getattr(sides["grpc"], "_channel", None)  # `_channel`, `_method`: programs know them from grpc
         self._method = path.encode()
-        self._serialize = serialize
-        self._deserialize = deserialize
+        self._request_serializer = serialize
+        self._response_deserializer = deserialize
 
     __repr__ = shown_as_grpcs
 
@@ -51,7 +51,7 @@ class _Method:
     def callable_for(self, routed: RoutedCall) -> Any:
         """Return the primary's callable for one call, with serializers that report to the router."""
         make = getattr(self._sides[routed.decision.primary], self.arity)
-        serialize, deserialize = self._serialize, self._deserialize
+        serialize, deserialize = self._request_serializer, self._response_deserializer
 
         def serialized(message: Any) -> Any:
             payload = message if serialize is None else serialize(message)

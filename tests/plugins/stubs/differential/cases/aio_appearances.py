@@ -29,6 +29,23 @@ async def of_a_method(ends: AioEnds, arity: str) -> Record:
     return {"method": appearance(method, "method"), "path": method._method}
 
 
+@each(blocking=(True, False))
+async def of_a_context(ends: AioEnds, blocking: bool) -> Record:
+    seen: list[Any] = []
+
+    def look(request: bytes, context: Any) -> bytes:
+        looks = appearance(context)
+        del looks["classes"]  # see `aio_contexts.is_a_servicer_context`
+        seen.append((looks, [hasattr(context, name) for name in ("_state", "_rpc_event")]))
+        return request
+
+    async def look_on_the_loop(request: bytes, context: Any) -> bytes:
+        return look(request, context)
+
+    method = await ends.unary_unary(look if blocking else look_on_the_loop, migration_thread_pool=ends.pool())
+    return {"response": await method(b"request"), "context": seen}
+
+
 @each(arity=ARITIES)
 async def of_a_call(ends: AioEnds, arity: str) -> Record:
     gate = ends.gate()

@@ -23,16 +23,47 @@ def of_a_channel_and_a_server(ends: Ends) -> Record:
             "channel": appearance(channel, "channel"),
             "state": channel._channel.check_connectivity_state(False),
             "target": type(channel._channel.target()).__name__,
+            "dialled": channel._target == ends.addresses[-1],
         }
+
+
+@case
+def of_a_channel_and_a_server_at_work(ends: Ends) -> Record:
+    gate, begun = ends.gate(), ends.gate()
+
+    def wait(request: bytes, context: Any) -> bytes:
+        begun.set()
+        gate.wait(PATIENCE_S)
+        return request
+
+    server, target = ends.server(generic_handler({"Method": method_handler("unary_unary", wait)})), ends.address()
+    server.add_insecure_port(target)
+    stages = [server._state.stage.name]
+    server.start()
+    stages.append(server._state.stage.name)
+    channel = ends.connect(target)
+    grpc.channel_ready_future(channel).result(PATIENCE_S)
+    state = channel._connectivity_state
+    seen = [state.connectivity, state.channel.target() == channel._channel.target()]
+    call = channel.unary_unary(path()).future(b"request", timeout=PATIENCE_S)
+    begun.wait(PATIENCE_S)
+    over = server.stop(PATIENCE_S)
+    stages.append(server._state.stage.name)
+    gate.set()
+    call.result()
+    over.wait(PATIENCE_S)
+    stages.append(server._state.stage.name)
+    return {"stages": stages, "channel": seen, "number": channel._channel.check_connectivity_state(True) in range(5)}
 
 
 @each(arity=ARITIES)
 def of_a_method(ends: Ends, arity: str) -> Record:
-    method = getattr(ends.connect(ends.address()), arity)(path())
+    method = getattr(ends.connect(ends.address()), arity)(path(), str.encode, bytes.decode)
     inside = getattr(importlib.import_module("grpc._channel"), f"_{arity.title().replace('_', '')}MultiCallable")
     same = method._channel.target() == ends.connect(ends.addresses[-1])._channel.target()
     return {
         "method": appearance(method, "method"),
+        "transforms": (method._request_serializer is str.encode, method._response_deserializer(b"x") == "x"),
         "inside": isinstance(method, inside),
         "path": method._method,
         "target": same,
