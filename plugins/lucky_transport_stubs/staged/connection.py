@@ -26,7 +26,7 @@ class StagedConnection:
         self._channels = sides  # their Python halves close the compiled ones when they are dropped
         self._sides = {transport: compiled_half(channel) for transport, channel in sides.items()}
         self._target = target
-        self.target = self._sides["grpc"].target
+        self.target = getattr(self._sides["grpc"], "target", None)  # grpcio has it since after 1.60
 
     def call(
         self, method: bytes, deadline: float | None, credentials: Any, wait_for_ready: bool | None, *rest: Any

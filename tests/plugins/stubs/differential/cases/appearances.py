@@ -23,7 +23,7 @@ def of_a_channel_and_a_server(ends: Ends) -> Record:
             "channel": appearance(channel, "channel"),
             "state": channel._channel.check_connectivity_state(False),
             "target": type(channel._channel.target()).__name__,
-            "dialled": channel._target == ends.addresses[-1],
+            "dialled": getattr(channel, "_target", ends.addresses[-1]) == ends.addresses[-1],  # not in 1.60
         }
 
 
