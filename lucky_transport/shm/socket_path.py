@@ -25,16 +25,14 @@ __all__ = ["claim_socket", "live_socket", "private_directory", "remove_stale_soc
 _LONGEST = 107
 _SUFFIX = ".sock"
 _HASH = 16
-#: What a socket's name ends with in a group: `@`, six digits of the group's hash, a dot, a number of up to three.
-_OF_A_GROUP = 11
 
 
-def socket_path(directory: Path, name: str, reserved: int = 0) -> Path:
+def socket_path(directory: Path, name: str) -> Path:
     """Return the socket of segment `name`; a name too long for a socket's path is replaced by its hash.
 
-    reserved: bytes of the path to leave free. Raises ConfigError when the directory's own path is too long for any.
+    Raises ConfigError when the directory's own path is too long for any.
     """
-    room = _LONGEST - len(os.fsencode(directory)) - 1 - len(_SUFFIX) - reserved
+    room = _LONGEST - len(os.fsencode(directory)) - 1 - len(_SUFFIX)
     if room < _HASH:
         raise ConfigError(
             f"a socket in {directory} would have a path of more than {_LONGEST} bytes",
@@ -42,8 +40,12 @@ def socket_path(directory: Path, name: str, reserved: int = 0) -> Path:
             hint="set XDG_RUNTIME_DIR to a shorter path",
         )
     if len(name.encode()) > room:
-        name = hashlib.sha256(name.encode()).hexdigest()[:_HASH]
+        name = _hash(name)
     return directory / f"{name}{_SUFFIX}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH]
 
 
 def sockets_of(directory: Path, name: str) -> list[Path]:
@@ -51,16 +53,12 @@ def sockets_of(directory: Path, name: str) -> list[Path]:
 
     Raises ConfigError when the directory's own path is too long for any.
     """
-    shared: list[Path] = []
-    with contextlib.suppress(ConfigError, OSError):
-        first = f"{_stem_of_groups(directory, name)}@"
-        shared = [directory / one for one in os.listdir(directory) if one.startswith(first) and one.endswith(_SUFFIX)]
+    first, shared = f"{_hash(name)}@", list[Path]()
+    with contextlib.suppress(OSError):
+        entries = os.listdir(directory)
+        shared = [directory / one for one in entries if one.startswith(first) and one.endswith(_SUFFIX)]
         random.shuffle(shared)
     return [socket_path(directory, name), *shared]
-
-
-def _stem_of_groups(directory: Path, name: str) -> str:
-    return socket_path(directory, name, _OF_A_GROUP).stem
 
 
 def claim_socket(directory: Path, name: str, group: str = "") -> tuple[Path, lockfile.Lock]:
@@ -70,27 +68,25 @@ def claim_socket(directory: Path, name: str, group: str = "") -> tuple[Path, loc
     engine that is not of the group has the name, ConfigError for a path that is too long, SegmentError for a lock file
     that is not this user's alone.
     """
-    with contextlib.ExitStack() as undo:
-        alone = socket_path(directory, name)
-        lock = lockfile.acquire_engine(f"{alone}.lock")  # which a group gives back once it has found a place
-        if lock is None:
-            raise _busy(alone)
-        undo.callback(lock.release, unlink=True)
-        first = ""
-        if group:
-            first = f"{_stem_of_groups(directory, name)}@{hashlib.sha256(group.encode()).hexdigest()[:6]}."
+    alone = socket_path(directory, name)
+    lock = lockfile.acquire_engine(f"{alone}.lock")
+    if lock is None:
+        raise _busy(alone)
+    is_kept = False  # by an engine alone; a group gives it back once it has found a place
+    try:
+        first = f"{_hash(name)}@{_hash(group)[:8]}."
         for other in sockets_of(directory, name)[1:]:
             is_ours = group and other.name.startswith(first)
             if not is_ours and lockfile.holder(f"{other}.lock", lockfile.ENGINE) is not None:
                 raise _busy(other)
-        if not group:
-            undo.pop_all()
+        is_kept = not group
+        if is_kept:
             return alone, lock
-        for number in itertools.count():
-            path = directory / f"{first}{number}{_SUFFIX}"
-            if (place := lockfile.acquire(f"{path}.lock", lockfile.ENGINE)) is not None:
-                return path, place
-    raise AssertionError("numbers do not end")
+        places = (directory / f"{first}{number}{_SUFFIX}" for number in itertools.count())
+        return next((path, own) for path in places if (own := lockfile.acquire(f"{path}.lock", lockfile.ENGINE)))
+    finally:
+        if not is_kept:
+            lock.release(unlink=True)
 
 
 def _busy(path: Path) -> Busy:

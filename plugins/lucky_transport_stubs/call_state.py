@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from lucky_transport_stubs.callbacks import Callbacks
 from lucky_transport_stubs.credentials import Fetch
 from lucky_transport_stubs.ended import status_at_end
 from lucky_transport_stubs.kept_threads import run_on_kept_thread
-from lucky_transport_stubs.link import CLOSED, OF_THE_PARENT, Link, State
+from lucky_transport_stubs.link import CLOSED, OF_THE_PARENT, Link
 from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.metadata import within_limit
 from lucky_transport_stubs.retries import Retries
@@ -67,7 +66,6 @@ class CallState:
         self._retries: Retries | None = None
         self._attempt: ClientCall | None = None  # the present one of a call that is not committed to it
         self._beginning: Latch | None = None  # set once it has begun; made for one that waits for that
-        self._waits: ExitStack | None = None  # what would end a call that waits for its credentials
         self._ahead: bytes | None = None  # a response that was taken early to see whether it is the last
         self._callbacks = Callbacks()
         self._is_attended = False  # by another thread than the caller's: only for callbacks
@@ -93,10 +91,13 @@ class CallState:
             self._begin_later(self._begin_when_committed, opening, fetch, bool(wait_for_ready), retries)
             return
         calls = self._link.current()
-        if calls is None and wait_for_ready:
-            self._begin_later(self._begin_when_ready, opening, fetch)
+        if calls is None and not wait_for_ready:
+            calls = self._link.reach(self.deadline)
+        more = () if fetch is None else fetch.fixed
+        if calls is None or more is None:
+            self._begin_later(self._begin_when_ready, calls, opening, fetch)
         else:
-            self._begin(calls or self._link.reach(self.deadline), opening, fetch)
+            self._open(calls, opening, more)
 
     def end(self, status: CallStatus, result: Any = None) -> bool:
         """The call is over; False when it was before."""
@@ -105,13 +106,10 @@ class CallState:
                 return False
             self.result, self.status = result, status
             is_attended = self._is_attended
-            waits, self._waits = self._waits, None
         if self._retries is not None and self._retries.is_committed:
             self._retries.after(status)
         if self._beginning is not None:
             self._beginning.set()
-        if waits is not None:
-            waits.close()
         if not is_attended:
             self._callbacks.run()
         return True
@@ -132,13 +130,13 @@ class CallState:
     def _begin_later(self, begin: Callable[..., None], *arguments: Any) -> None:
         self._beginning = Latch()
         context = contextvars.copy_context()  # an iterator over requests runs in its caller's context
-        target = partial(context.run, begin, *arguments)
-        threading.Thread(target=target, name="grpc call", daemon=True).start()
+        run_on_kept_thread(partial(context.run, begin, *arguments))
 
-    def _begin_when_ready(self, opening: Opening, fetch: Fetch | None) -> None:
+    def _begin_when_ready(self, calls: ClientCalls | None, opening: Opening, fetch: Fetch | None) -> None:
         try:
-            calls = self._link.reach(self.deadline, wait_for_ready=True, is_wanted=self._is_wanted)
-            self._begin(calls, opening, fetch)
+            calls = calls or self._link.reach(self.deadline, wait_for_ready=True, is_wanted=self._is_wanted)
+            more = credentials_metadata(fetch, self._link, self.deadline, self._is_wanted)
+            self._open(calls, opening, more)
         except TransportError as error:
             self.end(self._link.status_of(error))
 
@@ -180,35 +178,6 @@ class CallState:
     def _is_wanted(self) -> bool:
         return self.status is None
 
-    def _begin(self, calls: ClientCalls, opening: Opening, fetch: Fetch | None) -> None:
-        fixed = () if fetch is None else fetch.fixed
-        if fetch is None or fixed is not None:
-            self._open(calls, opening, fixed or ())
-            return
-        self._beginning = self._beginning or Latch()
-        self._waits = ExitStack()
-        self._link.listeners.append(self._on_link_state)
-        self._waits.callback(self._link.listeners.remove, self._on_link_state)
-        fetch(partial(self._begin_with, calls, opening))
-
-    def _on_link_state(self, state: Any) -> None:
-        if state is State.SHUTDOWN:
-            self.end(CLOSED)
-
-    def _begin_with(self, calls: ClientCalls, opening: Opening, found: Metadata | StatusError) -> None:
-        """Begin the call with the metadata of its credentials; they come on any thread, or an error does."""
-        with self._lock:
-            waits, self._waits = self._waits, None
-        if waits is None:  # it is over
-            return
-        waits.close()
-        try:
-            if isinstance(found, StatusError):
-                raise found
-            self._open(calls, opening, found)
-        except TransportError as error:
-            self.end(self._link.status_of(error))
-
     def _open(self, calls: ClientCalls, opening: Opening, more: Metadata) -> None:
         call = opening(calls, more)
         try:
@@ -239,7 +208,7 @@ class CallState:
         if self.status is None:
             if self._is_inherited():
                 self.end(OF_THE_PARENT)
-            elif self._is_late():
+            elif self._is_late_stream():
                 self.fail(LATE)
             elif self._calls is not None and self._call is not None:
                 self._calls.pump()
@@ -274,15 +243,15 @@ class CallState:
     def _begun(self, deadline: Deadline | None = None) -> ClientCall | None:
         """Return the call once it has begun; None when it was over before, and at the deadline."""
         if self._call is None and self._beginning is not None:
-            bounds = [one.remaining_s for one in (deadline, self.deadline) if one is not None]
             self._beginning.wait_for(
-                lambda: self._call is not None or self.status is not None, min(bounds, default=None)
+                lambda: self._call is not None or self.status is not None,
+                None if deadline is None else deadline.remaining_s,
             )
         return self._call
 
-    def _is_late(self) -> bool:
-        """True when the deadline cuts off what has not begun or was not taken; one response that is here counts."""
-        return self.deadline is not None and self.deadline.expired and (self._streams or self._call is None)
+    def _is_late_stream(self) -> bool:
+        """True when the deadline cuts off responses that were not taken; a single one that is here counts."""
+        return self._streams and self.deadline is not None and self.deadline.expired
 
     def _settle(self, call: ClientCall) -> None:
         """The call has ended: it is over, unless there are responses to be taken."""
@@ -334,7 +303,7 @@ class CallState:
             return None
 
     def _take(self) -> bytes | None:
-        if self.deadline is not None and self._is_late():
+        if self.deadline is not None and self._is_late_stream():
             self.fail(LATE)
         call = self._call or self._begun()
         if self.status is not None or call is None:
@@ -358,8 +327,6 @@ class CallState:
         with self._lock:
             if self.status is not None:
                 return False
-            if self._waits is not None and self.deadline is not None and not self._callbacks:
-                run_on_kept_thread(self._see_to_deadline)
             self._callbacks.add(callback)
             self._attend()
         return True
@@ -369,11 +336,6 @@ class CallState:
         if self._calls is not None and self._call is not None and not self._is_attended:
             self._is_attended = True
             self._calls.on_end(self._call, self._call_back)
-
-    def _see_to_deadline(self) -> None:
-        """Wait for the credentials, until the deadline at most, which ends the call."""
-        self._begun()
-        self.poll()
 
     def _call_back(self) -> None:
         """The call has ended: call back, or leave that to the thread that takes the last response."""
