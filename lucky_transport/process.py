@@ -38,6 +38,7 @@ _log = logging.getLogger("lucky_transport")
 _output_log = logging.getLogger("lucky_transport.output")
 
 _OUTPUT_LINES = 12
+_TAIL_CHARS = 1000
 #: A longer line is logged in pieces.
 _LINE_BYTES = 8192
 #: How long the output of a process that has ended may take to arrive; longer where a child of its own holds the pipe.
@@ -185,7 +186,7 @@ def _pass_on(source: int, name: str, tail: deque[str]) -> None:
         while line := output.readline(_LINE_BYTES):
             text = line.decode(errors="replace").rstrip()
             if text:
-                tail.append(text)
+                tail.append(text[:_TAIL_CHARS])
             with suppress(Exception):  # a program's log handler; the process must not wait for it
                 _output_log.info("%s: %s", name, text)
 
@@ -210,20 +211,16 @@ class EngineProcess(ChildProcess):
         native: bool = True,
         start_timeout_s: float = 60.0,
     ) -> None:
-        number = str(check_num_envs(num_envs))
-        arguments = ["serve", engine, "--num-envs", number]
-        for endpoint in endpoints:
-            arguments += ["--endpoint", endpoint]
-        if seed is not None:
-            arguments += ["--seed", str(seed)]
-        if options:
-            arguments += ["--options", _json(engine, options)]
-        if wait:
-            arguments += ["--wait", wait]
-        if observation_slots is not None:
-            arguments += ["--observation-slots", str(observation_slots)]
-        if not native:
-            arguments += ["--no-native"]
+        arguments = ["serve", engine, "--num-envs", str(check_num_envs(num_envs))]
+        arguments += [f"--endpoint={endpoint}" for endpoint in endpoints]
+        optional = {
+            "seed": seed,
+            "options": _json(engine, options) if options else None,
+            "wait": wait or None,
+            "observation-slots": observation_slots,
+        }
+        arguments += [f"--{name}={value}" for name, value in optional.items() if value is not None]
+        arguments += [] if native else ["--no-native"]
         self.engine = engine
         self._schemes = {Endpoint.parse(endpoint).scheme for endpoint in endpoints}
         self._clean_up()  # after a kill of an engine and its client there was nobody to do it

@@ -15,6 +15,8 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from lucky_transport.fork import around_fork
+
 __all__ = ["LIMIT_S", "Shutdown"]
 
 #: Below the 5 s after which `EngineProcess.stop` sends SIGKILL, so that the process can still log the reason.
@@ -38,6 +40,7 @@ class Shutdown:
         self._limit_s = limit_s
         self._parent_pid = parent_pid
         self._pidfd = -1
+        self._is_left = False
         self._before: dict[int, Any] = {}
         self._thread = threading.Thread(target=self._watch, name="lucky-shutdown", daemon=True)
 
@@ -52,6 +55,7 @@ class Shutdown:
                 self._before[number] = signal.signal(number, _noted)
         self._open_parent()
         self._thread.start()
+        around_fork(self._hold_signals, self._let_signals, self._become_child)
         return self
 
     def wait(self) -> None:
@@ -91,15 +95,34 @@ class Shutdown:
         with contextlib.suppress(BlockingIOError):  # wakes the watcher, which then sets `asked`
             os.write(self._writer, b"\0")
         self._thread.join()
-        for number, handler in self._before.items():
-            signal.signal(number, signal.SIG_IGN if ending else handler)
+        self._restore(ending)
         if ending:  # the interpreter's own end can hang too, in a library's threads
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, self._limit_s)
-        signal.set_wakeup_fd(self._wakeup_before)
+        self._is_left = True
         for fd in (self._reader, self._writer, self._pidfd):
             if fd >= 0:
                 os.close(fd)
+
+    def _restore(self, ending: bool = False) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_IGN if ending else handler)
+        signal.set_wakeup_fd(self._wakeup_before)
+
+    def _hold_signals(self) -> None:
+        if not self._is_left:
+            signal.pthread_sigmask(signal.SIG_BLOCK, self._before)
+
+    def _let_signals(self) -> None:
+        if not self._is_left:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._before)
+
+    def _become_child(self) -> None:
+        """Handle signals as before: what ends a forked child must not end its parent."""
+        if not self._is_left:
+            self._restore()
+            self._let_signals()
+            self._is_left = True
 
 
 def _noted(number: int, frame: FrameType | None) -> None:

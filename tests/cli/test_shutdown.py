@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -74,6 +75,17 @@ def test_a_signal_that_was_ignored_stays_ignored() -> None:
             assert not shutdown.asked.wait(0.05)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_what_ends_a_forked_child_does_not_end_its_parent() -> None:
+    with Shutdown() as shutdown:
+        child = os.fork()
+        if not child:
+            time.sleep(20)  # no handler of Python's cuts it short; the signal itself does
+            os._exit(0)
+        os.kill(child, signal.SIGTERM)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+        assert not shutdown.asked.wait(0.05)
 
 
 def ended_process() -> int:
