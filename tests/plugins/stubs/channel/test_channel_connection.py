@@ -9,12 +9,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import lucky_transport_stubs
 from lucky_transport.config import Settings, load_settings
+from lucky_transport.errors import ConfigError
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs import connecting
 from tests.support.waiting import until
@@ -46,6 +49,20 @@ def test_a_call_to_nobody_is_unavailable_at_once_in_grpcs_words(connect: Any, fa
         assert error.details().startswith("failed to connect to all addresses; last error: ")
         assert "Failed to connect to remote host" in error.debug_error_string()
         assert name in error.details()
+
+
+@pytest.mark.parametrize(
+    ("module", "ask"), [("gevent.monkey", "is_module_patched"), ("eventlet.patcher", "is_monkey_patched")]
+)
+def test_a_process_of_greenlets_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, module: str, ask: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{ask: lambda what: what == "threading"}))
+    reason = f"{module.partition('.')[0]} has patched this process"
+    with pytest.raises(ConfigError, match=reason):
+        lucky_transport_stubs.channel(f"shm://{name}")
+    with pytest.raises(RuntimeError, match=reason):
+        lucky_transport_stubs.server(ThreadPoolExecutor(1)).add_insecure_port(f"shm://{name}")
 
 
 def test_a_call_that_waits_for_the_server_ends_at_its_deadline(connect: Any, failure: Any) -> None:
