@@ -67,6 +67,7 @@ __all__ = [
     "from_wire",
     "is_interruption",
     "plural",
+    "printable",
     "raise_wire_error",
     "status_of",
     "to_wire_error",
@@ -297,6 +298,14 @@ def did_you_mean(name: object, known: Iterable[str], *, prefix: str = "") -> str
 
     near = difflib.get_close_matches(str(name), list(known), n=1)
     return f"did you mean {prefix + near[0]!r}? " if near else ""
+
+
+def printable(text: object) -> str:
+    """Return a text of one line, names of files and engines in it, as a terminal may get it.
+
+    What moves a cursor, ends a line, changes colours or the direction of writing is spelt as Python spells it.
+    """
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in str(text))
 
 
 def plural(count: int, noun: str, many: str = "") -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from lucky_transport.cli.tables import show
+from lucky_transport.cli.tables import echo, show
 
 __all__ = ["doctor"]
 
@@ -38,7 +38,7 @@ def doctor(as_json: bool, fix: bool) -> None:
         click.echo(json.dumps(plain, indent=2))
     else:
         for one in removed:
-            click.echo(f"removed {one.path} ({one.size_bytes} bytes)")
+            echo(f"removed {one.path} ({one.size_bytes} bytes)")
         show("Checks", ("check", "verdict", "seen"), [(row.name, row.verdict, row.seen) for row in rows])
         remedies = [(row.name, row.verdict, row.remedy) for row in rows if row.remedy]
         show("What to do", ("check", "verdict", "remedy"), remedies, empty="nothing")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lucky_transport.cli.completion import complete_endpoints
-from lucky_transport.cli.tables import show
+from lucky_transport.cli.tables import echo, show
 
 if TYPE_CHECKING:
     from lucky_transport.diagnosis.inspection import EngineReport, SegmentReport
@@ -96,14 +96,14 @@ def _engine_plain(report: EngineReport) -> dict[str, Any]:
 
 
 def _show_segment(report: SegmentReport) -> None:
-    click.echo(
+    echo(
         f"{report.path}: {report.size_bytes} bytes, {_side('engine', report.engine)}, {_side('client', report.client)}"
     )
     if report.problem:
-        click.echo(f"problem: {report.problem}")
+        echo(f"problem: {report.problem}")
     if report.gpu:
-        click.echo(f"observations on a GPU: {report.gpu}")
-    click.echo()
+        echo(f"observations on a GPU: {report.gpu}")
+    echo()
     rows = [(one.offset, one.name, _cut(one.shown), one.meaning) for one in report.fields]
     show("Header", ("offset", "field", "value", "meaning"), rows)
     if report.layout is not None:
@@ -113,7 +113,8 @@ def _show_segment(report: SegmentReport) -> None:
 
 
 def _show_engine(report: EngineReport) -> None:
-    click.echo(f"transport {report.transport}\n")
+    echo(f"transport {report.transport}")
+    echo()
     show("Capabilities", ("capability", "offered"), [(k, "yes" if v else "no") for k, v in report.capabilities.items()])
     show("Methods", ("method", "state"), list(report.methods.items()))
     _show_spec(report.spec)

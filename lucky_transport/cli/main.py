@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from lucky_transport.config import environment
-from lucky_transport.errors import TransportError
+from lucky_transport.errors import TransportError, printable
 from lucky_transport.registry import load, missing_extra, registry
 
 __all__ = ["COMPLETION_VARIABLE", "INTERRUPTED", "cli", "main"]
@@ -53,7 +53,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except TransportError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException("\n".join(map(printable, str(error).split("\n")))) from error
         except ModuleNotFoundError as error:  # commands import what they need when they run
             name = ctx.invoked_subcommand or ""
             info = registry().commands.get(name)

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
-__all__ = ["show"]
+from lucky_transport.errors import printable
+
+__all__ = ["echo", "show"]
 
 #: Words that are a verdict where they stand alone in a cell, and their colour.
 _COLOURS = {"ok": "green", "yes": "green", "warn": "yellow", "stale": "yellow", "fail": "red", "no": "red"}
 
 
+def echo(text: str = "", *, err: bool = False, **style: Any) -> None:
+    """Print a line that may hold names of others."""
+    click.secho(printable(text), err=err, **style)
+
+
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str = "none") -> None:
     """Print one table; `empty` is printed where there are no rows."""
-    click.echo(click.style(title, bold=True))
+    click.echo(click.style(printable(title), bold=True))
     if not rows:
         click.echo(f"  {empty}\n")
         return
-    texts = [[str(cell) for cell in row] for row in rows]
+    texts = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in (columns, *texts)) for i in range(len(columns))]
     click.echo(_line(columns, widths, bold=True))
     for row in texts:

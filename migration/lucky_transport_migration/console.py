@@ -4,26 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
-__all__ = ["new_table", "print_text", "watched"]
+from lucky_transport.errors import printable
+
+__all__ = ["new_table", "print_text", "text_of", "watched"]
 
 
 def print_text(console: Console, text: str, style: str = "") -> None:
     """Print a sentence as it is."""
-    console.print(text, style=style, highlight=False, soft_wrap=True, markup=False)
+    console.print(printable(text), style=style, highlight=False, soft_wrap=True, markup=False)
+
+
+def text_of(name: object, style: str = "") -> Text:
+    """Return a name as it is: what a terminal or rich would obey in it is spelt out."""
+    return Text(printable(name), style)
+
+
+class _Table(Table):
+    def add_row(self, *cells: Any, **options: Any) -> None:
+        super().add_row(*map(text_of, cells), **options)
 
 
 def new_table(first: str, *others: str, title: str | None = None) -> Table:
-    """Return a table with one column of text and then columns of numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(first, no_wrap=True)
+    """Return a table with one column of text and then columns of numbers; its cells show names as they are."""
+    table = _Table(title=title and text_of(title, "bold"), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(text_of(first), no_wrap=True)
     for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(text_of(name), justify="right", no_wrap=True)
     return table
 
 
@@ -38,7 +52,7 @@ def watched(what: str, total: int, *, silent: bool = False) -> Iterator[Callable
         yield lambda text="": None
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -49,6 +63,6 @@ def watched(what: str, total: int, *, silent: bool = False) -> Iterator[Callable
         task = bar.add_task(what, total=total)
 
         def advance(text: str = "") -> None:
-            bar.update(task, advance=1, description=text or what)
+            bar.update(task, advance=1, description=printable(text or what))
 
         yield advance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from lucky_transport.cli.tables import show
+from lucky_transport.cli.tables import echo, show
 
 LONG = "x" * 300
 
@@ -33,3 +33,21 @@ def test_a_terminal_gets_the_same_table_with_verdicts_in_colour(monkeypatch: pyt
     ]
     assert click.style("fail", fg="red") in written[2]
     assert click.style("ok", fg="green") in written[3]
+
+
+HOSTILE = "a\n\x1b[31m\u202e\udc80b"
+SHOWN = r"a\n\x1b[31m\u202e\udc80b"
+
+
+def test_names_in_a_table_and_in_a_line_are_spelt_out(capsys: pytest.CaptureFixture[str]) -> None:
+    show(f"Things {HOSTILE}", ("name", "state"), [(HOSTILE, "ok"), ("größer µ", "ok")])
+    echo(f"removed {HOSTILE}")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["Things", SHOWN],
+        ["name", "state"],
+        [SHOWN, "ok"],
+        ["größer", "µ", "ok"],
+        [],
+        ["removed", SHOWN],
+    ]

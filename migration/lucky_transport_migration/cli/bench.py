@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lucky_transport.cli.completion import complete_engines
+from lucky_transport.cli.tables import echo
 from lucky_transport.errors import plural
 from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, NUMBERS, choices
 
@@ -162,7 +163,7 @@ def bench(
         prepared = prepare_steps(plan)
     if not as_json:
         minutes, pieces = prepared.estimate_s / 60, plural(prepared.pieces, "piece")
-        click.echo(f"about {minutes:.1f} min: {pieces} in {plural(prepared.plan.rounds, 'round')}", err=True)
+        echo(f"about {minutes:.1f} min: {pieces} in {plural(prepared.plan.rounds, 'round')}", err=True)
     with watched("measuring", prepared.pieces, silent=as_json) as advance:
         result = prepared.run("lucky-transport " + " ".join(sys.argv[1:]), advance)
     if check:
@@ -171,7 +172,7 @@ def bench(
         result["changes"] = changes(old, result)
     if report is not None:
         page = write_bench(result, report)
-        click.echo(f"report: {page}", err=True)
+        echo(f"report: {page}", err=True)
     if as_json:
         click.echo(json.dumps(terminal.without_histograms(result), indent=2, allow_nan=False))
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lucky_transport.cli.completion import complete_endpoints
+from lucky_transport.cli.tables import echo, show
 
 if TYPE_CHECKING:
     from lucky_transport_migration.evidence.record import Evidence
@@ -50,7 +51,7 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
     from lucky_transport_migration.recording.result import ReplayResult
 
     result = ReplayResult()
-    lines = Lines(lambda text: click.echo(text, err=True))
+    lines = Lines(lambda text: echo(text, err=True))
 
     def take(one: Evidence) -> None:
         result.add(one)
@@ -68,8 +69,6 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
 
 
 def _show(result: ReplayResult) -> None:
-    from lucky_transport.cli.tables import show
-
     rows = [
         (name, f"{row.calls:,}", f"{row.mismatches:,}", f"{row.not_compared.total():,}")
         for name, row in result.methods.items()
@@ -77,5 +76,5 @@ def _show(result: ReplayResult) -> None:
     show("Replay", ("method", "calls", "mismatches", "not compared"), rows, empty="nothing was recorded")
     for name, row in result.methods.items():
         for why, calls in row.not_compared.items():
-            click.echo(f"not compared: {name}, {calls:,} times: {why}")
-    click.echo(result.sentence)
+            echo(f"not compared: {name}, {calls:,} times: {why}")
+    echo(result.sentence)

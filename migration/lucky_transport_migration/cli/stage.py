@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lucky_transport.cli.completion import complete_methods
+from lucky_transport.cli.tables import echo
+from lucky_transport.cli.tables import show as show_table
 from lucky_transport.registry import load
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def show(pattern: str, reasons: bool, as_json: bool) -> None:
         return
     _show_lines(str(standing.plan.path), found, reasons=reasons)
     for row in unused:
-        click.echo(f"row {row!r} fits no method that is known here")
+        echo(f"row {row!r} fits no method that is known here")
 
 
 @stage.command("set", epilog="\b\nExample:\n  lucky-transport stage set 'SceneService/*' 'canary 10%'")
@@ -123,12 +125,11 @@ def _done(moves: Sequence[StageChange], *, as_json: bool) -> None:
         click.echo(json.dumps({"moved": not any(one.refused for one in moves), "methods": rows}, indent=2))
     for one in () if as_json else moves:
         arrow = f"{one.before} -> {one.to}" if one.before != one.to else f"stays at {one.to}"
-        click.echo(f"{one.method}: {f'not moved to {one.to}: {one.refused}' if one.refused else arrow}")
+        echo(f"{one.method}: {f'not moved to {one.to}: {one.refused}' if one.refused else arrow}")
     sys.exit(any(one.refused for one in moves))
 
 
 def _show_lines(title: str, found: Sequence[Any], *, reasons: bool) -> None:
-    from lucky_transport.cli.tables import show as show_table
     from lucky_transport_migration.stages.names import short_name
 
     columns = ("method", "effect", "stage", "by", "equal", "different", "failed", "not compared")

@@ -8,7 +8,7 @@ from functools import partial
 
 import click
 
-from lucky_transport.cli.tables import show
+from lucky_transport.cli.tables import echo, show
 
 __all__ = ["top"]
 
@@ -63,4 +63,4 @@ def top(once: bool, as_json: bool, interval_s: float) -> None:
     if reading.stages.file or reading.stages.problem:
         show(f"Stages in {reading.stages.file}", ("method", "stage", "seen"), list(stage_cells(reading.stages)))
     if reading.stages.problem:
-        click.echo(f"stages: {reading.stages.problem}")
+        echo(f"stages: {reading.stages.problem}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
-from lucky_transport.cli.tables import show
+from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import plural
 from lucky_transport_migration.gate.method import MethodVerdict
 from lucky_transport_migration.gate.verdict import GateVerdict
@@ -20,10 +18,10 @@ def show_verdict(verdict: GateVerdict) -> None:
     show("Gate", _COLUMNS, [_row(name, row) for name, row in verdict.methods.items()], empty="no evidence")
     for name, row in verdict.methods.items():
         if row.left_out:
-            click.echo(f"not compared in {name}: {', '.join(row.left_out)}")
+            echo(f"not compared in {name}: {', '.join(row.left_out)}")
     for reason in verdict.reasons:
-        click.echo(f"- {reason}")
-    click.echo(_sentence(verdict))
+        echo(f"- {reason}")
+    echo(_sentence(verdict))
 
 
 def _sentence(verdict: GateVerdict) -> str:

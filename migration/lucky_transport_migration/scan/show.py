@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from lucky_transport_migration.console import print_text
+from lucky_transport.cli.tables import echo
+from lucky_transport_migration.console import print_text, text_of
 from lucky_transport_migration.scan.findings import LEVELS, ScanResult
 
 if TYPE_CHECKING:
@@ -29,12 +28,12 @@ def show_result(result: ScanResult) -> None:
         _draw(console, result)
     else:
         for one in result.findings:
-            click.echo(f"{one.where}: {one.kind} {one.symbol} (level {one.level}: {one.why})")
+            echo(f"{one.where}: {one.kind} {one.symbol} (level {one.level}: {one.why})")
     for unread in result.unread:
-        click.secho(f"{unread.path}:{unread.line}: {unread.why}", fg="yellow")
+        echo(f"{unread.path}:{unread.line}: {unread.why}", fg="yellow")
     for path in result.generated_stubs:
-        click.echo(f"{path}: generated stubs import grpc; delete them when nothing imports them")
-    click.secho(result.sentence, bold=True, fg="green" if result.nothing_left else None)
+        echo(f"{path}: generated stubs import grpc; delete them when nothing imports them")
+    echo(result.sentence, bold=True, fg="green" if result.nothing_left else None)
 
 
 def _draw(console: Console, result: ScanResult) -> None:
@@ -44,7 +43,7 @@ def _draw(console: Console, result: ScanResult) -> None:
     table.add_column("why", overflow="fold", ratio=1, min_width=24)
     for one in result.findings:
         cells = (one.where, one.kind, one.symbol, str(one.level), one.why)
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*map(text_of, cells))
     console.print(table)
     levels = sorted({one.level for one in result.findings})
     print_text(console, "  ".join(f"level {level}: {LEVELS[level]}" for level in levels), "dim")
@@ -54,12 +53,10 @@ def show_changes(changes: Changes) -> None:
     """Print what would change, as a diff, and what is left to a person."""
     for one in changes.files:
         for line in one.diff().splitlines():
-            click.secho(line, fg=_COLOURS.get(line[:1]) if line[:3] not in ("+++", "---") else None)
+            echo(line.expandtabs(), fg=_COLOURS.get(line[:1]) if line[:3] not in ("+++", "---") else None)
     for left in changes.refusals:
-        click.echo(f"{left.path}:{left.line}: left to you: {left.why}")
-    click.secho(
-        f"After this: {changes.after.sentence}" if changes.files else "No rule rewrites anything here.", bold=True
-    )
+        echo(f"{left.path}:{left.line}: left to you: {left.why}")
+    echo(f"After this: {changes.after.sentence}" if changes.files else "No rule rewrites anything here.", bold=True)
 
 
 #: Columns that are read at a glance and must not fold.

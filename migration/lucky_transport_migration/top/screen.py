@@ -16,7 +16,7 @@ from textual.widgets import DataTable, Footer, Sparkline, Static
 from textual.worker import get_current_worker
 
 from lucky_transport.diagnosis.activity import EngineActivity
-from lucky_transport.errors import plural
+from lucky_transport.errors import plural, printable
 from lucky_transport_migration.top.cells import (
     COLUMNS,
     WIDE_COLUMNS,
@@ -160,7 +160,8 @@ class TopScreen(App[None]):
                 pairs = zip(columns, cells, strict=True)
                 style = "dim" if one.state == "stale" else ""
                 texts = [
-                    Text(cell, style=style or _STYLES.get(cell, ""), justify=_justify(name)) for name, cell in pairs
+                    Text(printable(cell), style or _STYLES.get(cell, ""), justify=_justify(name))
+                    for name, cell in pairs
                 ]
                 table.add_row(*texts, key=one.name)
             if selected is not None and selected in table.rows:
@@ -191,21 +192,21 @@ class TopScreen(App[None]):
         lines = Text()
         for title, text in rows:
             lines.append(f"{title:<{width}}  ", "bold")
-            lines.append(f"{text}\n")
+            lines.append(f"{printable(text)}\n")
         known.update(lines)
 
     def _show_stages(self, reading: TopReading) -> None:
         stages = reading.stages
         text = Text()
         if stages.problem:
-            text.append(stages.problem, "red")
+            text.append(printable(stages.problem), "red")
         elif not stages.file:
             text.append("No lucky_transport.toml here or above: no stages.")
         else:
             counts = ", ".join(f"{count} {stage}" for stage, count in stages.counts.items())
-            text.append(f"{stages.file}: {counts}\n", "bold")
+            text.append(f"{printable(stages.file)}: {counts}\n", "bold")
             for method, stage, seen in stage_cells(stages):
-                text.append(f"{method:<40} {stage:<11} {seen}\n")
+                text.append(printable(f"{method:<40} {stage:<11} {seen}") + "\n")
         self.query_one("#stages", Static).update(text)
 
 

@@ -9,13 +9,14 @@ import os
 import sys
 
 from lucky_transport.config import load_launch
+from lucky_transport.errors import printable
 
 __all__ = ["say", "tell"]
 
 
 def say(text: str) -> None:
     """Tell the user a line about this process."""
-    tell(f"lucky-transport: pid {os.getpid()}: {text}\n")
+    tell(printable(f"lucky-transport: pid {os.getpid()}: {text}") + "\n")
 
 
 def tell(text: str, *, asked: bool = False) -> None:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.errors import ConfigError, plural
+from lucky_transport.errors import ConfigError, plural, printable
 from lucky_transport_stubs.run.call_counters import Calls, ProcessCalls, read
 from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
@@ -73,16 +73,14 @@ class Report:
         lines = [f"lucky-transport: {self._summary()}", *self._places()]
         if len(self.processes) > 1:
             lines += ["  by process", *(_row(_total(one.calls), _shown(one)) for one in self.processes)]
-        return "\n".join(lines) + "\n" + self.troubles()
+        return "\n".join(map(printable, lines)) + "\n" + self.troubles()
 
     def troubles(self) -> str:
         """Return what was not switched although it might have called, "" when all is well."""
         absent = (f"pid {pid} stayed on gRPC: {python} has no lucky_transport" for pid, python in self.absent.items())
         escaped = map(str, self.escapes)
-        others = (
-            f"pid {pid} imported {package}: its gRPC is neither switched nor counted" for pid, package in self.others
-        )
-        return "".join(f"lucky-transport: {trouble}\n" for trouble in (*absent, *escaped, *others))
+        others = (f"pid {pid} imported {name}: its gRPC is neither switched nor counted" for pid, name in self.others)
+        return "".join(printable(f"lucky-transport: {trouble}") + "\n" for trouble in (*absent, *escaped, *others))
 
     def _summary(self) -> str:
         calls = self._merged()

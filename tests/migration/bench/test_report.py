@@ -14,6 +14,7 @@ import pytest
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.bench import page
 from lucky_transport_migration.bench.bench_page import bench_page
+from lucky_transport_migration.bench.markdown import bench_markdown
 from lucky_transport_migration.bench.plots.curves import percentile_curves
 from lucky_transport_migration.bench.report import write_bench
 
@@ -136,6 +137,14 @@ def test_text_from_outside_is_escaped(bench_result: dict[str, Any]) -> None:
     text = bench_page(bench_result)
     assert "<script" not in text
     assert "&lt;script&gt;" in text
+
+
+def test_names_in_markdown_are_names(bench_result: dict[str, Any]) -> None:
+    bench_result["notes"] = ["engine a|b\n<script>`[x](y)"]
+    bench_result["command"] = "lucky-transport bench 'a`|\n# b'"
+    lines = bench_markdown(bench_result).splitlines()
+    assert r"- engine a\|b\\n\<script\>\`\[x\](y)" in lines
+    assert r"- `lucky-transport bench 'a'|\n# b'`" in lines
 
 
 def test_page_and_json_are_written_side_by_side(bench_result: dict[str, Any], tmp_path: Path) -> None:

@@ -130,3 +130,12 @@ def test_without_the_extra_the_error_names_the_remedy(
     done = run(str(tree({"a.py": "import grpc\n"})), *arguments)
     assert done.exit_code == 1
     assert "pip install 'lucky-transport[scan]'" in done.output
+
+
+def test_names_of_files_are_spelt_out(tree: Any) -> None:
+    name = "a\n\x1b[31m[bold].py"
+    root = tree({name: "import grpc\n", f"b{name}": "import grpc\n(", "d\n/c_pb2_grpc.py": ""})
+    shown = r"a\n\x1b[31m[bold].py"
+    lines = run(str(root)).output.splitlines()
+    assert [line.partition(":")[0] for line in lines[:3]] == [shown, f"b{shown}", r"d\n/c_pb2_grpc.py"]
+    assert len(lines) == 4

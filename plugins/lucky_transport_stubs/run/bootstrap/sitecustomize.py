@@ -16,17 +16,10 @@ import sys
 _CANNOT_SWITCH = 78
 
 #: What speaks gRPC without the package grpc, so that its calls are neither switched nor counted.
-_OTHERS = [
-    "betterproto",
-    "betterproto2",
-    "connecpy",
-    "connectrpc",
-    "grpclib",
-    "purerpc",
-    "pyarrow.flight",
-    "sonora",
-    "temporalio",
-]
+_OTHERS = (
+    *("betterproto", "betterproto2", "connecpy", "connectrpc", "grpclib"),
+    *("purerpc", "pyarrow.flight", "sonora", "temporalio"),
+)
 
 
 class _Finder:

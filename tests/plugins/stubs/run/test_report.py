@@ -51,6 +51,17 @@ def test_processes_are_added_up_and_listed() -> None:
     assert [(one["pid"], len(one["calls"])) for one in plain["processes"]] == [(7, 1), (8, 2)]
 
 
+def test_names_of_programs_and_methods_are_spelt_out() -> None:
+    made = [calls("/a.B/\x1b[31mStep", 1, target="unix:/x\ny")]
+    processes = [ProcessCalls(pid, ["python", "-c", "a\nb"], 0, made) for pid in (7, 8)]
+    text = Report(processes, escapes=[UnpatchedProcess(9, ["python", "\x1b[2J"], "why")]).text()
+    assert r"/a.B/\x1b[31mStep" in text
+    assert r"unix:/x\ny" in text
+    assert text.count(r"python -c 'a\nb'") == 2
+    assert r"python '\x1b[2J'" in text
+    assert "\x1b" not in text
+
+
 def test_what_was_not_reached_is_always_said() -> None:
     unpatched = UnpatchedProcess(10, ["python", "-I", "x.py"], "started with -I")
     report = Report([], {9: "/other/python"}, [unpatched], others=[(11, "grpclib")])

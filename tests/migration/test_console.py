@@ -1,0 +1,43 @@
+"""What a command shows to a person: names of others stay names."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from lucky_transport_migration.console import new_table, print_text, text_of, watched
+
+HOSTILE = "[red]a|b\n\x1b[31mc[/nothing]"
+SHOWN = r"[red]a|b\n\x1b[31mc[/nothing]"
+
+
+@pytest.fixture
+def console() -> Console:
+    """A terminal of 200 columns that keeps what it gets, without colours."""
+    return Console(file=io.StringIO(), force_terminal=True, width=200, color_system=None)
+
+
+def written(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_sentence_and_a_table_show_a_name_as_it_is(console: Console) -> None:
+    print_text(console, f"between {HOSTILE}", "bold")
+    table = new_table("path", HOSTILE, title=HOSTILE)
+    table.add_row(HOSTILE, "1", style="bold red")
+    console.print(table)
+    console.print(text_of(HOSTILE))
+    text = written(console).replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert text.count(SHOWN) == 5
+    assert "\x1b[31mc" not in text
+
+
+def test_a_bar_shows_the_name_of_a_file_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=200, color_system=None)
+    monkeypatch.setattr("lucky_transport_migration.console.Console", lambda **_: screen)
+    with watched("scan", 2) as advance:
+        advance(HOSTILE)
+    assert SHOWN in written(screen)
