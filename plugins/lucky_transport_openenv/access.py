@@ -101,7 +101,7 @@ def respond(request: Any, error: Any) -> Any:
 
 def _header(scope: Any, name: bytes) -> bytes:
     """Return a header's value; several are one that nothing matches."""
-    return b", ".join(value for key, value in scope["headers"] if key.lower() == name)
+    return b", ".join(value for key, value in scope["headers"] if key == name)
 
 
 def _is_local(authority: str, others: Collection[str] = ()) -> bool:

@@ -113,7 +113,15 @@ def test_no_host_and_two_hosts_are_refused(serve: Serve) -> None:
 
 @pytest.mark.parametrize(
     "origin",
-    ["https://evil.example", "http://localhost.evil.example", "null", "file://", "http://10.0.0.1", "localhost"],
+    [
+        "https://evil.example",
+        "http://localhost.evil.example",
+        "null",
+        "file://",
+        "extension://localhost",
+        "http://10.0.0.1",
+        "localhost",
+    ],
 )
 def test_a_page_of_another_origin_is_refused_on_every_route(serve: Serve, origin: str) -> None:
     serving = serve("cartpole")
@@ -148,6 +156,13 @@ def test_the_user_allows_further_hosts_and_origins() -> None:
                 assert client.get("/health").status_code == 200
         with http(serving, host="robot.example", origin="https://evil.example") as client:
             assert client.get("/health").status_code == 403
+
+
+def test_a_server_at_every_address_answers_to_the_loopbacks_names_only() -> None:
+    with api.serve("cartpole", "openenv://0.0.0.0:0") as serving:
+        for host, status in (("127.0.0.1", 200), ("0.0.0.0", 403), ("10.0.0.1", 403)):
+            with http(serving, host=host) as client:
+                assert client.get("/health").status_code == status
 
 
 def test_the_command_line_allows_them(monkeypatch: pytest.MonkeyPatch) -> None:
