@@ -33,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     folder = tmp_path_factory.mktemp("docs") / "site"
     command = [sys.executable, "-c", BUILD, str(folder)]
     environment = {"PATH": "/usr/bin:/bin", "NO_MKDOCS_2_WARNING": "1"}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=550, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
 

@@ -12,6 +12,7 @@ from lucky_transport import api, deadline
 from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.errors import NotReachable
 from lucky_transport.process import EngineProcess, unique_name
+from tests.support.resources import threads_of
 from tests.support.waiting import until
 
 
@@ -39,9 +40,9 @@ def test_a_wait_that_lasts_says_what_it_waits_for_and_how_long(noticed: Callable
 
 
 def test_a_wait_that_is_over_or_may_not_last_is_silent(noticed: Callable[[], list[str]]) -> None:
-    before = set(threading.enumerate())
+    before = set(threads_of("lucky-notice"))
     with log_long_wait("the kettle", deadline.NOTICE_AFTER_S):
-        assert not set(threading.enumerate()) - before
+        assert not set(threads_of("lucky-notice")) - before
     with log_long_wait("the kettle"):
         pass
     assert noticed() == []
@@ -49,9 +50,9 @@ def test_a_wait_that_is_over_or_may_not_last_is_silent(noticed: Callable[[], lis
 
 def test_a_wait_inside_another_is_part_of_it() -> None:
     def notices() -> list[threading.Thread]:
-        return [thread for thread in set(threading.enumerate()) - before if thread.name == "lucky-notice"]
+        return [thread for thread in threads_of("lucky-notice") if thread not in before]
 
-    before = set(threading.enumerate())
+    before = set(threads_of("lucky-notice"))
     with log_long_wait("the kettle", 30.0), log_long_wait("the water", 20.0):
         assert len(notices()) == 1
     until(lambda: not notices())

@@ -1,8 +1,13 @@
-"""What this process, or another one, holds: descriptors, threads, mapped memory, files in shared memory."""
+"""What this process, or another one, holds: descriptors, threads, mapped memory, files in shared memory.
+
+A test that shares its process with others counts by owner: `threads_of`, `connections_of`, `descriptors_of`, `rings`.
+What a process holds altogether (`measure`) counts where the test starts the process.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +15,28 @@ from pathlib import Path
 from lucky_transport.deadline import Deadline
 from lucky_transport.shm.segment_files import DIRECTORY
 
-__all__ = ["Resources", "measure", "released"]
+__all__ = [
+    "STUB_THREADS",
+    "Resources",
+    "connections_of",
+    "descriptors_of",
+    "measure",
+    "released",
+    "rings",
+    "threads_of",
+]
+
+#: What channels and servers of stubs start for themselves, by how the names of the threads begin.
+STUB_THREADS = (
+    "call completion",
+    "connection monitor",
+    "grpc call",
+    "grpc channel",
+    "grpc connectivity",
+    "grpc requests",
+    "grpc server",
+    "send queue",
+)
 
 _SLEEP_S = 0.02
 
@@ -52,6 +78,31 @@ def measure(prefix: str, pid: int | None = None) -> Resources:
         len([line for line in maps if " /dev/shm/" in line or " /memfd:" in line]),
         len(list(DIRECTORY.glob(f"{prefix}*"))),
     )
+
+
+def threads_of(*names: str) -> list[threading.Thread]:
+    """Return the threads of this process whose names begin with one of `names`: those that their owner called so."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith(names)]
+
+
+def connections_of(prefix: str) -> list[str]:
+    """Return the sockets at which engines whose names begin with `prefix` listen or have a client, one a line.
+
+    An engine's end of a connection is there until the client has closed the other one and the engine has noticed.
+    """
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    return [line for line in lines if line.endswith(".sock") and Path(line.split()[-1]).name.startswith(prefix)]
+
+
+def descriptors_of(text: str) -> set[str]:
+    """Return the descriptors of this process, as number and target, whose target contains `text`: a path, a kind."""
+    links = [Path("/proc/self/fd") / number for number in os.listdir("/proc/self/fd")]
+    return {f"{link.name} {target}" for link in links if text in (target := _target(link))}
+
+
+def rings() -> int:
+    """Return how often memory of a client's rings is mapped in this process, by its clients and its engines."""
+    return Path("/proc/self/maps").read_text().count("/memfd:lucky_rings")
 
 
 def _target(link: Path) -> str:

@@ -16,6 +16,7 @@ from lucky_transport.shm import header, segment
 from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from tests.support.resources import descriptors_of
 from tests.support.waiting import until
 
 SPEC = BatchSpec("toy", 3, ArraySpec(shape=(4,)), ArraySpec(shape=(2,)))
@@ -89,7 +90,7 @@ def test_engines_may_come_and_go_and_their_descriptors_with_them(tmp_path: Path)
             assert only(activity).state == "ready"
             one.unlink()
             assert [seen for seen in activity.read().engines if seen.name == "demo"] == []
-            descriptors.append(len(os.listdir("/proc/self/fd")))
+            descriptors.append(len(descriptors_of(str(tmp_path))))
     assert descriptors[1:] == descriptors[:-1]
 
 

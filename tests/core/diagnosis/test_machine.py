@@ -14,6 +14,7 @@ import pytest
 
 from lucky_transport.diagnosis import machine
 from lucky_transport.diagnosis.check import CheckStatus, Roots
+from tests.support.resources import descriptors_of
 
 HERE = Roots()
 
@@ -56,9 +57,9 @@ def test_shared_memory_needs_linux(monkeypatch: pytest.MonkeyPatch, system: str,
 
 
 def test_pidfd_works_here_and_leaves_no_descriptor_open() -> None:
-    before = set(os.listdir("/proc/self/fd"))
+    before = descriptors_of("[pidfd]")
     assert machine.pidfd(HERE).verdict is CheckStatus.OK
-    assert not set(os.listdir("/proc/self/fd")) - before
+    assert not descriptors_of("[pidfd]") - before
 
 
 def test_a_sandbox_that_forbids_pidfd_is_a_failure_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

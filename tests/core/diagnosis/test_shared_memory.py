@@ -106,7 +106,8 @@ from pathlib import Path
 from lucky_transport.shm import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 spec = BatchSpec("toy", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,)))
-segment.create(sys.argv[2], spec, directory=Path(sys.argv[1])).publish_ready()
+made = segment.create(sys.argv[2], spec, directory=Path(sys.argv[1]))
+made.publish_ready()
 print("ready", flush=True)
 if sys.argv[3] == "stays":
     sys.stdin.read()

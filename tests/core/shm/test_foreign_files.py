@@ -28,6 +28,7 @@ from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 from lucky_transport.shm.socket_path import remove_stale_sockets
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.foreign_files import KINDS, MakeForeignFile, foreign_uid, make
+from tests.support.resources import descriptors_of
 
 SPEC = BatchSpec("toy", 3, ArraySpec("float32", (5,)), ArraySpec("float32", (2,), -1.0, 1.0))
 RING = 4096
@@ -80,14 +81,7 @@ def test_a_file_of_another_user_is_refused_with_its_path_owner_kind_and_mode(
     assert raised.value.hint in text
     assert raised.value.hint
     assert foreign.lstat().st_uid == foreign_uid()
-    assert not [fd for fd in os.listdir("/proc/self/fd") if _target(fd).startswith(str(shared))]
-
-
-def _target(fd: str) -> str:
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}")
-    except FileNotFoundError:
-        return ""
+    assert not descriptors_of(str(shared))
 
 
 @pytest.mark.parametrize("kind", ["file", "fifo", "directory", "symbolic link", "socket"])

@@ -26,6 +26,7 @@ from lucky_transport_migration.bench.suites.stubs import STUBS, StubSetup, plan_
 from lucky_transport_migration.bench.terminal import without_histograms
 from lucky_transport_migration.bench.workloads.stubs import bench, pair, programs
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair, program
+from tests.support.waiting import until_none_left
 
 needs_grpc = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed")
 
@@ -301,7 +302,7 @@ def test_every_one_of_many_callers_is_counted() -> None:
     assert len(callers) == 4
     assert found.n > 0
     assert found.us_each > 0
-    assert not set(threading.enumerate()) - before
+    until_none_left(lambda: set(threading.enumerate()) - before)
 
 
 @needs_grpc
@@ -311,7 +312,7 @@ def test_a_callers_wrong_answer_ends_all_of_them() -> None:
     before = set(threading.enumerate())
     with pytest.raises(RemoteProtocolError, match="call 7 was answered as call 8"):
         measure_callers(_answering(lambda number: number + (number == 7)), 100, 4, QUICK, None)
-    assert not set(threading.enumerate()) - before
+    until_none_left(lambda: set(threading.enumerate()) - before)
 
 
 @needs_grpc

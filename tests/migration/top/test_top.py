@@ -21,6 +21,7 @@ from lucky_transport.diagnosis.step_samples import StepReading
 from lucky_transport.process import unique_name
 from lucky_transport_migration.top.cells import details, engine_cells, seconds, size
 from lucky_transport_migration.top.reading import StagesReading, TopReading, read_stages
+from tests.support.waiting import until_none_left
 
 SERVER = ProcessReading(7, "python -m lucky_transport serve toy --endpoint shm://demo", 12.5, 70 << 20)
 DRIVER = ProcessReading(8, "python train.py", 3.0, 50 << 20)
@@ -225,7 +226,7 @@ def test_it_ends_by_a_key_and_leaves_no_thread(key: str) -> None:
         await pilot.press(key)
 
     on_screen(Source(reading(DEMO)), use)
-    assert set(threading.enumerate()) <= before
+    until_none_left(lambda: set(threading.enumerate()) - before)
 
 
 # --- the command ---

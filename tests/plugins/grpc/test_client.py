@@ -42,7 +42,8 @@ from lucky_transport.testing.suite import every, open_reference
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport_grpc import client as grpc_client
 from lucky_transport_grpc.server import GrpcServer
-from tests.support.waiting import until
+from tests.support.resources import threads_of
+from tests.support.waiting import until, until_none_left
 
 Serve = Callable[..., Serving]
 SERVICES = ("batch", "agent")
@@ -399,12 +400,12 @@ def test_reset_options_begun_at_an_engine_without_the_batch_service_stay_with_th
 
 
 def test_closing_releases_the_lease_and_the_threads(serve: Serve, connect: Any, zeros: Any) -> None:
-    serving = serve()
+    serving, before = serve(), set(threads_of("channel_spin"))
     client = connect(serving)
     client.step(zeros(client))
     client.close()
     until(lambda: not serving.host.driver)
-    until(lambda: "channel_spin" not in {thread.name for thread in threading.enumerate()})
+    until_none_left(lambda: set(threads_of("channel_spin")) - before)
 
 
 def test_closing_ends_a_wait_in_another_thread(serve: Serve, connect: Any, zeros: Any) -> None:

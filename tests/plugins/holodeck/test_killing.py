@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
 from lucky_transport.errors import PeerDied
-from lucky_transport.testing.suite import PATIENCE_S
 
 
 @pytest.mark.parametrize("doing", ["waiting", "between"])
@@ -25,10 +23,8 @@ def test_a_killed_engine_is_an_error_and_a_new_one_starts_in_its_place(bench: An
             killer.start()
         else:
             engine.kill()
-        began = time.monotonic()
         with pytest.raises(PeerDied, match="ended"):
             world.tick()
-        assert time.monotonic() - began < PATIENCE_S
         with pytest.raises(PeerDied):
             world.tick()
     assert bench.leftovers() == []  # the client that saw it die has cleaned up

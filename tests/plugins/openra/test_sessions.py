@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -263,10 +262,8 @@ def test_a_killed_engine_is_a_typed_error_at_once_and_a_new_one_is_found_again(s
             door.latest(session_id, 5)
         killer = threading.Timer(0.1, os.kill, (engine.pid, signal.SIGKILL))
         killer.start()
-        start = time.monotonic()
-        with pytest.raises(PeerDied):
+        with pytest.raises(PeerDied):  # and no PeerTimeout
             _go_on_for_ever(door, session_id, doing)
-        assert time.monotonic() - start < 10
         killer.join()
         engine.stop()
         engine = _start(port)

@@ -26,6 +26,7 @@ from lucky_transport_migration.bench.workloads.systems.cores import two_cores
 from lucky_transport_migration.bench.workloads.systems.pause import measure_pause
 from lucky_transport_migration.bench.workloads.systems.pipe import TICKS, balance, play_queue
 from lucky_transport_migration.bench.workloads.systems.session_variants import SessionVariant
+from tests.support.waiting import until_none_left
 
 PLAN = plan_of_systems(("grpc", "shm"), None, rounds=1, quick=True)
 
@@ -58,9 +59,7 @@ def _shared_files() -> Iterator[Path]:
 def _nothing_is_left() -> Generator[None]:
     before, shared = set(threading.enumerate()), set(_shared_files())
     yield
-    for thread in set(threading.enumerate()) - before:
-        thread.join(10)
-    assert set(threading.enumerate()) <= before
+    until_none_left(lambda: set(threading.enumerate()) - before)
     assert set(_shared_files()) <= shared
 
 

@@ -7,7 +7,6 @@ import gc
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.resources import STUB_THREADS, connections_of, rings, threads_of
 from tests.support.waiting import PATIENCE_S, until_none_left
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
@@ -25,7 +25,6 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
 from lucky_transport.shm.socket_path import remove_stale_sockets
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.kept_threads import KEPT_THREADS
 
 #: A server in a process of its own, for tests that kill it.
 SERVER = """
@@ -144,14 +143,17 @@ Aio = Callable[[Callable[[Ends], Awaitable[Any]]], Any]
 
 @pytest.fixture
 def aio(handlers_of: Any) -> Iterator[Aio]:
-    """Nothing of a scenario may be left: no descriptor, no thread, no file."""
+    """Nothing of a scenario may be left: no connection, no memory of rings, no thread, no file."""
     gc.collect()
-    before = _what_is_there()
+    mapped, threads, mine = rings(), set(threads_of(*STUB_THREADS)), f"lucky_{os.getpid()}_"
     yield partial(_run, handlers_of)
 
     def left() -> Collection[object]:
         gc.collect()
-        return _what_is_there() - before
+        folders = [Path(folder) for folder in runtime_directories()]
+        files = [path for folder in folders for path in folder.glob(f"{mine}*")]
+        memory = ["rings"] * (rings() - mapped)
+        return [*files, *connections_of(mine), *memory, *(set(threads_of(*STUB_THREADS)) - threads)]
 
     until_none_left(left)
 
@@ -203,12 +205,3 @@ def error_of() -> Callable[[Awaitable[Any]], Awaitable[tuple[str, str]]]:
         return caught.value.code().name, caught.value.details() or ""
 
     return fail
-
-
-def _what_is_there() -> set[tuple[str, str]]:
-    numbers = [number for number in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{number}")]
-    descriptors = {("descriptor", number) for number in numbers}
-    threads = {("thread", thread.name) for thread in threading.enumerate() if thread.name != KEPT_THREADS}
-    folders = [folder for folder in runtime_directories() if folder.is_dir()]
-    mine = f"lucky_{os.getpid()}_*"
-    return descriptors | threads | {("file", str(path)) for folder in folders for path in Path(folder).glob(mine)}

@@ -66,7 +66,7 @@ def test_closing_lets_calls_end_in_their_grace(aio: Any) -> None:
         client = await ends.pair({"unary_unary Soon": soon.hold, "unary_unary Never": never.hold})
         ended, cancelled = (asyncio.ensure_future(client.unary_unary(name)(b"")) for name in ("Soon", "Never"))
         await until_in_loop(lambda: soon.begun and never.begun)
-        closing = asyncio.create_task(client.channel.close(0.5))
+        closing = asyncio.create_task(client.channel.close(3))
         await asyncio.sleep(0)
         soon.release.set()
         assert await ended == b"done"

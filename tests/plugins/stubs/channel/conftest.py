@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.resources import STUB_THREADS, threads_of
+from tests.support.waiting import PATIENCE_S, until_none_left
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -24,14 +25,12 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
 from lucky_transport_grpc.runtime import grpc
 
-_OURS = ("watchman", "grpc requests", "grpc call", "grpc channel", "grpc connectivity", "call completion", "send queue")
-
 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
-    before = set(threading.enumerate())
+    before = set(threads_of(*STUB_THREADS))
     yield
-    until(lambda: not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith(_OURS)])
+    until_none_left(lambda: set(threads_of(*STUB_THREADS)) - before)
 
 
 class Service:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -20,10 +19,10 @@ from lucky_transport.config import Settings, load_settings
 from lucky_transport.errors import ConfigError
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs import connecting
+from tests.support.resources import connections_of
 from tests.support.waiting import until
 
 Code = grpc.StatusCode
-FDS = "/proc/self/fd"
 
 
 def _echo(channel: Any) -> Any:
@@ -233,13 +232,13 @@ def test_a_channel_that_nobody_has_any_more_lets_go_of_its_connection(serve: Any
     serve()
     kept = lucky_transport_stubs.channel(f"shm://{name}")
     _echo(kept)(b"x")
-    before = len(os.listdir(FDS))
+    assert len(connections_of(name)) == 2  # the listener, and one client
     for _ in range(5):
         _echo(lucky_transport_stubs.channel(f"shm://{name}"))(b"x")
     gc.collect()
-    until(lambda: len(os.listdir(FDS)) <= before)
+    until(lambda: len(connections_of(name)) == 2)
     kept.close()
-    until(lambda: len(os.listdir(FDS)) < before)
+    until(lambda: len(connections_of(name)) == 1)
 
 
 def test_a_program_that_closes_nothing_ends_by_itself(serve_elsewhere: Any, name: str) -> None:

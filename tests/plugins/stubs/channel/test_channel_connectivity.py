@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lucky_transport_grpc.runtime import grpc
-from tests.support.waiting import until
+from tests.support.resources import threads_of
+from tests.support.waiting import until, until_none_left
 
 State = grpc.ChannelConnectivity
 CONNECTED = [State.IDLE, State.CONNECTING, State.READY]
@@ -101,7 +102,7 @@ def test_the_ready_future_of_grpc_works_with_the_server_before_or_after(serve: A
 def test_a_ready_future_that_is_cancelled_stops_the_connecting(connect: Any) -> None:
     waiting = grpc.channel_ready_future(connect())
     waiting.cancel()
-    until(lambda: not [thread for thread in threading.enumerate() if thread.name == "grpc channel"])
+    until_none_left(lambda: threads_of("grpc channel"))
 
 
 def test_closing_ends_subscriptions_and_refuses_new_ones(connect: Any) -> None:

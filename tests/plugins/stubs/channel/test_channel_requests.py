@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lucky_transport_grpc.runtime import grpc
-from tests.support.waiting import until
+from tests.support.resources import threads_of
+from tests.support.waiting import until, until_none_left
 
 Code = grpc.StatusCode
 _where: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="nowhere")
@@ -51,6 +52,7 @@ def test_a_server_that_takes_nothing_holds_the_iterator_back(stub: Any, service:
             yield bytes(1000)
 
     future = stub.reluctant.future(requests())
+    until(lambda: pulled)
     before = -1
     while before != pulled:
         before = pulled
@@ -83,7 +85,7 @@ def test_a_call_that_was_cancelled_pulls_no_further_request(stub: Any) -> None:
     assert call.cancel()
     for _ in range(5):
         gate.release()
-    until(lambda: not [thread for thread in threading.enumerate() if thread.name == "grpc requests"])
+    until_none_left(lambda: threads_of("grpc requests"))
     count = 0
     while pulled.acquire(blocking=False):
         count += 1

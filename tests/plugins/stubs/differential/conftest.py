@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lucky_transport.config import runtime_directories
+from tests.support.resources import STUB_THREADS, threads_of
 from tests.support.waiting import until_none_left
 
 
@@ -25,9 +25,9 @@ def _quiet() -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_left() -> Iterator[None]:
     """All that the cases opened has gone once they have run: the sockets by which engines are met, and our threads."""
-    before = _threads()
+    before = set(threads_of(*STUB_THREADS))
     yield
-    until_none_left(lambda: [*_sockets(), *(_threads() - before)])
+    until_none_left(lambda: [*_sockets(), *(set(threads_of(*STUB_THREADS)) - before)])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,12 +39,6 @@ def _grpcs_core_is_never_shut_down() -> Iterator[None]:
 
     with grpc.insecure_channel("unix:nobody"):
         yield
-
-
-def _threads() -> set[threading.Thread]:
-    """Threads that have a name of their own; those of gRPC, of its core too, and of pools have none."""
-    unnamed = ("Thread-", "ThreadPool", "asyncio_", "Dummy-", "grpc kept")
-    return {one for one in threading.enumerate() if not one.name.startswith(unnamed)}
 
 
 def _sockets() -> list[Path]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lucky_transport_stubs.run.patches import patch_luckyrobots
+from tests.support.waiting import PATIENCE_S
 
 Install = Callable[[str], Any]
 
@@ -63,7 +64,7 @@ def test_the_health_check_succeeds_from_then_on(install: Install) -> None:
     client = install("0.5.0")
     assert not client().health_check()
     patch_luckyrobots()
-    assert client().health_check(timeout=0.5)
+    assert client().health_check(timeout=PATIENCE_S)
     assert client.health_check.__doc__ == "Say whether the engine answers."
 
 

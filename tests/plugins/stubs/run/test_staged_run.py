@@ -108,12 +108,16 @@ import pathlib, time
 call("{SCHEMA}", 3)
 path = pathlib.Path("lucky_transport.toml")
 path.write_text(path.read_text().replace('"grpc"', '"shm"'))
-time.sleep(0.5)
-call("{SCHEMA}", 5)
+for _ in range(60):  # the file is looked at once in a while
+    time.sleep(0.05)
+    call("{SCHEMA}", 1)
 """
     done = launch(*place.options, "--report", "calls.json", command=python(code, place.port))
     assert done.returncode == 0, done.stderr
-    assert calls(tmp_path) == {(SCHEMA, False): 3, (SCHEMA, True): 5}
+    seen = calls(tmp_path)
+    assert sum(seen.values()) == 63
+    assert seen[SCHEMA, False] >= 3
+    assert seen[SCHEMA, True] > 0
 
 
 def test_children_are_staged_too(
@@ -131,7 +135,7 @@ import os, signal, subprocess, sys, time
 from calling import call
 
 def ended_well(child):
-    end = time.monotonic() + 12
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.resources import threads_of
+from tests.support.waiting import PATIENCE_S, until, until_none_left
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -59,7 +60,7 @@ def make_server(address: object) -> Iterator[Callable[..., Any]]:
             return server
 
         yield make
-    until(lambda: not [t for t in threading.enumerate() if t.name.startswith("grpc server")])
+    until_none_left(lambda: threads_of("grpc server"))
 
 
 @pytest.fixture

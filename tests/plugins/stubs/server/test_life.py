@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -14,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.resources import descriptors_of, threads_of
+from tests.support.waiting import PATIENCE_S, until, until_none_left
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -179,7 +179,7 @@ def test_a_server_that_is_dropped_stops_by_itself(handlers_of: Any, address: Cal
         del server
         gc.collect()
         assert gone() is None
-        until(lambda: not [t for t in threading.enumerate() if t.name == f"grpc server {target}"])
+        until_none_left(lambda: threads_of(f"grpc server {target}"))
 
 
 def test_a_server_that_never_started_gives_its_name_back_when_it_is_dropped(address: Callable[[], str]) -> None:
@@ -262,8 +262,9 @@ def test_without_clients_a_server_has_one_thread_and_no_timer(serve: Any, dial: 
     served = serve({"unary_unary Echo": echo})
 
     def threads() -> int:
-        return len([thread for thread in threading.enumerate() if thread.name.startswith("grpc server")])
+        return len(threads_of(f"grpc server {served.target}"))
 
+    others = descriptors_of("timerfd")
     assert threads() == 1
     client = dial(served)
     call = client.unary_unary("Echo")
@@ -275,10 +276,4 @@ def test_without_clients_a_server_has_one_thread_and_no_timer(serve: Any, dial: 
     until(is_guarded)
     client.channel.close()
     until(lambda: threads() == 1)
-    until(lambda: not timers())
-
-
-def timers() -> list[str]:
-    """The timers of this process, by their descriptors."""
-    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
-    return [link for link in links if os.path.lexists(link) and "timerfd" in os.readlink(link)]
+    until_none_left(lambda: descriptors_of("timerfd") - others)

@@ -12,7 +12,8 @@ import pytest
 from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
 from lucky_transport_migration.routing_policy import Comparison
-from tests.support.waiting import PATIENCE_S
+from tests.support.resources import threads_of
+from tests.support.waiting import PATIENCE_S, until_none_left
 
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -102,13 +103,10 @@ def router(policy: ToldPolicy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proc
     """The router of all staged channels of a test."""
     router = ProcessRouter(policy)
     monkeypatch.setattr(opening, "open_router", lambda: router)
-    before = set(threading.enumerate())
+    before = set(threads_of("shadow calls", "ended calls"))
     yield router
     router.close()
-    for thread in set(threading.enumerate()) - before:
-        if thread.name in ("shadow calls", "ended calls"):
-            thread.join(PATIENCE_S)
-            assert not thread.is_alive(), thread
+    until_none_left(lambda: set(threads_of("shadow calls", "ended calls")) - before)
 
 
 Serve = Callable[..., Pair]

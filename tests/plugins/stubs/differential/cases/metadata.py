@@ -74,7 +74,7 @@ def _sent_by_the_server(ends: Ends, metadata: Any) -> Record:
         context.send_initial_metadata(metadata)
         return b"response"
 
-    return attempt(ends.unary_unary(behaviour).with_call, b"request", timeout=0.5)
+    return attempt(ends.unary_unary(behaviour).with_call, b"request", timeout=2)
 
 
 @each(sent=INVALID)

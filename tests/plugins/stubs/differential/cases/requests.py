@@ -69,11 +69,11 @@ def the_argument_is_no_iterator(ends: Ends, value: str, style: str) -> Record:
     argument: Any = {"a list": [b"one", b"two"], "nothing": None, "a number": 5}[value]
     if style == "iterator":
         method = ends.stream_stream(_echoes)
-        return attempt(lambda: taken(method(argument, timeout=0.3)))
+        return attempt(lambda: taken(method(argument, timeout=2)))
     method = ends.stream_unary(_joined)
     if style == "blocking":
-        return attempt(method, argument, timeout=0.3)
-    return attempt(lambda: method.future(argument, timeout=0.3).result())
+        return attempt(method, argument, timeout=2)
+    return attempt(lambda: method.future(argument, timeout=2).result())
 
 
 @each(value=("text", "None", "a number", "a bytearray", "a memoryview"), style=("blocking", "future", "iterator"))

@@ -43,6 +43,11 @@ class _Pending:
         """Let the handler answer."""
         self._gate.set()
 
+    def let_go_at_its_end(self) -> None:
+        """Let the handler answer once it was told that its call has ended."""
+        self._told.wait(PATIENCE_S)
+        self.let_go()
+
     def outcome(self) -> Record:
         """Return how the call ended, for its caller and for its handler."""
         seen = taken(self._call) if self._way.style == "iterator" else attempt(self._call.result, PATIENCE_S)
@@ -55,7 +60,7 @@ class _Pending:
 @each(way=FREE_WAYS)
 def stopping_without_grace_ends_calls(ends: Ends, way: Way) -> Record:
     pending = _Pending(ends, way)
-    threading.Timer(0.2, pending.let_go).start()  # gRPC's stop(None) waits for the handler
+    threading.Thread(target=pending.let_go_at_its_end).start()  # gRPC's stop(None) waits for the handler
     stopped = pending.served.server.stop(None)
     return {"begun": pending.begun, "stopped": happened(stopped), **pending.outcome()}
 
