@@ -185,7 +185,6 @@ def make(
     *,
     seed: int | None = None,
     options: Mapping[str, Any] | None = None,
-    max_episode_steps: int | None = None,
     autoreset_mode: AutoresetMode | str | None = None,
     framework: str | None = None,
     copy: bool = True,
@@ -210,7 +209,6 @@ def make(
     engine: "name" or "name:variant"; `lucky-transport ls` lists them.
     num_envs: how many envs are stepped together.
     seed, options: of the engine's constructor; for an engine that is started here.
-    max_episode_steps: the option of that name, as `gymnasium.make_vec` passes it.
     autoreset_mode: what a step after the end of an episode does. "NextStep" (default) resets that env, "SameStep" has
         done so in the step that ended it, "Disabled" refuses it until `reset(options={"reset_mask": mask})`.
     framework: the training framework that the env is for, such as "sb3", "rsl_rl", "torchrl" or "skrl"; chooses the
@@ -247,8 +245,6 @@ def make(
 
     if engine:
         _check_name(engine, "make")
-    if max_episode_steps is not None:
-        options = {**(options or {}), "max_episode_steps": max_episode_steps}
     mode = _autoreset_mode(autoreset_mode, framework)
     resolved = _with_slots(load_settings(settings, others=inspect.signature(make).parameters), mode)
     check_num_envs(num_envs)
@@ -265,12 +261,6 @@ def make(
     recipe = partial(make, **own, **arguments, **settings)
     if resolved.endpoint:
         _check_agreement(resolved)
-        if max_episode_steps is not None:
-            raise ConfigError(
-                f"make(): max_episode_steps = {max_episode_steps!r} is an option of the engine, and the one at "
-                f"{resolved.endpoint} runs already",
-                hint=f"serve it with --options '{{\"max_episode_steps\": {max_episode_steps}}}'",
-            )
         recipe = partial(recipe, endpoint=resolved.endpoint)  # a pickled env returns to the same engine
         transport = open_transport(resolved.endpoint, resolved)
         try:
