@@ -308,7 +308,7 @@ def test_a_change_that_cannot_be_made_is_over(pair: Any, policy: Any, end: str) 
             channel._sides["grpc"].close()
         with pytest.raises((ValueError, TypeError)):
             channel.unary_unary("/t.Test/Set")(b"", timeout="soon" if end == "refused" else None)
-        world = channel._target.world
+        world = channel._routed.world
         assert world.stood_still(world.mark())
 
 
