@@ -35,6 +35,7 @@ import signal
 import threading
 from collections.abc import Iterable
 from enum import IntEnum
+from opcode import opmap
 from typing import NoReturn
 
 __all__ = [
@@ -366,8 +367,6 @@ def is_interruption(error: BaseException) -> bool:
         return False
     if not isinstance(error, GeneratorExit) and threading.current_thread() is not threading.main_thread():
         return False  # signal handlers run there
-    from opcode import opmap  # only an error needs it
-
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     of_handlers = [getattr(one, "__code__", getattr(type(one).__call__, "__code__", None)) for one in handlers]
     code, at, trace = None, 0, error.__traceback__

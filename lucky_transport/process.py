@@ -47,15 +47,8 @@ _LAST_OUTPUT_S = 1.0
 _LOOK_S = 0.1
 
 
-def _version() -> str:
-    try:
-        return metadata.version("lucky-transport")
-    except metadata.PackageNotFoundError:
-        return "without a version"
-
-
 #: This package's version, its place, and whether its native module is in use; read now: `sys.path` may change.
-_BUILD = [_version(), str(Path(__file__).parent), native_error() or "native"]
+_BUILD = [metadata.version("lucky-transport"), str(Path(__file__).parent), native_error() or "native"]
 
 
 def unique_name() -> str:
