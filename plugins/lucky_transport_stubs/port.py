@@ -39,9 +39,10 @@ def _listener_at(address: str) -> Listener:
             backend="shm",
             hint='add_insecure_port("shm://name"); a grpc.server beside it can serve the same servicers over a network',
         )
-    if why := why_no_threads():
-        raise Unimplemented(f"Failed to bind to address {address}: {why}", backend="shm", hint="serve over gRPC")
     settings, endpoint = load_settings(), Endpoint.parse(address)
+    failed = f"Failed to bind to address shm://{endpoint.address}"
+    if why := why_no_threads():
+        raise Unimplemented(f"{failed}: {why}", backend="shm", hint="serve over gRPC")
     try:
         return Listener(
             endpoint.address,
@@ -50,9 +51,7 @@ def _listener_at(address: str) -> Listener:
             native=settings.native,
         )
     except Busy as error:
-        raise Busy(
-            f"Failed to bind to address shm://{endpoint.address}: {error}", backend="shm", hint=error.hint
-        ) from error
+        raise Busy(f"{failed}: {error}", backend="shm", hint=error.hint) from error
 
 
 def server_loop_at(address: str, begin: Begin, max_receive_bytes: int, on_call: OnCall = None) -> ServerLoop:
