@@ -236,6 +236,8 @@ def make(
         grpc_map            for `lucky-transport run`, without effect here
         grpc_serve          for `lucky-transport run`, without effect here
         grpc_serve_only     for `lucky-transport run`, without effect here
+        allow_host          of a server at openenv://, without effect here
+        allow_origin        of a server at openenv://, without effect here
         record              file to which everything is recorded that goes to the engine
         interceptors        what stands around calls and steps: "opentelemetry", or a list with objects of yours
 
