@@ -1,8 +1,9 @@
-"""Where a server listens: one listener in shared memory and the loop that reads for all its clients."""
+"""Where a server listens, and how it is told: one listener in shared memory, one loop that reads for all clients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
@@ -13,12 +14,14 @@ from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.server_loop import ServerLoop, ServerThread
 from lucky_transport.shm.wait import strategy_code
-from lucky_transport_stubs.credentials import INSECURE, PortSecurity
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.greenlets import why_no_threads
+from lucky_transport_stubs.handlers import Handlers
 from lucky_transport_stubs.options import received_too_long
 from lucky_transport_stubs.servicing import Servicing
 
-__all__ = ["CLOSE_MESSAGE", "PORT", "OnCall", "open_port", "server_loop_at"]
+__all__ = ["CLOSE_MESSAGE", "PORT", "AddsHandlersAndPorts", "OnCall", "open_port", "server_loop_at"]
 
 #: Starts to answer a call. Is told the address of its port, and its method.
 Begin = Callable[[ServerCall], None]
@@ -76,6 +79,38 @@ def server_loop_at(address: str, begin: Begin, max_receive_bytes: int, on_call: 
         )
 
     return ServerLoop(_listener_at(address), make_calls)
+
+
+class AddsHandlersAndPorts:
+    """What servers of threads and of asyncio have in common before they start."""
+
+    _handlers: Handlers
+
+    def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
+        """Serve what these handlers know. Raises AttributeError for one that has no `service` method."""
+        self._handlers.add_generic_rpc_handlers(generic_rpc_handlers)
+
+    def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
+        """Serve these methods of a service."""
+        self._handlers.add_registered_method_handlers(service_name, method_handlers)
+
+    def add_insecure_port(self, address: str) -> int:
+        """Listen at "shm://name" (too); returns 1, for there are no port numbers in shared memory.
+
+        Raises RuntimeError, as gRPC does, for a name that is taken; also for addresses of other kinds.
+        """
+        return self._add_port(address, INSECURE)
+
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
+        """As `add_insecure_port`; handlers are told what gRPC's local credentials say of a connection.
+
+        Callers are processes of this user, and no certificate is asked for. Raises RuntimeError for credentials that
+        are known to ask for one, AttributeError for what are none.
+        """
+        return self._add_port(address, port_security(server_credentials, address))
+
+    def _add_port(self, address: str, security: PortSecurity) -> int:
+        raise NotImplementedError
 
 
 def open_port(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import atexit
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from types import SimpleNamespace
 from typing import Any
@@ -25,11 +25,11 @@ from lucky_transport.fork import on_child
 from lucky_transport.shm.server_loop import ServerThread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.compression import checked_default
-from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_security
+from lucky_transport_stubs.credentials import PortSecurity
 from lucky_transport_stubs.handlers import Handlers
 from lucky_transport_stubs.inner import ServerBase, ServerStage, shown_as_grpcs
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
-from lucky_transport_stubs.port import PORT, OnCall, open_port
+from lucky_transport_stubs.port import PORT, AddsHandlersAndPorts, OnCall, open_port
 from lucky_transport_stubs.servicing import Servicing
 
 __all__ = ["Server", "server"]
@@ -80,7 +80,7 @@ class _Termination:
                 self.event.set()
 
 
-class Server(ServerBase):
+class Server(AddsHandlersAndPorts, ServerBase):
     """Made by `server`. on_call: is told the address and the method of each call to a port that is added after it."""
 
     on_call: OnCall = None
@@ -90,6 +90,7 @@ class Server(ServerBase):
     def __init__(self, servicing: Servicing, max_receive_bytes: int) -> None:
         self._lock = threading.RLock()  # first of all: pickle refuses it, as it does grpc's
         self._servicing = servicing
+        self._handlers = servicing.handlers
         self._max_receive_bytes = max_receive_bytes
         self._ports: list[ServerThread] = []
         self._is_started = False
@@ -101,32 +102,9 @@ class Server(ServerBase):
         stage = ServerStage.GRACE if self._servicing.is_refusing else ServerStage.STARTED
         if not self._is_started or self._termination.event.is_set():
             stage = ServerStage.STOPPED
-        return SimpleNamespace(generic_handlers=self._servicing.handlers.generic_handlers, stage=stage)
+        return SimpleNamespace(generic_handlers=self._handlers.generic_handlers, stage=stage)
 
     # -- before the start ---------------------------------------------------------------------------------------------
-
-    def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
-        """Serve what these handlers know. Raises AttributeError for one that has no `service` method."""
-        self._servicing.handlers.add_generic_rpc_handlers(generic_rpc_handlers)
-
-    def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
-        """Serve these methods of a service."""
-        self._servicing.handlers.add_registered_method_handlers(service_name, method_handlers)
-
-    def add_insecure_port(self, address: str) -> int:
-        """Listen at "shm://name" (too); returns 1, for there are no port numbers in shared memory.
-
-        Raises RuntimeError, as gRPC does, for a name that is taken; also for addresses of other kinds.
-        """
-        return self._add_port(address, INSECURE)
-
-    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
-        """As `add_insecure_port`; handlers are told what gRPC's local credentials say of a connection.
-
-        Callers are processes of this user, and no certificate is asked for. Raises RuntimeError for credentials that
-        are known to ask for one, AttributeError for what are none.
-        """
-        return self._add_port(address, port_security(server_credentials, address))
 
     def _add_port(self, address: str, security: PortSecurity) -> int:
         with self._lock:

@@ -16,7 +16,7 @@ import asyncio
 import atexit
 import contextlib
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
@@ -31,12 +31,12 @@ from lucky_transport_stubs.aio.inner import ServerBase, working_loop
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
 from lucky_transport_stubs.compression import checked_default, refusal_of
-from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_security
+from lucky_transport_stubs.credentials import PortSecurity
 from lucky_transport_stubs.handlers import Handlers
 from lucky_transport_stubs.inner import HandlerCallDetails, shown_as_grpcs
 from lucky_transport_stubs.metadata import invocation_metadata
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
-from lucky_transport_stubs.port import CLOSE_MESSAGE, PORT, OnCall, server_loop_at
+from lucky_transport_stubs.port import CLOSE_MESSAGE, PORT, AddsHandlersAndPorts, OnCall, server_loop_at
 from lucky_transport_stubs.status import error_of
 
 __all__ = ["Server", "aio_server"]
@@ -69,7 +69,7 @@ def aio_server(
     return Server(migration_thread_pool, handlers or (), interceptors or (), options or (), maximum_concurrent_rpcs)
 
 
-class Server(ServerBase):
+class Server(AddsHandlersAndPorts, ServerBase):
     """Made by `aio_server`. on_call: is told the address and method of each call to a port that is added after it."""
 
     on_call: OnCall = None
@@ -106,29 +106,6 @@ class Server(ServerBase):
         _servers.add(self)
 
     # -- before the start ---------------------------------------------------------------------------------------------
-
-    def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
-        """Serve what these handlers know. Raises AttributeError for one that has no `service` method."""
-        self._handlers.add_generic_rpc_handlers(generic_rpc_handlers)
-
-    def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
-        """Serve these methods of a service."""
-        self._handlers.add_registered_method_handlers(service_name, method_handlers)
-
-    def add_insecure_port(self, address: str) -> int:
-        """Listen at "shm://name" (too); returns 1, for there are no port numbers in shared memory.
-
-        Raises RuntimeError, as gRPC does, for a name that is taken; also for addresses of other kinds.
-        """
-        return self._add_port(address, INSECURE)
-
-    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
-        """As `add_insecure_port`; handlers are told what gRPC's local credentials say of a connection.
-
-        Callers are processes of this user, and no certificate is asked for. Raises RuntimeError for credentials that
-        are known to ask for one, AttributeError for what are none.
-        """
-        return self._add_port(address, port_security(server_credentials, address))
 
     def _add_port(self, address: str, security: PortSecurity) -> int:
         server_loop = server_loop_at(address, partial(self._begin, security), self._max_receive_bytes, self.on_call)
