@@ -6,7 +6,7 @@ through, and at most one item is beyond the window.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 
 from lucky_transport.errors import RemoteProtocolError
@@ -46,62 +46,67 @@ class ReceiveWindow:
     __slots__ = (
         "_arrived_bytes",
         "_arrived_items",
-        "_consumed_bytes",
-        "_consumed_items",
         "_granted_bytes",
         "_granted_items",
         "_window",
-        "_window_bytes",
-        "_window_items",
+        "consumed_bytes",
+        "consumed_items",
+        "window_bytes",
+        "window_items",
     )
 
     def __init__(self, window: WindowSize) -> None:
         self._window = window
-        self._granted_items = self._window_items = window.items
-        self._granted_bytes = self._window_bytes = window.bytes
+        self._granted_items = self.window_items = window.items
+        self._granted_bytes = self.window_bytes = window.bytes
         self._arrived_items = self._arrived_bytes = 0
-        self._consumed_items = self._consumed_bytes = 0
+        self.consumed_items = self.consumed_bytes = 0
 
-    def arrived(self, lengths: Iterable[int]) -> None:
-        """Note items of these lengths, all or none. Raises RemoteProtocolError when the window is closed."""
+    def arrived(self, payloads: Iterable[Sized]) -> None:
+        """Note these items, all or none. Raises RemoteProtocolError when the window is closed."""
         items, arrived_bytes = self._arrived_items, self._arrived_bytes
-        for length in lengths:
+        for payload in payloads:
             if items >= self._granted_items or arrived_bytes >= self._granted_bytes:
                 left, window = self._granted_items - items, self._granted_bytes - arrived_bytes
                 raise RemoteProtocolError(
-                    f"a stream item of {length} bytes without credit ({left} items, {window} bytes left)",
+                    f"a stream item of {len(payload)} bytes without credit ({left} items, {window} bytes left)",
                     hint="the peer is broken or speaks another protocol; connect again",
                 )
             items += 1
-            arrived_bytes += length
+            arrived_bytes += len(payload)
         self._arrived_items, self._arrived_bytes = items, arrived_bytes
 
-    def consumed(self, length: int, items: int = 1) -> bool:
-        """Note that so much was taken; True while a grant is due: what was consumed is worth a message."""
-        self._consumed_items += items
-        self._consumed_bytes += length
-        return 2 * self._consumed_items >= self._window_items or 2 * self._consumed_bytes >= self._window_bytes
+    def consumed(self, length: int) -> bool:
+        """Note that an item was taken; True when a grant is due."""
+        self.consumed_items += 1
+        self.consumed_bytes += length
+        return self.is_due
+
+    @property
+    def is_due(self) -> bool:
+        """True while what was consumed is worth a message."""
+        return 2 * self.consumed_items >= self.window_items or 2 * self.consumed_bytes >= self.window_bytes
 
     def renew(self) -> tuple[int, int]:
         """Return (items, bytes) to grant."""
-        items = self._consumed_items + self._grow_items()
-        window = self._consumed_bytes + self._grow_bytes()
+        items = self.consumed_items + self._grow_items()
+        window = self.consumed_bytes + self._grow_bytes()
         self._granted_items += items
         self._granted_bytes += window
         return items, window
 
     def renewed(self) -> None:
         """Note that what `renew` returned was sent."""
-        self._consumed_items = self._consumed_bytes = 0
+        self.consumed_items = self.consumed_bytes = 0
 
     def _grow_items(self) -> int:
-        more = min(self._window_items, self._window.most_items - self._window_items)
-        self._window_items += more
+        more = min(self.window_items, self._window.most_items - self.window_items)
+        self.window_items += more
         return more
 
     def _grow_bytes(self) -> int:
-        more = min(self._window_bytes, self._window.most_bytes - self._window_bytes)
-        self._window_bytes += more
+        more = min(self.window_bytes, self._window.most_bytes - self.window_bytes)
+        self.window_bytes += more
         return more
 
 

@@ -166,7 +166,7 @@ class ServerItems(BaseCall):
         if not self._calls.takes(self.correlation_id, payload):
             return
         with self._changed:
-            (self._receive_window or ReceiveWindow(_NOTHING)).arrived((len(payload),))
+            (self._receive_window or ReceiveWindow(_NOTHING)).arrived((payload,))
             self._inbox.append(payload)
             self._changed.notify_all()
         if self.on_change is not None:
