@@ -31,6 +31,7 @@ __all__ = ["files_of", "is_python", "name_in", "scan", "scan_again"]
 _GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 _MAX_BYTES = 4 << 20
 _BYTES_WORTH_A_PROCESS = 1 << 20  # reading them takes several times as long as starting one
+_LINK = re.compile(rb"^\s*(?:-r|-c|--requirement|--constraint)[ =]*(\S+)", re.MULTILINE)
 _STEPS = re.compile(rb"\.Step\(")
 _SHEBANG = re.compile(rb"#!.*python")
 
@@ -68,7 +69,7 @@ def scan(root: Path, advance: Callable[[str], None] = lambda _: None, processes:
     files = [(name_in(root, path), path) for path in files_of(root, note)]
     result.foreign = foreign_services(_stubs_of(files))
     most = sum(_size(path) for name, path in files if _is_of_interest(name)) // _BYTES_WORTH_A_PROCESS
-    work = partial(_scan_file, foreign=result.foreign)
+    work = partial(_scan_file, foreign=result.foreign, linked=_linked_lists(dict(files)))
     for (name, _), found in zip(files, map_files(work, files, min(processes, most)), strict=True):
         advance(name)
         result.add(found)
@@ -106,26 +107,38 @@ def _stubs_of(files: list[tuple[str, Path]]) -> Iterator[bytes]:
                 yield _read(path, name) or b""
 
 
-def _scan_file(name: str, path: Path, *, foreign: frozenset[str]) -> ScanResult:
-    """Return what one file holds."""
+def _linked_lists(files: Mapping[str, Path]) -> frozenset[str]:
+    """Return the names of the files that lists of requirements name by -r or -c, and those that these name."""
+    lists = [name for name in files if requirements.is_list_of_requirements(name)]
+    for name in lists:  # grows
+        with suppress(OSError, Unreadable):
+            for link in _LINK.findall(_read(files[name], f"requirements/{name}") or b""):
+                other = os.path.normpath(os.path.join(os.path.dirname(name), os.fsdecode(link)))
+                lists += [other] if other in files and other not in lists else []
+    return frozenset(lists)
+
+
+def _scan_file(name: str, path: Path, *, foreign: frozenset[str], linked: frozenset[str]) -> ScanResult:
+    """Return what one file holds. linked: names of lists of requirements."""
+    kind = f"requirements/{name}" if name in linked and name.endswith((".txt", ".in")) else name
     if _GENERATED.search(name):
         return ScanResult(name, files=1, generated=[name])
     try:
-        content = _read(path, name)
+        content = _read(path, kind)
     except Unreadable as error:
         return ScanResult(name, unread=[Unread(name, error.line, str(error))])
     found = ScanResult(name)
     if content is not None:
-        found = _scan_content(name, content, foreign)
+        found = _scan_content(name, content, foreign, kind)
         found.files = 1
     return found
 
 
-def _scan_content(name: str, content: bytes, foreign: frozenset[str]) -> ScanResult:
+def _scan_content(name: str, content: bytes, foreign: frozenset[str], kind: str = "") -> ScanResult:
     if not may_mention(content):
         return ScanResult(name)
     try:
-        places, broken = _places(name, content)
+        places, broken = _places(kind or name, content)
     except Unreadable as error:
         return ScanResult(name, unread=[Unread(name, error.line, str(error))])
     findings = judge(name, places, steps=bool(_STEPS.search(content)), foreign=foreign)

@@ -226,3 +226,15 @@ def test_stubs_of_grpcio_beside_another_stack_are_moved(tree: Any) -> None:
 def test_a_script_with_broken_metadata_is_named(tree: Any) -> None:
     result = scan(tree({"a.py": "# /// script\n# dependencies = ['grpclib'\n# ///\n"}))
     assert "is no TOML" in result.unread[0].why
+
+
+def test_lists_that_a_list_names_are_lists_whatever_their_names(tree: Any) -> None:
+    files = {
+        "requirements.txt": "-r more/base.txt\n-c pins.in\n--requirement=gone.txt\n-r requirements.txt\n",
+        "more/base.txt": "grpclib\n-r ../deep.txt\n",
+        "deep.txt": "-r more/base.txt\nsonora\n",
+        "pins.in": "grpcio\n",
+        "words.txt": "purerpc\n",
+    }
+    found = [(one.path, one.symbol) for one in scan(tree(files)).findings]
+    assert found == [("deep.txt", "sonora"), ("more/base.txt", "grpclib"), ("pins.in", "grpcio")]
