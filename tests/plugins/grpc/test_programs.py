@@ -127,10 +127,10 @@ def test_a_step_that_is_cancelled_while_it_waits_is_not_done(serving: Serving, s
     step = second.channel.unary_unary(STEP, found.request.SerializeToString, found.response.FromString)
     with serving.host.between_steps():
         waiting = step.future(found.request(agent_name="agent_0", actions=[0, 0]), timeout=PATIENCE_S)
-        until(lambda: serving.host.waiters == 1)
+        until(lambda: serving.host.lock.waiters)
         waiting.cancel()
         assert waiting.cancelled()
         # The server learns of it through a connection that is idle otherwise: a call on it that ends afterwards.
         second.call("GetAgentSchema")
-    until(lambda: serving.host.waiters == 0)
+    until(lambda: not serving.host.lock.waiters)
     assert first.call("Step").observation.frame_number == 1
