@@ -5,7 +5,7 @@
     ├── UnknownName (LookupError)        no transport, engine, scheme or method of that name
     ├── MissingExtra (ImportError)       the plugin is known, its dependencies are not installed
     ├── BrokenPlugin (ImportError)       the plugin is installed and its import fails
-    ├── NotReachable (ConnectionError)   no engine answers at the endpoint
+    ├── NotReachable (ConnectionError)   no engine answers at the endpoint, or a limit of a process is reached
     ├── PeerDied (ConnectionError)       the other process ended while we depended on it
     ├── PeerTimeout (TimeoutError)       the other process lives and did not answer in time
     ├── Busy (RuntimeError)              another client drives the engine, or a limit is reached: try again later

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, NotReachable
+from lucky_transport.limits import limit_reached
 
 __all__ = ["SERVICES", "SocketFile", "bind_failure", "service_of", "target_of"]
 
@@ -58,6 +59,8 @@ def bind_failure(target: str) -> str:
                 trial.bind(address)
             return ""  # one of a host's addresses is enough for gRPC
         except OSError as error:
+            if limit_reached(error)[0]:  # that says nothing about the address
+                raise
             failure = (error.strerror or str(error)).lower()
     return failure
 

@@ -19,6 +19,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, EngineFailed, NotReachable
+from lucky_transport.limits import limit_reached
 from lucky_transport.serving import Server
 from lucky_transport_openenv.access import CONNECTION, AccessControl
 from lucky_transport_openenv.app import EpisodeServer
@@ -77,7 +78,8 @@ class OpenEnvServer(Server):
             raise NotReachable(
                 f"cannot serve at {self._endpoint}: {error.strerror or error}",
                 backend="openenv",
-                hint="another process has it, or it is not an address of this machine; port 0 takes a free one",
+                hint=limit_reached(error)[1]
+                or "another process has it, or it is not an address of this machine; port 0 takes a free one",
             ) from error
 
     def stop(self, grace_s: float = 1.0) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ConfigError, NotReachable
+from lucky_transport.limits import limit_reached
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.namespaces import process_name
@@ -66,19 +67,18 @@ class PipeListener:
         )
 
     def _listen(self) -> socket.socket:
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
-            self._remove_left_over()
-            listener.bind(self.path)
-            os.chmod(self.path, 0o600)
-            listener.listen(1)
-            return listener
+            with contextlib.ExitStack() as undo:
+                listener = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC))
+                self._remove_left_over()
+                listener.bind(self.path)
+                undo.callback(remove_socket, self.path)
+                os.chmod(self.path, 0o600)
+                listener.listen(1)
+                undo.pop_all()
+                return listener
         except OSError as error:
-            listener.close()
             raise _unusable(self.path, error) from error
-        except BaseException:
-            listener.close()
-            raise
 
     def _remove_left_over(self) -> None:
         """Remove the socket of a killed client. Raises Busy when a program that knows no lock listens there."""
@@ -141,4 +141,6 @@ class PipeListener:
 
 
 def _unusable(path: str, error: OSError) -> ConfigError:
-    return ConfigError(f"no pipe can be at {path}: {error.strerror}", backend=BACKEND, hint=_OTHER_PLACE)
+    reached, remedy = limit_reached(error)
+    text = f"no pipe can be at {path}: {reached or error.strerror or error}"
+    return ConfigError(text, backend=BACKEND, hint=remedy or _OTHER_PLACE)

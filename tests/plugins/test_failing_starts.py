@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib.util
 import json
@@ -124,6 +125,25 @@ def test_a_thread_that_is_refused_leaves_the_port_free(scheme: str) -> None:
     endpoint = f"{scheme}://127.0.0.1:{free_port()}"
     with no_threads(0), pytest.raises(NotReachable, match="no thread can be started"):
         api.serve("toy", endpoint)
+    api.serve("toy", endpoint).stop()
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "openra", "openenv"])
+def test_an_address_that_no_descriptor_is_left_for_is_not_said_to_be_taken(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scheme == "openenv" and not HAS_OPENENV:
+        pytest.skip("OpenEnv is not installed: pip install 'lucky-transport[openenv]'")
+    pytest.importorskip("grpc")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    endpoint = f"{scheme}://127.0.0.1:{free_port()}"
+    monkeypatch.setattr(socket, "create_server" if scheme == "openenv" else "socket", refuse)
+    with pytest.raises(NotReachable, match=r"(?i)too many open files.*ulimit -n"):
+        api.serve("toy", endpoint)
+    monkeypatch.undo()
     api.serve("toy", endpoint).stop()
 
 

@@ -55,7 +55,7 @@ class ImageReader:
             return ImageFile.open(self._base, number, native=self._native)
         except OSError as error:
             raise SegmentError(
-                f"image file {number} of {self._base} cannot be mapped: {error.strerror}",
+                f"image file {number} of {self._base} cannot be mapped: {error.strerror or error}",
                 backend="shm",
                 hint="raise the limit of open files (ulimit -n), or read fewer streams at once",
             ) from error
