@@ -204,7 +204,8 @@ def _warn_of_unknown(environ: Mapping[str, str]) -> None:
             _warned.add(name)
             guess = did_you_mean(name.removeprefix("LUCKY_"), known, prefix="LUCKY_").rstrip()
             guess = guess or f"known: {', '.join(known.values())}"
-            _log.warning("environment variable %s=%r has no effect: no such setting; %s", name, environ[name], guess)
+            # its value may be a secret
+            _log.warning("environment variable %s has no effect: no such setting; %s", name, guess)
 
 
 def _is_other(name: str) -> bool:

@@ -216,8 +216,8 @@ def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path, caplog:
     for _ in range(2):
         load_settings(environ=environ, directory=tmp_path)
     assert [record.getMessage() for record in caplog.records] == [
-        "environment variable LUCKY_TRANSPRT='shm' has no effect: no such setting; did you mean 'LUCKY_TRANSPORT'?",
-        "environment variable LUCKY_COLOUR='red' has no effect: no such setting; known: LUCKY_TRANSPORT, "
+        "environment variable LUCKY_TRANSPRT has no effect: no such setting; did you mean 'LUCKY_TRANSPORT'?",
+        "environment variable LUCKY_COLOUR has no effect: no such setting; known: LUCKY_TRANSPORT, "
         "LUCKY_ENDPOINT, LUCKY_SHM_NAME, LUCKY_WAIT, LUCKY_OBSERVATION_SLOTS, LUCKY_STEP_TIMEOUT_S, "
         "LUCKY_COMMAND_TIMEOUT_S, LUCKY_CONNECT_TIMEOUT_S, LUCKY_START_TIMEOUT_S, LUCKY_NATIVE, "
         "LUCKY_MAX_MESSAGE_BYTES, LUCKY_GRPC_MAP, LUCKY_GRPC_SERVE, LUCKY_GRPC_SERVE_ONLY, LUCKY_RECORD, "
