@@ -15,6 +15,7 @@ import itertools
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -114,6 +115,39 @@ def _sessions(endpoint: str) -> Iterator[Work]:
         yield advance
 
 
+def _shared(endpoint: str) -> Iterator[Work]:
+    """What is interrupted reads for a thread that is not: every call of that one ends well, every item comes once."""
+    numbers, done = itertools.count(1), threading.Event()
+    errors: list[BaseException] = []
+    with api.connect(endpoint) as opened:
+        client: Any = opened
+
+        def beside() -> None:
+            try:
+                stream = client.agent.stream_policy_slot_state(slot_id=_MANY)
+                for number in itertools.count():
+                    assert next(stream).slot_id == number
+                    assert client.lidar.get_lidar_beam_count(sensor=number % 1000).beams == number % 1000
+                    if done.is_set():
+                        return
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=beside, daemon=True)
+        thread.start()
+
+        def ask() -> None:
+            number = next(numbers) % 1000
+            assert client.lidar.get_lidar_beam_count(sensor=number).beams == number
+            assert not errors, errors
+
+        yield ask
+        done.set()
+        thread.join(_DEADLINE_S)
+        assert not thread.is_alive()
+        assert not errors, errors
+
+
 def _stub_unary(endpoint: str) -> Iterator[Work]:
     from lucky_transport_stubs.channel import channel
 
@@ -172,6 +206,7 @@ KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
     "unary": ("echo", "shm", _unary),
     "stream": ("echo", "shm", _stream),
     "images": ("echo", "shm", _images),
+    "shared": ("echo", "shm", _shared),
     "step": ("echo", "shm", _step),
     "sessions": ("cartpole", "shm", _sessions),
     "stub unary": ("echo", "shm", _stub_unary),

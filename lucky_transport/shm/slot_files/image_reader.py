@@ -145,7 +145,7 @@ class SharedImageLease:
         self._places = _NONE
 
     def __del__(self) -> None:
-        if self._places:
+        if getattr(self, "_places", _NONE):
             self.release()
 
 

@@ -258,3 +258,47 @@ def test_a_thread_that_only_polls_wakes_those_whose_answers_it_found(wire: Wire,
         return True
 
     assert all(in_threads(8, call))
+
+
+class Interrupted(Exception):
+    """What a signal handler raises."""
+
+
+def test_a_record_whose_handling_is_interrupted_is_handled_by_the_next_leader(wire: Wire) -> None:
+    mine, other = Question(), Question()
+    handled: list[Question] = []
+
+    def on_record(question: Question) -> None:
+        handled.append(question)
+        if len(handled) == 1:
+            raise Interrupted
+        question.answered = True
+
+    waiters = LeaderFollowers(wire, on_record, wire._on_broken)  # type: ignore[arg-type]
+    wire.answer(other)
+    wire.answer(mine)
+    with pytest.raises(Interrupted):
+        waiters.wait(mine, Question.is_answered, Deadline(PATIENCE_S))
+    assert waiters.wait(mine, Question.is_answered, Deadline(PATIENCE_S))
+    assert handled == [other, other, mine]
+    assert other.answered
+
+
+def test_a_record_of_which_nothing_may_be_done_again_is_not_handled_again(wire: Wire) -> None:
+    mine, other = Question(), Question()
+    handled: list[Question] = []
+
+    def on_record(question: Question) -> None:
+        handled.append(question)
+        question.answered = True
+        waiters.record = None
+        if question is other:
+            raise Interrupted
+
+    waiters = LeaderFollowers(wire, on_record, wire._on_broken)  # type: ignore[arg-type]
+    wire.answer(other)
+    wire.answer(mine)
+    with pytest.raises(Interrupted):
+        waiters.read_waiting()
+    waiters.read_waiting()
+    assert handled == [other, mine]
