@@ -19,7 +19,15 @@ from lucky_transport.errors import Busy, ConfigError, SegmentError
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.namespaces import process_name
 
-__all__ = ["claim_socket", "live_socket", "private_directory", "remove_stale_sockets", "socket_path", "sockets_of"]
+__all__ = [
+    "claim_socket",
+    "is_served_here",
+    "live_socket",
+    "private_directory",
+    "remove_stale_sockets",
+    "socket_path",
+    "sockets_of",
+]
 
 #: `sockaddr_un` takes 108 bytes, the last one is 0.
 _LONGEST = 107
@@ -102,6 +110,12 @@ def live_socket(name: str) -> Path | None:
                 if lockfile.holder(f"{path}.lock", lockfile.ENGINE) is not None:
                     return path
     return None
+
+
+def is_served_here(name: str) -> bool:
+    """True while an engine of this process listens for segment `name`. Raises as `sockets_of` and `holder` do."""
+    paths = (path for directory in runtime_directories() for path in sockets_of(directory, name))
+    return any(lockfile.holder(f"{path}.lock", lockfile.ENGINE) == os.getpid() for path in paths)
 
 
 def _is_private_directory(directory: Path) -> bool:

@@ -128,12 +128,14 @@ class Switch:
     def _problem(self, endpoint: str) -> str:
         """Return why no engine can be used at an endpoint now, "" when one can."""
         from lucky_transport.shm.connecting import connect_pipe
+        from lucky_transport.shm.socket_path import is_served_here
 
         moment = Deadline(0.0 if endpoint in self._awaited else _MOMENT_S)
         self._awaited.add(endpoint)
         try:
             name = Endpoint.parse(endpoint).address
-            connect_pipe(name, moment, native=self._settings.native, answer_s=_MOMENT_S).close()
+            if not is_served_here(name):  # an event loop that asks could not answer itself
+                connect_pipe(name, moment, native=self._settings.native, answer_s=_MOMENT_S).close()
         except (TransportError, OSError) as error:
             return str(error)
         return ""

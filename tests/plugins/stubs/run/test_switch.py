@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 
@@ -12,6 +13,7 @@ from lucky_transport.config import Settings
 from lucky_transport.errors import ConfigError
 from lucky_transport.process import unique_name
 from lucky_transport.registry import Registry
+from lucky_transport_stubs import aio_server
 from lucky_transport_stubs.run.switch import Route, Switch, target_map
 from lucky_transport_stubs.staged import opening
 
@@ -53,6 +55,22 @@ def test_auto_takes_shared_memory_where_an_engine_is() -> None:
     name = unique_name()
     with lucky_transport.serve("echo", f"shm://{name}"):
         assert Switch(Settings(endpoint=f"shm://{name}")).route(TARGET) == Route(TARGET, f"shm://{name}")
+
+
+@pytest.mark.parametrize("group", ["", "?shared=50051"])
+def test_auto_takes_what_is_served_on_the_very_event_loop_that_asks(group: str) -> None:
+    endpoint = f"shm://{unique_name()}"
+
+    async def serve_and_ask() -> Route:
+        server = aio_server()
+        server.add_insecure_port(endpoint + group)
+        await server.start()
+        try:
+            return Switch(Settings(endpoint=endpoint)).route(TARGET)
+        finally:
+            await server.stop(None)
+
+    assert asyncio.run(serve_and_ask()) == Route(TARGET, endpoint)
 
 
 def test_auto_waits_a_moment_for_an_engine_that_is_starting() -> None:
