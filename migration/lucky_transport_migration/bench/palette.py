@@ -51,10 +51,6 @@ _BY_NAME |= {
     "grpc-tcp": _BY_NAME["grpc"],
     "grpc-unix": _BY_NAME["grpc-batch"],
     "openra": _BY_NAME["grpc"],
-    "direct": _BY_NAME["limit"],
-    "semaphores": _BY_NAME["limit"],
-    "holodeck": _OTHERS[0],
-    "pipe": _OTHERS[1],
 }
 
 

@@ -26,7 +26,6 @@ _SUITES = {
     "images": "lucky_transport_migration.bench.workloads.images:prepare",
     "kits": "lucky_transport_migration.bench.workloads.kits:prepare",
     "stubs": "lucky_transport_migration.bench.workloads.stubs.bench:prepare",
-    "systems": "lucky_transport_migration.bench.workloads.systems.bench:prepare",
 }
 
 
@@ -35,7 +34,6 @@ _SUITES = {
     "\n  lucky-transport bench toy --options '{\"episode_steps\": 50}'"
     "\n  lucky-transport bench --suite commands --check"
     "\n  lucky-transport bench --suite stubs --report ./bench-report"
-    "\n  lucky-transport bench --suite systems --check"
     "\n  lucky-transport bench --peers --report ./bench-report --compare ./before/bench.json"
 )
 @click.argument("engine", default=_ENGINE, shell_complete=complete_engines)
@@ -44,8 +42,7 @@ _SUITES = {
     default="step",
     show_default=True,
     type=click.Choice(["step", *_SUITES]),
-    help="Exchanges and VectorEnv.step; typed calls, streams and images; images by size; existing gRPC code; the "
-    "other systems that are served.",
+    help="Exchanges and VectorEnv.step; typed calls, streams and images; images by size; existing gRPC code.",
 )
 @click.option("--transports", default="grpc,shm", show_default=True, type=NAMES, help="Transports to measure.")
 @click.option("--num-envs", type=NUMBERS, help="Batch sizes.  [default: 1,64,4096; with --quick 1,64]")
@@ -131,9 +128,6 @@ def bench(
     --suite stubs measures gRPC code as it is, over real gRPC (TCP and a unix socket) and over shared memory: calls of
     a generated stub, by one caller, by 16 and by asyncio, a stream of 1 kB messages, an unmodified program and its
     server, and a LuckyEnv training loop, these under the launcher `run`.
-
-    --suite systems measures a C library hosted over shared memory, Holodeck's turns, sessions over shared memory and
-    OpenRA's bridge, and the pipe of Unity scenes, each beside what limits it.
 
     Of the options on what is measured, the suites take --transports, --wait, --rounds and --quick.
     """

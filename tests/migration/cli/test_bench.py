@@ -152,7 +152,12 @@ def test_a_run_is_compared_with_one_before(one_run: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    [("no json", "is no JSON"), ("[1]", "holds no result"), ('{"version": 1, "rows": [], "suite": "stubs"}', "stubs")],
+    [
+        ("no json", "is no JSON"),
+        ("[1]", "holds no result"),
+        ('{"version": 1, "rows": [], "suite": "stubs"}', "is of suite 'stubs', not 'step'"),
+        ('{"version": 1, "rows": [], "suite": "systems"}', "is of suite 'systems', not 'step'"),
+    ],
 )
 def test_a_file_that_holds_no_run_to_compare_with_is_refused_before_anything_runs(
     tmp_path: Path, text: str, complaint: str

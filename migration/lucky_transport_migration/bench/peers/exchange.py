@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -65,17 +65,14 @@ def measure_exchanges(
     name: str,
     cells: Sequence[tuple[Message, float | None]],
     effort: Effort,
-    placed: Callable[[int], AbstractContextManager[Any]] = nullcontext,
 ) -> list[Measurement]:
     """Return one measurement per cell of (message, rate or None for full rate); all processes have ended then.
-
-    placed: told the server's process id, returns what holds while it is measured.
 
     Raises MissingExtra, NotReachable when the server does not start, PeerDied when it ends too early, PeerTimeout, and
     RemoteProtocolError when an answer is not the one that was due.
     """
     messages = [message for message, _ in cells]
-    with _connected(name, messages) as (wire, pid), placed(pid):
+    with _connected(name, messages) as (wire, pid):
         return [_measure(_Client(wire, message), message, rate, effort, pid) for message, rate in cells]
 
 
