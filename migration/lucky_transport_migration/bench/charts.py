@@ -67,11 +67,6 @@ def _of_calls(result: Result) -> Iterator[Html]:
     calls = [(title, rows) for title, rows in groups if all("curve" in row and "cpu_us_each" in row for row in rows)]
     for title, rows in calls[:_MOST_CURVES]:
         yield _percentiles(rows, title, _capital(title))
-    sized = [row for row in main if row.get("item_bytes")]
-    for form in dict.fromkeys(row["form"] for row in sized):
-        rows = [row for row in sized if row["form"] == form]
-        what, axis = f"Time per image, {form}", "bytes of an image"
-        yield from _sweep(rows, "item_bytes", what, axis, bytes_text, f"By size, {form}", _LOG_LOG)
     for title, rows in groups:
         if drawn := list(_cpu(rows, "CPU time", "CPU of both processes", f"{_capital(title)}. Logarithmic.")):
             yield from drawn

@@ -5,7 +5,7 @@ A cell is a key: two measurements with equal cells may be put together, and noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -76,14 +76,13 @@ class CallSuite(Suite[CallCell]):
 
     titles: kind -> what its rows are called, with `{what}`. apart: kinds that no ratio compares. names: (kind, path) ->
     who is compared, where that is no way to an engine. ours: kind -> the path that is compared with the others there,
-    where it is not the plan's reference. more: what the rows of a cell say besides.
+    where it is not the plan's reference.
     """
 
     titles: Mapping[str, str]
     apart: frozenset[str] = frozenset()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     ours: Mapping[str, str] = field(default_factory=dict[str, str])
-    more: Callable[[CallCell], dict[str, Any]] = lambda cell: {}
 
     def title_of(self, cell: CallCell) -> str:
         title = self.titles[cell.kind].format(what=cell.what)
@@ -104,6 +103,3 @@ class CallSuite(Suite[CallCell]):
 
     def is_main(self, cell: CallCell, plan: Plan) -> bool:
         return (cell.kind, cell.path) not in self.names and cell.wait == plan.main_wait(cell.path)
-
-    def columns(self, cell: CallCell) -> dict[str, Any]:
-        return self.more(cell)

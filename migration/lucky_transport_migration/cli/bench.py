@@ -23,7 +23,6 @@ _ENGINE = "toy:idle"
 #: As `--suite` names those with an engine of their own -> what prepares each, imported when it is asked for.
 _SUITES = {
     "commands": "lucky_transport_migration.bench.workloads.commands:prepare",
-    "images": "lucky_transport_migration.bench.workloads.images:prepare",
     "kits": "lucky_transport_migration.bench.workloads.kits:prepare",
     "stubs": "lucky_transport_migration.bench.workloads.stubs.bench:prepare",
 }
@@ -42,7 +41,7 @@ _SUITES = {
     default="step",
     show_default=True,
     type=click.Choice(["step", *_SUITES]),
-    help="Exchanges and VectorEnv.step; typed calls, streams and images; images by size; existing gRPC code.",
+    help="Exchanges and VectorEnv.step; typed calls, streams and images; existing gRPC code.",
 )
 @click.option("--transports", default="grpc,shm", show_default=True, type=NAMES, help="Transports to measure.")
 @click.option("--num-envs", type=NUMBERS, help="Batch sizes.  [default: 1,64,4096; with --quick 1,64]")
@@ -119,8 +118,6 @@ def bench(
 
     --peers adds raw unix sockets (blocking and polled), iceoryx2, ZeroMQ, a multiprocessing pipe and Gymnasium's
     AsyncVectorEnv to the steps, moving the same bytes.
-
-    --suite images measures images by size: looked at, copied, and rendered where the client sees them.
 
     --suite kits measures engines in C, C++ and C# (schema/kits of the source tree) beside the same engine in Python,
     two spinning C loops, iceoryx2 and gRPC.
