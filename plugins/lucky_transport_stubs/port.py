@@ -7,7 +7,8 @@ from typing import Any
 
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import Busy, Unimplemented
+from lucky_transport.errors import Busy, ConfigError, NotReachable, Unimplemented
+from lucky_transport.limits import within_limits
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.listener import Listener
@@ -33,7 +34,7 @@ PORT = 1
 CLOSE_MESSAGE = "Cancelling all calls"
 
 
-def _listener_at(address: str) -> Listener:
+def _loop_at(address: str, make_calls: Callable[[MemfdPipe, str], ServerCalls]) -> ServerLoop:
     """Listen at "shm://name", or beside others at "shm://name?shared=GROUP"; LUCKY_WAIT says how it waits."""
     scheme, found, name = address.partition("://")
     if not found or scheme.lower() != "shm" or not name:
@@ -47,21 +48,23 @@ def _listener_at(address: str) -> Listener:
     if why := why_no_threads():
         raise Unimplemented(f"{failed}: {why}", backend="shm", hint="serve over gRPC")
     try:
-        return Listener(
-            endpoint.address,
-            group=endpoint.option("shared"),
-            strategy=strategy_code(settings.wait),
-            native=settings.native,
-        )
-    except Busy as error:
+        with within_limits("it cannot listen", "shm"):
+            listener = Listener(
+                endpoint.address,
+                group=endpoint.option("shared"),
+                strategy=strategy_code(settings.wait),
+                native=settings.native,
+            )
+            return ServerLoop(listener, make_calls)
+    except (Busy, ConfigError, NotReachable) as error:
         raise Busy(f"{failed}: {error}", backend="shm", hint=error.hint) from error
 
 
 def server_loop_at(address: str, begin: Begin, max_receive_bytes: int, on_call: OnCall = None) -> ServerLoop:
     """Listen at "shm://name" and return the loop that reads for all clients; `begin` starts to answer a call.
 
-    on_call: is told the address and the method of each call that comes in. Raises RuntimeError for a name that is taken
-    and for addresses of other kinds.
+    on_call: is told the address and the method of each call that comes in. Raises RuntimeError for a name that is
+    taken, for addresses of other kinds and where a limit of this process or its runtime directory forbids to listen.
     """
 
     def tell_and_begin(call: ServerCall) -> None:
@@ -78,7 +81,7 @@ def server_loop_at(address: str, begin: Begin, max_receive_bytes: int, on_call: 
             refusal=received_too_long("SERVER"),
         )
 
-    return ServerLoop(_listener_at(address), make_calls)
+    return _loop_at(address, make_calls)
 
 
 class AddsHandlersAndPorts:
