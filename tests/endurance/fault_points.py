@@ -34,7 +34,7 @@ PUBLISHES = {
     "lucky_transport.shm.segment": ("create", "Segment.publish_ready", "Segment.unlink"),
     "lucky_transport.shm.segment_files": ("remove_dead",),
     "lucky_transport.shm.listener": (
-        "Listener._listen",
+        "Listener.__init__",
         "Listener._accept",
         "Listener._shake_hands",
         "Listener._admit",
