@@ -40,7 +40,6 @@ _DISTRIBUTIONS = {
     "opentelemetry": "opentelemetry-api",
     "posix_ipc": "posix-ipc",
     "prometheus_client": "prometheus-client",
-    "zmq": "pyzmq",
 }
 
 _Info = TypeVar(

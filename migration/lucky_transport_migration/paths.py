@@ -59,10 +59,6 @@ _LABELS = {
     "inproc": "same process",
     "limit": "native limit",
     "unix-socket": "raw unix socket",
-    "unix-socket-polled": "raw unix socket, polled",
-    "mp-pipe": "multiprocessing pipe",
-    "zeromq": "ZeroMQ",
-    "async-vector-env": "AsyncVectorEnv",
 }
 
 

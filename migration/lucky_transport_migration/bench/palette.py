@@ -34,11 +34,7 @@ _LOOKS = (
     Look("limit", "#6b6f76", "#a3a8b0", (1, 1), "v"),
     Look("shm-python", "#5b7f95", "#9dbdd0", (3, 1, 1, 1), "h"),
     Look("unix-socket", "#a84c83", "#e39ac3", (3, 1), "P"),
-    Look("unix-socket-polled", "#3a3f9e", "#9aa2ff", (8, 2), "X"),
-    Look("mp-pipe", "#7a5230", "#c99a6b", (2, 3), "*"),
-    Look("zeromq", "#3d7a12", "#95cf62", (4, 1, 1, 1), "d"),
     Look("iceoryx2", "#b3003c", "#ff7fa5", (6, 2), "p"),
-    Look("async-vector-env", "#74640a", "#d3c04b", (1.5, 2.5), "H"),
 )
 _OTHERS = (
     Look("other-1", "#9a4f8f", "#dd9fd4", (3, 1), "P"),

@@ -116,8 +116,7 @@ def bench(
     --suite commands has an engine of its own and measures small typed calls, streams of 1 kB messages, 1280x720
     images, a training loop beside streams, and the codec.
 
-    --peers adds raw unix sockets (blocking and polled), iceoryx2, ZeroMQ, a multiprocessing pipe and Gymnasium's
-    AsyncVectorEnv to the steps, moving the same bytes.
+    --peers adds a raw unix socket and iceoryx2 to the steps, moving the same bytes.
 
     --suite kits measures engines in C, C++ and C# (schema/kits of the source tree) beside the same engine in Python,
     two spinning C loops, iceoryx2 and gRPC.

@@ -20,7 +20,7 @@ def test_each_cell_has_the_ratio_of_the_result_and_p50(bench_result: dict[str, A
     assert ours.times == 1.0
     assert theirs.times == pytest.approx(theirs.p50_us / ours.p50_us, rel=0.1)
     assert {name for _, name, _ in step.rows} == {
-        *("shared memory", "legacy gRPC", "gRPC batch service", "same process", "AsyncVectorEnv"),
+        *("shared memory", "legacy gRPC", "gRPC batch service", "same process"),
     }
 
 

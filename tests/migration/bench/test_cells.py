@@ -81,17 +81,13 @@ def test_a_frame_of_half_a_float_is_refused_with_the_next_whole_one() -> None:
 
 
 def test_a_peer_moves_the_bytes_of_every_size_and_of_every_payload() -> None:
-    setup = PeerSetup("zeromq", (1, 64), (64, 4096))
+    setup = PeerSetup("iceoryx2", (1, 64), (64, 4096))
     cells = setup.cells()
     assert {(cell.num_envs, cell.engine) for cell in cells if cell.frame_bytes is None} == {
         (n, engine) for n in (1, 64) for engine in (IDLE, COPY)
     }
     assert {cell.frame_bytes for cell in cells} == {None, 64, 4096}
     assert len(set(cells)) == len(cells)
-
-
-def test_workers_of_one_env_each_are_not_started_by_the_thousand() -> None:
-    assert {cell.num_envs for cell in PeerSetup("async-vector-env", (1, 64, 4096), ()).cells()} == {1, 64}
 
 
 def test_a_fixed_rate_is_measured_at_the_smallest_size_only() -> None:

@@ -172,7 +172,6 @@ def test_a_file_that_holds_no_run_to_compare_with_is_refused_before_anything_run
 
 def test_peers_are_measured_beside_the_transports(tmp_path: Path) -> None:
     pytest.importorskip("iceoryx2")
-    pytest.importorskip("zmq")
     done = bench("--transports", "inproc", *QUICK, "--peers", "--json", "--report", str(tmp_path))
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)

@@ -1,11 +1,7 @@
 """The peers by name: what each is called and what makes its ends.
 
-    unix-socket          a raw unix socket, both sides blocking
-    unix-socket-polled   a raw unix socket, both sides asking again and again
-    mp-pipe              multiprocessing.Pipe, as bytes
-    zeromq               ZeroMQ, a PAIR over ipc
-    iceoryx2             iceoryx2, publish and subscribe, polled
-    async-vector-env     Gymnasium's AsyncVectorEnv: one worker process per env
+    unix-socket   a raw unix socket, both sides blocking
+    iceoryx2      iceoryx2, publish and subscribe, polled
 
 What is not installed is a note in the result, never a silent gap.
 """
@@ -16,22 +12,17 @@ from lucky_transport.errors import MissingExtra
 from lucky_transport.registry import load
 from lucky_transport_migration.bench.peers.wire import Wire
 
-__all__ = ["AT_A_RATE", "IN_PLACE", "PEERS", "VECTOR_ENV", "find_wire", "missing_peers"]
+__all__ = ["AT_A_RATE", "IN_PLACE", "PEERS", "find_wire", "missing_peers"]
 
 _HERE = "lucky_transport_migration.bench.peers"
 
 _WIRES = {
     "unix-socket": f"{_HERE}.sockets:RawSocket",
-    "unix-socket-polled": f"{_HERE}.sockets:PolledSocket",
-    "mp-pipe": f"{_HERE}.sockets:MultiprocessingPipe",
-    "zeromq": f"{_HERE}.zeromq:ZeroMq",
     "iceoryx2": f"{_HERE}.iceoryx:Iceoryx",
 }
-#: Measured as VectorEnv.step, not as an exchange.
-VECTOR_ENV = "async-vector-env"
 #: All of them, in the order of a report.
-PEERS = (*_WIRES, VECTOR_ENV)
-#: Measured at a fixed rate too: the others that sleep are woken as this one is, and those that poll never sleep.
+PEERS = tuple(_WIRES)
+#: Measured at a fixed rate too: it sleeps between steps, and what polls never does.
 AT_A_RATE = "unix-socket"
 #: Those whose client reads the frame where it lies.
 IN_PLACE = frozenset({"iceoryx2"})

@@ -1,18 +1,17 @@
-"""Peers over a connected pair of unix sockets: raw, blocking or polled, and multiprocessing's pipe."""
+"""A connected pair of raw unix sockets as a peer."""
 
 from __future__ import annotations
 
 import socket
 import struct
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
-from lucky_transport_migration.bench.peers.wire import PATIENCE_S, Bytes, Offer, polled
+from lucky_transport_migration.bench.peers.wire import PATIENCE_S, Bytes, Offer
 
-__all__ = ["MultiprocessingPipe", "PolledSocket", "RawSocket"]
+__all__ = ["RawSocket"]
 
 _BUFFER_BYTES = 4 << 20  # asked of the kernel, which grants what its limits allow
 _TIMEVAL = struct.pack("ll", int(PATIENCE_S), 0)
@@ -29,8 +28,11 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     return ends
 
 
-class _Paired:
-    """An end of a pair with a buffer each way, as long as the longest message."""
+class RawSocket:
+    """An end with a buffer each way, as long as the longest message.
+
+    The length is known to both ends, so nothing but the bytes travels; the kernel wakes the receiver.
+    """
 
     def __init__(self, end: socket.socket, largest: int) -> None:
         self._socket = end
@@ -53,19 +55,6 @@ class _Paired:
         return self._message
 
     def send(self) -> None:
-        raise NotImplementedError
-
-    def receive(self, nbytes: int) -> Bytes:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-class RawSocket(_Paired):
-    """Length known to both ends, so nothing but the bytes travels; the kernel wakes the receiver."""
-
-    def send(self) -> None:
         self._socket.sendall(self._message)
 
     def receive(self, nbytes: int) -> Bytes:
@@ -81,38 +70,5 @@ class RawSocket(_Paired):
             raise EOFError("the other end of the socket is gone")
         return got
 
-
-class PolledSocket(RawSocket):
-    """The same, but a receiver asks the kernel again and again instead of sleeping."""
-
-    def _some(self, place: Bytes) -> int:
-        receive = self._socket.recv_into
-
-        def look() -> int | None:
-            try:
-                return receive(place, 0, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return None
-
-        got = int(polled(look, "polled unix socket"))
-        if not got:
-            raise EOFError("the other end of the socket is gone")
-        return got
-
-
-class MultiprocessingPipe(_Paired):
-    """`multiprocessing.Pipe` as bytes, without pickling."""
-
-    def __init__(self, end: socket.socket, largest: int) -> None:
-        super().__init__(end, largest)
-        self._connection = Connection(end.detach())
-
-    def send(self) -> None:
-        self._connection.send_bytes(self._message)
-
-    def receive(self, nbytes: int) -> Bytes:
-        self._connection.recv_bytes_into(self._in)
-        return self._in[:nbytes]
-
     def close(self) -> None:
-        self._connection.close()
+        self._socket.close()

@@ -2,7 +2,7 @@
 
     steps      exchanges and VectorEnv.step over every path and waiting strategy, at each num_envs
     payload    exchanges of one env whose frame grows, with an engine that copies it
-    peers      the same two over other people's ways between two processes
+    peers      exchanges of both kinds over other people's ways between two processes
     limit      two native processes that spin or sleep on one word and copy as many bytes
 
 All cells of a setup share its processes and its connection; a comparison is between setups of one round.
@@ -16,8 +16,7 @@ from typing import Any, Literal
 
 from lucky_transport.errors import ConfigError, plural
 from lucky_transport_migration.bench.measuring import Effort
-from lucky_transport_migration.bench.peers.kinds import AT_A_RATE, IN_PLACE, PEERS, VECTOR_ENV
-from lucky_transport_migration.bench.peers.vector import MOST_ENVS
+from lucky_transport_migration.bench.peers.kinds import AT_A_RATE, IN_PLACE, PEERS
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, START_S, Plan
 from lucky_transport_migration.bench.suite import Suite
 from lucky_transport_migration.bench.targets import Measure, Result, SpeedTarget, at_least, at_most
@@ -181,9 +180,6 @@ class PeerSetup:
 
     def cells(self) -> list[StepCell]:
         """Return what to measure."""
-        if self.path == VECTOR_ENV:
-            sizes = [n for n in self.num_envs if n <= MOST_ENVS]
-            return [StepCell("env", self.path, None, n, IDLE, copy=True) for n in sizes]
         place: Place = "inplace" if self.path in IN_PLACE else "copy"
 
         def cell(num_envs: int, engine: str, **more: Any) -> StepCell:

@@ -18,8 +18,7 @@ from lucky_transport.spec.composite import unpack
 from lucky_transport.transport import Transport
 from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, measure_loop
 from lucky_transport_migration.bench.peers.exchange import measure_exchanges
-from lucky_transport_migration.bench.peers.kinds import VECTOR_ENV, missing_peers
-from lucky_transport_migration.bench.peers.vector import VectorJob, measure_vector_env
+from lucky_transport_migration.bench.peers.kinds import missing_peers
 from lucky_transport_migration.bench.peers.wire import Message
 from lucky_transport_migration.bench.run import Around, PreparedSuite
 from lucky_transport_migration.bench.stats import WHOLE
@@ -48,7 +47,6 @@ _PEER_NOTES = (
     "them are driven by Python, numbers are checked, nothing is checked that the way itself does not check",
     "a peer sends its frame in every row, also where our engine does nothing; rows with an engine that copies its "
     "frame compare like with like",
-    "AsyncVectorEnv has one process per env, so it is measured up to 64 envs; its engine CPU is that of all workers",
 )
 
 
@@ -135,13 +133,10 @@ def measure_setup(setup: StepSetup, plan: StepPlan) -> dict[StepCell, Measuremen
 def measure_peer(setup: PeerSetup, plan: StepPlan) -> dict[StepCell, Measurement]:
     """Return the measurements of a peer's cells; its processes have ended when this returns.
 
-    Raises what `measure_exchanges` and `measure_vector_env` raise.
+    Raises what `measure_exchanges` raises.
     """
     cells, act_size = setup.cells(), int(plan.options["act_size"])
     sizes = [int(plan.options_of(cell.frame_bytes)["obs_size"]) for cell in cells]
-    if setup.path == VECTOR_ENV:
-        jobs = [VectorJob(cell.num_envs, size, act_size, plan.effort) for cell, size in zip(cells, sizes, strict=True)]
-        return {cell: measure_vector_env(job) for cell, job in zip(cells, jobs, strict=True)}
     work = [
         (Message(cell.num_envs, size, act_size, cell.engine == COPY), cell.rate_hz)
         for cell, size in zip(cells, sizes, strict=True)

@@ -14,11 +14,9 @@ from lucky_transport.errors import MissingExtra, NotReachable, PeerDied, RemoteP
 from lucky_transport_migration.bench.measuring import Effort
 from lucky_transport_migration.bench.peers import exchange, kinds, wire
 from lucky_transport_migration.bench.peers.exchange import measure_exchanges
-from lucky_transport_migration.bench.peers.vector import VectorJob, measure_vector_env
 from lucky_transport_migration.bench.peers.wire import Message
 
 EFFORT = Effort(budget_s=0.01, least=3, most=40, open_loop_s=0.1)
-WIRES = [name for name in kinds.PEERS if name != kinds.VECTOR_ENV]
 SMALL = Message(num_envs=2, obs_size=3, act_size=2, copies=True)
 
 
@@ -30,7 +28,7 @@ def clean() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("clean")
-@pytest.mark.parametrize("name", WIRES)
+@pytest.mark.parametrize("name", kinds.PEERS)
 def test_all_cells_of_a_peer_are_measured_in_one_pair_of_processes(name: str) -> None:
     if name in kinds.missing_peers():
         pytest.skip(f"{name} is not installed")
@@ -89,21 +87,9 @@ def test_a_server_that_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_peer_that_is_not_installed_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(target: str, owner: str, extra: str) -> type:
-        if "zeromq" in target:
-            raise MissingExtra("no zmq", hint="install the extra peers")
+        if "iceoryx" in target:
+            raise MissingExtra("no iceoryx2", hint="install the extra peers")
         return object
 
     monkeypatch.setattr(kinds, "load", load)
-    assert list(kinds.missing_peers()) == ["zeromq"]
-
-
-def test_workers_of_async_vector_env_are_measured_with_their_cpu() -> None:
-    found = measure_vector_env(VectorJob(2, 4, 2, EFFORT))
-    assert found.samples_ns.size >= 3
-    assert found.engine_cpu_ns is not None
-    assert found.engine_cpu_ns > 0
-
-
-def test_a_vector_env_that_fails_gives_its_exit_report() -> None:
-    with pytest.raises(NotReachable, match="AsyncVectorEnv of 0 envs: the client failed"):
-        measure_vector_env(VectorJob(0, 4, 2, EFFORT))
+    assert list(kinds.missing_peers()) == ["iceoryx2"]
