@@ -7,6 +7,7 @@ nothing. `staged` leaves it to each call: a mapped target's calls can go either 
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass
 
@@ -134,7 +135,8 @@ class Switch:
         self._awaited.add(endpoint)
         try:
             name = Endpoint.parse(endpoint).address
-            if not is_served_here(name):  # an event loop that asks could not answer itself
+            # An event loop that asks cannot answer itself.
+            if asyncio._get_running_loop() is None or not is_served_here(name):
                 connect_pipe(name, moment, native=self._settings.native, answer_s=_MOMENT_S).close()
         except (TransportError, OSError) as error:
             return str(error)

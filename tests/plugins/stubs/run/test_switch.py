@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import lucky_transport
+import lucky_transport_stubs
 from lucky_transport.config import Settings
 from lucky_transport.errors import ConfigError
 from lucky_transport.process import unique_name
 from lucky_transport.registry import Registry
-from lucky_transport_stubs import aio_server
 from lucky_transport_stubs.run.switch import Route, Switch, target_map
 from lucky_transport_stubs.staged import opening
 
@@ -62,7 +63,7 @@ def test_auto_takes_what_is_served_on_the_very_event_loop_that_asks(group: str) 
     endpoint = f"shm://{unique_name()}"
 
     async def serve_and_ask() -> Route:
-        server = aio_server()
+        server = lucky_transport_stubs.aio_server()
         server.add_insecure_port(endpoint + group)
         await server.start()
         try:
@@ -71,6 +72,16 @@ def test_auto_takes_what_is_served_on_the_very_event_loop_that_asks(group: str) 
             await server.stop(None)
 
     assert asyncio.run(serve_and_ask()) == Route(TARGET, endpoint)
+
+
+def test_auto_stays_on_grpc_where_a_server_of_threads_listens_and_is_not_started() -> None:
+    endpoint = f"shm://{unique_name()}"
+    server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
+    server.add_insecure_port(endpoint)  # nobody answers before `start`, and a call's caller would wait for that
+    assert Switch(Settings(endpoint=endpoint)).route(TARGET).endpoint == ""
+    server.start()
+    assert Switch(Settings(endpoint=endpoint)).route(TARGET) == Route(TARGET, endpoint)
+    server.stop(None).wait(10)
 
 
 def test_auto_waits_a_moment_for_an_engine_that_is_starting() -> None:
