@@ -13,6 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from lucky_transport.errors import Busy
+from lucky_transport.limits import limit_reached
 
 __all__ = ["WorkerPool"]
 
@@ -33,7 +34,11 @@ class WorkerPool:
         self._closed = False
 
     def run(self, task: Callable[[], object]) -> None:
-        """Run the task on a thread of the pool. Raises Busy when `limit` tasks run and `waiting` wait already."""
+        """Run the task on a thread of the pool.
+
+        Raises Busy when `limit` tasks run and `waiting` wait already, and where no thread can be started
+        and no more may wait for those that run.
+        """
         with self._lock:
             if self._closed:
                 raise Busy("the engine is closing")
@@ -41,12 +46,21 @@ class WorkerPool:
                 raise Busy(
                     f"{self._limit} {self._name} run and {self._waiting} wait already", hint="wait for some of them"
                 )
+            if self._unfinished >= len(self._threads) and len(self._threads) < self._limit:
+                self._start_thread()
             self._unfinished += 1
             self._tasks.put(task)  # no signal handler runs between these two
-            if self._unfinished > len(self._threads) and len(self._threads) < self._limit:
-                thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                thread.start()
-                self._threads.append(thread)
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not self._threads or self._unfinished >= len(self._threads) + self._waiting:
+                reached, remedy = limit_reached(error)
+                raise Busy(f"{self._name}: {reached or error}", hint=remedy) from error
+        else:
+            self._threads.append(thread)
 
     def close(self, grace_s: float = 1.0) -> None:
         """Refuse further tasks and wait up to `grace_s` for those that run; idempotent."""

@@ -70,3 +70,28 @@ def test_close_waits_no_longer_than_its_grace_and_nothing_starts_afterwards() ->
         workers.run(lambda: None)
     release.set()
     workers.close(5)
+
+
+def test_where_no_thread_can_be_started_a_task_waits_for_one_that_runs_or_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = WorkerPool("testers", 3, waiting=1), WorkerPool("others", 3)
+    release, running, done = threading.Event(), threading.Semaphore(0), threading.Event()
+    first.run(lambda: _wait(running, release))
+    assert running.acquire(timeout=PATIENCE_S)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        first.run(done.set)
+        for pool, name in ((first, "testers"), (second, "others")):
+            with pytest.raises(Busy, match=f"{name}: no thread can be started, the limit is .* .ulimit -u.$"):
+                pool.run(lambda: None)
+    second.run(running.release)
+    assert running.acquire(timeout=PATIENCE_S)
+    release.set()
+    assert done.wait(PATIENCE_S)
+    first.close(5)
+    second.close(5)
