@@ -23,6 +23,9 @@ from lucky_transport_stubs.run.targets import parse_target, with_port
 
 __all__ = ["Ports", "SwitchedAioServer", "SwitchedServer", "make_server"]
 
+#: What a server of ours raises where it cannot serve; the program's own server can all the same.
+_CANNOT_SERVE = (TransportError, RuntimeError, OSError)
+
 
 class Ports:
     """The ports of one server, and its counts. shares: whether others may serve them too, as gRPC's option says."""
@@ -84,9 +87,16 @@ class Ports:
         if not refusal:
             try:
                 self._serve(served, over_shm)
-            except (TransportError, RuntimeError, OSError) as error:
+            except _CANNOT_SERVE as error:
                 refusal = str(error)
         return served.stays(refusal) if refusal else served
+
+    def stay(self, error: Exception) -> None:
+        """Say that these ports are gRPC's alone after all. Raises `error` where one is shared memory's alone."""
+        if any(served.only for served in self._served.values()):
+            raise error
+        for served in self._served.values():
+            self._switch.tell(served.stays(str(error)))
 
     def _place(self, served: Served) -> str:
         """Return the endpoint to listen at: servers at one port of one host share it, as gRPC's share the port."""
@@ -173,7 +183,11 @@ class SwitchedServer(_Switched, grpc.Server):
 
     def start(self) -> None:
         self._real.start()
-        self._ours.start()
+        try:
+            self._ours.start()
+        except _CANNOT_SERVE as error:
+            self._ours.stop(None)
+            self._ports.stay(error)
 
     def stop(self, grace: float | None) -> threading.Event:
         both = _BothEnded(self._real.stop(grace), self._ours.stop(grace))
@@ -192,7 +206,11 @@ class SwitchedAioServer(_Switched, grpc.aio.Server):
 
     async def start(self) -> None:
         await self._real.start()
-        await self._ours.start()
+        try:
+            await self._ours.start()
+        except _CANNOT_SERVE as error:
+            await self._ours.stop(None)
+            self._ports.stay(error)
 
     async def stop(self, grace: float | None) -> None:
         # One after the other, in no task of ours: a program may end its loop as soon as it learns of the termination,

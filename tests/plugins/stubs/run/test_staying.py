@@ -58,6 +58,56 @@ def refuse(*arguments, **options):
 lucky_transport_stubs.port.Listener = refuse
 """
 
+#: No thread is left for the server beside gRPC's.
+NO_THREADS = """
+from lucky_transport.rpc.guarded_reader import GuardedReader
+
+
+def refuse(reader):
+    raise RuntimeError("can't start new thread")
+
+
+GuardedReader.start = refuse
+"""
+
+#: The same for a server of asyncio: no descriptor is left to read by.
+NO_READERS = """
+import asyncio
+import errno
+
+import grpc
+import lucky_transport_stubs.aio.server
+
+
+def refuse(*arguments):
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+lucky_transport_stubs.aio.server.ServerLoopReader = refuse
+
+
+class Echo(grpc.GenericRpcHandler):
+    def service(self, details):
+        async def answer(request, context):
+            return request
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+async def main():
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Echo(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        assert await channel.unary_unary("/test.Test/Echo")(b"x", timeout=30) == b"x"
+    await server.stop(5)
+    assert not await server.wait_for_termination(10)
+
+
+asyncio.run(main())
+"""
+
 
 def run(launch: Launch, tmp_path: Path, transport: str, program: str, **variables: str) -> str:
     """Run a program to its end and return what the launcher said."""
@@ -87,11 +137,24 @@ def test_a_runtime_directory_with_a_long_path_keeps_a_server_on_grpc(launch: Lau
     long = tmp_path / ("d" * 120)
     long.mkdir()
     said = run(launch, tmp_path, "auto", PROGRAM, XDG_RUNTIME_DIR=str(long))
-    assert "is served over gRPC only: a socket in" in said
+    assert re.search(r"is served over gRPC only: Failed to bind to address shm://staying_\w+: a socket in", said)
     assert " over gRPC: no engine at shm://staying_" in said
 
 
 def test_too_few_descriptors_keep_a_server_on_grpc(launch: Launch, tmp_path: Path) -> None:
     said = run(launch, tmp_path, "auto", NO_DESCRIPTORS + PROGRAM)
-    assert "is served over gRPC only: [Errno 24] Too many open files" in said
+    assert re.search(r"is served over gRPC only: Failed to bind to .*: too many open files, the limit is \d+", said)
+    assert " over gRPC: no engine at shm://staying_" in said
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [(NO_THREADS + PROGRAM, "can't start new thread"), (NO_READERS, "[Errno 24] Too many open files")],
+    ids=["threads", "asyncio"],
+)
+def test_a_server_that_cannot_start_beside_grpcs_stays_on_grpc(
+    launch: Launch, tmp_path: Path, program: str, reason: str
+) -> None:
+    said = run(launch, tmp_path, "auto", program)
+    assert f"is served over gRPC only: {reason}" in said
     assert " over gRPC: no engine at shm://staying_" in said
