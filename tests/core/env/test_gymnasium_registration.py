@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from contextlib import closing
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -125,16 +127,16 @@ def test_the_default_number_of_envs_means_as_many_as_the_engine_has() -> None:
 
 @pytest.mark.parametrize("name", ["obs_size", "max_episode_steps"])
 def test_an_option_of_the_engine_is_refused_with_its_place(name: str) -> None:
+    misplaced: dict[str, Any] = {name: 3}
     with pytest.raises(ConfigError, match=rf"setting '{name}'; .*belongs into options=\{{'{name}': \.\.\.\}}"):
-        gymnasium.make_vec("lucky_transport/Toy-v0", transport="inproc", **{name: 3})
+        gymnasium.make_vec("lucky_transport/Toy-v0", transport="inproc", **misplaced)
 
 
 def test_the_limit_of_episodes_is_an_option_of_the_engine() -> None:
     options = {"max_episode_steps": 3}
     engine = "gymnasium:CartPole-v1"
-    with gymnasium.make_vec(
-        "lucky_transport/Env", engine=engine, options=options, num_envs=2, transport="inproc"
-    ) as env:
+    made = gymnasium.make_vec("lucky_transport/Env", engine=engine, options=options, num_envs=2, transport="inproc")
+    with closing(made) as env:
         env.reset(seed=0)
         assert [bool(env.step(np.array([0, 1]))[3].all()) for _ in range(3)] == [False, False, True]
 
