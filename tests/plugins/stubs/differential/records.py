@@ -15,6 +15,9 @@ from lucky_transport_grpc.runtime import grpc
 
 PATIENCE_S = 60.0
 
+#: Deadlines that are to expire in a handler; the next one where a busy machine came to it late.
+EXPIRIES_S = (0.3, 3.0, 30.0)
+
 Record = dict[str, Any]
 
 #: The classes that user code catches or asks for; an error's record names those it is an instance of.

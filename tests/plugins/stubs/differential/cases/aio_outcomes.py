@@ -11,7 +11,7 @@ from ..aio_ends import AioEnds
 from ..aio_records import SAFE_WAYS, WAYS, answering, attempt, ended, happened, invoke, start, state, taken
 from ..ends import ARITIES, method_handler, path
 from ..invoking import Way
-from ..records import PATIENCE_S, Record
+from ..records import EXPIRIES_S, PATIENCE_S, Record
 from ..registry import each
 
 
@@ -75,15 +75,24 @@ async def shows_metadata(ends: AioEnds, way: Way) -> Record:
 
 @each(way=WAYS)
 async def expires(ends: AioEnds, way: Way) -> Record:
-    gate, told = ends.gate(), asyncio.Event()
+    gate = ends.gate()
+    seen: Record = {}
+    for timeout in EXPIRIES_S:
+        told, in_time = asyncio.Event(), asyncio.Event()
 
-    async def wait(request: bytes, context: Any) -> bytes:
-        context.add_done_callback(lambda _: told.set())
-        await gate.wait()
-        return request
+        async def wait(
+            request: bytes, context: Any, end: Any = told, early: Any = in_time, s: float = timeout
+        ) -> bytes:
+            context.add_done_callback(lambda _: end.set())
+            if context.time_remaining() > s / 2:
+                early.set()
+            await gate.wait()
+            return request
 
-    seen = await invoke(way, await ends.method(way.arity, answering(way.arity, wait)), timeout=0.2)
-    return {**seen, "told": await happened(told)}
+        seen = await invoke(way, await ends.method(way.arity, answering(way.arity, wait)), timeout=timeout)
+        if in_time.is_set():
+            return {**seen, "told": await happened(told)}
+    return {**seen, "handler": "came late"}
 
 
 @each(way=WAYS)

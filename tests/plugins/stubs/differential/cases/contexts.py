@@ -11,7 +11,7 @@ from lucky_transport_grpc.runtime import grpc
 
 from ..ends import ARITIES, Ends, method_handler, path
 from ..invoking import FREE_WAYS, Way, answering, argument, invoke
-from ..records import PATIENCE_S, Diary, Record, attempt, classes, happened, taken
+from ..records import EXPIRIES_S, PATIENCE_S, Diary, Record, attempt, classes, happened, taken
 from ..registry import case, each
 
 
@@ -91,19 +91,26 @@ def _waiting(wait: Any) -> Any:
 
 @each(way=FREE_WAYS)
 def is_inactive_after_the_deadline(ends: Ends, way: Way) -> Record:
-    diary, told = Diary(), threading.Event()
+    seen: Any = None
+    diary = Diary()
+    for timeout in EXPIRIES_S:
+        begun = threading.Event()
 
-    def wait(request: bytes, context: Any) -> bytes:
-        if not context.add_callback(told.set):
-            told.set()  # on a busy machine the deadline may come before the handler
-        diary.note(happened(told))
-        diary.note(context.is_active())
-        diary.note(context.time_remaining() < 1)
-        return request
+        def wait(request: bytes, context: Any, begun: Any = begun) -> bytes:
+            begun.set()
+            told = threading.Event()
+            if not context.add_callback(told.set):
+                told.set()  # on a busy machine the deadline may come before the handler
+            diary.note(happened(told))
+            diary.note(context.is_active())
+            diary.note(context.time_remaining() < 1)
+            return request
 
-    method = ends.method(way.arity, _waiting(wait) if way.style == "iterator" else answering(way.arity, wait))
-    call = (method if way.style == "iterator" else method.future)(argument(way.arity), timeout=0.3)
-    seen = taken(call) if way.style == "iterator" else attempt(call.result)
+        method = ends.method(way.arity, _waiting(wait) if way.style == "iterator" else answering(way.arity, wait))
+        call = (method if way.style == "iterator" else method.future)(argument(way.arity), timeout=timeout)
+        seen = taken(call) if way.style == "iterator" else attempt(call.result)
+        if begun.is_set():
+            break
     return {"seen": seen, "handler": diary.after(3)}
 
 

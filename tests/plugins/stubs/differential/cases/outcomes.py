@@ -9,7 +9,7 @@ from lucky_transport_grpc.runtime import grpc
 
 from ..ends import Ends, method_handler, path
 from ..invoking import FREE_WAYS, WAYS, Way, answering, argument, ended, invoke
-from ..records import PATIENCE_S, Record, attempt, happened, taken
+from ..records import EXPIRIES_S, PATIENCE_S, Record, attempt, happened, taken
 from ..registry import case, each
 
 
@@ -81,17 +81,22 @@ def shows_metadata(ends: Ends, way: Way) -> Record:
 def expires(ends: Ends, way: Way) -> Record:
     arity, style = way
     gate = ends.gate()
-    ended_there = threading.Event()
+    seen: Record = {}
+    for timeout in EXPIRIES_S:
+        ended_there, in_time = threading.Event(), threading.Event()
 
-    def wait(request: bytes, context: Any) -> bytes:
-        if not context.add_callback(ended_there.set):
-            ended_there.set()  # on a busy machine the deadline may come before the handler
-        gate.wait(PATIENCE_S)
-        return request
+        def wait(
+            request: bytes, context: Any, told: Any = ended_there, early: Any = in_time, s: float = timeout
+        ) -> bytes:
+            if context.add_callback(told.set) and context.time_remaining() > s / 2:
+                early.set()
+            gate.wait(PATIENCE_S)
+            return request
 
-    method = ends.method(arity, answering(arity, wait))
-    seen = invoke(style, method, argument(arity), timeout=0.3)
-    return {**seen, "handler told": happened(ended_there)}
+        seen = invoke(style, ends.method(arity, answering(arity, wait)), argument(arity), timeout=timeout)
+        if in_time.is_set():
+            return {**seen, "handler told": happened(ended_there)}
+    return {**seen, "handler": "came late"}
 
 
 @each(way=WAYS)
