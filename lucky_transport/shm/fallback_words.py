@@ -14,8 +14,6 @@ from collections.abc import Callable
 from mmap import mmap
 from typing import Any
 
-import numpy as np
-
 from lucky_transport.shm.channel import Result
 from lucky_transport.shm.timing import FALLBACK_SLEEP_S, FALLBACK_YIELD_S
 
@@ -42,7 +40,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def futex_wake(memory: Any, offset: int) -> None:
     """Wake one thread, of any process, that is parked on the word at this byte of a buffer."""
-    address = int(np.frombuffer(memory, np.uint8).ctypes.data) + offset
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + offset  # no import: an array's `ctypes` is one
     _libc.syscall(_SYS_FUTEX, ctypes.c_void_p(address), _FUTEX_WAKE, 1, None, None, 0)
 
 
