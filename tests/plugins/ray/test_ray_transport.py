@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'lucky-transport[ray]'")
 
-from lucky_transport import api
+from lucky_transport import api, deadline
 from lucky_transport.deadline import Deadline
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import (
@@ -277,7 +277,10 @@ def test_an_actor_with_too_many_calls_waiting_refuses_the_next(make: Make) -> No
     assert transport.recv().seq == 1
 
 
-def test_each_actor_on_a_node_of_its_own_or_not_at_all(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_actor_on_a_node_of_its_own_or_not_at_all(
+    make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadline, "NOTICE_AFTER_S", 0.0)
     env = make(f"{TOY}&placement=strict&transport=inproc")
     env.reset(seed=0)
     env.close()
