@@ -10,6 +10,7 @@ namespace LuckyTransport
     public sealed class TerminationSignals : IDisposable
     {
         private const int Sigint = 2, Sigterm = 15, PollMs = 100;
+        private const int CountOffset = sizeof(int); // signal_info of Mono's support/signal.c: the number, then the count
         private static readonly TimeSpan Grace = TimeSpan.FromSeconds(5);
 
         private readonly SharedMemoryTransport _transport;
@@ -72,8 +73,9 @@ namespace LuckyTransport
                 if (Array.IndexOf(signals, IntPtr.Zero) >= 0) return;
                 while (!_disposed)
                 {
-                    int which = WaitAny(signals, signals.Length, PollMs, never); // their number when it was the timeout
-                    if (which >= 0 && which < signals.Length) _transport.Stop();
+                    WaitAny(signals, signals.Length, PollMs, never);
+                    // It returns the timeout for a signal that came between two waits; the count has that one, too.
+                    if (Array.Exists(signals, signal => Marshal.ReadInt32(signal, CountOffset) > 0)) _transport.Stop();
                 }
                 foreach (IntPtr signal in signals) Uninstall(signal);
             }
