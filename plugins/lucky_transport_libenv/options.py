@@ -82,7 +82,7 @@ def _marshalled(name: str, value: Any) -> tuple[Dtype, int, bytes]:
                 raise _refusal(name, value, "an int has 32 bits here")
             return Dtype.INT32, 1, np.int32(value).tobytes()
         case float():
-            return Dtype.FLOAT32, 1, np.float32(value).tobytes()
+            return Dtype.FLOAT32, 1, _array(name, "float32", value).tobytes()
         case np.ndarray() if value.dtype.name in DTYPES:
             return DTYPES[value.dtype.name], value.size, value.tobytes()
         case {"dtype": str(dtype), "values": list(values)} if dtype in DTYPES:
@@ -97,7 +97,7 @@ def _marshalled(name: str, value: Any) -> tuple[Dtype, int, bytes]:
             )
 
 
-def _array(name: str, dtype: str, values: list[Any]) -> NDArray[Any]:
+def _array(name: str, dtype: str, values: float | list[Any]) -> NDArray[Any]:
     try:
         return fitting(values, dtype).astype(dtype)
     except ValueError as error:

@@ -99,7 +99,6 @@ def _write(array: ArraySpec, name: str, value: Any, view: NDArray[Any]) -> None:
         raise TypeError(f"{name}: {error}, expected {array.dtype}") from None
     if given.shape != array.shape:
         raise ValueError(f"{name} has shape {given.shape}, expected {array.shape}")
-    with np.errstate(over="ignore"):  # what is too large becomes infinite
-        view[0] = given
+    view[0] = given
     if not np.isfinite(view).all():
         raise ValueError(f"{name} is not finite")

@@ -36,6 +36,9 @@ from lucky_transport.spec.casting import fitting
         ("1.5", "float32", "1.5 (<U3)"),
         (None, "float32", "None (object)"),
         (Decimal("1.5"), "float32", "1.5 (object)"),
+        (1e39, "float32", "1e+39 (float64)"),
+        (np.array([np.inf, -1e39]), "float32", "-1e+39 (float64) at [1]"),
+        ([1, 70000], "float16", "70000 (int64) at [1]"),
     ],
 )
 def test_what_would_become_another_value_is_refused_by_value_dtype_and_place(value: Any, dtype: str, said: str) -> None:

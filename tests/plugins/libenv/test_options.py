@@ -89,6 +89,8 @@ def test_options_keep_their_order() -> None:
         np.zeros(2, np.int64),
         {"dtype": "int64", "values": [1]},
         {"dtype": "uint8", "values": [256]},
+        1e39,
+        {"dtype": "float32", "values": [0.5, -1e39]},
         {"dtype": "int32", "values": ["one"]},
     ],
     ids=repr,

@@ -29,7 +29,8 @@ def _written(dtype: str, action: Any) -> Any:
         ("float32", ["a", "b"], TypeError, r"action: a \(<U1\) at \[0\], expected float32"),
         ("float32", [[1], [1, 2]], TypeError, "action: .*inhomogeneous.*, expected float32"),
         ("float32", [1.0], ValueError, r"action has shape \(1,\), expected \(2,\)"),
-        ("float32", [0.0, 1e300], ValueError, "action is not finite"),
+        ("float32", [0.0, 1e300], TypeError, r"action: 1e\+300 \(float64\) at \[1\], expected float32"),
+        ("float32", [0.0, float("inf")], ValueError, "action is not finite"),
         ("float32", [0.0, float("nan")], ValueError, "action is not finite"),
     ],
 )
