@@ -73,7 +73,9 @@ class OpenEnvServer(Server):
 
     def _listen(self) -> socket.socket:
         try:
-            return socket.create_server(self._address, backlog=_BACKLOG)
+            host, port = self._address
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            return socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
         except OSError as error:
             raise NotReachable(
                 f"cannot serve at {self._endpoint}: {error.strerror or error}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -11,6 +12,7 @@ pytest.importorskip("openenv", reason="OpenEnv is not installed: pip install 'lu
 
 import httpx  # pyright: ignore[reportMissingImports]
 
+from lucky_transport import api
 from tests.plugins.openenv.conftest import url
 from tests.support.waiting import PATIENCE_S
 
@@ -32,6 +34,12 @@ def test_an_episode_goes_on_from_request_to_request(http: httpx.Client) -> None:
         assert stepped.json()["observation"]["ticks"] == number
     assert http.get("/state", params={"episode_id": episode}).json()["step_count"] == 2
     assert http.post("/reset", json={"seed": 4, "episode_id": episode}).json() == begun
+
+
+def test_it_is_served_at_an_address_of_ipv6_too() -> None:
+    with api.serve("toy", "openenv://[::1]:0") as serving:
+        assert re.fullmatch(r"\[::1\]:\d+", serving.endpoints[0].address)
+        assert httpx.get(f"{url(serving)}/health", trust_env=False).is_success
 
 
 def test_a_client_may_name_its_episode(http: httpx.Client) -> None:
