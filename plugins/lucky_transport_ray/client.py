@@ -23,7 +23,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, Unimplemented
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
-from lucky_transport.messages import SetSeedsRequest
+from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import Effect, Method
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.spec.batch_spec import BatchSpec
@@ -196,7 +196,7 @@ class RayTransport(Transport):
             for shard in self._shards
             if not request.mask or any(request.mask[shard.envs])
         ]
-        return next((answer for answer in answers if not answer.success), answers[0])
+        return next((answer for answer in answers if not answer.success), SetSeedsResponse(True))
 
     def implements(self, method: Method) -> bool:
         return (

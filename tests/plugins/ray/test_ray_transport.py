@@ -28,7 +28,13 @@ from lucky_transport.errors import (
     TransportError,
     Unimplemented,
 )
-from lucky_transport.messages import GetAgentSchemaRequest, GetFullStateRequest, GetSceneInfoRequest, ResetAgentRequest
+from lucky_transport.messages import (
+    GetAgentSchemaRequest,
+    GetFullStateRequest,
+    GetSceneInfoRequest,
+    ResetAgentRequest,
+    SetSeedsRequest,
+)
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.suite import outcome
 from lucky_transport.testing.trajectories import first_difference, record_env
@@ -113,6 +119,13 @@ def test_a_killed_node_truncates_its_envs_and_the_others_go_on(
         assert observations[~lost].tobytes() == expected[0][~lost].tobytes()
         assert sorted(transport.restarts) == [0, 1]
         assert all(transport.places)
+
+
+def test_seeds_for_no_env_are_set_as_one_engine_sets_them(make: Make) -> None:
+    request = SetSeedsRequest([1, 2, 3, 4, 5], bytes(5))
+    with api.make("toy", 5, transport="inproc") as alone:
+        expected = alone.transport.call(method("/lucky_transport.v1.BatchService/SetSeeds"), request)
+    assert make(TOY).transport.call(method("/lucky_transport.v1.BatchService/SetSeeds"), request) == expected
 
 
 def test_an_actor_that_dies_before_a_reset_is_replaced_by_one_that_does_it(make: Make) -> None:
