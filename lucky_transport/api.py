@@ -214,7 +214,7 @@ def make(
     framework: the training framework that the env is for, such as "sb3", "rsl_rl", "torchrl" or "skrl"; chooses the
         autoreset mode that it expects.
     copy: False makes the observation a read-only view that is valid until the next step, with observation_slots=2 until
-        the one after it.
+        the one after it. Refused for a framework that keeps observations longer.
     reward_fn: computes the reward from the signals, name -> float32 (num_envs,). None: their sum.
     validate: "strict" refuses actions out of bounds; "pass" passes them on and counts them.
     render_mode, camera, render_size: "rgb_array" lets `render` give images, of the camera of that name ("": the first),
@@ -247,7 +247,7 @@ def make(
 
     if engine:
         _check_name(engine, "make")
-    mode = _autoreset_mode(autoreset_mode, framework)
+    mode = _autoreset_mode(autoreset_mode, framework, copy)
     resolved = _with_slots(load_settings(settings, others=inspect.signature(make).parameters), mode)
     check_num_envs(num_envs)
     arguments: dict[str, Any] = {
@@ -299,13 +299,20 @@ def _check_name(engine: Any, function: str) -> None:
         )
 
 
-def _autoreset_mode(mode: AutoresetMode | str | None, framework: str | None) -> AutoresetMode | str:
+def _autoreset_mode(mode: AutoresetMode | str | None, framework: str | None, copy: bool) -> AutoresetMode | str:
     """Return the mode that was asked for, by name or by framework; raises UnknownName, ConfigError."""
     if framework is None:
         return "NextStep" if mode is None else mode
     from lucky_transport.env.autoreset import parse_mode
 
-    needed = parse_mode(registry().framework(framework).autoreset_mode)
+    info = registry().framework(framework)
+    if not copy and info.keeps_observations:
+        raise ConfigError(
+            f"make(framework={framework!r}, copy=False): {framework} keeps an observation beyond the next step, "
+            "which would write over it",
+            hint="drop copy=False",
+        )
+    needed = parse_mode(info.autoreset_mode)
     if mode is not None and parse_mode(mode) is not needed:
         raise ConfigError(
             f"make(framework={framework!r}) needs autoreset_mode {needed.value!r}, {str(mode)!r} was passed",

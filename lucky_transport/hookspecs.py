@@ -122,12 +122,14 @@ class FrameworkInfo:
     """A training framework that envs are made for: `make(framework=name)`.
 
     `autoreset_mode`: the mode that the framework expects of a vector env, "NextStep", "SameStep" or "Disabled". `use`:
-    how such an env is handed to the framework, in a few words of code.
+    how such an env is handed to the framework, in a few words of code. `keeps_observations`: whether it uses an
+    observation once the next step has begun, for which `make(copy=False)` is refused.
     """
 
     name: str
     autoreset_mode: str
     use: str
+    keeps_observations: bool = True
 
 
 @dataclass(frozen=True, slots=True)

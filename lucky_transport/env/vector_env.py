@@ -62,8 +62,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
     """A batch of envs behind a transport; made by `lucky_transport.make` or `gymnasium.make_vec`.
 
     `batch_spec` is the engine's description of itself, `transport` the connection, `client` the typed calls over it,
-    `spec` Gymnasium's own and settable. An in-place policy writes into `transport.actions` and passes that array to
-    `step`. Where the spec has parts, observations and actions are dicts and tuples of arrays, nested as in the spaces.
+    `spec` Gymnasium's own and settable, `copy` as it was passed. An in-place policy writes into `transport.actions` and
+    passes that array to `step`. Where the spec has parts, observations and actions are dicts and tuples of arrays,
+    nested as in the spaces.
     """
 
     observation_space: Space[Any]
@@ -105,6 +106,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         check_mode(mode, spec, spec.hold and transport.capabilities.hold)
         self.transport = transport
         self.autoreset_mode = mode
+        self.copy = copy
         self.batch_spec = spec
         self._describe(make_renderer(transport, render_mode, camera, render_size))
         self._exchange = transport.step  # bound once: the hot path of a plain spec is the transport's own

@@ -1,4 +1,4 @@
-"""The check that an env has the autoreset mode that an adapter needs."""
+"""The check that an env was made as an adapter needs it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ __all__ = ["check_made_for"]
 
 
 def check_made_for(framework: str, env: VectorEnv) -> None:
-    """Raise ConfigError unless the env's autoreset mode is the one that `make(framework=framework)` chooses."""
-    needed = parse_mode(registry().framework(framework).autoreset_mode)
+    """Raise ConfigError unless `make(framework=framework)` makes such an env: by its autoreset mode, and its copies."""
+    info = registry().framework(framework)
+    needed = parse_mode(info.autoreset_mode)
     if env.autoreset_mode is not needed:
         raise ConfigError(
             f"{framework} needs an env with autoreset_mode {needed.name}, this one has {env.autoreset_mode.name}",
             hint=f"make(..., framework={framework!r})",
+        )
+    if info.keeps_observations and not env.copy:
+        raise ConfigError(
+            f"{framework} keeps an observation beyond the next step, which would write over it",
+            hint=f"make(..., framework={framework!r}) without copy=False",
         )

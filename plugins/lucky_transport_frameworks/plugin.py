@@ -14,10 +14,14 @@ def lucky_transport_frameworks() -> list[FrameworkInfo]:
         FrameworkInfo("rsl_rl", "SameStep", "lucky_transport_frameworks.rsl_rl.LuckyVecEnv(env)"),
         FrameworkInfo("torchrl", "Disabled", "torchrl.envs.GymWrapper(env)"),
         FrameworkInfo("skrl", "NextStep", "skrl.envs.wrappers.torch.wrap_env(env)"),
-        FrameworkInfo("lerobot", "SameStep", "lucky_transport_frameworks.lerobot.LuckyLeRobotEnv(env)"),
+        FrameworkInfo(
+            "lerobot", "SameStep", "lucky_transport_frameworks.lerobot.LuckyLeRobotEnv(env)", keeps_observations=False
+        ),
         FrameworkInfo("rllib", "NextStep", "lucky_transport_frameworks.rllib.configured(PPOConfig(), engine)"),
-        FrameworkInfo("cleanrl", "NextStep", "gymnasium.wrappers.vector.RecordEpisodeStatistics(env)"),
-        FrameworkInfo("ppo", "SameStep", "lucky_transport_frameworks.ppo.Learner(env)"),
+        FrameworkInfo(
+            "cleanrl", "NextStep", "gymnasium.wrappers.vector.RecordEpisodeStatistics(env)", keeps_observations=False
+        ),
+        FrameworkInfo("ppo", "SameStep", "lucky_transport_frameworks.ppo.Learner(env)", keeps_observations=False),
     ]
 
 

@@ -13,6 +13,8 @@ from gymnasium.vector import AutoresetMode
 from lucky_transport import api
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport.registry import registry
+from lucky_transport_frameworks.modes import check_made_for
+from lucky_transport_frameworks.rllib import configured
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "plugins" / "lucky_transport_frameworks"
@@ -39,6 +41,28 @@ def test_a_mode_that_agrees_may_be_named_too_and_another_is_refused() -> None:
         assert env.autoreset_mode is AutoresetMode.SAME_STEP
     with pytest.raises(ConfigError, match=r"framework='torchrl'\) needs autoreset_mode 'Disabled', 'SameStep'"):
         make(framework="torchrl", autoreset_mode="SameStep")
+
+
+@pytest.mark.parametrize("name", sorted(registry().frameworks))
+def test_views_are_refused_where_the_framework_keeps_observations(name: str) -> None:
+    if registry().framework(name).keeps_observations:
+        with pytest.raises(ConfigError, match=f"{name} keeps an observation .*drop copy=False"):
+            make(framework=name, copy=False)
+    else:
+        with make(framework=name, copy=False) as env:
+            assert not env.copy
+
+
+def test_an_adapter_refuses_an_env_that_hands_out_views() -> None:
+    with make(autoreset_mode="SameStep", copy=False) as env:
+        with pytest.raises(ConfigError, match=r"sb3 keeps an observation .*without copy=False"):
+            check_made_for("sb3", env)
+        check_made_for("ppo", env)
+
+
+def test_rllib_refuses_settings_that_hand_out_views() -> None:
+    with pytest.raises(ConfigError, match=r"rllib keeps observations .*drop copy=False"):
+        configured(None, "toy", copy=False)
 
 
 def test_an_unknown_framework_is_answered_with_those_there_are() -> None:
