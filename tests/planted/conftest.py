@@ -1,0 +1,16 @@
+"""Registers the planted transport for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.planted import tools
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _registered(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    with pytest.MonkeyPatch.context() as patch, tools.site(tmp_path_factory.mktemp("site"), patch):
+        tools.engines_in_this_process(patch)
+        yield

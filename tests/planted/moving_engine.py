@@ -1,0 +1,71 @@
+"""The toy engine with streams that end, whose items show a world that moves from item to item.
+
+Item i of a stream is what the engine's state comes to after i further moves, whatever the clock does, so that two
+engines in one state send the same items. A stream of telemetry ends after `items` items, that of joint states and that
+of slots too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lucky_transport.call import Call
+from lucky_transport.engine import Engine, StreamHandler
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.messages import (
+    GetJointStateRequest,
+    GetJointStateResponse,
+    JointState,
+    PolicySlotSummary,
+    StreamPolicySlotStateRequest,
+    StreamTelemetryRequest,
+    TelemetryFrame,
+)
+
+__all__ = ["MovingEngine", "make_engine"]
+
+_RPC = "/hazel.rpc."
+
+
+class MovingEngine(ToyEngine):
+    """See the module; `options` are those of `ToyEngine`."""
+
+    def __init__(self, num_envs: int = 1, *, items: int = 30, episode_steps: int = 40, **options: Any) -> None:
+        super().__init__(num_envs, episode_steps=episode_steps, **options)
+        self._items = items
+
+    @property
+    def streams(self) -> Mapping[str, StreamHandler]:
+        return {
+            _RPC + "TelemetryService/StreamTelemetry": self._moving_telemetry,
+            _RPC + "MujocoService/StreamJointState": self._moving_joint_state,
+            _RPC + "AgentService/StreamPolicySlotState": self._moving_slots,
+        }
+
+    def _moves(self, call: Call, env: int) -> Iterator[tuple[int, list[float], list[float]]]:
+        """Yield number, point and action of one state after the other."""
+        with call.between_steps():
+            point, action, tick = self.state_of(env)
+        for number in range(self._items):
+            if call.is_over:
+                return
+            yield tick + number, point, action
+            point = [0.9 * value + 0.01 * (number + 1) for value in point]
+
+    def _moving_telemetry(self, request: StreamTelemetryRequest, call: Call) -> Iterator[TelemetryFrame]:
+        for tick, point, action in self._moves(call, 0):
+            yield TelemetryFrame(0, tick, 0, point, action)
+
+    def _moving_joint_state(self, request: GetJointStateRequest, call: Call) -> Iterator[GetJointStateResponse]:
+        for _, point, _ in self._moves(call, 0):
+            yield GetJointStateResponse(True, "", JointState(point, [], len(point), 0))
+
+    def _moving_slots(self, request: StreamPolicySlotStateRequest, call: Call) -> Iterator[PolicySlotSummary]:
+        for number, _, _ in self._moves(call, 0):
+            yield PolicySlotSummary(slot_id=number, name=f"slot_{number}")
+
+
+def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> Engine:
+    """Return a MovingEngine."""
+    return MovingEngine(num_envs, **options)

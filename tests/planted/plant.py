@@ -1,0 +1,81 @@
+"""A planted difference, and the transport that plants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.messages.methods import Method
+from lucky_transport.transport import Frame, Stream, Transport
+
+__all__ = ["PLANT", "Plant", "PlantedTransport"]
+
+#: The environment variable that names the plant; without it the transport passes everything on.
+PLANT = "PLANT"
+
+
+@dataclass(frozen=True)
+class Plant:
+    """One difference.
+
+    what: in words. over: makes the transport that has it, from the one that has not. found: tool (see `tools.TOOLS`) ->
+    the words that its report of the difference contains. unseen: tool -> the words with which its report, which finds
+    everything equal, says that this is not looked at. A tool in neither does not meet it.
+    """
+
+    name: str
+    what: str
+    over: Callable[[Transport], Transport]
+    found: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    unseen: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+
+class PlantedTransport(Transport):
+    """Passes everything on to `inner`; a plant overrides what it changes.
+
+    exchange: the number of the exchange under way, from 1.
+    """
+
+    def __init__(self, inner: Transport) -> None:
+        self.name = inner.name
+        self.spec = inner.spec
+        self.capabilities = inner.capabilities
+        self.actions = inner.actions
+        self.observation_slots = inner.observation_slots
+        self.inner = inner
+        self.exchange = 0
+
+    @property
+    def out_of_bounds(self) -> int:  # type: ignore[override]
+        return self.inner.out_of_bounds
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        self.inner.send(actions, control)
+        self.exchange += 1
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        frame = self.inner.recv(deadline)
+        arrays = {name: getattr(frame, name).copy() for name in Frame.__slots__ if name not in ("seq", "any_ended")}
+        mine = Frame(**arrays, seq=frame.seq, any_ended=frame.any_ended)
+        self.change(mine)
+        return mine
+
+    def change(self, frame: Frame) -> None:
+        """Change a frame, which is a copy."""
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        return self.inner.call(method, request, deadline)
+
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
+        return self.inner.stream(method, request, deadline, copy=copy)
+
+    def implements(self, method: Method) -> bool | None:
+        return self.inner.implements(method)
+
+    def close(self) -> None:
+        self.inner.close()

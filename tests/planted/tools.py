@@ -1,0 +1,160 @@
+"""The tools that compare, each run over shm and planted: its exit status and all that it printed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from lucky_transport import api
+from lucky_transport.registry import registry
+from lucky_transport_migration import paths
+
+__all__ = ["ENGINE", "TOOLS", "Report", "command", "engines_in_this_process", "site"]
+
+#: The engine that all tools compare, and its batch.
+ENGINE, NUM_ENVS, SEED = "moving", 4, 3
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a tool came to. status: of its exit, 0 = all that was compared is equal."""
+
+    status: int
+    text: str
+
+    def says(self, words: Sequence[str]) -> bool:
+        """True when it contains all the words."""
+        return all(word in self.text for word in words)
+
+
+@contextlib.contextmanager
+def site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Register the planted transport and its engine, as an installed plugin is, here and in processes started here."""
+    info = folder / "lucky_transport_planted-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lucky-transport-planted\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[lucky_transport]\nplanted = tests.planted.plugin\n")
+    monkeypatch.syspath_prepend(folder)
+    registry.cache_clear()
+    try:
+        yield
+    finally:
+        registry.cache_clear()
+
+
+class _ServedHere:
+    """An engine in this process where a tool would start a process: a start takes a hundredth of the time."""
+
+    pid = None
+
+    def __init__(self, engine: str, endpoints: Sequence[str], **given: Any) -> None:
+        options = {name: given[name] for name in ("num_envs", "seed", "options")}
+        self._serving = api.serve(engine, list(endpoints), **options)
+        self.endpoints = self._serving.endpoints
+        self.stop = self._serving.stop
+
+
+def engines_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tools serve their engines here."""
+    monkeypatch.setattr(paths, "EngineProcess", _ServedHere)
+
+
+def command(module: str, *arguments: str) -> Report:
+    """Run a subcommand of `lucky-transport` in this process; what it raises is in the report, as a traceback."""
+    name = module.rpartition(".")[2]
+    found = getattr(__import__(module, fromlist=[name]), name)
+    done = CliRunner(catch_exceptions=True).invoke(found, list(arguments), terminal_width=200)
+    error = done.exception
+    traceback = "" if error is None or isinstance(error, SystemExit) else f"Traceback: {type(error).__name__}: {error}"
+    return Report(done.exit_code, done.output + traceback)
+
+
+def parity_steps(folder: Path, *, steps: int = 240, num_envs: int = NUM_ENVS, autoreset: str = "next_step") -> Report:
+    """`lucky-transport parity moving --between shm,planted --suite step`."""
+    sizes = ("--num-envs", str(num_envs), "--steps", str(steps), "--seed", str(SEED), "--autoreset", autoreset)
+    return command(
+        "lucky_transport_migration.cli.parity", ENGINE, "--between", "shm,planted", "--suite", "step", *sizes
+    )
+
+
+def replay(folder: Path) -> Report:
+    """A run over shm is recorded, then made again over planted."""
+    from lucky_transport.env.vector_env import VectorEnv
+    from lucky_transport.process import unique_name
+    from lucky_transport_migration.recording.client import recorded_endpoint
+
+    file = folder / "run.jsonl"
+    with api.serve(ENGINE, f"shm://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:
+        to = str(serving.endpoints[0])
+        with VectorEnv(api.open_transport(recorded_endpoint(to, file, SEED))) as env:
+            drive(env)
+    with api.serve(ENGINE, f"planted://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:
+        return command("lucky_transport_migration.cli.replay", str(file), str(serving.endpoints[0]))
+
+
+def drive(env: Any, steps: int = 120) -> None:
+    """What a team's own program does: steps, resets of all and of some envs, seeds, options, typed calls."""
+    random = np.random.default_rng(SEED)
+    env.reset(seed=SEED)
+    masks = np.eye(env.num_envs, dtype=bool)
+    for step in range(steps):
+        env.step(random.uniform(-2, 2, env.batch_spec.action_shape).astype(np.float32))
+        if step % 30 == 20:
+            env.reset(seed=step, options={"reset_mask": masks[step % env.num_envs]})
+        if step % 30 == 25:
+            env.reset(options={"randomization": {"joint_position_noise": 0.01 * (step + 1)}})
+        if step % 40 == 10:
+            env.client.scene.list_entities()
+
+
+_TEAM = """
+import warnings
+import pytest
+from tests.planted.tools import drive
+from lucky_transport_migration.side_by_side.suite import SideBySideSuite
+
+def make(num_envs, seed, **options):
+    from tests.planted.moving_engine import MovingEngine
+    return MovingEngine(num_envs, seed=seed, **options)
+
+def test_side_by_side(lucky_side_by_side):
+    with lucky_side_by_side(make, num_envs={n}, seed={seed}) as env:
+        drive(env)
+
+@pytest.mark.lucky(make, num_envs={n}, seed={seed})
+def test_one_after_the_other(lucky_env):
+    drive(lucky_env)
+
+class TestSuite(SideBySideSuite):
+    engine = staticmethod(make)
+    num_envs = {n}
+    seed = {seed}
+    steps = 240
+"""
+
+
+def side_by_side(folder: Path, source: str = "") -> Report:
+    """`pytest --lucky-between shm,planted` on a team's tests."""
+    import io
+
+    (folder / "test_team.py").write_text(source or _TEAM.format(n=NUM_ENVS, seed=SEED))
+    output = io.StringIO()
+    options = ("-q", "-p", "no:cacheprovider", "--import-mode=importlib", "--lucky-between", "shm,planted")
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        status = pytest.main([*options, "--rootdir", str(folder), "-c", "/dev/null", str(folder / "test_team.py")])
+    return Report(int(status), output.getvalue())
+
+
+#: The tools by name; each takes a folder of its own.
+TOOLS: dict[str, Callable[[Path], Report]] = {
+    "parity --suite step": parity_steps,
+    "pytest --lucky-between": side_by_side,
+    "replay": replay,
+}
