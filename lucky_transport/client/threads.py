@@ -15,7 +15,7 @@ from typing import Any
 from lucky_transport.aio import AsyncCalls, AsyncStream
 from lucky_transport.call import check_request, check_stream
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Cancelled, ClosedError
+from lucky_transport.errors import Cancelled, ClosedError, TransportError
 from lucky_transport.messages.methods import Method
 from lucky_transport.rpc.worker_pool import WorkerPool
 from lucky_transport.transport import Stream, Transport
@@ -92,7 +92,7 @@ class _ThreadedStream(AsyncStream):
         self._pool = pool
         self._cancelled = cancelled
         self._stream: Stream | None = None
-        self._is_cancelled = False
+        self._is_cancelled = self._has_ended = False
 
     @property
     def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - read-only here
@@ -106,7 +106,11 @@ class _ThreadedStream(AsyncStream):
         except asyncio.CancelledError:
             self.cancel()
             raise
+        except TransportError:
+            self._has_ended = True
+            raise
         if item is _LAST:
+            self._has_ended = True
             raise StopAsyncIteration
         return item
 
@@ -119,7 +123,7 @@ class _ThreadedStream(AsyncStream):
         return next(self._stream, _LAST)
 
     def cancel(self) -> None:
-        self._is_cancelled = True
+        self._is_cancelled = not vars(self).get("_has_ended")
         stream = vars(self).get("_stream")
         if stream is not None:
             stream.cancel()

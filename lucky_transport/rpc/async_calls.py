@@ -41,8 +41,9 @@ class LoopCalls(AsyncCalls):
         opened = typed.open_unary(self._calls, method, request, deadline, may_wait=False)
         try:
             await _CallWaiter(opened, loop).wait()
-        finally:
-            opened.cancel()  # without effect once it has ended
+        except BaseException:  # its task is cancelled
+            opened.cancel()
+            raise
         payload: Any = opened.recv()
         return typed.response_of(self._calls, method, payload)
 

@@ -44,6 +44,7 @@ class ClientCall(BaseCall):
 
     _sends, _receives = CLIENT_SENDS, SERVER_SENDS
     _receive_window: ReceiveWindow
+    _is_read = False  # `recv` has told the end
 
     def __init__(
         self,
@@ -103,6 +104,7 @@ class ClientCall(BaseCall):
             if inbox:  # else `cancel` has dropped it
                 del inbox[0]  # no signal handler runs between this and the caller's assignment
                 return payload
+        self._is_read = True
         if self.error is not None:
             raise copy_error(self.error, self._backend)
         return None
@@ -166,8 +168,13 @@ class ClientCall(BaseCall):
         self._calls.post(encode_compact(Kind.HALF_CLOSE, self.correlation_id, b""))
 
     def cancel(self) -> None:
-        """End the call from any thread: a waiting `recv` or `send` raises Cancelled. No effect once it has ended."""
-        if self._lose(Cancelled(f"{self.name} was cancelled", backend=self._backend)):
+        """End the call from any thread: `recv` and `send` raise Cancelled, also where more had come.
+
+        No effect once `recv` has returned None or raised why the call ended.
+        """
+        error = Cancelled(f"{self.name} was cancelled", backend=self._backend)
+        if self._lose(error) or not self._is_read:
+            self.error = error
             self._inbox.clear()
 
     def expire(self) -> None:

@@ -74,6 +74,30 @@ class ClientContract(TransportSuite):
 
         self._run(use)
 
+    def test_after_a_cancel_a_task_gets_nothing_of_a_stream_that_had_come_whole(self) -> None:
+        async def use(client: AsyncClient) -> None:
+            self.require(client.transport, "streams")
+            stream = client.agent.stream_policy_slot_state(1)
+            assert (await anext(stream)).slot_id == 0
+            for _ in range(50):
+                await client.agent.get_schema()
+            stream.cancel()
+            for _ in range(2):
+                with pytest.raises(Cancelled):
+                    await anext(stream)
+
+        self._run(use, slots=3)
+
+    def test_a_stream_that_a_task_has_read_to_its_end_stays_ended(self) -> None:
+        async def use(client: AsyncClient) -> None:
+            self.require(client.transport, "streams")
+            stream = client.agent.stream_policy_slot_state(1)
+            assert [item.slot_id async for item in stream] == [0, 1, 2]
+            stream.cancel()
+            assert [item async for item in stream] == []
+
+        self._run(use, slots=3)
+
     def test_a_closed_client_ends_the_tasks_that_wait(self) -> None:
         async def use(client: AsyncClient) -> None:
             self.require(client.transport, "streams")

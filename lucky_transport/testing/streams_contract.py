@@ -17,7 +17,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.suite import TransportSuite, outcome_when, zeros
-from lucky_transport.transport import Stream
+from lucky_transport.transport import Stream, Transport
 
 __all__ = ["StreamsContract"]
 
@@ -78,6 +78,32 @@ class StreamsContract(TransportSuite):
             stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1))
             next(stream)
             assert outcome_when(stream.cancel, stream, next).startswith("Cancelled:")
+            self.check_alive(client)
+
+    @pytest.mark.parametrize("read", [0, 1, 3])
+    def test_after_a_cancel_nothing_comes_of_a_stream_that_had_come_whole(self, read: int) -> None:
+        with self.open_client(slots=3, needs="streams") as client:
+            stream = client.stream(_SLOTS, StreamPolicySlotStateRequest())
+            assert [next(stream).slot_id for _ in range(read)] == list(range(read))
+            self._let_come(client)
+            self._check_cancelled(stream)
+
+    def test_after_a_cancel_nothing_comes_of_the_latest_that_had_come_whole(self) -> None:
+        with self.open_client(needs="streams") as client:
+            stream = client.stream(_JOINT_STREAM, GetJointStateRequest("nobody"))
+            self._let_come(client)
+            self._check_cancelled(stream)
+
+    def test_after_a_cancel_an_error_that_had_come_is_not_raised(self) -> None:
+        with self.open_client(faulty=True, needs="streams") as client:
+            stream = client.stream(_FAILING_STREAM, StartViewportStreamRequest())
+            self._let_come(client)
+            self._check_cancelled(stream)
+            self.check_alive(client)
+
+    def _let_come(self, client: Transport) -> None:
+        """Make calls, so that what the engine has sent meanwhile comes in too."""
+        for _ in range(50):
             self.check_alive(client)
 
     def _check_cancelled(self, stream: Stream) -> None:

@@ -65,6 +65,7 @@ class _Reading:
         self._items: deque[Any] = deque()
         self._cancelled = False
         self._ended = False
+        self._told = False  # the reader knows the end
         self._error: TransportError | None = None
 
     def next(self) -> Any:
@@ -125,6 +126,7 @@ class _Reading:
 
     def _outcome(self) -> BaseException:
         """Return what a reader gets that asks for more."""
+        self._told = True
         if self._cancelled:
             return Cancelled(f"{self._method.name} was cancelled", backend="grpc")
         if self._connection.closed:
@@ -137,7 +139,7 @@ class _Reading:
         if os.getpid() != self._pid:
             return
         with self._changed:
-            if self._ended:
+            if self._told:
                 return
             self._cancelled = True
             self._items.clear()

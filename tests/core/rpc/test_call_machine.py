@@ -33,6 +33,7 @@ class Model:
         self.down: list[bytes] = []
         self.closed_up = not shape & Shape.CLIENT_STREAM
         self.end = ""  # "", "finished", "failed" or "cancelled"
+        self.is_read = False  # the caller knows the end
 
 
 class Calls(RuleBasedStateMachine):
@@ -123,7 +124,9 @@ class Calls(RuleBasedStateMachine):
         except EngineFailed:
             assert not model.down
             assert model.end == "failed"
+            model.is_read = True
         else:
+            model.is_read = item is None
             assert item == (model.down.pop(0) if model.down else None)
             assert item is not None or model.end == "finished"
         self.exchange()
@@ -152,7 +155,7 @@ class Calls(RuleBasedStateMachine):
     @rule(model=consumes(calls))
     def cancel(self, model: Model) -> None:
         model.call.cancel()
-        if not model.end:
+        if not model.is_read:
             model.end = "cancelled"
             model.down.clear()
         self.exchange()

@@ -252,7 +252,18 @@ def test_cancel_reaches_a_thread_whose_records_another_one_reads(pair: CallPair)
     assert ended == ["other", "one"]
 
 
-def test_cancel_after_the_end_changes_nothing(pair: CallPair) -> None:
+@pytest.mark.parametrize("read", [0, 1, 2])
+def test_after_a_cancel_nothing_comes_of_a_stream_that_had_come_whole(pair: CallPair, read: int) -> None:
+    call = pair.client.open("/t/count", b"2")
+    assert [call.recv(soon()) for _ in range(read)] == [b"0", b"1"][:read]
+    assert call.wait_end(soon())
+    call.cancel()
+    for _ in range(2):
+        with pytest.raises(Cancelled, match=r"^/t/count was cancelled"):
+            call.recv()
+
+
+def test_cancel_after_the_end_was_read_changes_nothing(pair: CallPair) -> None:
     call = pair.client.open("/t/count", b"2")
     assert rest_of(call) == [b"0", b"1"]
     call.cancel()
