@@ -3,10 +3,11 @@
     decider = Decider()
     decider.decide("/hazel.rpc.SceneService/GetEntity")     # Decision("grpc", "shm", "shadow")
 
-A canary's calls, and the reads that get a shadow, are spread evenly. Where a process begins is random, so that short
-ones have their share too. File and journal are looked at most every 0.2 s; a file that cannot be read leaves the last
-good plan in force, and that is logged once. The stepping path stays with the transport that the process began with,
-whatever the file says later: an engine does not take another driver in the middle. Only a demotion takes it away.
+Which calls go to a canary, and which reads get a shadow, is drawn at random, call by call: in a fixed order they would
+miss what recurs in the same order, such as a slow call in every second one. A program's own random numbers are neither
+used nor changed. File and journal are looked at most every 0.2 s; a file that cannot be read leaves the last good plan
+in force, and that is logged once. The stepping path stays with the transport that the process began with, whatever the
+file says later: an engine does not take another driver in the middle. Only a demotion takes it away.
 `decide` never raises and never waits for another thread.
 """
 
@@ -16,18 +17,18 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lucky_transport.errors import ConfigError
+from lucky_transport.fork import on_child
 from lucky_transport.messages.methods import Effect
 from lucky_transport.routing import Decision
 from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.plan import StagePlan, find_file
-from lucky_transport_migration.stages.sampler import Sampler
 from lucky_transport_migration.stages.stage import ROLES, Placement, Stage
 
 __all__ = ["LOOK_EVERY_S", "Decider"]
@@ -35,6 +36,9 @@ __all__ = ["LOOK_EVERY_S", "Decider"]
 LOOK_EVERY_S = 0.2
 
 _log = logging.getLogger("lucky_transport")
+
+_draws = random.Random()
+on_child(_draws.seed)
 
 #: What a file looks like from outside: (inode, size, time of its last change); None when it is not there.
 _Look = tuple[int, int, int] | None
@@ -47,13 +51,12 @@ class _Row:
     placement: Placement
     own: Decision
     other: Decision
-    is_own_turn: Sampler
-    is_shadowed: Mapping[str, Sampler]
+    sample: float
 
-    def next(self) -> Decision:
+    def next(self, draw: Callable[[], float]) -> Decision:
         """Return the decision of the next call."""
-        decision = self.own if self.is_own_turn() else self.other
-        if decision.shadow and not self.is_shadowed[decision.primary]():
+        decision = self.own if draw() < self.placement.share else self.other
+        if decision.shadow and draw() >= self.sample:
             return Decision(decision.primary, "", decision.stage)
         return decision
 
@@ -62,7 +65,7 @@ class Decider:
     """Decides by the nearest file from `directory` upwards. Safe to use from any thread.
 
     standing: the file and the journal as they were read last. Raises ConfigError for a file that is wrong from the
-    start. clock, start: seconds, and numbers from 0 to 1, for tests.
+    start. clock: seconds, draw: numbers from 0 to below 1, for tests.
     """
 
     def __init__(
@@ -70,12 +73,12 @@ class Decider:
         directory: Path | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        start: Callable[[], float] = random.random,
+        draw: Callable[[], float] = _draws.random,
     ) -> None:
         self._seen: tuple[_Look, _Look] = (_look_at(find_file(directory)), None)  # before it is read
         self.standing = EffectiveStages.load(directory)
         self._clock = clock
-        self._start = start
+        self._draw = draw
         self._rows: dict[str, _Row] = {}
         self._stepping: _Row | None = None
         self._lock = threading.Lock()
@@ -94,7 +97,7 @@ class Decider:
         row = rows.get(method)
         if row is None:
             row = rows[method] = self._stepping_row() if method in STEPPING_PATH else self._new_row(method)
-        return row.next()
+        return row.next(self._draw)
 
     def look(self) -> None:
         """Take what the file and the journal say now."""
@@ -142,19 +145,15 @@ class Decider:
         began, demotion = self._stepping, self.standing.demotion(STEP)
         if began is None or (demotion is not None and demotion.to < began.placement):
             row = self._new_row(STEP)
-            decision = row.next()
-            began = self._stepping = _Row(row.placement, decision, decision, row.is_own_turn, row.is_shadowed)
+            decision = row.next(self._draw)
+            began = self._stepping = replace(row, own=decision, other=decision)
         return began
 
     def _new_row(self, method: str) -> _Row:
         placement = self.standing.placement(method)
         is_read = self.plan.effect(method) is Effect.READ
         own, other = (_decision(stage, placement, is_read) for stage in (placement.stage, Stage.SHADOW))
-        is_shadowed = {one.primary: self._spread(self.plan.sample) for one in (own, other)}
-        return _Row(placement, own, other, self._spread(placement.share), is_shadowed)
-
-    def _spread(self, share: float) -> Sampler:
-        return Sampler(share, self._start())
+        return _Row(placement, own, other, self.plan.sample)
 
 
 def _decision(stage: Stage, placement: Placement, is_read: bool) -> Decision:

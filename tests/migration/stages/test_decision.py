@@ -1,23 +1,21 @@
-"""Decisions: the right roles, evenly spread shares, and stages that change while a program runs."""
+"""Decisions: the right roles, shares drawn at random, and stages that change while a program runs."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
+import random
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.routing import Decision
 from lucky_transport_migration.stages.decision import LOOK_EVERY_S, Decider
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH
 from lucky_transport_migration.stages.journal import Journal
-from lucky_transport_migration.stages.sampler import Sampler
 from lucky_transport_migration.stages.stage import Placement
 
 Write = Callable[[str], Path]
@@ -61,36 +59,74 @@ def test_a_stage_says_who_answers_and_only_reads_have_a_shadow(
     assert [decider.decide(name) for name in (_WORLD, _VIEW, _FOREIGN, STEP)] == [world] * 4
 
 
+def _draws(seed: int = 1) -> Callable[[], float]:
+    return random.Random(seed).random
+
+
 def test_a_canary_is_shared_memorys_turn_for_its_share_and_grpcs_else(write: Write) -> None:
     write(_everything("canary 10%"))
-    decider = Decider()
-    decisions = [decider.decide(_READ) for _ in range(1000)]
-    assert decisions.count(Decision("shm", "grpc", "canary 10%")) == 100
-    assert decisions.count(Decision("grpc", "shm", "canary 10%")) == 900
+    decider = Decider(draw=_draws())
+    decisions = [decider.decide(_READ) for _ in range(10_000)]
+    assert set(decisions) == {Decision("shm", "grpc", "canary 10%"), Decision("grpc", "shm", "canary 10%")}
+    assert 900 < [one.primary for one in decisions].count("shm") < 1_100
 
 
-@given(share=st.floats(0, 1), start=st.floats(0, 1, exclude_max=True), calls=st.integers(1, 300))
-def test_a_share_is_spread_evenly_wherever_it_starts(share: float, start: float, calls: int) -> None:
-    spread = Sampler(share, start)
-    turns = [spread() for _ in range(calls)]
-    for length in (1, calls // 2 + 1, calls):
-        for begin in (0, calls - length):
-            assert abs(sum(turns[begin : begin + length]) - share * length) < 1 + 1e-6
+@pytest.mark.parametrize("percent", [10, 50])
+def test_what_recurs_in_a_programs_calls_meets_both_transports(write: Write, percent: int) -> None:
+    """A slow call in every second one, or in every fiftieth, is no matter of one side only."""
+    write(_everything(f"canary {percent}%"))
+    decider = Decider(draw=_draws())
+    primaries = [decider.decide(_READ).primary for _ in range(20_000)]
+    for period in (2, 3, 10, 50):
+        for first in range(period):
+            share = primaries[first::period].count("shm") * period / len(primaries)
+            assert abs(share - percent / 100) < 0.1, (period, first)
 
 
 def test_processes_that_make_one_call_each_have_their_share_together(write: Write) -> None:
     write(_everything("canary 10%"))
-    deciders = [Decider(start=partial(float, number / 50)) for number in range(50)]
-    assert [decider.decide(_READ).primary for decider in deciders].count("shm") == 5
+    draw = _draws()
+    primaries = [Decider(draw=draw).decide(_READ).primary for _ in range(300)]
+    assert 15 < primaries.count("shm") < 50
+
+
+def test_draws_leave_the_random_numbers_of_a_program_alone(write: Write) -> None:
+    write(_everything("canary 50%"))
+    decider = Decider()
+    random.seed(7)
+    alone = [random.random() for _ in range(10)]
+    for _ in range(2):
+        random.seed(7)
+        both = [(random.random(), decider.decide(_READ).primary) for _ in range(10)]
+        assert [number for number, _ in both] == alone
+    random.seed(7)
+    first = [decider.decide(_READ).primary for _ in range(100)]
+    random.seed(7)
+    assert [decider.decide(_READ).primary for _ in range(100)] != first
+
+
+def test_forked_children_draw_each_for_itself(write: Write) -> None:
+    write(_everything("canary 50%"))
+    decider = Decider()
+    drawn: set[bytes] = set()
+    for _ in range(2):
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            os.write(writer, "".join(decider.decide(_READ).primary[0] for _ in range(200)).encode())
+            os._exit(0)
+        os.close(writer)
+        drawn.add(os.read(reader, 200))
+        os.close(reader)
+        os.wait()
+    assert [len(one) for one in drawn] == [200, 200]
 
 
 def test_a_sample_of_the_reads_gets_a_shadow_in_both_parts_of_a_canary(write: Write) -> None:
     write(_everything("canary 50%", "sample = 0.5"))
-    decider = Decider()
-    decisions = [decider.decide(_READ) for _ in range(400)]
-    for primary in ("grpc", "shm"):
-        shadowed = [bool(one.shadow) for one in decisions if one.primary == primary]
-        assert (len(shadowed), sum(shadowed)) == (200, 100)
+    decider = Decider(draw=_draws())
+    decisions = [decider.decide(_READ) for _ in range(4_000)]
+    for primary, has_shadow in itertools.product(("grpc", "shm"), (True, False)):
+        assert 850 < sum((one.primary, bool(one.shadow)) == (primary, has_shadow) for one in decisions) < 1_150
 
 
 def test_no_sample_is_no_shadow(write: Write) -> None:
@@ -193,7 +229,7 @@ def test_the_stepping_path_has_one_stage_and_stays_where_the_process_began(write
     write(
         _everything("grpc", '[stages.methods]\n"AgentService/Step" = "canary 50%"\n"AgentService/ResetAgent" = "grpc"')
     )
-    decider = Decider(clock=clock, start=lambda: 0.75)
+    decider = Decider(clock=clock, draw=lambda: 0.25)
     path = sorted(STEPPING_PATH)
     assert {decider.decide(name) for name in path * 20} == {Decision("shm", "", "canary 50%")}
     write(_everything("grpc"))
