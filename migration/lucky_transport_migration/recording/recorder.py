@@ -4,7 +4,7 @@ To record never breaks what is recorded: a full disk ends the recording and is l
 overwritten. Where the name is taken, by an earlier recording, another process or another engine, "-2" and so on is
 added to it, and the log says so. What a process records of one engine is one file, in the order in which calls and
 steps ended. It is open only while lines are added, so that a forked child has nothing of it; a compressed file is a row
-of whole pieces.
+of whole pieces. A line waits in memory for half a second at most: a timer runs whenever one waits.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import gzip
 import logging
 import os
 import threading
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
 from lucky_transport.errors import ConfigError
+from lucky_transport.fork import on_child
 from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, line_of
 
 __all__ = ["Recorder", "recorder_of"]
@@ -44,8 +44,9 @@ class Recorder:
         self.moves = 0
         self._wanted = path
         self._header = header
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # reentrant: a finalizer may end a stream in the middle of anything
         self._begin()
+        on_child(self._unlock)
         atexit.register(self.flush)
 
     def write(self, entry: RecordedCall | Step, *, moves: bool = False) -> None:
@@ -59,7 +60,7 @@ class Recorder:
                 return
             self._lines.append(line)
             self._waiting_bytes += len(line)
-            if self._waiting_bytes > _FLUSH_BYTES or time.monotonic() - self._flushed > _FLUSH_S:
+            if self._waiting_bytes > _FLUSH_BYTES or not self._is_timed():
                 self._flush()
 
     def flush(self) -> None:
@@ -68,8 +69,29 @@ class Recorder:
             if os.getpid() == self._pid:
                 self._flush()
 
+    def _is_timed(self) -> bool:
+        """Have what waits flushed soon; False when the system has no thread for it."""
+        if self._timer is None:
+            timer = threading.Timer(_FLUSH_S, self._flush_in_time)
+            timer.daemon = True
+            try:
+                timer.start()
+            except RuntimeError:
+                return False
+            self._timer = timer
+        return True
+
+    def _flush_in_time(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._flush()
+
+    def _unlock(self) -> None:
+        self._lock = threading.RLock()  # in a forked child; a thread of the parent may have held it
+
     def _begin(self) -> None:
         self._pid = os.getpid()
+        self._timer: threading.Timer | None = None
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self._lines = [line_of(replace(self._header, at=now)).encode()]
         self._ended = False
@@ -84,9 +106,9 @@ class Recorder:
         self._flush()
 
     def _flush(self) -> None:
-        data, self._lines = b"".join(self._lines), []
-        self._waiting_bytes, self._flushed = 0, time.monotonic()
-        if not data:
+        lines, self._lines = self._lines, []
+        self._waiting_bytes = 0
+        if not (data := b"".join(lines)):
             return
         try:
             with self.path.open("ab") as file:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -13,8 +15,21 @@ from lucky_transport.errors import ConfigError
 from lucky_transport_migration.recording.entries import Header, RecordedCall
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
+from tests.support.waiting import until
 
 HEADER = Header("shm", "shm://demo", "toy")
+
+_IDLE = """
+import sys
+from pathlib import Path
+from lucky_transport_migration.recording.entries import Header, RecordedCall
+from lucky_transport_migration.recording.recorder import Recorder
+recorder = Recorder(Path(sys.argv[1]), Header("shm"))
+recorder.write(RecordedCall("/a.B/0"))
+recorder.write(RecordedCall("/a.B/1"))
+print("written", flush=True)
+sys.stdin.read()
+"""
 
 
 def calls(path: Path) -> list[str]:
@@ -31,6 +46,41 @@ def test_what_is_written_can_be_read_after_a_flush(tmp_path: Path, name: str) ->
     header = Recording(recorder.path).header
     assert (header.transport, header.endpoint, header.engine) == ("shm", "shm://demo", "toy")
     assert header.at.endswith("Z")
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
+def test_what_an_idle_program_did_last_reaches_the_file_by_itself(tmp_path: Path, name: str) -> None:
+    recorder = Recorder(tmp_path / name, HEADER)
+    for burst in range(2):
+        recorder.write(RecordedCall(f"/a.B/{burst}"))
+        recorder.write(RecordedCall(f"/a.C/{burst}"))
+        until(lambda count=2 * burst + 2: len(calls(recorder.path)) == count)
+    assert calls(recorder.path) == ["/a.B/0", "/a.C/0", "/a.B/1", "/a.C/1"]
+
+
+def test_what_a_killed_idle_program_did_is_in_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    command = [sys.executable, "-c", _IDLE, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as idle:
+        try:
+            assert idle.stdout is not None
+            idle.stdout.readline()
+            until(lambda: len(calls(file)) == 2)
+        finally:
+            idle.kill()
+    assert calls(file) == ["/a.B/0", "/a.B/1"]
+
+
+def test_without_a_thread_to_flush_later_a_line_is_flushed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    recorder = Recorder(tmp_path / "run.jsonl", HEADER)
+    recorder.write(RecordedCall("/a.B/C"))
+    assert calls(recorder.path) == ["/a.B/C"]
 
 
 def test_no_file_is_overwritten(tmp_path: Path) -> None:
