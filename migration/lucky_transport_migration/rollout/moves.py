@@ -3,7 +3,7 @@
 A method that was demoted is not moved up before its cool-down ends, and not promoted unless the gate agrees; `force` is
 for who knows better. A move is written into the file of stages, and what running programs must know of it into the
 journal. The stepping path moves by the row of AgentService/Step. It goes to another transport when a program starts: a
-running one is not made to change its driver by hand.
+running one is not made to change its driver by hand, also where a demotion by hand stands in the journal.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Moves:
             moves.append(self._move(name, there, "" if there < before else f"is at {before} already"))
         self._write_moves(target, moves)
         for move in moves:
-            if not move.refused and move.method != STEP:
+            if not move.refused:
                 self.standing.journal.demote(
                     move.method, move.before, move.to, why, cool_down_s=self._limits.cool_down_s
                 )

@@ -7,7 +7,8 @@ Which calls go to a canary, and which reads get a shadow, is drawn at random, ca
 miss what recurs in the same order, such as a slow call in every second one. A program's own random numbers are neither
 used nor changed. File and journal are looked at most every 0.2 s; a file that cannot be read leaves the last good plan
 in force, and that is logged once. The stepping path stays with the transport that the process began with, whatever the
-file says later: an engine does not take another driver in the middle. Only a demotion takes it away.
+file says later: an engine does not take another driver in the middle. Only a demotion below
+the file's own row, which is one by a fault, takes it away.
 `decide` never raises and never waits for another thread.
 """
 
@@ -141,9 +142,12 @@ class Decider:
         return _look_at(self.plan.path), _look_at(self.standing.journal.path)
 
     def _stepping_row(self) -> _Row:
-        """Return the row of the stepping path: the one that the process began with, but for a demotion."""
+        """Return the row of the stepping path: the one that the process began with, but for a demotion by a fault.
+
+        A demotion by hand is in the file as well, and counts for programs that start later.
+        """
         began, demotion = self._stepping, self.standing.demotion(STEP)
-        if began is None or (demotion is not None and demotion.to < began.placement):
+        if began is None or (demotion and demotion.to < min(began.placement, self.plan.placement(STEP))):
             row = self._new_row(STEP)
             decision = row.next(self._draw)
             began = self._stepping = replace(row, own=decision, other=decision)

@@ -10,6 +10,7 @@ import pytest
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.rollout.moves import Moves
+from lucky_transport_migration.stages.decision import Decider
 from lucky_transport_migration.stages.edit import write_rows
 from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.journal import Journal
@@ -222,9 +223,25 @@ def test_what_is_low_already_is_not_demoted(write: Write) -> None:
 
 def test_the_stepping_path_moves_by_its_row_and_running_programs_keep_their_side(write: Write, project: Path) -> None:
     write('[stages]\ndefault = "shm"\n')
-    Moves().demote("AgentService/*")
+    running = Decider()
+    assert running.decide(STEP).primary == "shm"
+    Moves().demote("AgentService/*", why="looks wrong")
     assert (_at(STEP), _at("/hazel.rpc.AgentService/ResetAgent")) == ("shadow", "shadow")
-    assert STEP not in EffectiveStages.load().demotions
+    running.look()
+    assert running.decide(STEP).primary == "shm"
+    assert Decider().decide(STEP).primary == "grpc"
+
+
+@pytest.mark.parametrize("method", [STEP, _LIST])
+def test_a_method_that_is_demoted_by_hand_cools_down_and_stands_in_the_journal(write: Write, method: str) -> None:
+    write('[stages]\ndefault = "shm"\n')
+    Moves().demote(method, why="looks wrong")
+    standing = EffectiveStages.load()
+    assert [(one.method, one.why) for one in standing.journal.entries()] == [(method, "looks wrong")]
+    assert standing.cooling_s(method) > 0
+    (move,) = Moves().promote(method)
+    assert "in cool-down" in move.refused
+    assert "looks wrong" in move.refused
 
 
 def test_a_promotion_of_step_ends_the_demotions_of_its_whole_path(write: Write, project: Path) -> None:
