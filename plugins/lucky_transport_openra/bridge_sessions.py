@@ -166,7 +166,7 @@ class BridgeSessions(SessionApi):
 
     def run(self, session_id: str, rate_hz: float | None) -> None:
         """Let the session run freely, at the engine's own rate, or stop listening to it (None)."""
-        known = self._find(session_id)
+        known = self._kept(session_id)
         if rate_hz is not None:
             known.stream = known.stream or GameStreamClient(self.bridge, known.id)
         elif known.stream is not None:
@@ -178,7 +178,7 @@ class BridgeSessions(SessionApi):
 
         Returns how many were pushed out of this side's queue of 16.
         """
-        known = self._find(session_id)
+        known = self._kept(session_id)
         if known.stream is None:
             return known.queue.put(actions)
         return known.stream.act([_CODEC.action_to_wire(action) for action in actions])
@@ -199,10 +199,11 @@ class BridgeSessions(SessionApi):
         return seen
 
     def restart(self, session_id: str, seed: int | None = None, deadline: Deadline | None = None) -> WorldSnapshot:
-        """Start the session over, as a new one of the engine's, and return its first look."""
-        known = self._find(session_id)
+        """Start the session over, as a new one of the engine's that ends with us, and return its first look."""
+        known = self._kept(session_id)
         self._end(known)
-        known.id = self._make(known, seed)
+        known.queue.drain()
+        known.id, known.is_owned = self._make(known, seed), True
         return self.advance(session_id, 0, deadline=deadline)
 
     def destroy(self, session_id: str) -> None:
@@ -226,6 +227,10 @@ class BridgeSessions(SessionApi):
 
     def _find(self, session_id: str) -> _Known:
         """Return what is known of a session; one that another client created has the engine's own id."""
+        return self._known.get(session_id) or _Known(session_id)
+
+    def _kept(self, session_id: str) -> _Known:
+        """Return what is known of a session, for something that is to be kept with it."""
         return self._known.setdefault(session_id, _Known(session_id))
 
     def _make(self, known: _Known, seed: int | None) -> str:

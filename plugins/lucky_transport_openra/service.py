@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import UnknownSession
+from lucky_transport.errors import PeerTimeout, UnknownSession
 from lucky_transport.messages import SessionStatus
 from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport.sessions.phase import Phase
@@ -64,6 +65,23 @@ class Reader:
         self.session_id = session_id
         self._ticks = seen.ticks
         self._score = seen.score
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def turn(self, deadline: Deadline) -> Generator[None]:
+        """Hold the reader from before an advance until it was read: what is gained is then counted where it was.
+
+        Raises PeerTimeout.
+        """
+        if not self._lock.acquire(timeout=deadline.remaining_s):
+            raise PeerTimeout(
+                f"session {self.session_id} was in use for {deadline.timeout_s:g} s",
+                hint="one call after another advances it",
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def read(self, seen: WorldSnapshot) -> Any:
         """Return what was seen as a `GameObservation`."""
@@ -187,18 +205,19 @@ class BridgeService:
         deadline = self.deadline(context)
         reader = self._readers.get(session_id)
         if reader is None:
-            reader = self._readers[session_id] = self.reader(session_id, deadline)
+            reader = self._readers.setdefault(session_id, self.reader(session_id, deadline))
         every = max(request.check_events_every, 0)
-        seen = self.sessions.advance(
-            session_id,
-            0 if (LOOK, "1") in context.invocation_metadata() else clamped(request.ticks),
-            [self.codec.action_from_wire(request.commands)] if request.commands else [],
-            request.enabled_interrupts if every else (),
-            deadline,
-            check_every=every or 1,
-            is_cancelled=lambda: not context.is_active(),
-        )
-        observation = reader.read(seen)
+        with reader.turn(deadline):
+            seen = self.sessions.advance(
+                session_id,
+                0 if (LOOK, "1") in context.invocation_metadata() else clamped(request.ticks),
+                [self.codec.action_from_wire(request.commands)] if request.commands else [],
+                request.enabled_interrupts if every else (),
+                deadline,
+                check_every=every or 1,
+                is_cancelled=lambda: not context.is_active(),
+            )
+            observation = reader.read(seen)
         observation.actual_ticks_advanced = seen.ticks_done
         observation.interrupted = bool(seen.interrupt)
         observation.interrupt_reason = seen.interrupt
@@ -206,7 +225,7 @@ class BridgeService:
 
     def _create(self, request: Any, context: Any) -> Any:
         known = set(self.sessions.ids())
-        for session_id in [one for one in self._readers if one not in known]:
+        for session_id in [one for one in tuple(self._readers) if one not in known]:
             self._readers.pop(session_id, None)  # no call destroys idle ones
         return _pb.CreateSessionResponse(session_id=self.open(request.map_name, request.bots, request.seed or None))
 

@@ -10,7 +10,14 @@ from contextlib import suppress
 from typing import Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import PeerDied, PeerTimeout, SessionEnded, TransportError, UnknownSession
+from lucky_transport.errors import (
+    PeerDied,
+    PeerTimeout,
+    SessionEnded,
+    TransportError,
+    UnknownSession,
+    to_wire_error,
+)
 from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.methods import SESSION
@@ -34,6 +41,7 @@ class GameStream:
         self._named = dict(context.invocation_metadata()).get(SESSION, "")
         self._id = ""
         self._over = threading.Event()
+        self._error: TransportError | None = None
 
     def observations(self) -> Iterator[Any]:
         """Yield the newest observation, again and again; the last one is that of the end. Raises TransportError.
@@ -61,7 +69,10 @@ class GameStream:
         self._sessions.run(self._id, 1 / self._sessions.worlds.tick_s if rate_hz is None else rate_hz)
 
     def _next(self, ticks: int) -> WorldSnapshot | None:
-        """Return a look later than `ticks`; None when the stream is over. Raises SessionEnded (the world failed)."""
+        """Return a look later than `ticks`; None when the stream is over.
+
+        Raises SessionEnded (the world failed), and what became of an action.
+        """
         while not self._over.is_set() and self._context.is_active():
             if self._service.is_closing:
                 raise PeerDied("the engine is closing", backend="openra")
@@ -71,14 +82,23 @@ class GameStream:
                 continue
             except UnknownSession as error:
                 raise SessionEnded(f"session {self._id} was destroyed", backend="openra") from error
+        if self._error is not None:
+            raise self._error
         return None
 
     def _receive(self) -> None:
-        """Pass the caller's actions on until they end."""
-        # the session has ended: the other half says so; or the call has, which is how gRPC says that
-        with suppress(TransportError, grpc.RpcError):
+        """Pass the caller's actions on until they end, or one of them fails."""
+        try:
             for action in self._actions:
                 self._obey(action)
+        except (SessionEnded, UnknownSession):
+            return  # the other half shows the end, or raises why there is none to show
+        except grpc.RpcError:
+            pass  # which is how gRPC says that the call has ended
+        except TransportError as error:
+            self._error = error
+        except BaseException as error:
+            self._error = to_wire_error(self._sessions.engine, "an action of the stream", error)
         self._over.set()
 
     def _obey(self, action: Any) -> None:

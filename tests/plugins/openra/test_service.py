@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from lucky_transport_openra import _pb
 from lucky_transport_openra.service import MOST_TICKS
 from lucky_transport_openra.skirmish.messages import Order
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 Serve = Callable[..., Serving]
 
@@ -46,6 +47,33 @@ def test_a_session_can_be_played_once_its_phase_says_so(serve: Serve, stub: Any)
     state = client.call("GetState", session_id=session_id)
     assert (state.episode_id, state.tick, state.phase, state.winner) == (session_id, 0, "playing", "")
     assert (state.player_count, state.player_faction, state.enemy_faction) == (2, "player", "opponent")
+
+
+def test_of_two_calls_on_one_session_each_gets_the_reward_of_its_own_ticks(
+    serve: Serve, stub: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = serve()
+    held = serving.host.sessions
+    assert held is not None
+    client, advance = stub(serving), held.advance
+    advanced, answered = threading.Event(), threading.Event()
+
+    def one_point_a_tick(session_id: str, ticks: int, *more: Any, **named: Any) -> Any:
+        seen = advance(session_id, ticks, *more, **named)
+        if not advanced.is_set():
+            advanced.set()
+            answered.wait(0.5)  # the other call comes meanwhile
+        return replace(seen, score=start + seen.ticks)
+
+    session_id = client.ready()
+    start = held.latest(session_id).score
+    monkeypatch.setattr(held, "advance", one_point_a_tick)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(client.call, "FastAdvance", session_id=session_id, ticks=10)
+        assert advanced.wait(PATIENCE_S)
+        second = client.call("FastAdvance", session_id=session_id, ticks=5)
+        answered.set()
+        assert [(seen.tick, round(seen.reward)) for seen in (first.result(), second)] == [(10, 10), (15, 5)]
 
 
 def test_an_advance_does_its_ticks_and_its_commands(serve: Serve, stub: Any) -> None:

@@ -76,6 +76,37 @@ def test_a_session_that_starts_over_keeps_its_id(serve: Serve, sessions: Any) ->
     assert door.advance(session_id, 700, [DEPLOY]).observation == _same_without_a_wire(5, 700)
 
 
+def test_orders_that_waited_do_not_reach_the_game_that_is_started_over(serve: Serve, sessions: Any) -> None:
+    door = sessions(serve())
+    session_id = door.create()
+    door.act(session_id, [DEPLOY])
+    door.restart(session_id)
+    assert door.advance(session_id, 1).observation.buildings == []
+
+
+def test_another_clients_session_that_is_started_over_ends_with_the_client_that_did_so(
+    serve: Serve, sessions: Any
+) -> None:
+    serving = serve()
+    session_id = sessions(serving).create()
+    door = sessions(serving)
+    door.restart(session_id)
+    assert door.advance(session_id, 2).ticks == 2
+    door.close()
+    held = serving.host.sessions
+    assert held is not None
+    assert held.ids() == []
+
+
+def test_ids_that_were_only_asked_for_are_forgotten(serve: Serve, sessions: Any) -> None:
+    door = sessions(serve())
+    for number in range(10):
+        assert door.state(f"{number:012x}").phase is Phase.GONE
+        with pytest.raises(UnknownSession):
+            door.advance(f"{number:012x}")
+    assert door._known == {}
+
+
 def test_a_sessions_state_follows_its_game(serve: Serve, sessions: Any) -> None:
     door = sessions(serve())
     session_id = door.create("arena")

@@ -17,7 +17,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, SessionEnded
+from lucky_transport.errors import Busy, ClosedError, PeerDied, PeerTimeout, SessionEnded
 from lucky_transport.serving import Serving
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
@@ -83,6 +83,51 @@ def test_a_fast_advance_in_the_stream_does_its_ticks_at_once(serve: Serve, stub:
     talker.say(_order(Order.FAST_ADVANCE, ticks=900))
     assert _until(observations, lambda seen: seen.tick >= 900).tick < before + 1000
     observations.cancel()
+
+
+@pytest.mark.parametrize(
+    ("refused", "status"),
+    [
+        (Busy("all worker slots busy"), "RESOURCE_EXHAUSTED"),
+        (PeerTimeout("the advance took too long"), "DEADLINE_EXCEEDED"),
+        (ArithmeticError("the worlds broke"), "INTERNAL"),
+    ],
+    ids=["Busy", "PeerTimeout", "foreign"],
+)
+def test_an_action_that_fails_ends_the_stream_with_its_error(
+    serve: Serve, stub: Any, monkeypatch: pytest.MonkeyPatch, refused: Exception, status: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise refused
+
+    serving, talker = serve(rate=100), Talker()
+    monkeypatch.setattr(serving.host.sessions, "advance", refuse)
+    observations = stub(serving).stream(iter(talker))
+    next(observations)
+    talker.say(_order(Order.FAST_ADVANCE, ticks=5))
+    with pytest.raises(grpc.RpcError, match=str(refused)) as caught:
+        list(observations)
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode[status]
+
+
+def test_an_action_after_the_end_does_not_keep_the_end_from_being_seen(
+    serve: Serve, stub: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving, talker = serve(rate=100), Talker()
+    held = serving.host.sessions
+    assert held is not None
+    advance = held.advance
+
+    def surrender_first(session_id: str, *_: object) -> None:
+        advance(session_id, 1, [Orders([Command(Order.SURRENDER)])])
+        raise SessionEnded("the game is over")
+
+    monkeypatch.setattr(held, "advance", surrender_first)
+    observations = stub(serving).stream(iter(talker))
+    next(observations)
+    talker.say(_order(Order.FAST_ADVANCE, ticks=5))
+    assert list(observations)[-1].done
 
 
 def test_the_world_stands_still_until_the_first_action_where_there_is_time_to_plan(serve: Serve, stub: Any) -> None:
