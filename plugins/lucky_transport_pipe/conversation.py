@@ -58,6 +58,7 @@ class Conversation:
         self._writing = threading.Lock()
         self._out: deque[str] = deque()
         self._refusal: TransportError | None = None
+        self._was_left = False  # the last `start` was given up: the engine's answer is still to come
         self._error: TransportError | None = None
         self._handlers: dict[MessageType, Callable[[ParsedLine], None]] = {
             MessageType.STARTED: self._on_session,
@@ -78,15 +79,35 @@ class Conversation:
         """
         if not experiment or len(experiment.split()) != 1:
             raise ValueError(f"{experiment!r} is no name of an experiment: expected one word")
+        if self._was_left:
+            self._end_left_run(deadline)
         self._do(ControlEvent.RUN)
         self.write(f"run {experiment}")
-        self.wait(lambda: None if self.control.state is ControlState.ASKED else True, deadline)
+        try:
+            self._leave(ControlState.ASKED, deadline)
+        except BaseException:
+            self._was_left = True
+            raise
         with self._changed:
             refusal, self._refusal = self._refusal, None
             if refusal is not None:
                 raise refusal
             self.run = run = ClientRun(experiment)
             return run
+
+    def _end_left_run(self, deadline: Deadline) -> None:
+        """Have the engine end a run whose `start` was given up; it may have answered that one meanwhile."""
+        self._leave(ControlState.ASKED, deadline)
+        with self._changed:
+            self._refusal, self.run = None, ClientRun("")
+        if self.control.state is ControlState.INIT:
+            self.end_inits()
+        self._leave(ControlState.RUNNING, deadline)
+        self._was_left = False
+
+    def _leave(self, state: ControlState, deadline: Deadline) -> None:
+        """Wait until the conversation is no more in that state."""
+        self.wait(lambda: None if self.control.state is state else True, deadline)
 
     def send_init(self, line: str) -> None:
         """Send the init data of one more session, a line of JSON."""
@@ -105,7 +126,7 @@ class Conversation:
         self._do(ControlEvent.QUIT)
         self.write("quit")
         try:
-            self.wait(lambda: None if self.control.state is ControlState.QUITTING else True, deadline)
+            self._leave(ControlState.QUITTING, deadline)
         except (PeerDied, ClosedError) as error:
             _log.debug("pipe: %s went without an answer: %s", self.peer, error)
 

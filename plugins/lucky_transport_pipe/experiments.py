@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from lucky_transport.errors import EngineFailed
@@ -10,15 +11,19 @@ from lucky_transport.world import World, Worlds
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.json_codec import codec_of, snake_case
 
-__all__ = ["Experiments", "session_failed"]
+__all__ = ["Experiments", "world_of"]
 
 _SEED = "Seed"
 _LARGEST_SEED = (1 << 64) - 1
 
 
-def session_failed(session: int, what: str, error: BaseException) -> EngineFailed:
-    """Return the error of a session in which foreign code raised `error`."""
-    return EngineFailed(f"session {session} {what}: {type(error).__name__}: {error}", backend=BACKEND)
+@contextmanager
+def world_of(session: int, what: str = "failed") -> Generator[None]:
+    """Call the world of a session: it is foreign code, and whatever it raises is raised as EngineFailed."""
+    try:
+        yield
+    except BaseException as error:
+        raise EngineFailed(f"session {session} {what}: {type(error).__name__}: {error}", backend=BACKEND) from error
 
 
 class Experiments:
@@ -42,10 +47,8 @@ class Experiments:
 
     def create(self, session: int, map_name: str, init: Mapping[str, Any]) -> World:
         """Return a new world for a session's init data. Raises EngineFailed."""
-        try:
+        with world_of(session, "could not be started"):
             return self._worlds.create(map_name, _seed(init), _options(init))
-        except BaseException as error:  # a world is foreign code and may raise anything
-            raise session_failed(session, "could not be started", error) from error
 
 
 def _plain(name: str) -> str:

@@ -10,18 +10,22 @@ It does no I/O.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from lucky_transport.errors import EngineFailed
 from lucky_transport.world import World
-from lucky_transport_pipe.experiments import Experiments, session_failed
+from lucky_transport_pipe.experiments import Experiments, world_of
 from lucky_transport_pipe.lines import score_text
 from lucky_transport_pipe.rules import SessionRules
 
 __all__ = ["Run"]
+
+_log = logging.getLogger("lucky_transport")
 
 
 class _Session:
@@ -130,26 +134,23 @@ class Run:
             ready = [session for session in dict.fromkeys(self._fresh) if session.commands]
         self._fresh.clear()
         for session in ready:
-            try:
+            with world_of(session.number):
                 session.world.act((session.commands.popleft(),))
                 session.world.tick()
-            except BaseException as error:  # a world is foreign code and may raise anything
-                raise session_failed(session.number, "failed", error) from error
         return ready
 
     def _has_ended(self, session: _Session) -> bool:
         """Send the score of a session that is over; False for one that goes on."""
-        if not session.world.is_over:
-            return False
-        self._end(session)
-        return True
+        with world_of(session.number):
+            is_over = session.world.is_over
+        if is_over:
+            self._end(session)
+        return is_over
 
     def _show(self, session: _Session) -> None:
         """Send the state; the deadline for the next command starts now."""
-        try:
+        with world_of(session.number, "has no state to show"):
             state = self._experiments.state(session.world.observe())
-        except BaseException as error:  # a world is foreign code and may raise anything
-            raise session_failed(session.number, "has no state to show", error) from error
         self._send(f"{session.number} {state}")
         if session.commands:
             self._fresh.append(session)
@@ -158,9 +159,10 @@ class Run:
 
     def _end(self, session: _Session) -> None:
         del self._running[session.number]
-        score = session.world.score
-        session.world.close()
-        self._send(f"{session.number} {score_text(score)}")
+        with world_of(session.number, "could not be ended"):
+            score = score_text(session.world.score)
+            session.world.close()
+        self._send(f"{session.number} {score}")
         if session.commands:
             self._warn(f"session {session.number} has ended; {len(session.commands)} of its commands are dropped")
             session.commands.clear()
@@ -179,6 +181,11 @@ class Run:
         return bool(late)
 
     def close(self) -> None:
-        """Close every world; idempotent."""
+        """Close every world, also where one fails in it, which is logged; idempotent."""
         while self._running:
-            self._running.popitem()[1].world.close()
+            number, session = self._running.popitem()
+            try:
+                with world_of(number, "could not be ended"):
+                    session.world.close()
+            except EngineFailed as error:
+                _log.warning("pipe: %s", error)

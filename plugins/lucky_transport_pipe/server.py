@@ -30,7 +30,7 @@ __all__ = ["PipeServer", "server"]
 
 _log = logging.getLogger("lucky_transport")
 #: How often an engine looks whether a client offers the pipe.
-_LOOK_S = 0.005
+_LOOK_S = 0.05
 _CLOSING_S = 1.0
 
 
@@ -81,8 +81,6 @@ class PipeServer(Server):
                 self._serve_next(experiments)
                 if deadline is not None and (self.clients or deadline.expired):
                     break
-        except BaseException:
-            _log.exception("the engine's end of pipe %s broke; no client can connect any more", self._path)
         finally:
             self.ended.set()
 
@@ -104,6 +102,8 @@ class PipeServer(Server):
             _log.debug("pipe %s: %s", self._path, error)
         except (TransportError, OSError) as error:
             _log.warning("pipe %s: %s; the connection is dropped", self._path, error)
+        except BaseException:
+            _log.exception("the engine's end of pipe %s broke; the connection is dropped", self._path)
 
     def _hold(self, connection: PipeConnection | None) -> None:
         """Note what `stop` has to close."""
@@ -131,6 +131,8 @@ def _try_connect(path: str) -> PipeConnection | None:
 
     Raises RemoteProtocolError when another user's process offers it, OSError for a place that cannot be used at all.
     """
+    if not os.path.lexists(path):
+        return None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         connection.setblocking(False)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.deadline import Deadline
 from lucky_transport.errors import (
     Busy,
     ClosedError,
@@ -92,6 +93,27 @@ def test_an_unknown_experiment_raises_and_the_next_one_runs(playing: Playing) ->
             with pytest.raises(UnknownName, match="not recognized"):
                 asked.result()
         begin(instance, engine)
+
+
+@pytest.mark.parametrize("answer", ["SUCCESS", 'Error: Experiment name "crawl" was not recognized.', "SUCCESS, Error"])
+def test_a_run_whose_answer_came_too_late_is_ended_before_the_next_one(playing: Playing, answer: str) -> None:
+    with playing() as (instance, engine):
+        for _ in range(2):  # as long as the engine is silent
+            with pytest.raises(PeerTimeout, match="sent nothing within"):
+                instance._conversation.start("crawl", Deadline(0.05))  # pyright: ignore[reportPrivateUsage]
+        assert engine.read() == "run crawl"
+        with ThreadPoolExecutor(1) as pool:
+            asked: Future[Any] = pool.submit(instance.experiment, "cart_pole", [{"WindSeed": 1}])
+            engine.send(answer.partition(",")[0])
+            if answer.startswith("SUCCESS"):
+                assert engine.read() == "END"
+                engine.send("END" if answer == "SUCCESS" else "Error: a map without sessions")
+            assert engine.read() == "run cart_pole"
+            engine.send("SUCCESS")
+            assert engine.read_until("END") == ['{"WindSeed":1}', "END"]
+            experiment = asked.result()
+        engine.send("0", "0 5", "END")
+        assert experiment.play(lambda session, state: None) == [5.0]
 
 
 def test_an_error_ends_the_run_for_every_thread_that_waits_and_the_next_one_runs(playing: Playing) -> None:

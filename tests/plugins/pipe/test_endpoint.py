@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from lucky_transport.errors import Busy, ConfigError, Unimplemented
 from lucky_transport_pipe.address import path_of
 from lucky_transport_pipe.instance import Instance
 from lucky_transport_pipe.rules import SessionRules, rules_of
+from tests.support.waiting import until
 
 
 def test_an_engine_at_a_pipe_is_no_batch_and_connect_names_what_is() -> None:
@@ -27,6 +30,23 @@ def test_an_engine_at_a_pipe_is_no_batch_and_connect_names_what_is() -> None:
 def test_a_served_pipe_without_a_name_gets_one() -> None:
     with api.serve("cartpole", "pipe:") as serving, Instance(serving.endpoints[0].address) as instance:
         assert instance.experiment("cart_pole", []).play(lambda _, state: None) == []
+
+
+def test_an_engine_that_nobody_calls_makes_no_sockets(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def look(path: str, exists: Callable[[str], bool] = os.path.lexists) -> bool:
+        looked.append(path)
+        return exists(path)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a socket was made")
+
+    monkeypatch.setattr(os.path, "lexists", look)
+    with api.serve("cartpole", f"pipe://{name}"):
+        monkeypatch.setattr(socket, "socket", refuse)
+        until(lambda: looked.count(path_of(name)) > 3)
+        monkeypatch.undo()
 
 
 def test_a_pipe_is_where_dotnet_puts_it(monkeypatch: pytest.MonkeyPatch) -> None:

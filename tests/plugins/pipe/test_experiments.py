@@ -6,18 +6,19 @@ import random
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from lucky_transport import api
-from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleState, CartPoleWorlds
-from lucky_transport.errors import EngineFailed, LocalProtocolError
+from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleState, CartPoleWorld, CartPoleWorlds
+from lucky_transport.errors import EngineFailed, LocalProtocolError, PeerDied
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.world import World
 from lucky_transport_pipe.experiment import Score, Started, StateUpdate
 from lucky_transport_pipe.instance import Instance
+from lucky_transport_pipe.line_service import LineService
 from lucky_transport_pipe.unity_instance import UnityInstance
 
 Serving = Callable[..., Any]
@@ -200,6 +201,87 @@ def test_a_world_that_fails_ends_the_run_with_its_error_and_the_next_run_works(
             experiment.final_scores()
         again = instance.experiment("cart_pole", [{"MaxTicks": 2}])
         assert again.play(lambda _, state: {"MoveRight": True}) == [2.0]
+
+
+class _Broken(CartPoleWorld):
+    """Ends at its second tick; then `score` raises, or `close`, which raises before that too."""
+
+    closed: ClassVar[list[int]] = []
+
+    def __init__(self, seed: int | None, member: str) -> None:
+        super().__init__(seed, max_ticks=2)
+        self.number = seed or 0
+        self._member = member
+
+    @property
+    def score(self) -> float:
+        if self.is_over and self._member == "score":
+            raise OSError("score broke")
+        return 1.0
+
+    @score.setter
+    def score(self, value: float) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed.append(self.number)
+        if self._member == "close":
+            raise OSError("close broke")
+
+
+class _BrokenWorlds(CartPoleWorlds):
+    def create(self, map_name: str, seed: int | None, options: Any) -> Any:
+        member = options.get("breaks", "")
+        return _Broken(seed, member) if member else super().create(map_name, seed, options)
+
+
+def _push(session: int, state: Any) -> Any:
+    return {"MoveRight": True}
+
+
+@pytest.mark.parametrize("member", ["score", "close"])
+def test_a_world_that_fails_at_its_end_ends_the_run_with_its_error_and_the_next_run_works(
+    serving: Serving, name: str, member: str
+) -> None:
+    with serving(WorldsEngine(_BrokenWorlds(), "cartpole")), Instance(name) as instance:
+        experiment = instance.experiment("cart_pole", [{"Seed": 1, "Breaks": member}])
+        with pytest.raises(EngineFailed, match=f"session 0 could not be ended: OSError: {member} broke"):
+            experiment.play(_push)
+        assert instance.experiment("cart_pole", [{"MaxTicks": 2}]).play(_push) == [2.0]
+
+
+def test_a_world_that_fails_as_its_client_leaves_keeps_no_other_from_being_closed(
+    serving: Serving, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Broken, "closed", [])
+    with serving(WorldsEngine(_BrokenWorlds(), "cartpole")):
+        with Instance(name) as instance:
+            experiment = instance.experiment("cart_pole", [{"Seed": n, "Breaks": "close"} for n in (1, 2, 3)])
+            for states in experiment.in_step():
+                if states[0]["CartVelocity"]:  # each has done a tick
+                    break
+                for session in states:
+                    experiment.command(session, _push(session, None))
+        with Instance(name) as instance:
+            assert instance.experiment("cart_pole", [{"MaxTicks": 2}]).play(_push) == [2.0]
+    assert sorted(_Broken.closed) == [1, 2, 3]
+
+
+def test_a_client_that_breaks_the_engines_end_loses_its_connection_and_the_next_one_is_served(
+    serving: Serving, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve_client = LineService.serve
+
+    def broken(service: LineService) -> None:
+        monkeypatch.setattr(LineService, "serve", serve_client)
+        raise ArithmeticError("the engine's end broke")
+
+    monkeypatch.setattr(LineService, "serve", broken)
+    with serving():
+        with Instance(name) as instance, pytest.raises(PeerDied):
+            instance.experiment("cart_pole", [{}])
+        with Instance(name) as instance:
+            assert instance.experiment("cart_pole", [{"MaxTicks": 2}]).play(_push) == [2.0]
 
 
 # -- programs ---------------------------------------------------------------------------------------------------------
