@@ -21,7 +21,6 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from lucky_transport.engine_options import check_num_envs
 from lucky_transport.errors import EngineFailed, NotReachable, SpecError, TransportError, from_wire
 from lucky_transport.registry import load, registry
 from lucky_transport.shm.atomics import native_error
+from lucky_transport.version import version
 
 __all__ = ["ChildProcess", "EngineProcess", "python_command", "report", "unique_name"]
 
@@ -48,7 +48,7 @@ _LOOK_S = 0.1
 
 
 #: This package's version, its place, and whether its native module is in use; read now: `sys.path` may change.
-_BUILD = [metadata.version("lucky-transport"), str(Path(__file__).parent), native_error() or "native"]
+_BUILD = [version(), str(Path(__file__).parent), native_error() or "native"]
 
 
 def unique_name() -> str:

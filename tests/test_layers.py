@@ -26,6 +26,7 @@ LAYERS = (
     "errors",
     "nesting",
     "limits",
+    "version",
     "handler_options",
     "deadline",
     "endpoint",

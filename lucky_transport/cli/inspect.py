@@ -56,7 +56,7 @@ def inspect(endpoint: str, as_json: bool) -> None:
 
 
 def _spec_plain(spec: BatchSpec | None) -> Any:
-    return None if spec is None else json.loads(spec.to_json())
+    return None if spec is None else spec.to_plain()
 
 
 def _segment_plain(report: SegmentReport) -> dict[str, Any]:

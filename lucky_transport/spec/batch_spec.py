@@ -20,6 +20,7 @@ from lucky_transport.nesting import parse_json
 from lucky_transport.spec.array_spec import DTYPES, ArraySpec, check_kinds
 from lucky_transport.spec.composite import Part, check_parts
 from lucky_transport.spec.spaces import space_of
+from lucky_transport.version import compare_version, version
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
@@ -125,10 +126,12 @@ class BatchSpec:
         return space_of("action", self.action, self.action_parts)
 
     def to_json(self) -> str:
-        """Return the spec as JSON with sorted keys (equal specs give equal text)."""
-        return json.dumps(self._plain(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """Return the spec, and which version wrote it, as JSON with sorted keys (equal specs give equal text)."""
+        written_by = {_VERSION: version()} if version() else {}
+        return json.dumps(self.to_plain() | written_by, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    def _plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, Any]:
+        """Return the spec as values of JSON's types."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         plain["observation"], plain["action"] = self.observation.to_plain(), self.action.to_plain()
         for key in _PARTS:
@@ -142,7 +145,7 @@ class BatchSpec:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> BatchSpec:
-        """Return the spec that `to_json` wrote.
+        """Return the spec that `to_json` wrote; another version of its writer is logged once.
 
         Raises SpecError when the text is no such JSON; unknown keys (of a newer peer) are ignored.
         """
@@ -165,7 +168,10 @@ class BatchSpec:
             if "action_groups" in values:
                 groups = values["action_groups"]
                 values["action_groups"] = tuple((str(name), tuple(int(i) for i in at)) for name, at in groups)
-            return cls(**values)
+            spec = cls(**values)
+            if isinstance(theirs := plain.get(_VERSION), str):  # the engine kits say none
+                compare_version(spec.engine, theirs)
+            return spec
         except SpecError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
@@ -177,6 +183,8 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+#: Where the JSON says which version wrote it.
+_VERSION = "lucky_transport"
 #: The fields that hold parts.
 _PARTS = {"observation_parts", "action_parts", "info_parts"}
 

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from mmap import mmap
 from typing import Any
+from unittest.mock import patch
 
 import flatbuffers
 import numpy as np
@@ -48,6 +49,7 @@ from lucky_transport.shm.fallback import EngineChannel
 from lucky_transport.shm.fallback_ring import RingReader, RingWriter
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES, EXTENSION_BYTES, EXTENSION_OFFSET, FIELDS, plan
 from lucky_transport.shm.ring import HEAD_BYTES, SKIP
+from lucky_transport.spec import batch_spec
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 __all__ = ["render"]
@@ -57,6 +59,7 @@ _HEADER_BYTES = EXTENSION_OFFSET + EXTENSION_BYTES
 _PID, _STARTED = 4242, 987_654_321
 
 
+@patch.object(batch_spec, "version", str)  # the kits say none
 def render() -> dict[str, str]:
     """Return the text of each file of `schema/kits/vectors`, by its name."""
     files = {

@@ -16,6 +16,7 @@ from lucky_transport.cli.main import cli
 from lucky_transport.shm import header, segment, segment_files
 from lucky_transport.shm.layout import FIELDS
 from lucky_transport.shm.lockfile import CLIENT, holder
+from lucky_transport.version import version
 
 MakeSegment = Callable[..., segment.Segment]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -48,7 +49,7 @@ def test_every_header_field_is_shown_with_place_meaning_and_value(make_segment: 
 def test_regions_and_spec_are_those_of_the_engine(make_segment: MakeSegment) -> None:
     made = make_segment()
     report = inspected(f"shm://{made.name}")
-    assert report["spec"] == json.loads(made.spec.to_json())
+    assert report["spec"] | {"lucky_transport": version()} == json.loads(made.spec.to_json())
     regions = {one["name"]: (one["offset"], one["size_bytes"]) for one in report["regions"]}
     assert regions["observations"] == made.layout["observations"][1:]
     assert report["problem"] == ""

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import SpecError
 from lucky_transport.spec.batch_spec import DTYPES, ArraySpec, BatchSpec, Part, total_reward
+from lucky_transport.version import version
 
 NAMES = st.text(min_size=1, max_size=8)
 SHAPES = st.lists(st.integers(1, 4), max_size=3).map(tuple)
@@ -71,6 +72,23 @@ def test_unknown_keys_of_a_newer_peer_are_ignored(spec: BatchSpec) -> None:
     plain = json.loads(spec.to_json()) | {"from_the_future": [1, 2]}
     plain["observation"]["also_new"] = True
     assert BatchSpec.from_json(json.dumps(plain)) == spec
+
+
+def test_the_version_of_another_writer_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    plain = json.loads(_spec().to_json())
+    plain |= {"engine": "other", "lucky_transport": "9.9"}
+    for _ in range(2):
+        assert BatchSpec.from_json(json.dumps(plain)) == _spec(engine="other")
+    assert caplog.messages == [
+        f"engine 'other' runs lucky_transport '9.9', this process {version()}; what only one of them has is not there"
+    ]
+
+
+@pytest.mark.parametrize("said", [version(), None, 3, ["9.9"]])
+def test_the_same_version_and_none_are_not_worth_a_word(said: object, caplog: pytest.LogCaptureFixture) -> None:
+    plain = json.loads(_spec().to_json()) | {"lucky_transport": said}
+    assert BatchSpec.from_json(json.dumps(plain)) == _spec()
+    assert not caplog.messages
 
 
 JSON = st.recursive(
