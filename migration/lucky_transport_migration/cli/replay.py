@@ -39,7 +39,8 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
     Every answer is compared with the recorded one by the rules of [parity.fields] in lucky_transport.toml. The engine
     should be a fresh one, started with the seed and batch of the recorded one. So methods that change the world are
     compared without making a call twice on one engine. Exit code 0 only when something was compared and all of it is
-    equal; otherwise the first difference is shown.
+    equal; otherwise the first difference is shown. A recording that ends in the middle of an entry is INCOMPLETE, with
+    exit code 1 also where all before it is equal; one that is damaged anywhere else is an error that names the place.
 
     `lucky-transport parity` compares the same methods on two engines side by side, with requests of its own.
     """
@@ -50,7 +51,8 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
     from lucky_transport_migration.recording.replay import replay as play
     from lucky_transport_migration.recording.result import ReplayResult
 
-    result = ReplayResult()
+    recording, rules = Recording(file), ComparisonRules.load()
+    result = ReplayResult(rules)
     lines = Lines(lambda text: echo(text, err=True))
 
     def take(one: Evidence) -> None:
@@ -58,9 +60,9 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
         if evidence is not None:
             lines.write(evidence, [one])
 
-    recording, rules = Recording(file), ComparisonRules.load()
     with closing(lines), open_transport(endpoint) as transport:
         play(recording, transport, rules, take)
+    result.torn = recording.torn
     if as_json:
         click.echo(json.dumps({"file": str(file), "endpoint": endpoint} | result.plain(), indent=2, allow_nan=False))
     else:
@@ -77,4 +79,6 @@ def _show(result: ReplayResult) -> None:
     for name, row in result.methods.items():
         for why, calls in row.not_compared.items():
             echo(f"not compared: {name}, {calls:,} times: {why}")
+    for what, why in result.left_out.items():
+        echo(f"not compared: {what}: {why}")
     echo(result.sentence)

@@ -17,12 +17,12 @@ from typing import Any
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import (
     ClosedError,
+    ConfigError,
     MissingExtra,
     NotReachable,
     PeerDied,
     RemoteProtocolError,
     SpecError,
-    TransportError,
 )
 from lucky_transport.messages.methods import BY_NAME, Method
 from lucky_transport.routing import Decision, Ending
@@ -53,13 +53,21 @@ def replay(
 ) -> None:
     """Make everything that was recorded again; `take` is given the evidence of each call and step.
 
-    Raises ConfigError for a broken recording, SpecError where the engine's batch is another one.
+    What a torn recording ends with counts as one more call that was not compared. Raises ConfigError for a damaged
+    recording, SpecError where the engine's batch is another one.
     """
     player = _Player(recording, transport, rules)
+    evidence = None
     for entry in recording.entries():
-        take(player.step(entry) if isinstance(entry, Step) else player.call(entry))
+        try:
+            evidence = player.step(entry) if isinstance(entry, Step) else player.call(entry)
+        except ConfigError as error:
+            raise recording.damaged(str(error)) from error
+        take(evidence)
         if player.is_lost:
             return
+    if recording.torn and evidence is not None:
+        take(Evidence(evidence.method, "", evidence.primary, kind="replay", why=recording.torn, at=evidence.at))
 
 
 class _Player:
@@ -103,6 +111,8 @@ class _Player:
         try:
             request, was = request_of(call, method), outcome_of(call, method, self._header.transport)
         except (ValueError, RemoteProtocolError, MissingExtra) as error:
+            if call.form != PROTOBUF:  # a message of ours can be read, unless the recording is damaged
+                raise ConfigError(f"{call.call}: {error}") from error
             return self._not_compared(call, str(error))
         is_cut = method.stream is not None and bool(call.left or call.more or call.code in _OUT_OF_TIME)
         wanted = len(call.items) if is_cut else None
@@ -130,7 +140,7 @@ class _Player:
         name, began_ns = self._transport.name, time.perf_counter_ns()
         try:
             make(items)
-        except TransportError as error:
+        except Exception as error:  # whatever it is, it is what is compared
             self.is_lost = isinstance(error, _LOST)
             return call_outcome(name, items, ending_of(error), time.perf_counter_ns() - began_ns)
         return call_outcome(name, items, Ending(), time.perf_counter_ns() - began_ns)

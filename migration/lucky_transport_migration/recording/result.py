@@ -1,6 +1,6 @@
 """What a replay came to: counts per method, and the first difference.
 
-Equal means that something was compared, and none of it differed.
+Equal means that something was compared, none of it differed, and the recording was whole.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lucky_transport.errors import plural
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, Evidence
 
 __all__ = ["ReplayCounts", "ReplayResult"]
@@ -26,10 +27,12 @@ class ReplayCounts:
 
 @dataclass
 class ReplayResult:
-    """See the module."""
+    """See the module. rules: what answers were compared by. torn: how a recording ends that is not whole."""
 
+    rules: ComparisonRules = field(default_factory=ComparisonRules)
     methods: dict[str, ReplayCounts] = field(default_factory=dict[str, ReplayCounts])
     first_difference: Evidence | None = None
+    torn: str = ""
 
     def add(self, evidence: Evidence) -> None:
         """Count a call or step."""
@@ -53,8 +56,16 @@ class ReplayResult:
 
     @property
     def equal(self) -> bool:
-        """True when something was compared, and nothing differed."""
-        return self.compared > 0 and self.first_difference is None
+        """True when something was compared, nothing differed, and the recording was whole."""
+        return self.compared > 0 and self.first_difference is None and not self.torn
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """What no answer was compared in, with the reasons."""
+        return self.rules.skipped() | {
+            "metadata of calls": "a replay makes typed calls, which show none",
+            "latency": "a recording is of another day",
+        }
 
     @property
     def sentence(self) -> str:
@@ -63,6 +74,8 @@ class ReplayResult:
             return f"DIFFERENT: {self.first_difference.sentence}"
         if not self.compared:
             return f"NOTHING COMPARED: of {self._recorded} none could be compared."
+        if self.torn:
+            return f"INCOMPLETE: {self.compared:,} of {self._recorded} were compared and are equal, but {self.torn}."
         return f"EQUAL: {self.compared:,} of {self._recorded} were compared, and all are equal."
 
     @property
@@ -82,8 +95,10 @@ class ReplayResult:
         first = None if self.first_difference is None else asdict(self.first_difference)
         return {
             "equal": self.equal,
+            "torn": self.torn,
             "calls": self.calls,
             "compared": self.compared,
             "methods": rows,
+            "left_out": [{"what": what, "why": why} for what, why in self.left_out.items()],
             "first_difference": first,
         }

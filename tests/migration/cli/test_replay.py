@@ -96,6 +96,22 @@ def test_another_batch_and_a_file_that_is_no_recording_are_errors_with_remedies(
     assert "notes.txt is no recording; make one with `lucky-transport record`" in done.output
 
 
+def test_a_damaged_recording_is_an_error_and_a_torn_one_is_incomplete(run: Path, fresh: str, tmp_path: Path) -> None:
+    whole = run.read_bytes()
+    at = len(whole) * 2 // 3
+    torn, damaged = tmp_path / "torn.jsonl.gz", tmp_path / "damaged.jsonl.gz"
+    damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 64]) + whole[at + 1 :])
+    torn.write_bytes(whole[:at])
+    done = replay(damaged, fresh)
+    assert done.exit_code == 1
+    assert "EQUAL" not in done.output
+    assert "damaged.jsonl.gz is damaged in the compressed piece that begins at byte " in done.output
+    done = replay(torn, fresh)
+    assert done.exit_code == 1
+    assert "INCOMPLETE: " in done.output
+    assert "the recording ends in the middle of an entry" in done.output
+
+
 def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "run.jsonl").touch()
     done = record("shm://demo", "--out", tmp_path / "run.jsonl", "--", "true")

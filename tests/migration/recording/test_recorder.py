@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import subprocess
@@ -126,15 +127,59 @@ def test_a_forked_child_has_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
-def test_a_torn_end_hides_nothing_before_it(tmp_path: Path, name: str) -> None:
-    recorder = Recorder(tmp_path / name, HEADER)
-    recorder.write(RecordedCall("/whole"))
-    recorder.flush()
-    recorder.write(RecordedCall("/torn", items=(bytes(range(200)),)))
-    recorder.flush()
-    size = recorder.path.stat().st_size
-    os.truncate(recorder.path, size - 20)
-    assert calls(recorder.path) == ["/whole"]
+@pytest.mark.parametrize("cut", [1, 20, 120])
+def test_a_torn_end_hides_nothing_before_it_and_is_said(tmp_path: Path, name: str, cut: int) -> None:
+    recording = Recording(_written(tmp_path / name))
+    assert (len(list(recording.entries())), recording.torn) == (3, "")
+    os.truncate(recording.path, recording.path.stat().st_size - cut)
+    found = [one.call for one in recording.entries() if isinstance(one, RecordedCall)]
+    assert (
+        found == ["/a", "/b", "/c"][: 3 if cut == 1 and name.endswith(".gz") else 2]
+    )  # there only its checksum is torn
+    assert recording.torn == f"the recording ends in the middle of an entry; {len(found)} were read"
+
+
+def test_a_changed_byte_of_a_compressed_recording_is_found_and_named_or_changes_no_entry(tmp_path: Path) -> None:
+    path = _written(tmp_path / "run.jsonl.gz")
+    whole, good = path.read_bytes(), list(Recording(path).entries())
+    starts = [at for at in range(len(whole)) if whole.startswith(b"\x1f\x8b\x08\0", at)]
+    assert len(starts) == 4
+    for at, bit in itertools.product(range(len(whole)), (1, 8, 128)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
+        start = max(start for start in starts if start <= at)
+        named = f"run.jsonl.gz is damaged in the compressed piece that begins at byte {start:,}: "
+        found = _damage(path)
+        is_found = named in found or (found and start == starts[-1])  # the last piece may look like a torn one
+        assert is_found or (not found and list(Recording(path).entries()) == good), at
+
+
+@pytest.mark.parametrize("lost", [1, 7, 60])
+def test_damage_is_never_taken_for_a_torn_end(tmp_path: Path, lost: int) -> None:
+    path = _written(tmp_path / "run.jsonl.gz")
+    whole = path.read_bytes()
+    for at in range(0, len(whole) - 300, 50):
+        path.write_bytes(whole[:at] + whole[at + lost :])
+        with pytest.raises(ConfigError, match="damaged in the compressed piece"):
+            list(Recording(path).entries())
+
+
+def _damage(path: Path) -> str:
+    """Return what is wrong with a recording, "" for nothing."""
+    try:
+        recording = Recording(path)
+        list(recording.entries())
+    except ConfigError as error:
+        return str(error)
+    return recording.torn
+
+
+def _written(path: Path) -> Path:
+    """Return a recording of three calls, each flushed by itself."""
+    recorder = Recorder(path, HEADER)
+    for name in ("/a", "/b", "/c"):
+        recorder.write(RecordedCall(name, items=(bytes(range(200)),)))
+        recorder.flush()
+    return recorder.path
 
 
 def test_a_line_that_is_none_is_named_by_its_number(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,7 @@ def played(
     result = ReplayResult()
     with open_transport(endpoint) as transport:
         replay(recording, FaultyTransport(transport, *faults), rules or ComparisonRules(), result.add)
+    result.torn = recording.torn
     return result
 
 
@@ -110,8 +112,43 @@ def test_a_damaged_step_is_named(changed: Callable[[Change], Recording], serve_t
     def change(entries: list[RecordedCall | Step]) -> list[RecordedCall | Step]:
         return [replace(one, **{array: b"?"}) if isinstance(one, Step) else one for one in entries]
 
-    with pytest.raises(ConfigError, match=f"recorded {array} of 1 bytes, expected .*; record it anew"):
+    with pytest.raises(ConfigError, match=f"line 3: recorded {array} of 1 bytes, expected .*; record it anew"):
         played(changed(change), serve_toy())
+
+
+@pytest.mark.parametrize("damage", [{"requests": ()}, {"requests": (b"\xff\xff",)}, {"items": (b"\xff\xff",)}])
+def test_a_damaged_call_is_an_error_that_names_its_line(
+    changed: Callable[[Change], Recording], serve_toy: Serve, damage: dict[str, tuple[bytes, ...]]
+) -> None:
+    def change(entries: list[RecordedCall | Step]) -> list[RecordedCall | Step]:
+        return [
+            replace(one, **damage) if isinstance(one, RecordedCall) and one.call == LIST else one for one in entries
+        ]
+
+    with pytest.raises(ConfigError, match=r"changed.jsonl: line 24: /hazel.rpc.SceneService/ListEntities: .*record it"):
+        played(changed(change), serve_toy())
+
+
+@pytest.mark.parametrize("cut", [1, 20, 400])
+def test_a_torn_recording_is_incomplete_where_all_before_its_end_is_equal(
+    recording: Recording, serve_toy: Serve, cut: int
+) -> None:
+    os.truncate(recording.path, recording.path.stat().st_size - cut)
+    seen: list[Evidence] = []
+    result = ReplayResult()
+    with open_transport(serve_toy()) as transport:
+        replay(recording, transport, ComparisonRules(), seen.append)
+    for one in seen:
+        result.add(one)
+    result.torn = recording.torn
+    assert not result.equal
+    whole = len(seen) - 1
+    assert result.torn == f"the recording ends in the middle of an entry; {whole} were read"
+    assert result.sentence == (
+        f"INCOMPLETE: {whole} of {whole + 1} recorded calls and steps were compared and are equal, but {result.torn}."
+    )
+    assert (seen[-1].verdict, seen[-1].why) == ("not_compared", result.torn)
+    assert (result.plain()["equal"], result.plain()["torn"]) == (False, result.torn)
 
 
 def test_calls_alone_can_be_made_on_a_batch_of_any_size(
@@ -132,19 +169,18 @@ def test_what_cannot_be_compared_is_counted_with_the_reason(
         return [
             replace(calls[0], call="/their.own/Method"),
             replace(stream, moved=True),
-            replace(stream, requests=()),
-            replace(stream, requests=(b"\xff\xff",)),
+            replace(stream, requests=(), form=PROTOBUF),
             replace(stream, requests=(b"\xff\xff",), form=PROTOBUF),
         ]
 
     result = played(changed(change), serve_toy())
     assert not result.equal
-    assert result.sentence == "NOTHING COMPARED: of 5 recorded calls and steps none could be compared."
+    assert result.sentence == "NOTHING COMPARED: of 4 recorded calls and steps none could be compared."
     reasons = [why for row in result.methods.values() for why in row.not_compared]
     assert "no table of methods" in reasons[0]
     assert "hang on the clock" in reasons[1]
     assert "0 requests" in reasons[2]
-    assert len(reasons) == 5
+    assert len(reasons) == 4
 
 
 def test_requests_of_generated_stubs_are_made_as_typed_calls(
@@ -183,7 +219,8 @@ def test_a_stream_that_was_left_is_compared_as_far_as_it_went(
 def test_an_outcome_is_plain_json(recording: Recording, serve_toy: Serve, tmp_path: Path) -> None:
     plain = played(recording, serve_toy(), FaultSpec(Fault.BIT, STEPS, at=7)).plain()
     again = json.loads(json.dumps(plain, allow_nan=False))
-    assert set(again) == {"equal", "calls", "compared", "methods", "first_difference"}
+    assert set(again) == {"equal", "torn", "calls", "compared", "methods", "left_out", "first_difference"}
+    assert "ImageFrame.frame_number of streams" in [one["what"] for one in again["left_out"]]
     assert again["methods"][STEP] == {"calls": 21, "mismatches": 1, "not_compared": []}
     assert again["first_difference"]["method"] == STEP
 
