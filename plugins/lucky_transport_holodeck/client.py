@@ -112,7 +112,7 @@ class WorldTransport(Transport):
         self._check_process()
         checked = actions if actions is self.actions else check_actions(self.spec, actions)
         resets = control is not None and self._resets(check_control(self.spec, control))
-        if not (resets or self.world.agents):
+        if not (resets or self.world.is_ready):
             raise LocalProtocolError("a step before the first reset", backend="holodeck", hint="reset every env first")
         if checked is not self.actions:
             np.copyto(self.actions, checked)
@@ -146,14 +146,10 @@ class WorldTransport(Transport):
         self._check_process()
         try:
             self.world.finish_tick(deadline)
-            for _ in self._plan:
-                self.world.begin_tick()
+            while self._begin_next_tick():
                 self.world.finish_tick(deadline)
         except PeerDied:
             self._lockstep.on(LockstepEvent.LOST)
-            raise
-        except SpecError:  # of a reset: nothing is outstanding
-            self._lockstep.on(LockstepEvent.FRAME)
             raise
         self._lockstep.on(LockstepEvent.FRAME)
         self._read()
@@ -161,6 +157,17 @@ class WorldTransport(Transport):
         frame.seq += 1
         frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
         return frame
+
+    def _begin_next_tick(self) -> bool:
+        """Begin the next tick of the exchange, False after its last one; where that fails, nothing is outstanding."""
+        try:
+            for _ in self._plan:
+                self.world.begin_tick()
+                return True
+        except BaseException:
+            self._lockstep.on(LockstepEvent.REFUSED)
+            raise
+        return False
 
     def _read(self) -> None:
         """Fill the frame from the sensors."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, Buffers
-from lucky_transport.errors import RemoteProtocolError, TransportError
+from lucky_transport.errors import RemoteProtocolError, TransportError, to_wire_error
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
@@ -75,7 +75,15 @@ class HostedWorld:
         return self._blocks.made_ns
 
     def tick(self) -> None:
-        """Do what one tick of the client asks for; its sensors are written last."""
+        """Do what one tick of the client asks for; its sensors are written last. What fails in it ends this world."""
+        for part in (self._obey, self._step, self._show):
+            try:
+                part()
+            except BaseException as error:  # engines, and what a client writes, may lead to anything
+                self._fail(to_wire_error(self._host.spec.engine, "a tick", error))
+
+    def _obey(self) -> None:
+        """Carry out the client's commands, its reset and its teleports."""
         self._carry_out_commands()
         if self._blocks.pop_reset():
             self._empty()
@@ -83,9 +91,6 @@ class HostedWorld:
             teleport = agent.pop_teleport()
             if teleport is not None and agent.env >= 0:
                 self._poses.move(agent.env, teleport)
-        if self._agents:
-            self._step()
-            self._show()
 
     def close(self) -> None:
         """Release the engine and close all blocks."""
@@ -127,7 +132,7 @@ class HostedWorld:
                 handler(command)
             else:
                 _carry_out_for_world(self._host, command)
-        except (TransportError, OSError, ValueError) as error:
+        except BaseException as error:  # a client may write anything
             return f"{command.kind} {' '.join(command.strings)}: {error}"
         return ""
 
@@ -145,17 +150,13 @@ class HostedWorld:
 
     def _step(self) -> None:
         """Do one exchange with the actions in force."""
-        if self._has_failed:
+        if self._has_failed or not self._agents:
             return
         self._act()
         control = self._control
-        try:
-            if self._lease is None:
-                self._lease = self._host.drive(self._owner, self._buffers)
-            self._lease.step(control if control.any() else None)
-        except TransportError as error:
-            self._fail(error)
-            return
+        if self._lease is None:
+            self._lease = self._host.drive(self._owner, self._buffers)
+        self._lease.step(control if control.any() else None)
         control[control == RESET] = 0
         self._poses.apply_starts()
         ended = (self._buffers.terminated | self._buffers.truncated) != 0
@@ -186,12 +187,15 @@ class HostedWorld:
                     self._actions.choose(agent.env, choice)
 
     def _fail(self, error: TransportError) -> None:
-        _log.error("%s cannot go on: %s; its agents are shown as terminal until it resets", self._owner, error)
+        if not self._has_failed:
+            _log.error("%s cannot go on: %s; its agents are shown as terminal until it resets", self._owner, error)
         self._has_failed = True
         self._buffers.terminated[:] = 1
         self._buffers.rewards[:] = 0
 
     def _show(self) -> None:
+        if not self._agents:
+            return
         self._ticks += 1
         self._poses.refresh()
         self._sources.refresh()

@@ -88,13 +88,24 @@ class AgentPlan:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A world's key and its agents; `main_agent` is "" where there is none. `window`: width and height in pixels."""
+    """A world's key and its agents; `main_agent` is "" where there is none. `window`: width and height in pixels.
+
+    Raises SpecError when two agents have one name.
+    """
 
     world: str
     agents: tuple[AgentPlan, ...]
     main_agent: str = ""
     window: tuple[int, int] = (1280, 720)
     weather: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        names = [agent.name for agent in self.agents]
+        for name in names:
+            if names.count(name) > 1:
+                raise SpecError(
+                    f"{names.count(name)} agents are called {name!r}", backend="holodeck", hint="rename one"
+                )
 
 
 def load_scenario(path: Path) -> Scenario:

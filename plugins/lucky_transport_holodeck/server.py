@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections.abc import Callable
 
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
@@ -42,6 +43,7 @@ class HolodeckServer(Server):
         self._serves_one = endpoint.option("for") == "client"
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self._logged = ""
 
     def start(self, host: Host) -> Endpoint:
         """Raises Busy when another engine has the uuid."""
@@ -59,12 +61,18 @@ class HolodeckServer(Server):
     def _run(self) -> None:
         try:
             while not self._stopping:
-                if self._handshake.wait(_SLICE_S):
-                    self._tick()
-                else:
-                    self._client.poll()
+                self._guarded(self._tick if self._handshake.wait(_SLICE_S) else self._client.poll)
         except BaseException:
             _log.exception("the server of %s broke; it closes", self._endpoint)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Do what a client asks for: where that fails, which is logged once, the server goes on."""
+        try:
+            work()
+        except BaseException as error:
+            if self._logged != (text := f"{type(error).__name__}: {error}"):
+                self._logged = text
+                _log.exception("the server of %s goes on without what a client asked for", self._endpoint)
 
     def _tick(self) -> None:
         if self._stopping:

@@ -44,7 +44,8 @@ _CONNECT_HINT = (
 
 
 class WorldClient:
-    """Made by `attach` or `start`; the first tick comes with `reset`. `agents`: by name, once it was reset.
+    """Made by `attach` or `start`; the first tick comes with `reset`. `agents`: by name, once it was reset. is_ready:
+    True from the end of a reset until the next one begins.
 
     A reset is the original's, tick by tick: three ticks for the world to load, then agents and sensors, then
     `pre_start_steps` and one more. An agent that the scenario calls existing is not spawned; it gets its sensors and
@@ -56,6 +57,8 @@ class WorldClient:
     ) -> None:
         self.scenario = scenario
         self.agents: dict[str, RemoteAgent] = {}
+        self.is_ready = False
+        self._is_ticking = False
         self._names = names
         self._settings = settings
         self._link = link
@@ -108,21 +111,28 @@ class WorldClient:
         self.send(HolodeckCommand("CustomCommand", (name, *strings), tuple(map(float, numbers))))
 
     def begin_tick(self) -> None:
-        """Have the engine tick, with the commands that wait; raises SpecError when they are too long."""
-        if self._commands:
-            batch = encode(self._commands)
-            self._commands.clear()
+        """Have the engine tick, with the commands that wait; raises SpecError when they are too long, and drops them.
+
+        A tick that was not waited for to its end is waited for first.
+        """
+        if self._is_ticking:
+            self.finish_tick()
+        commands, self._commands = self._commands, []
+        if commands:
+            batch = encode(commands)
             self._buffer.array[: len(batch)] = np.frombuffer(batch, np.uint8)
             self._flag.array[0] = 1
+        self._is_ticking = True
         self._handshake.post()
 
     def finish_tick(self, deadline: Deadline | None = None) -> None:
         """Wait for the end of the tick; raises PeerTimeout (the tick may still end), PeerDied."""
         self._handshake.wait(Deadline.after(deadline, self._settings.step_timeout_s))
+        self._is_ticking = False
 
     def tick(self, count: int = 1) -> State:
         """Let `count` ticks pass and return the state after the last one."""
-        if not self.agents:
+        if not self.is_ready:
             raise LocalProtocolError("tick() before reset()", backend="holodeck", hint="call reset() first")
         for _ in range(count):
             self.begin_tick()
@@ -169,6 +179,7 @@ class WorldClient:
 
     def reset_ticks(self) -> Iterator[None]:
         """Prepare each tick of a reset in turn: have one pass at each item. Commands that waited are dropped."""
+        self.is_ready = False
         self._commands.clear()
         self._reset.array[0] = 1
         for agent in self.agents.values():
@@ -180,16 +191,14 @@ class WorldClient:
             yield
         refused = self._refused.array.tobytes().rstrip(b"\0").decode(errors="replace")
         if refused:
-            self.agents = {}
             raise SpecError(refused, backend="holodeck", hint="take it out of the scenario, or serve what it asks for")
+        self.is_ready = True
 
     def _populate(self) -> None:
         main = self.scenario.main_agent
         self.agents = {}
         self._refused.array[:] = 0
         for plan, generator in zip(self.scenario.agents, self._generators, strict=True):
-            if plan.name in self.agents:
-                raise SpecError(f"two agents are called {plan.name!r}", backend="holodeck", hint="rename one")
             self.agents[plan.name] = RemoteAgent(plan, self._names)
             location, rotation = plan.start(generator)
             if not plan.exists:

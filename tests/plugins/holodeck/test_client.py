@@ -18,6 +18,7 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 import lucky_transport
 from lucky_transport import api
 from lucky_transport.config import load_settings
+from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import (
@@ -35,7 +36,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport.testing.trajectories import random_actions
 from lucky_transport.transport import Transport
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 _LASERS = {"sensor_type": "RangeFinderSensor", "configuration": {"LaserCount": 6}}
 _TASK = {"sensor_type": "DistanceTask"}
@@ -404,3 +405,71 @@ def test_a_forked_child_is_refused_and_its_parent_goes_on(bench: Any, connect: A
             os._exit(1)
     assert os.waitpid(pid, 0)[1] == 0
     assert client.step(zeros(client)).observations[0, 0] == 1
+
+
+def test_two_agents_of_one_name_are_refused_as_the_scenario_is_read(bench: Any, connect: Any, agent: Any) -> None:
+    with pytest.raises(SpecError, match="2 agents are called 'a'; rename one"):
+        connect(agent("a"), agent("b"), agent("a"))
+
+
+def test_a_reset_that_cannot_be_sent_leaves_the_client_usable(
+    bench: Any, placed: Any, connect: Any, agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.serve(placed(1))
+    client = connect(agent("a"))
+    client.step(zeros(client), every(client, RESET))
+    with monkeypatch.context() as small:
+        small.setattr("lucky_transport_holodeck.commands.BUFFER_BYTES", 10)
+        for _ in range(2):
+            with pytest.raises(SpecError, match="for a block of 10; send fewer commands"):
+                client.step(zeros(client), every(client, RESET))
+            with pytest.raises(LocalProtocolError, match="before the first reset"):
+                client.step(zeros(client))
+    client.step(zeros(client), every(client, RESET))
+    assert client.step(zeros(client)).observations[:, 0].tolist() == [1]
+
+
+def test_a_reset_that_is_interrupted_leaves_the_client_usable(
+    bench: Any, placed: Any, connect: Any, agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    bench.serve(placed(1))
+    client = connect(agent("a"))
+    with monkeypatch.context() as broken:
+        broken.setattr("lucky_transport_holodeck.scenario.AgentPlan.start", break_down)
+        with pytest.raises(KeyboardInterrupt):
+            client.step(zeros(client), every(client, RESET))
+    client.step(zeros(client), every(client, RESET))
+    assert client.step(zeros(client)).observations[:, 0].tolist() == [1]
+
+
+def test_a_tick_that_was_given_up_is_waited_for_before_the_next_one(bench: Any, placed: Any, agent: Any) -> None:
+    engine = placed(1)
+    step, stands, go = engine.step, threading.Event(), threading.Event()
+
+    def stand(control: Any) -> None:
+        stands.set()
+        assert go.wait(PATIENCE_S)
+        step(control)
+
+    engine.step = stand
+    go.set()
+    bench.serve(engine)
+    world = bench.attach(agent("a"))
+    world.reset()
+    stands.clear()
+    go.clear()
+    world.begin_tick()
+    assert stands.wait(PATIENCE_S)
+    with pytest.raises(PeerTimeout):
+        world.finish_tick(Deadline(0.01))
+    go.set()
+    until(lambda: world._handshake._client.value)  # it has ended meanwhile
+    go.clear()
+    world.begin_tick()
+    with pytest.raises(PeerTimeout):
+        world.finish_tick(Deadline(0.01))
+    go.set()
+    assert [world.tick()["a"]["RangeFinderSensor"][0] for _ in range(3)] == [3, 4, 5]

@@ -18,6 +18,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, PeerDied, PeerTimeout
 from lucky_transport.testing.suite import PATIENCE_S
 from lucky_transport_holodeck import semaphores
+from lucky_transport_holodeck.foreign_client import ForeignClient
 
 #: A client of the original's kind, in a process of its own: it resets, says so, and then waits to be killed.
 _CLIENT = """
@@ -135,3 +136,24 @@ def test_many_engines_run_side_by_side(bench: Any, placed: Any, agent: Any) -> N
     for number, world in enumerate(worlds):
         world.tick(number + 1)
     assert [int(world.state()["a"]["DistanceTask"][0]) for world in worlds] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("broken", ["tick", "poll"])
+def test_a_client_for_which_the_server_breaks_is_answered_and_so_is_the_next_one(
+    bench: Any, placed: Any, agent: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def break_down(_: object) -> None:
+        raise ArithmeticError("the server broke")
+
+    bench.serve(placed(1))
+    with bench.attach(agent("a")) as world, monkeypatch.context() as breaking:
+        breaking.setattr(ForeignClient, broken, break_down)
+        world.begin_tick()
+        world.finish_tick()
+        world.begin_tick()
+        world.finish_tick()
+        until(lambda: broken == "tick" or caplog.text)
+    assert caplog.text.count("ArithmeticError: the server broke") == 1
+    with bench.attach(agent("a")) as world:
+        world.reset()
+        assert world.step([0, 0, 0, 0])[1:] == (1.0, False)

@@ -256,3 +256,39 @@ def test_a_client_is_told_who_else_drives(bench: Any, agent: Any, caplog: pytest
         assert world.step([0, 0, 0, 0])[2] is True
     world.reset()
     assert world.step([0, 0, 0, 0])[2] is False
+
+
+def test_an_engine_that_fails_while_it_shows_ends_the_episode_and_the_next_reset_tries_again(
+    bench: Any, placed: Any, agent: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.serve(placed(1))
+    world = bench.attach(agent("a"))
+    world.reset()
+
+    def break_down(_: object) -> None:
+        raise ArithmeticError("the places are lost")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("lucky_transport_holodeck.poses.Poses.refresh", break_down)
+        for _ in range(3):
+            world.tick()
+    assert caplog.text.count("the places are lost") == 1
+    assert world.step([0, 0, 0, 0])[1:] == (0.0, True)
+    world.reset()
+    assert world.step([0, 0, 0, 0])[1:] == (1.0, False)
+
+
+def test_a_command_whose_handling_breaks_is_dropped_with_the_error(
+    bench: Any, placed: Any, agent: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(*_: object) -> None:
+        raise LookupError("no such shape")
+
+    bench.serve(placed(1))
+    world = bench.attach(agent("a"))
+    with monkeypatch.context() as broken:
+        broken.setattr("lucky_transport_holodeck.population.sensor_shape", break_down)
+        with pytest.raises(SpecError, match="no such shape"):
+            world.reset()
+    world.reset()
+    assert world.step([0, 0, 0, 0])[1:] == (1.0, False)
