@@ -25,11 +25,15 @@ def open_to_append(path: Path) -> int:
     return descriptor
 
 
-def read_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of the file, torn ones too. Raises OSError, and ConfigError for a file that others may write."""
+def read_lines(path: Path, start: int = 0) -> Iterator[bytes]:
+    """Yield the lines of the file from byte `start` on, torn ones too.
+
+    Raises OSError, and ConfigError for a file that others may write.
+    """
     with open_found(path) as file:
         if refused := refusal(path, file.fileno()):
             raise refused
+        file.seek(start)
         yield from file
 
 

@@ -39,18 +39,19 @@ def top(once: bool, as_json: bool, interval_s: float) -> None:
     if as_json and not once:
         raise click.UsageError("--json needs --once")
     from lucky_transport.diagnosis.activity import ActivityMonitor
+    from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
     from lucky_transport_migration.top.reading import read_top
 
     if not once:
         from lucky_transport_migration.top.screen import TopScreen
 
         with ActivityMonitor() as activity:
-            TopScreen(partial(read_top, activity), interval_s).run()
+            TopScreen(partial(read_top, activity, EvidenceCounts()), interval_s).run()
         return
     with ActivityMonitor() as activity:
         activity.read()  # what later rates are counted from
         time.sleep(interval_s)
-        reading = read_top(activity)
+        reading = read_top(activity, EvidenceCounts())
     if as_json:
         click.echo(json.dumps(reading.plain(), indent=2))
         return

@@ -30,6 +30,7 @@ __all__ = [
     "VERSION",
     "Evidence",
     "SideResult",
+    "read_file",
     "read_folder",
 ]
 
@@ -160,11 +161,21 @@ def read_folder(folder: Path | str) -> Iterator[Evidence]:
     others may write.
     """
     for path in sorted(Path(folder).glob("calls-*.jsonl")):
-        for line in read_lines(path):
-            try:
-                evidence = Evidence.read(line)
-            except ConfigError as error:
-                raise ConfigError(f"{path}: {error}", hint=error.hint) from error
-            except ValueError:  # a killed process tore it
-                continue
-            yield evidence
+        for _, evidence in read_file(path):
+            if evidence is not None:
+                yield evidence
+
+
+def read_file(path: Path, start: int = 0) -> Iterator[tuple[bytes, Evidence | None]]:
+    """Yield the lines of a file from a byte on, each with its evidence, None for what a killed process tore.
+
+    Raises ConfigError as `read_folder`.
+    """
+    for line in read_lines(path, start):
+        try:
+            evidence = Evidence.read(line)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}", hint=error.hint) from error
+        except ValueError:
+            evidence = None
+        yield line, evidence

@@ -7,14 +7,14 @@ What was seen live counts from the method's last move on: each stage needs evide
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lucky_transport_migration.evidence.record import Evidence, read_folder
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.stages.journal import Journal
 
-__all__ = ["AA_DAYS", "recent_evidence"]
+__all__ = ["AA_DAYS", "counted_since", "recent_evidence"]
 
 #: For so long an A/A run tells what noise is, where nothing else is asked for.
 AA_DAYS = 7
@@ -25,6 +25,17 @@ def recent_evidence(folder: Path, aa_days: int = AA_DAYS) -> Iterator[Evidence]:
 
     Raises ConfigError as `read_folder`.
     """
+    since = counted_since(folder, aa_days)
+    for one in read_folder(folder):
+        if one.at >= since(one.kind, one.method):
+            yield one
+
+
+def counted_since(folder: Path, aa_days: int = AA_DAYS) -> Callable[[str, str], str]:
+    """Return what tells, by kind and method, from which moment on evidence counts.
+
+    Raises ConfigError for a journal that others may write.
+    """
     aa_since = moment(time.time() - aa_days * 86_400)
     moved: dict[str, str] = {}
     demoted: dict[str, str] = {}
@@ -32,10 +43,4 @@ def recent_evidence(folder: Path, aa_days: int = AA_DAYS) -> Iterator[Evidence]:
         moved[entry.method] = entry.moment
         if entry.event == "demoted":
             demoted[entry.method] = entry.moment
-    for one in read_folder(folder):
-        if one.kind == "aa":
-            since = aa_since
-        else:
-            since = (moved if one.kind == "live" else demoted).get(one.method, "")
-        if one.at >= since:
-            yield one
+    return lambda kind, method: aa_since if kind == "aa" else (moved if kind == "live" else demoted).get(method, "")

@@ -5,7 +5,6 @@ Methods of the table come first, in its order; then others that rows, journal or
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from lucky_transport.messages.methods import METHODS
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.effects import reason
-from lucky_transport_migration.stages.evidence_window import recent_evidence
+from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
 from lucky_transport_migration.stages.names import is_pattern, matches
 
 __all__ = ["Line", "lines", "unused_rows"]
@@ -39,11 +38,12 @@ class Line:
         return asdict(self)
 
 
-def lines(standing: EffectiveStages, pattern: str = "*") -> Iterator[Line]:
-    """Yield the methods that fit `pattern`; raises ConfigError for evidence of another version."""
-    seen: dict[str, Counter[str]] = {}
-    for one in recent_evidence(standing.plan.evidence):
-        seen.setdefault(one.method, Counter())[one.verdict] += 1
+def lines(standing: EffectiveStages, pattern: str = "*", counts: EvidenceCounts | None = None) -> Iterator[Line]:
+    """Yield the methods that fit `pattern`. counts: of an earlier look, for one that looks again.
+
+    Raises ConfigError for evidence of another version.
+    """
+    seen = (counts or EvidenceCounts()).look(standing.plan.evidence)
     exact = (row for row in standing.plan.methods if row.startswith("/") and not is_pattern(row))
     for name in dict.fromkeys([*(row.name for row in METHODS), *exact, *standing.demotions, *seen]):
         if matches(name, pattern):

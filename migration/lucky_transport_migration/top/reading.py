@@ -12,6 +12,7 @@ from typing import Any
 from lucky_transport.diagnosis.activity import ActivityMonitor, ActivityReading, EngineActivity
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
+from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
 from lucky_transport_migration.stages.overview import Line, lines
 
 __all__ = ["StagesReading", "TopReading", "read_stages", "read_top"]
@@ -61,13 +62,16 @@ def _engine_plain(engine: EngineActivity) -> dict[str, Any]:
     return plain | {"steps": None if engine.steps is None else steps}
 
 
-def read_stages(directory: Path | None = None) -> StagesReading:
-    """Return the stages of the nearest lucky_transport.toml; a file that cannot be read is told, not raised."""
+def read_stages(directory: Path | None = None, counts: EvidenceCounts | None = None) -> StagesReading:
+    """Return the stages of the nearest lucky_transport.toml; a file that cannot be read is told, not raised.
+
+    counts: of an earlier look, for one that looks again.
+    """
     try:
         standing = EffectiveStages.load(directory)
         if not standing.plan.path.is_file():
             return StagesReading()
-        found = list(lines(standing))
+        found = list(lines(standing, counts=counts))
     except (ConfigError, OSError) as error:
         return StagesReading(problem=str(error))
     counts = Counter(line.stage for line in found)
@@ -75,6 +79,6 @@ def read_stages(directory: Path | None = None) -> StagesReading:
     return StagesReading(str(standing.plan.path), dict(counts), moved)
 
 
-def read_top(activity: ActivityMonitor, directory: Path | None = None) -> TopReading:
+def read_top(activity: ActivityMonitor, counts: EvidenceCounts) -> TopReading:
     """Return what there is to show now."""
-    return TopReading(socket.gethostname(), time.time(), activity.read(), read_stages(directory))
+    return TopReading(socket.gethostname(), time.time(), activity.read(), read_stages(counts=counts))

@@ -1,0 +1,124 @@
+"""Counts of evidence, looked at again and again: those of reading everything anew, for the price of what is new."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lucky_transport_migration.evidence.record import Evidence, SideResult
+from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
+from lucky_transport_migration.stages.evidence_window import recent_evidence
+from lucky_transport_migration.stages.journal import Journal
+from lucky_transport_migration.stages.stage import Placement
+
+METHODS = ("/hazel.rpc.SceneService/GetEntity", "/lab.Arm/Read")
+
+
+def line(number: int, *, verdict: str = "equal", kind: str = "live") -> str:
+    at = f"2099-01-01T00:00:{number % 60:02}.{number % 1000:03}Z"
+    sides = SideResult("grpc"), SideResult("shm")
+    return Evidence(METHODS[number % 2], "shadow", *sides, kind=kind, verdict=verdict, at=at).write()
+
+
+def anew(folder: Path) -> dict[str, Counter[str]]:
+    seen: dict[str, Counter[str]] = {}
+    for one in recent_evidence(folder):
+        seen.setdefault(one.method, Counter())[one.verdict] += 1
+    return seen
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str | bytes]:
+    """Return the lines that were read as evidence."""
+    lines: list[str | bytes] = []
+    evidence_of = Evidence.read
+
+    def reading(text: str | bytes) -> Evidence:
+        lines.append(text)
+        return evidence_of(text)
+
+    monkeypatch.setattr(Evidence, "read", reading)
+    return lines
+
+
+def test_a_look_reads_what_was_added_since_the_last_one(tmp_path: Path, read: list[str | bytes]) -> None:
+    counts, file = EvidenceCounts(), tmp_path / "calls-1.jsonl"
+    file.write_text("".join(map(line, range(100))))
+    assert counts.look(tmp_path) == {METHODS[0]: {"equal": 50}, METHODS[1]: {"equal": 50}}
+    read.clear()
+    with file.open("a") as more:
+        more.write(line(100, verdict="different"))
+    assert counts.look(tmp_path)[METHODS[0]] == {"equal": 50, "different": 1}
+    assert len(read) == 2  # the last line again, which tells that the file is the same, and the new one
+    read.clear()
+    assert counts.look(tmp_path)[METHODS[0]] == {"equal": 50, "different": 1}
+    assert len(read) == 1
+
+
+def test_a_line_that_is_being_written_counts_once_it_is_whole(tmp_path: Path) -> None:
+    counts, file = EvidenceCounts(), tmp_path / "calls-1.jsonl"
+    text = line(0) + line(2)
+    for end in range(len(text) + 1):
+        file.write_text(text[:end])
+        assert counts.look(tmp_path).get(METHODS[0], Counter()).total() == text[:end].count("\n")
+
+
+@pytest.mark.parametrize("change", ["shrinks", "is rewritten in place", "is replaced", "is rotated", "is removed"])
+def test_a_file_that_is_another_one_is_read_anew(tmp_path: Path, change: str) -> None:
+    counts, file = EvidenceCounts(), tmp_path / "calls-1.jsonl"
+    file.write_text("".join(map(line, range(40))))
+    counts.look(tmp_path)
+    if change == "shrinks":
+        os.truncate(file, len(line(0)) * 3)
+    elif change == "is rewritten in place":
+        file.write_text("".join(line(number, verdict="different") for number in range(80)))
+    elif change == "is replaced":  # all but one line alike, and as long
+        (tmp_path / "new").write_text("".join(line(number, kind="live" if number else "test") for number in range(40)))
+        (tmp_path / "new").replace(file)
+    elif change == "is rotated":
+        file.rename(tmp_path / "calls-1.1.jsonl")
+        file.write_text(line(7))
+    else:
+        file.unlink()
+    assert counts.look(tmp_path) == anew(tmp_path)
+
+
+def test_a_move_of_a_method_changes_what_counts(tmp_path: Path, read: list[str | bytes]) -> None:
+    counts = EvidenceCounts()
+    (tmp_path / "calls-1.jsonl").write_text("".join(map(line, range(40))))
+    counts.look(tmp_path)
+    read.clear()
+    stages = Placement.parse("shadow"), Placement.parse("grpc")
+    moved = Journal(tmp_path).demote(METHODS[0], *stages, "differs", now=4_070_908_820.02)  # of 2099, at second 20
+    assert moved.moment == "2099-01-01T00:00:20.020Z"
+    seen = counts.look(tmp_path)
+    assert seen == {METHODS[0]: {"equal": 10}, METHODS[1]: {"equal": 20}}
+    assert len(read) == 1
+    assert seen == anew(tmp_path)
+
+
+def test_counts_are_those_of_reading_everything_whatever_happens_to_the_files(tmp_path: Path) -> None:
+    dice, counts, shadow = random.Random(1), EvidenceCounts(), Placement.parse("shadow")
+    for _ in range(200):
+        file = tmp_path / f"calls-{dice.randrange(3)}.jsonl"
+        verdict, kind = dice.choice(["equal", "failed"]), dice.choice(["live", "aa", "parity"])
+        text = line(dice.randrange(10**6), verdict=verdict, kind=kind)
+        match dice.randrange(8):
+            case 0:
+                file.unlink(missing_ok=True)
+            case 1:
+                file.write_text(text)
+            case 2 if file.exists():
+                os.truncate(file, dice.randrange(file.stat().st_size + 1))
+                with file.open("a") as more:
+                    more.write("\n")
+            case 3:
+                Journal(tmp_path).promote(dice.choice(METHODS), shadow, shadow, now=4_070_908_810)
+            case _:
+                with file.open("a") as more:
+                    more.write("torn\n" * dice.randrange(2) + text)
+        assert counts.look(tmp_path) == anew(tmp_path)
