@@ -43,15 +43,18 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
     """
     from lucky_transport_migration.gate.aa_replicates import twins_as_candidates
     from lucky_transport_migration.gate.limits import Limits
+    from lucky_transport_migration.gate.looks import Looks
     from lucky_transport_migration.gate.tables import show_verdict
     from lucky_transport_migration.gate.verdict import judge
+    from lucky_transport_migration.stages.effective_stages import EffectiveStages
     from lucky_transport_migration.stages.evidence_window import recent_evidence
     from lucky_transport_migration.stages.journal import Journal
     from lucky_transport_migration.stages.names import matches
     from lucky_transport_migration.stages.plan import StagePlan
 
     limits = Limits.load()
-    folder = folder or StagePlan.load().evidence
+    plan = StagePlan.load(environ={})
+    folder = folder or plan.evidence
     earliest = "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S")
     seen = (
         one for one in recent_evidence(folder, limits.aa_days) if matches(one.method, method) and one.at >= earliest
@@ -60,7 +63,8 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
         verdict = judge(twins_as_candidates(seen), limits)
     else:
         demotions = Journal(folder).demotions()
-        verdict = judge(seen, limits, {name: one for name, one in demotions.items() if matches(name, method)})
+        held = {name: one for name, one in demotions.items() if matches(name, method)}
+        verdict = judge(seen, limits, held, standing=EffectiveStages(plan, demotions), looks=Looks(folder))
     if as_json:
         click.echo(json.dumps(verdict.plain(), indent=2, allow_nan=False))
     else:

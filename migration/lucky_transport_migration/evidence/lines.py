@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, Evidence
+from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, LOOKS, Evidence
 from lucky_transport_migration.jsonl import append, open_to_append
 
 __all__ = ["Lines"]
@@ -60,4 +60,6 @@ class Lines:
 
     def _open(self, path: Path) -> None:
         self.close()
+        if not any(path.parent.glob("calls-*.jsonl")):  # nobody has looked at anything yet
+            os.close(open_to_append(path.parent / LOOKS))
         self._descriptor, self._path = open_to_append(path), path

@@ -25,7 +25,9 @@ __all__ = [
     "CONTROL",
     "DIFFERENT",
     "EQUAL",
+    "EXCHANGE",
     "FAILED",
+    "LOOKS",
     "NOT_COMPARED",
     "VERSION",
     "Evidence",
@@ -41,6 +43,13 @@ CONTROL = "grpc"
 
 #: Verdicts. FAILED: the candidate was unreachable, crashed or was too slow, and the other transport was not.
 EQUAL, DIFFERENT, FAILED, NOT_COMPARED = "equal", "different", "failed", "not_compared"
+
+
+#: The stage of evidence of exchanges that were made on two engines.
+EXCHANGE = "exchange"
+
+#: The file of what the gate looked at, beside the evidence (see gate/looks.py).
+LOOKS = "looks.jsonl"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,17 @@ Nothing here draws random numbers: equal counts give equal bounds.
 from __future__ import annotations
 
 import bisect
+import math
 from functools import lru_cache
 
 from scipy.stats import beta, binom
 
-__all__ = ["needed_trials", "rank_above", "rank_below", "upper_bound"]
+__all__ = ["error_of_look", "needed_trials", "rank_above", "rank_below", "upper_bound"]
+
+
+def error_of_look(error: float, look: int) -> float:
+    """Return the share of `error` that look `look`, from 1, may spend; the shares of all looks add up to `error`."""
+    return 6 * error / (math.pi * look) ** 2
 
 
 def upper_bound(hits: int, n: int, confidence: float) -> float:
@@ -23,6 +29,7 @@ def upper_bound(hits: int, n: int, confidence: float) -> float:
     return 1.0 if hits >= n else float(beta.ppf(confidence, hits + 1, n - hits))
 
 
+@lru_cache(maxsize=4096)
 def needed_trials(hits: int, limit: float, confidence: float) -> int:
     """Return the smallest number of trials at which `hits` of them leave no rate above `limit` (> 0) open."""
 

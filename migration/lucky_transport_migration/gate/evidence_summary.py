@@ -12,10 +12,23 @@ from array import array
 from collections import Counter, defaultdict
 from typing import TypeGuard
 
-from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, FAILED, Evidence, SideResult
+from lucky_transport.messages.method import Effect
+from lucky_transport_migration.evidence.record import (
+    CONTROL,
+    DIFFERENT,
+    EQUAL,
+    FAILED,
+    NOT_COMPARED,
+    Evidence,
+    SideResult,
+)
 from lucky_transport_migration.gate.latency import ENOUGH, Pairs, Samples, Tails
+from lucky_transport_migration.stages.stage import Placement, Stage
 
-__all__ = ["EvidenceSummary"]
+__all__ = ["JUDGED", "EvidenceSummary"]
+
+#: Stages that the gate is asked about: from `grpc` on nothing is at stake, and `complete` is the last one.
+JUDGED = frozenset({Stage.SHADOW, Stage.CANARY, Stage.SHM})
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -25,10 +38,17 @@ class EvidenceSummary:
 
     verdicts: how many calls had which verdict. aspects: of mismatches and failures, what they were. unseen: why calls
     were not compared. first: the first sentence on a difference. left_out: fields that rules leave out. pairs: of
-    control and candidate, aa: of an A/A run, whose last pair is of the moment aa_at.
+    control and candidate, aa: of an A/A run, whose last pair is of the moment aa_at. live: calls of programs that were
+    compared, by_candidate: calls of programs that the candidate answered.
+
+    effect: what a call changes. rung: where the method is, None where it is on none that the gate judges. Live calls of
+    another rung do not count; of a READ on a rung only live calls are timed. timed: the kinds of calls that are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, effect: Effect = Effect.WORLD, rung: Placement | None = None) -> None:
+        self.effect = effect
+        self.rung = rung if rung is not None and rung.stage in JUDGED else None
+        self.timed = "live" if self.rung is not None and effect is Effect.READ else "live, parity"
         self.verdicts: Counter[str] = Counter()
         self.aspects: Counter[str] = Counter()
         self.unseen: Counter[str] = Counter()
@@ -36,6 +56,7 @@ class EvidenceSummary:
         self.first: Evidence | None = None
         self.left_out: dict[str, None] = {}
         self.aa_at = ""
+        self.live = self.by_candidate = 0
         self._pairs = (array("d"), array("d"))
         self._aa = (array("d"), array("d"))
         self._waited = (array("d"), array("d"))
@@ -48,6 +69,11 @@ class EvidenceSummary:
         if one.kind == "aa":
             self._add_aa(one)
             return
+        if one.kind == "live":
+            if self.rung is not None and one.stage != str(self.rung):
+                return
+            self.live += one.verdict != NOT_COMPARED
+            self.by_candidate += one.primary.transport != CONTROL
         self.verdicts[one.verdict] += 1
         self.stages.add(one.stage.partition(" ")[0])
         self.left_out |= dict.fromkeys(one.left_out)
@@ -58,7 +84,7 @@ class EvidenceSummary:
             self.unseen[one.why or "no shadow was asked"] += 1
         if one.verdict in (EQUAL, DIFFERENT, FAILED):
             self._add_trial(one)
-        if one.kind != "replay":
+        if one.kind in self.timed:
             self._add_durations(one)
 
     @property
@@ -84,7 +110,7 @@ class EvidenceSummary:
     @property
     def moving(self) -> bool:
         """True when there is something to judge: a call was compared, or both transports answer live calls."""
-        return bool(self.compared or self.stages & {"shadow", "canary", "shm"})
+        return bool(self.compared or self.stages & JUDGED)
 
     @property
     def pairs(self) -> Pairs:

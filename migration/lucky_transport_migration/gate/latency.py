@@ -100,9 +100,9 @@ class Pairs:
         times = math.exp(np.median(ratios))
         return Latency("p50", control, candidate, times, math.exp(at_most), limit, noise, len(self))
 
-    def noise(self) -> float:
-        """Return the ratio, from 1, that the pairs of an A/A run show; 1 where there are too few to say."""
-        return 1.0 if len(self) < ENOUGH else min(MOST_NOISE, math.exp(abs(np.median(self._log_ratios()))))
+    def noise(self, error: float = 0.05) -> float:
+        """Return the ratio, from 1, that an A/A run of these pairs shows, as `_noise` does."""
+        return _noise(self, max(ENOUGH, needed_pairs(error / 2)), error)
 
     def _log_ratios(self) -> Any:
         """Return float64 (len,): the logarithm of each pair's ratio, sorted; a ratio and its inverse weigh the same."""
@@ -126,12 +126,20 @@ class Tails:
         calls = min(ours.size, theirs.size)
         return Latency("p99", control, candidate, candidate / control, at_most, limit, noise, calls)
 
-    def noise(self) -> float:
-        """Return the ratio, from 1, of the p99 of both sides of an A/A run; 1 where there are too few to say."""
-        if min(len(self.control), len(self.candidate)) < NEEDED["p99"]:
-            return 1.0
-        ours, theirs = (percentile(np.sort(side), 99) for side in (self.control, self.candidate))
-        return min(MOST_NOISE, max(ours / theirs, theirs / ours))
+    def noise(self, error: float = 0.05) -> float:
+        """Return the ratio, from 1, that an A/A run of these durations shows, as `_noise` does."""
+        return _noise(self, needed_tails(error / 2), error)
+
+
+def _noise(aa: Pairs | Tails, needed: int, error: float) -> float:
+    """Return the lower bound of the ratio, from 1, of the slower side of an A/A run to the other; 1 with too few.
+
+    The bound is above the true ratio with probability `error` at most: few samples show less noise, never more.
+    """
+    if min(len(aa.control), len(aa.candidate)) < needed:
+        return 1.0
+    either = (aa, type(aa)(aa.candidate, aa.control))
+    return min(MOST_NOISE, max(1.0, *(1 / one.latency(1.0, "", error / 2).at_most for one in either)))
 
 
 def needed_pairs(error: float) -> int:

@@ -1,8 +1,8 @@
 """The verdict on one method: what was counted, and each reason why it may not move on.
 
-A reason names the number, the limit and what to do. The confidence is that of all methods judged together: each method,
-and each of its percentiles, has its share of the error (Bonferroni). So the more is judged, the more each method has to
-show.
+A reason names the number, the limit and what to do. The confidence is that of all methods judged together, however
+often: each look, method and percentile has its share of the error (Bonferroni; see looks.py). So the more is judged,
+and the more often, the more each method has to show.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lucky_transport.errors import plural
+from lucky_transport.messages.method import Effect
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
-from lucky_transport_migration.gate.bounds import needed_trials, upper_bound
+from lucky_transport_migration.gate.bounds import error_of_look, needed_trials, upper_bound
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
-from lucky_transport_migration.gate.latency import Latency, Pairs, Tails, needed_pairs, needed_tails
+from lucky_transport_migration.gate.latency import ENOUGH, Latency, Pairs, Tails, needed_pairs, needed_tails
 from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.stages.stage import Stage
 
 __all__ = ["MethodVerdict", "judge_method"]
 
@@ -28,7 +30,8 @@ class MethodVerdict:
     calls: seen, compared: of those, with both answers, distinct: of those, requests that differ (the trials).
     mismatches: calls answered differently, failures: the candidate did not answer. mismatch_bound: the rate of trials
     that the true one is not above. not_compared: reason -> calls. aa_calls: pairs of an A/A run, from which the noise
-    comes, the last one of the moment aa_at.
+    comes, the last one of the moment aa_at. look: the number of this one, is_whole: whether enough was seen that a
+    promotion could come of it. unjudged: what it says nothing of.
     """
 
     reasons: list[str]
@@ -44,6 +47,9 @@ class MethodVerdict:
     first: str
     aa_calls: int
     aa_at: str
+    look: int
+    is_whole: bool
+    unjudged: list[str]
     latency: list[Latency] = field(default_factory=list[Latency])
 
     @property
@@ -59,14 +65,16 @@ class MethodVerdict:
         return plain
 
 
-def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1) -> MethodVerdict:
-    """Return the verdict on one method; among: how many methods are judged together."""
-    error = (1 - limits.confidence) / among
+def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, look: int = 1) -> MethodVerdict:
+    """Return the verdict on one method; among: how many methods are judged together, look: for the how-manieth time."""
+    error = error_of_look((1 - limits.confidence) / among, look)
     bound = upper_bound(summary.bad_trials, summary.trials, 1 - error)
     doubts = list(_doubts(summary, bound, limits, error))
     latency, missing = _latency(summary, limits, error)
+    missing += _unproven(summary, limits)
     if summary.compared:  # else there is nothing to be timed either
         doubts += [*missing, *(one.sentence for one in latency if one.holds_back)]
+    has_trials = summary.trials >= limits.calls and upper_bound(0, summary.trials, 1 - error) <= limits.mismatch_limit
     return MethodVerdict(
         reasons=doubts,
         calls=summary.calls,
@@ -81,6 +89,9 @@ def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1) ->
         first=summary.first.sentence if summary.first else "",
         aa_calls=len(summary.aa[0]),
         aa_at=summary.aa_at,
+        look=look,
+        is_whole=has_trials and not missing,
+        unjudged=list(_unjudged(summary)),
         latency=latency,
     )
 
@@ -89,37 +100,38 @@ def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[li
     """Return what can be said of durations, and what is missing for the rest."""
     found: list[Latency] = []
     missing: list[str] = []
-    share = error / (2 if summary.judges_tail() else 1)
+    aa = Pairs(*summary.aa)
+    share = error / (2 if summary.judges_tail() else 1) / (2 if len(aa) >= ENOUGH else 1)  # the noise may err as well
     if len(summary.pairs) >= needed_pairs(share):
-        found.append(summary.pairs.latency(*_limit(Pairs(*summary.aa).noise(), summary, limits), share))
+        found.append(summary.pairs.latency(*_limit(aa.noise(share), summary, limits), share))
     else:
         needed, pairs = needed_pairs(share), len(summary.pairs)
         missing.append(
             f"its p50 is not known: {needed - pairs:,} are missing of {plural(needed, 'pair')} of timed calls "
-            "(shadow, canary, parity; no replay)"
+            f"({summary.timed}; no replay)"
         )
     if summary.judges_tail():
         tails, needed = summary.tails, needed_tails(share)
         if min(len(tails.control), len(tails.candidate)) >= needed:
-            found.append(tails.latency(*_limit(Tails(*summary.aa).noise(), summary, limits), share))
+            found.append(tails.latency(*_limit(Tails(*summary.aa).noise(share), summary, limits), share))
         else:
-            missing.append(_too_few_tails(tails, needed))
+            missing.append(_too_few_tails(tails, needed, summary.timed))
     return found, missing
 
 
 def _limit(noise: float, summary: EvidenceSummary, limits: Limits) -> tuple[float, str]:
-    """Return the limit in force and what raised it: as much as an A/A run shows differs where nothing does."""
+    """Return the limit in force and what raised it: what an A/A run shows at least differs where nothing does."""
     if noise <= limits.slower_limit:
         return limits.slower_limit, ""
     return noise, f" (noise of {plural(len(summary.aa[0]), 'A/A pair')}, the last of {summary.aa_at[:10]})"
 
 
-def _too_few_tails(tails: Tails, needed: int) -> str:
+def _too_few_tails(tails: Tails, needed: int, timed: str) -> str:
     sides = (("control", len(tails.control)), ("candidate", len(tails.candidate)))
     short = " and ".join(f"{needed - calls:,} of the {side}" for side, calls in sides if calls < needed)
     return (
         f"its p99 is not known: {short} are missing of {plural(needed, 'timed call')} each that a caller waited for "
-        "(canary, parity)"
+        f"({timed})"
     )
 
 
@@ -150,6 +162,27 @@ def _doubts(summary: EvidenceSummary, bound: float, limits: Limits, error: float
         f"{_percent(limits.mismatch_limit)}; {plural(needed - trials, 'more call')} without another would do"
         f"{remedy}{_first(summary)}"
     )
+
+
+def _unproven(summary: EvidenceSummary, limits: Limits) -> list[str]:
+    """Return what is missing of the rung that a method is on: what other rungs and other runs showed is not of it."""
+    is_read, rung = summary.effect is Effect.READ, summary.rung
+    if rung is None or (rung.stage is Stage.SHADOW and not is_read):  # where it is made once and gRPC answers
+        return []
+    why = f" (what changes the {summary.effect.value} is made once: it is compared on two engines)"
+    seen, what = (summary.live, "compared") if is_read else (summary.by_candidate, f"answered by shared memory{why}")
+    if seen >= (needed := min(limits.calls, ENOUGH)):
+        return []
+    return [f"at {rung} {seen:,} live calls of {needed:,} were {what}; run the program on this rung"]
+
+
+def _unjudged(summary: EvidenceSummary) -> Iterator[str]:
+    """Yield what the verdict says nothing of, and why."""
+    if summary.compared and not summary.judges_tail():
+        where = f"at {summary.rung} " if summary.rung else ""
+        yield f"its p99: {where}no caller waits for both transports"
+    for why, calls in summary.unseen.most_common():
+        yield f"the answers to {plural(calls, 'call')}: {why}"
 
 
 def _distinct(trials: int) -> str:

@@ -16,10 +16,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lucky_transport_migration.evidence.record import Evidence
+from lucky_transport_migration.evidence.record import EXCHANGE, NOT_COMPARED, Evidence
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.gate.method import MethodVerdict, judge_method
+from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.journal import Demotion
 
 __all__ = ["GateVerdict", "judge"]
@@ -27,6 +29,10 @@ __all__ = ["GateVerdict", "judge"]
 _NO_EVIDENCE = (
     "no evidence: no call of a method that is on its way was seen; set methods to shadow and run the program, or use "
     "`lucky-transport parity --evidence` or `lucky-transport replay --evidence`"
+)
+_TYPED_STEP = (
+    "a typed call of Step is none of the exchanges that move with it; `lucky-transport parity --suite step --evidence` "
+    "and `replay --evidence` compare those"
 )
 
 
@@ -44,21 +50,53 @@ class GateVerdict:
         return {"promote": self.promote, "reasons": self.reasons, "methods": methods}
 
 
-def judge(evidence: Iterable[Evidence], limits: Limits, demotions: Mapping[str, Demotion] | None = None) -> GateVerdict:
+def judge(
+    evidence: Iterable[Evidence],
+    limits: Limits,
+    demotions: Mapping[str, Demotion] | None = None,
+    *,
+    standing: EffectiveStages | None = None,
+    looks: Looks | None = None,
+) -> GateVerdict:
     """Return the verdict on every moving method that `evidence` has calls of. Reads it once, to its end.
 
     demotions: those in force, by method: one that is in its cool-down, or was not seen since, is held back too.
+    standing: on which rung methods are, which asks for live calls there. looks: where looks are counted; without them
+    this one is the first. Raises ConfigError where a look cannot be counted.
     """
     summaries: dict[str, EvidenceSummary] = {}
     for one in evidence:
-        summaries.setdefault(one.method, EvidenceSummary()).add(one)
-    moving = {name: summary for name, summary in summaries.items() if summary.moving}
+        if one.method not in summaries:
+            summaries[one.method] = _new_summary(one.method, standing)
+        summaries[one.method].add(_as_exchange(one) if one.method == STEP else one)
+    moving = {name: one for name, one in summaries.items() if one.moving or _TYPED_STEP in one.unseen}
     held = {name: one for name, one in (demotions or {}).items() if one.cooling_s() or name not in moving}
     moving |= {name: summaries.get(name, EvidenceSummary()) for name in held if name not in moving}
-    rows = {name: judge_method(moving[name], limits, among=len(moving)) for name in sorted(moving)}
+
+    def row(name: str, look: int) -> MethodVerdict:
+        return judge_method(moving[name], limits, among=len(moving), look=look)
+
+    seen = {name: (one.calls, len(one.aa[0])) for name, one in moving.items()}
+    numbers = (
+        {} if looks is None else looks.take(seen, lambda name, look: name not in held and row(name, look).is_whole)
+    )
+    rows = {name: row(name, numbers.get(name, 1)) for name in sorted(moving)}
     rows |= {name: replace(rows[name], reasons=[_held_back(one), *rows[name].reasons]) for name, one in held.items()}
     reasons = [f"{name}: {reason}" for name, row in rows.items() for reason in row.reasons]
     return GateVerdict(bool(rows) and not reasons, reasons if rows else [_NO_EVIDENCE], rows)
+
+
+def _new_summary(name: str, standing: EffectiveStages | None) -> EvidenceSummary:
+    if standing is None:
+        return EvidenceSummary()
+    return EvidenceSummary(standing.plan.effect(name), standing.placement(name))
+
+
+def _as_exchange(one: Evidence) -> Evidence:
+    """Return evidence of Step as one of the stepping path, whose exchange is other code than a typed call of Step."""
+    if one.kind == "live" or one.stage == EXCHANGE or one.verdict == NOT_COMPARED:
+        return one
+    return replace(one, verdict=NOT_COMPARED, why=_TYPED_STEP)
 
 
 def _held_back(demotion: Demotion) -> str:

@@ -32,7 +32,7 @@ from lucky_transport_migration.commands_parity.answers import PATIENCE_S
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import shown
 from lucky_transport_migration.evidence.compare import compare
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence, SideResult
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, NOT_COMPARED, Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.outcomes import call_outcome, ending_of
 from lucky_transport_migration.recording.calls import outcome_of, request_of
@@ -89,7 +89,7 @@ class _Player:
         actions, control = moves_of(step, self._transport.spec)
         frames: list[Frame] = []
         now = self._ask(lambda _: frames.append(self._transport.step(actions, control, Deadline(PATIENCE_S))))
-        evidence = self._compared(STEP, was, now)
+        evidence = replace(self._compared(STEP, was, now), stage=EXCHANGE)
         if evidence.verdict != EQUAL or not frames:
             return evidence
         found = first_unequal_array(step, frames[0], self._transport.spec, self._rules)

@@ -15,6 +15,7 @@ from pathlib import Path
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import BY_NAME
 from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.gate.verdict import judge
 from lucky_transport_migration.stages.edit import write_rows
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
@@ -109,7 +110,10 @@ class Moves:
         if not judged:
             return
         seen = recent_evidence(self.standing.plan.evidence, self._limits.aa_days)
-        verdict = judge((one for one in seen if one.method in judged), self._limits)
+        looks = Looks(self.standing.plan.evidence)
+        verdict = judge(
+            (one for one in seen if one.method in judged), self._limits, standing=self.standing, looks=looks
+        )
         for name in judged:
             found = verdict.methods.get(name)
             if found is None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, Evidence, SideResult
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
@@ -74,6 +75,40 @@ def test_people_get_a_table_and_a_word(project: Path) -> None:
     assert done.output.endswith("\nPROMOTE: 1 method may move on.\n")
 
 
+def test_each_look_is_counted_and_a_restart_forgets_none(project: Path) -> None:
+    numbers: list[int] = []
+    for calls in (10, 20, 20, 30, 40):
+        keep(project / "seen", [seen()] * calls)
+        numbers.append(json.loads(gate("--json").stdout)["methods"][READ]["look"])
+    assert numbers == [1, 1, 1, 2, 3]  # too few calls, and calls that were looked at before, are no look
+
+
+def test_a_look_that_cannot_be_counted_is_an_error_with_a_remedy(project: Path) -> None:
+    keep(project / "seen", [seen()] * 20)
+    (project / "seen" / "looks.jsonl").mkdir()
+    done = gate()
+    assert done.exit_code == 1
+    assert "looks.jsonl" in done.output
+    assert "each look has to be counted" in done.output
+
+
+def test_a_self_check_is_no_look(project: Path) -> None:
+    folder = keep(project / "twins", [seen(kind="aa", at=moment(time.time()))] * 60)
+    gate(str(folder), "--aa")
+    assert not (folder / "looks.jsonl").exists()
+
+
+def test_what_is_not_judged_is_said(project: Path) -> None:
+    (project / "lucky_transport.toml").write_text(
+        "[stages]\nevidence = 'seen'\ndefault = 'shadow'\n[gate]\ncalls = 20\n"
+    )
+    world = replace(seen("/hazel.rpc.SceneService/SetEntityTransform", NOT_COMPARED), shadow=None, why="it changes it")
+    keep(project / "seen", [*[seen()] * 20, world])
+    output = gate().output
+    assert f"not judged of {READ}: its p99: at shadow no caller waits for both transports" in output
+    assert "not judged of /hazel.rpc.SceneService/SetEntityTransform: the answers to 1 call: it changes it" in output
+
+
 def test_one_method_or_a_pattern_can_be_asked_for(project: Path) -> None:
     keep(project / "seen", [*[seen()] * 20, seen(OTHER)])
     assert gate().exit_code == 1
@@ -83,7 +118,7 @@ def test_one_method_or_a_pattern_can_be_asked_for(project: Path) -> None:
 
 def test_evidence_from_before_a_fix_can_be_passed_over(project: Path) -> None:
     old = [seen(verdict=DIFFERENT, at="2026-01-01T12:00:00.000Z")] * 30
-    keep(project / "seen", [*old, *[seen()] * 20])
+    keep(project / "seen", [*old, *[seen()] * 40])
     assert gate().exit_code == 1
     assert gate("--since", "2026-01-02").exit_code == 0
     assert gate("--since", "2026-01-01T11:00:00").exit_code == 1

@@ -31,9 +31,18 @@ def test_lines_go_to_the_file_of_the_process(tmp_path: Path, lines: Lines, told:
     lines.write(tmp_path / "new", [ONE])
     lines.close()
     lines.close()
-    assert [path.name for path in (tmp_path / "new").iterdir()] == [f"calls-{os.getpid()}.jsonl"]
+    names = sorted(path.name for path in (tmp_path / "new").iterdir())
+    assert names == [f"calls-{os.getpid()}.jsonl", "looks.jsonl"]
     assert list(read_folder(tmp_path / "new")) == [ONE, BAD, ONE]
     assert told == []
+
+
+def test_looks_that_are_gone_are_not_begun_anew_beside_evidence(tmp_path: Path, lines: Lines) -> None:
+    lines.write(tmp_path, [ONE])
+    lines.close()
+    (tmp_path / "looks.jsonl").unlink()
+    lines.write(tmp_path, [ONE])
+    assert not (tmp_path / "looks.jsonl").exists()
 
 
 def test_a_line_that_a_killed_process_tore_is_closed_first(tmp_path: Path, lines: Lines) -> None:

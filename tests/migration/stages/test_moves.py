@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport_migration.evidence.record import Evidence, SideResult
+from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.rollout.moves import Moves
 from lucky_transport_migration.stages.decision import Decider
 from lucky_transport_migration.stages.edit import write_rows
@@ -37,11 +39,21 @@ mismatch_limit = 0.9
 """
 
 
-def _see(folder: Path, method: str, *, count: int = 12, verdict: str = "equal", at: str = "2099") -> None:
+def _see(
+    folder: Path,
+    method: str,
+    *,
+    count: int = 12,
+    verdict: str = "equal",
+    at: str = "2099",
+    stage: str = "shadow",
+    kind: str = "live",
+) -> None:
     """Leave evidence of calls behind."""
     folder.mkdir(exist_ok=True)
-    side = {"grpc": SideResult("grpc", us=100.0, items=1), "shm": SideResult("shm", us=10.0, items=1)}
-    one = Evidence(method, "shadow", side["grpc"], side["shm"], verdict=verdict, aspect="item", where="x", at=at)
+    (folder / "looks.jsonl").touch()
+    sides = (SideResult("grpc", us=100.0, items=1), SideResult("shm", us=10.0, items=1))
+    one = Evidence(method, stage, *sides, kind=kind, verdict=verdict, aspect="item", where="x", at=at)
     with (folder / "calls-1.jsonl").open("a") as file:
         file.write(one.write() * count)
 
@@ -159,14 +171,75 @@ def test_each_stage_needs_evidence_of_its_own(write: Write, project: Path) -> No
     assert "since its last move" in Moves().promote(_ENTITY)[0].refused
 
 
+def test_calls_that_were_decided_on_another_rung_are_no_evidence_for_this_one(write: Write, project: Path) -> None:
+    """Also where the file was changed by hand, so that no move is in the journal."""
+    write(_FILE.replace("canary 10%", "shm"))
+    _see(project / "lucky-evidence", _LIST, stage="shadow")
+    assert "since its last move" in Moves().promote(_LIST)[0].refused
+    _see(project / "lucky-evidence", _LIST, stage="shm")
+    assert not Moves().promote(_LIST)[0].refused
+
+
+def test_a_read_needs_live_calls_on_each_rung_whatever_other_runs_showed(write: Write, project: Path) -> None:
+    write(_FILE)
+    _see(project / "lucky-evidence", _ENTITY, kind="parity", stage="parity", count=3_000)
+    assert "at shadow 0 live calls of 12 were compared; run the program" in Moves().promote(_ENTITY)[0].refused
+    _see(project / "lucky-evidence", _ENTITY, count=11)
+    assert "at shadow 11 live calls of 12 were compared" in Moves().promote(_ENTITY)[0].refused
+    _see(project / "lucky-evidence", _ENTITY, count=1, at="2026-01-01T00:00:00.000Z")
+    assert str(Moves().promote(_ENTITY)[0].to) == "canary 1%"
+    assert "at canary 1% 0 live calls of 12 were compared" in Moves().promote(_ENTITY)[0].refused
+
+
+@pytest.mark.parametrize("rung", ["canary 10%", "shm"])
+def test_what_is_made_once_needs_live_calls_that_shared_memory_answered(write: Write, project: Path, rung: str) -> None:
+    row = f'[stages.methods]\n"SceneService/SetEntityTransform" = "{rung}"\n[gate]\ncalls = 12\nmismatch_limit = 0.9\n'
+    write(row.replace(rung, "shadow"))
+    world = "/hazel.rpc.SceneService/SetEntityTransform"
+    _see(project / "lucky-evidence", world, kind="parity", stage="parity", count=1_200)
+    assert not Moves().promote(world)[0].refused, "at shadow gRPC answers: there is nothing live to be seen"
+    write(row)
+    (move,) = Moves().promote(world)
+    assert f"at {rung} 0 live calls of 12 were answered by shared memory" in move.refused
+    assert "it is compared on two engines" in move.refused
+    lone = Evidence(world, rung, SideResult("shm", us=10.0, items=1), why="it changes the world", at="2099")
+    with (project / "lucky-evidence" / "calls-2.jsonl").open("w") as file:
+        file.write(lone.write() * 12)
+    assert not Moves().promote(world)[0].refused
+
+
+def test_typed_calls_of_step_move_no_exchanges(write: Write, project: Path) -> None:
+    write('[stages]\ndefault = "shadow"\n[gate]\ncalls = 12\nmismatch_limit = 0.9\n')
+    _see(project / "lucky-evidence", STEP, kind="parity", stage="parity", count=2_759)
+    (move,) = Moves().promote("AgentService/Step")
+    assert "of 2,759 calls none was compared" in move.refused
+    assert "parity --suite step --evidence" in move.refused
+    _see(project / "lucky-evidence", STEP, kind="parity", stage="exchange")
+    assert not Moves().promote("AgentService/Step")[0].refused
+
+
 def test_of_a_pattern_those_move_that_may(write: Write, project: Path) -> None:
-    path = write(_FILE)
+    path = write(_FILE.replace("canary 10%", "shm"))
     _see(project / "lucky-evidence", _ENTITY)
-    _see(project / "lucky-evidence", _LIST)
+    _see(project / "lucky-evidence", _LIST, stage="shm")
     moves = Moves().promote("SceneService/*")
     assert {move.method for move in moves if not move.refused} == {_ENTITY, _LIST}
-    assert (_at(_ENTITY), _at(_LIST)) == ("canary 1%", "canary 50%")
+    assert (_at(_ENTITY), _at(_LIST)) == ("canary 1%", "complete")
     assert '"SceneService/*" = "shadow"' in path.read_text()
+
+
+def test_a_promotion_is_a_look_and_its_next_rung_begins_with_the_first(write: Write, project: Path) -> None:
+    write(_FILE.replace("mismatch_limit = 0.9", "mismatch_limit = 0.2"))
+    looks = project / "lucky-evidence" / "looks.jsonl"
+    _see(project / "lucky-evidence", _ENTITY, count=16)
+    for count in (16, 20):
+        _see(project / "lucky-evidence", _ENTITY, count=count, verdict="different")
+        assert "differed" in Moves().promote(_ENTITY)[0].refused
+    assert [json.loads(line)["calls"] for line in looks.read_text().splitlines()] == [32, 52]
+    seen = {_ENTITY: (60, 0)}
+    assert Looks(looks.parent).take(seen, lambda name, number: False) == {_ENTITY: 3}
+    assert not Moves().promote(_ENTITY, force=True)[0].refused
+    assert Looks(looks.parent).take(seen, lambda name, number: False) == {_ENTITY: 1}
 
 
 def test_a_pattern_whose_methods_all_move_alike_stays_one_row(write: Write) -> None:
