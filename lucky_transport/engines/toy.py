@@ -102,7 +102,8 @@ class ToyEngine(Engine):
         faulty: bool = False,
         slots: int = 0,
     ) -> None:
-        """`copy_frame` (with idle) copies a prepared frame each step. `*_at` name the step (from 1) at which the engine
+        """`copy_frame` (with idle) copies a prepared frame each step: 0.5 everywhere, but the first and the last value
+        of the batch, which hold the number of the step. `*_at` name the step (from 1) at which the engine
         raises, leaves its process at once, or sleeps without end, as a real fault would; 0 = never. Times in seconds.
 
         Services: `answer_delay_s` offers GetLidarBeamAngles, which answers after that long; `faulty` offers
@@ -142,6 +143,10 @@ class ToyEngine(Engine):
         self._noise = np.full(num_envs, 1.0, np.float32)
         self._next_noise = self._noise.copy()
         self._prepared = np.full((num_envs, obs_size), 0.5, np.float32) if copy_frame else None
+        if self._prepared is not None:
+            flat: Any = self._prepared.reshape(-1)
+            self._stamp: Any = memoryview(flat)
+            self._stamp[0] = self._stamp[-1] = 0.0
         self._answer_delay_s = answer_delay_s
         self._faulty = faulty
         self._slots = slots
@@ -194,6 +199,7 @@ class ToyEngine(Engine):
             self._misbehave()
         if self._idle:
             if self._prepared is not None:
+                self._stamp[0] = self._stamp[-1] = self._stamp[0] + 1.0
                 np.copyto(self._buffers.observations, self._prepared)
             return
         if control is None:

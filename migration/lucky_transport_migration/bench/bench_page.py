@@ -41,7 +41,7 @@ from lucky_transport_migration.bench.reading import (
     summaries,
     supported_us,
 )
-from lucky_transport_migration.bench.slower_cases import STANDING_LIMITS, glance_caption, losses
+from lucky_transport_migration.bench.slower_cases import STANDING_LIMITS, glance_caption, losses, not_won
 from lucky_transport_migration.bench.stats import LEAST_COVERAGE
 from lucky_transport_migration.bench.verdict import INCONCLUSIVE
 from lucky_transport_migration.paths import label
@@ -89,7 +89,7 @@ def _verdict(result: Result) -> Html:
         for one in headlines(result)
         if one.get("main", True)
     ]
-    lost = [one for one in result["ratios"] if one["word"] != "FASTER" and one["to"] != "limit"]
+    lost = [one for one in not_won(result) if one["to"] != "limit"]
     worst = min(lost, key=lambda one: one["ratio"], default=None)
     count = f"Not won: {len(lost)} of {plural(len(result['ratios']), 'comparison')}"
     return verdict_box(
@@ -199,7 +199,7 @@ def verdict_box(result: Mapping[str, Any], lead: str, big: Sequence[tuple[str, s
     body += [paragraph(sentence, "note") for sentence in (*verdict["beside"], *([lost] if lost else []))]
     if result.get("targets"):
         words = [one["word"] for one in result["targets"]]
-        shown = ", ".join(f"{words.count(one)} {one}" for one in ("PASS", "FAIL", "NOT MEASURED") if one in words)
+        shown = ", ".join(f"{words.count(one)} {one}" for one in dict.fromkeys(words))
         body.append(paragraph(f"Targets: {shown}.", "note"))
     return Html(f'<div class="verdict">{"".join(body)}</div>')
 
@@ -266,14 +266,13 @@ def reading(*texts: str) -> Html:
     return details("Understanding this report", items((*common, *texts)))
 
 
-def machine(result: Mapping[str, Any], raw: Sequence[str] = ("bench.json", "bench.hlog")) -> list[Html]:
-    """Return the closed parts with machine, versions, command and raw data; `raw` are files beside the page."""
+def machine(result: Mapping[str, Any], raw: str = "bench.json") -> list[Html]:
+    """Return the closed parts with machine, versions, command and raw data; `raw` is a file beside the page."""
     environment = dict(result["environment"])
     versions = environment.pop("versions", {})
     shown = {key.replace("_", " "): _value(value) for key, value in environment.items() if value is not None}
     command = Html(f"<pre><code>{escape(result['command'])}</code></pre>")
-    links = " and ".join(f'<a href="{name}">{name}</a>' for name in raw)
-    link = Html(f"All figures, with the histograms they come from: {links} beside this page.")
+    link = Html(f'All figures, with the histograms they come from: <a href="{raw}">{raw}</a> beside this page.')
     return [
         details("Machine", definitions(shown)),
         details("Versions", definitions(versions)),

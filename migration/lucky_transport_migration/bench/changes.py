@@ -7,6 +7,7 @@ machines are never compared row by row without saying that the machines differ.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +47,11 @@ def read_result(path: Path, suite: str) -> dict[str, Any]:
 def changes(old: Result, new: Result) -> dict[str, Any]:
     """Return what became of each row that both runs have, and what differs between the machines."""
     before = {_key(row): row for row in old["rows"]}
-    floor = max(_floor(old), _floor(new))
     rows: list[dict[str, Any]] = []
     for row in new["rows"]:
         earlier = before.pop(_key(row), None)
         if earlier is not None:
-            rows.append(_change(earlier, row, floor))
-    faster, slower = (sum(one["word"] == word.value for one in rows) for word in (Word.FASTER, Word.SLOWER))
+            rows.append(_change(earlier, row, max(_floor(old, earlier), _floor(new, row))))
     machines = old["environment"], new["environment"]
     differs = [
         f"{key}: {machines[0].get(key)} before, {machines[1].get(key)} now"
@@ -60,7 +59,7 @@ def changes(old: Result, new: Result) -> dict[str, Any]:
         if machines[0].get(key) != machines[1].get(key)
     ]
     return {
-        "sentence": changed(len(rows), faster, slower),
+        "sentence": changed([Word(one["word"]) for one in rows]),
         "before": {"command": old["command"], "git": machines[0].get("git")},
         "machine_differs": differs,
         "rows": rows,
@@ -73,12 +72,15 @@ def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row.get(key) for key in _KEYS)
 
 
-def _floor(result: Result) -> float:
-    return float(result["noise_floor"]["floor"]) if result["noise_floor"] else 1.0
+def _floor(result: Result, row: Mapping[str, Any]) -> float:
+    """Return the A/A floor of the row's kind; of one that has none, that of the run."""
+    found = row.get("floor") or (result["noise_floor"] or {"floor": 1.0})["floor"]
+    return float(found)
 
 
 def _change(old: Mapping[str, Any], new: Mapping[str, Any], floor: float) -> dict[str, Any]:
     interval = ratio_between_runs(_p50s(new), _p50s(old))
+    interval = replace(interval, rounds=min(old["rounds"], new["rounds"]))
     what = f"{group_title(new)}, {way(new)}"
     verdict = change(what, interval, floor)
     return {

@@ -119,6 +119,7 @@ def _spread(rows: Sequence[Row], result: Result, envs: str) -> Html:
 def _ratios(result: Result) -> Iterator[Html]:
     """Yield the ratios to the reference, with the noise floor as a band."""
     found: dict[str, list[tuple[str, str, float, float, float]]] = {}
+    floors: list[float] = []
     for one in result["ratios"]:
         if not is_of_steps(one):
             title, text = "", fill(f"{one['to']}: {one['title']}", _WIDEST)
@@ -130,12 +131,12 @@ def _ratios(result: Result) -> Iterator[Html]:
             shown = one["to"] != one["of"] and one["engine"] == result["engine"] and is_main_ratio(one)
         if shown:
             found.setdefault(title, []).append((one["to"], text, one["ratio"], one["low"], one["high"]))
-    floor = result["noise_floor"]["floor"] if result["noise_floor"] else 1.0
+            floors.append(one.get("floor") or (result["noise_floor"] or {"floor": 1.0})["floor"])
     for title, points in found.items():
         yield figure(
-            ratio_intervals(points, floor, label(result["reference"])),
+            ratio_intervals(points, max(floors), label(result["reference"])),
             f"Ratios with their intervals{title}",
-            "Right of the line: slower than the reference. The band is what measuring the same thing twice gave (A/A).",
+            "Right of the line: slower than the reference. The band is what measuring twice gave at most (A/A).",
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport_migration.bench.measuring import CpuTimer, Effort
+from lucky_transport_migration.bench.measuring import CpuTimer, Effort, Look
 from lucky_transport_migration.bench.rows import processes
 
 __all__ = ["StreamMeasurement", "timed_flow"]
@@ -21,7 +21,10 @@ __all__ = ["StreamMeasurement", "timed_flow"]
 
 @dataclass(slots=True)
 class StreamMeasurement:
-    """`n` items in `took_ns`, in one round; CPU as in Measurement. `skipped` on the way, None where nothing may be."""
+    """`n` items in `took_ns`, in one round; `skipped` on the way, None where nothing may be.
+
+    CPU and `looked_at` as in Measurement.
+    """
 
     n: int
     took_ns: int
@@ -29,6 +32,7 @@ class StreamMeasurement:
     engine_cpu_ns: int | None = None
     same_core: bool | None = None
     skipped: int | None = None
+    looked_at: str = ""
 
     @property
     def us_each(self) -> float:
@@ -47,16 +51,16 @@ class StreamMeasurement:
 
 def timed_flow(
     items: Iterable[Any],
-    check: Callable[[Any], None],
+    look: Look,
     effort: Effort,
     pid: int | None,
     dropped: Callable[[], int | None] = lambda: None,
 ) -> StreamMeasurement:
-    """Return the flow of `items`, each of them checked; `dropped` tells how many were skipped until now.
+    """Return the flow of `items`, each of them looked at; `dropped` tells how many were skipped until now.
 
-    Raises RemoteProtocolError when they end too early, and what `check` raises.
+    Raises RemoteProtocolError when they end too early, and what `look` raises.
     """
-    clock = time.perf_counter_ns
+    clock, check = time.perf_counter_ns, look.at
     begin = clock() + int(effort.budget_s * 1e8)
     end = begin + int(effort.budget_s * 1e9)
     watch: CpuTimer | None = None
@@ -76,4 +80,4 @@ def timed_flow(
     client, engine = watch.stop()
     after = dropped()
     skipped = None if after is None or before is None else after - before
-    return StreamMeasurement(n, now - started, client, engine, watch.same_core(), skipped)
+    return StreamMeasurement(n, now - started, client, engine, watch.same_core(), skipped, look.words)

@@ -83,12 +83,6 @@ class Histogram:
             index += 1
         return found
 
-    def log_line(self, tag: str) -> str:
-        """Return the histogram as a line of a HistogramLog; its interval is what all its samples took together."""
-        took_s = sum(us * samples for us, samples in self.counts()) / 1e6
-        longest_ms = self._counts.get_max_value() / 1e6
-        return f"Tag={tag},0.000,{took_s:.3f},{longest_ms:.3f},{self.encoded()}"
-
     def encoded(self) -> str:
         """Return the histogram in HdrHistogram's compressed base64 form, which its other tools read."""
         return self._counts.encode().decode("ascii")

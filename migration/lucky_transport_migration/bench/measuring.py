@@ -4,29 +4,32 @@
     open loop      steps are due at fixed times; latency counts from when a step was *due*, so a slow step shows in all
                    that had to wait for it (no coordinated omission)
 
-Nothing but the step stands between the two clock readings; checks and bookkeeping come after the second. A lost,
-doubled or torn exchange ends the measurement with an error: a fast wrong answer is no result. Warm-up is measured too
-and shown apart.
+Nothing but the step stands between the two clock readings; a `Look` and bookkeeping come after the second. An answer
+that it refuses ends the measurement with an error: a fast wrong answer is no result. Warm-up is measured too and shown
+apart.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.transport import Frame
 from lucky_transport_migration.bench.cpu import busiest_core, client_cpu_ns, engine_cpu_ns
 
 __all__ = [
     "QUICK",
     "CpuTimer",
     "Effort",
+    "Look",
     "Measurement",
     "Samples",
     "awaited_loop",
@@ -52,14 +55,55 @@ class Effort:
     idle_s: float = 2.0
     neighbour_s: float = 1.0
 
+    @property
+    def patience_s(self) -> float:
+        """After how long a flow that is still not measured has come to a halt."""
+        return 60.0 + 10 * self.budget_s
+
 
 #: The effort of `--quick`: a first look and a test that everything runs, no figures to quote.
 QUICK = Effort(budget_s=0.02, least=1, most=2_000, open_loop_s=0.2, idle_s=0.3, neighbour_s=0.2)
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is looked at in each answer while it is timed: `at` does it, `words` say it in the report.
+
+    `at` raises RemoteProtocolError for a wrong answer. In a loop of exchanges it returns the answer's number, which
+    must grow by one each time; a flow takes no number.
+    """
+
+    words: str
+    at: Callable[[Any], Any]
+
+    @classmethod
+    def at_frames(cls, words: str, check: Callable[[NDArray[Any]], None]) -> Self:
+        """Look at a transport's frames: at their numbers, and `check` their observations."""
+
+        def at(frame: Frame) -> int:
+            check(frame.observations)
+            return frame.seq
+
+        return cls(f"its number, and {words}", at)
+
+    @classmethod
+    def at_steps(cls, words: str, check: Callable[[NDArray[Any]], None]) -> Self:
+        """Look at what an env's steps return, which have no numbers: `check` their observations."""
+        numbers = itertools.count()
+
+        def at(returned: tuple[Any, ...]) -> int:
+            check(returned[0])
+            return next(numbers)
+
+        return cls(words, at)
+
+
 @dataclass(slots=True)
 class Measurement:
-    """One loop in one round. Samples are int64 nanoseconds; `CPU is None where a side has no process of its own."""
+    """One loop in one round. Samples are int64 nanoseconds; CPU is None where a side has no process of its own.
+
+    looked_at: the words of its Look, "" where nothing was looked at.
+    """
 
     samples_ns: Samples
     warmup_ns: Samples
@@ -67,6 +111,7 @@ class Measurement:
     engine_cpu_ns: int | None
     same_core: bool | None = None
     rate_achieved: bool | None = None
+    looked_at: str = ""
 
 
 class CpuTimer:
@@ -94,17 +139,16 @@ def measure_loop(
     actions: NDArray[Any],
     effort: Effort,
     pid: int | None,
-    number: Callable[[Any], int] | None = None,
+    look: Look | None = None,
     rate_hz: float | None = None,
 ) -> Measurement:
     """Time `step(actions)` for about the effort's time: back to back, or as often as `rate_hz` says.
 
-    `number` returns the exchange's number from what `step` returned; it must grow by one each time, else
-    RemoteProtocolError is raised.
+    Raises RemoteProtocolError when `look` refuses what `step` returned, or its numbers do not follow each other.
     """
     if rate_hz is None:
-        return closed_loop(step, actions, effort, pid, number)
-    return open_loop(step, actions, rate_hz, max(5, int(effort.open_loop_s * rate_hz)), pid, number)
+        return closed_loop(step, actions, effort, pid, look)
+    return open_loop(step, actions, rate_hz, max(5, int(effort.open_loop_s * rate_hz)), pid, look)
 
 
 def closed_loop(
@@ -112,10 +156,10 @@ def closed_loop(
     actions: NDArray[Any],
     effort: Effort,
     pid: int | None,
-    number: Callable[[Any], int] | None = None,
+    look: Look | None = None,
 ) -> Measurement:
-    """Time `step(actions)` back to back for about `effort.budget_s`; `number` as `measure_loop` takes it."""
-    plan, order = _closed(effort, pid), _Order(number)
+    """Time `step(actions)` back to back for about `effort.budget_s`; `look` as `measure_loop` takes it."""
+    plan, order = _closed(effort, pid, look), _Order(look)
     n = next(plan)
     while True:
         try:
@@ -124,11 +168,9 @@ def closed_loop(
             return done.value
 
 
-async def awaited_loop(
-    step: Callable[[], Awaitable[Any]], effort: Effort, pid: int | None, number: Callable[[Any], int]
-) -> Measurement:
-    """Time `await step()` as `closed_loop` times its steps; `number` as `measure_loop` takes it."""
-    plan, order = _closed(effort, pid), _Order(number)
+async def awaited_loop(step: Callable[[], Awaitable[Any]], effort: Effort, pid: int | None, look: Look) -> Measurement:
+    """Time `await step()` as `closed_loop` times its steps; `look` as `measure_loop` takes it."""
+    plan, order = _closed(effort, pid, look), _Order(look)
     n = next(plan)
     while True:
         samples = np.empty(n, np.int64)
@@ -144,7 +186,7 @@ async def awaited_loop(
             return done.value
 
 
-def _closed(effort: Effort, pid: int | None) -> Generator[int, Samples, Measurement]:
+def _closed(effort: Effort, pid: int | None, look: Look | None) -> Generator[int, Samples, Measurement]:
     """Yield how many steps to time next, take their samples, and return the measurement.
 
     Warm-up is a tenth of the budget, at least one step and at most 2,000; what it took says how many steps follow.
@@ -158,17 +200,21 @@ def _closed(effort: Effort, pid: int | None) -> Generator[int, Samples, Measurem
     watch = CpuTimer(pid)
     samples = yield int(np.clip(effort.budget_s * 1e9 / typical_ns, effort.least, effort.most))
     client, engine = watch.stop()
-    return Measurement(samples, warmup, client, engine, watch.same_core())
+    return Measurement(samples, warmup, client, engine, watch.same_core(), looked_at=_words(look))
+
+
+def _words(look: Look | None) -> str:
+    return "" if look is None else look.words
 
 
 class _Order:
-    """Whether exchanges come one after the other, by what `number` says of their answers; `due` is the next.
+    """Whether exchanges come one after the other, by the numbers that a Look returns; `due` is the next.
 
     A loop back to back checks by itself: a call more per step would be in its CPU time.
     """
 
-    def __init__(self, number: Callable[[Any], int] | None) -> None:
-        self.number = number
+    def __init__(self, look: Look | None) -> None:
+        self.number: Callable[[Any], int] | None = None if look is None else look.at
         self.due: int | None = None
 
     def check(self, answer: Any) -> None:
@@ -213,14 +259,13 @@ def open_loop(
     rate_hz: float,
     n: int,
     pid: int | None,
-    number: Callable[[Any], int] | None = None,
+    look: Look | None = None,
 ) -> Measurement:
     """Time `n` steps that are due `rate_hz` times a second, each from when it was due.
 
-    `rate_achieved` says whether the whole took no longer than planned (within 2 %); `number` as `measure_loop` takes
-    it.
+    `rate_achieved` says whether the whole took no longer than planned (within 2 %); `look` as `measure_loop` takes it.
     """
-    order = _Order(number)
+    order = _Order(look)
     warmup = _timed(step, actions, 5, order)
     samples = np.empty(n, np.int64)
     clock = time.perf_counter_ns
@@ -236,7 +281,7 @@ def open_loop(
     took = clock() - start
     client, engine = watch.stop()
     achieved = took <= n * period_ns * (1 + _RATE_TOLERANCE)
-    return Measurement(samples, warmup, client, engine, watch.same_core(), achieved)
+    return Measurement(samples, warmup, client, engine, watch.same_core(), achieved, _words(look))
 
 
 def _wait_until(due_ns: int) -> None:

@@ -6,11 +6,12 @@ favours no variant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 from lucky_transport_migration.bench.measuring import QUICK, Effort
+from lucky_transport_migration.bench.stats import LEAST_ROUNDS
 
 __all__ = ["OPEN_LOOP_HZ", "START_S", "Plan"]
 
@@ -56,6 +57,17 @@ class Plan:
             effort=QUICK if quick else Effort(budget_s=budget_s),
             **more,
         )
+
+    def with_twins(self, setups: Iterable[Any], path: str | None = None) -> list[Any]:
+        """Return the setups, and behind them those of `path` (the reference) in its main wait once more.
+
+        So each kind of row has its A/A pair; where the rounds are too few for a verdict, the first alone.
+        """
+        once, path = list(setups), path or self.reference
+        wait = self.main_wait(path)
+        ours = [one for one in once if getattr(one, "path", None) == path and getattr(one, "wait", wait) == wait]
+        again = ours if self.rounds >= LEAST_ROUNDS else ours[:1]
+        return [*once, *(replace(one, twin=True) for one in again)]
 
     def main_wait(self, path: str) -> str | None:
         """The waiting strategy that stands for `path` in comparisons: adaptive where it was asked for."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, PeerTimeout
 
-__all__ = ["ServerProcess", "run_client"]
+__all__ = ["ServerProcess", "ended", "run_client"]
 
 _LAST_LINES = 12
+_READY_S = 12.0  # a server imports grpc or luckyrobots first
 _GRACE_S = 10.0
 _GRACE_AFTER_ERROR_S = 0.5
 
@@ -21,7 +24,8 @@ class ServerProcess:
     """A running server program, that prints a line with the word "ready" when it serves; `ready` is the rest of it.
 
     The program is told to end by the end of its stdin, which comes with the end of this process too. `descriptors` are
-    handed over to it. Raises NotReachable when it ends before it is ready; what it wrote is on our stderr then.
+    handed over to it. Raises NotReachable when it ends before it is ready, PeerTimeout when it is not after 12 s;
+    what it wrote is on our stderr then.
     """
 
     def __init__(self, what: str, command: Sequence[str], descriptors: Sequence[int] = ()) -> None:
@@ -31,22 +35,33 @@ class ServerProcess:
         for descriptor in descriptors:
             os.close(descriptor)
         self.pid = self._process.pid
+        try:
+            word, _, self.ready = self._first_line(what).strip().partition(" ")
+            if word != "ready":
+                raise NotReachable(f"the server {what} ended before it was ready", backend="bench")
+        except BaseException:
+            self.stop(_GRACE_AFTER_ERROR_S)
+            raise
+
+    def _first_line(self, what: str) -> str:
         assert self._process.stdout is not None
-        word, _, self.ready = self._process.stdout.readline().decode().strip().partition(" ")
-        if word != "ready":
-            self.stop()
-            raise NotReachable(f"the server {what} ended before it was ready", backend="bench")
+        descriptor, deadline, said = self._process.stdout.fileno(), Deadline(_READY_S), b""
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        while not said.endswith(b"\n"):
+            if not poller.poll(deadline.remaining_s * 1000):
+                raise PeerTimeout(f"the server {what} was not ready within {_READY_S:g} s", backend="bench")
+            if not (more := os.read(descriptor, 1)):
+                break
+            said += more
+        return said.decode(errors="replace")
 
     def stop(self, grace_s: float = _GRACE_S) -> None:
         """End the process, by force when it has not ended by itself after `grace_s`; idempotent."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
-        try:
-            self._process.wait(grace_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        ended(self._process, grace_s)
 
     def __enter__(self) -> Self:
         return self
@@ -55,6 +70,15 @@ class ServerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop(_GRACE_S if error is None else _GRACE_AFTER_ERROR_S)
+
+
+def ended(process: subprocess.Popen[Any], grace_s: float = _GRACE_S) -> None:
+    """Wait for a process that was told to end; after `grace_s` it is killed."""
+    try:
+        process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def run_client(command: Sequence[str], what: str, limit_s: float, stdin: bytes = b"") -> bytes:

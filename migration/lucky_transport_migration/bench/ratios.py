@@ -11,41 +11,50 @@ from lucky_transport_migration.bench.rows import Measured, p50s_us, row_of
 from lucky_transport_migration.bench.stats import compare, floor_of, floor_sentence, ratio
 from lucky_transport_migration.bench.suite import Suite
 
-__all__ = ["noise_floor", "ratios"]
+__all__ = ["floors", "noise_floor", "ratios"]
 
 Cells = Mapping[Any, Sequence[Measured]]
 
 
-def noise_floor(suite: Suite[Any], cells: Cells, twins: Cells) -> dict[str, Any] | None:
-    """Return the A/A ratio: the same cell measured by two fresh pairs per round; None when there was none.
+def floors(suite: Suite[Any], cells: Cells, twins: Cells) -> dict[Any, float]:
+    """Return the A/A floor of each kind of cells that was measured by two fresh pairs per round."""
+    return {
+        suite.kind_of(cell): round(floor_of(ratio(p50s_us(second), p50s_us(cells[cell]))), 4)
+        for cell, second in twins.items()
+        if cell in cells
+    }
 
-    `floor` is the farther end of its interval. `row` is that of the second pairs.
+
+def noise_floor(suite: Suite[Any], cells: Cells, twins: Cells, known: Mapping[Any, float]) -> dict[str, Any] | None:
+    """Return the A/A ratio of the first cell that was measured twice, for all to see; None when there was none.
+
+    `row` is that of the second pairs; `known` are the floors of all kinds.
     """
-    for cell, second in twins.items():
-        first = cells.get(cell)
-        if cell.rate_hz is None and first:
-            interval = ratio(p50s_us(second), p50s_us(first))
-            row = row_of(suite, cell, second)
-            return {
-                "path": cell.path,
-                **{key: row[key] for key in ("num_envs",) if key in row},
-                **interval.row(),
-                "floor": round(floor_of(interval), 4),
-                "sentence": floor_sentence(suite.name_of(cell), interval),
-                "row": row,
-            }
-    return None
+    cell = next((cell for cell in twins if cell in cells), None)
+    if cell is None:
+        return None
+    interval, row = ratio(p50s_us(twins[cell]), p50s_us(cells[cell])), row_of(suite, cell, twins[cell], known)
+    return {
+        "path": cell.path,
+        **{key: row[key] for key in ("num_envs",) if key in row},
+        **interval.row(),
+        "floor": known[suite.kind_of(cell)],
+        "sentence": floor_sentence(suite.name_of(cell), interval, list(known.values())),
+        "row": row,
+    }
 
 
-def ratios(suite: Suite[Any], cells: Cells, plan: Plan, floor: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return one row per comparison, each with its interval, word and sentence.
+def ratios(suite: Suite[Any], cells: Cells, plan: Plan, known: Mapping[Any, float]) -> list[dict[str, Any]]:
+    """Return one row per comparison, each with its interval, the A/A floor of its kind, word and sentence.
 
-    `main` marks those between ways to an engine, the reference's in the strategy that stands for it.
+    `main` marks those between ways to an engine, the reference's in the strategy that stands for it. A kind without an
+    A/A pair is judged by the largest floor.
     """
-    noise = 1.0 if floor is None else float(floor["floor"])
+    largest = max(known.values(), default=1.0)
     found: list[dict[str, Any]] = []
     for cell, other in suite.pairs(cells, plan):
         interval = ratio(p50s_us(cells[other]), p50s_us(cells[cell]))
+        noise = known.get(suite.kind_of(cell), largest)
         verdict = compare(suite.name_of(cell, other), suite.name_of(other, cell), interval, noise)
         title = suite.title_of(cell)
         found.append(
@@ -57,6 +66,7 @@ def ratios(suite: Suite[Any], cells: Cells, plan: Plan, floor: Mapping[str, Any]
                 "to_wait": other.wait,
                 **suite.ratio_columns(other),
                 **interval.row(),
+                "floor": noise,
                 "rounds": interval.rounds,
                 "word": verdict.word.value,
                 "main": suite.is_main(cell, plan),

@@ -1,4 +1,4 @@
-"""Writes a report: one HTML page and, beside it, its JSON, its Markdown and the raw histograms.
+"""Writes a report: one HTML page and, beside it, its JSON and its Markdown.
 
 A page is a function of the result alone, so equal results give equal bytes and an old JSON can be drawn again. The
 order is the reader's: verdict, table, charts, where shm does not win, what changed, how it was done.
@@ -20,21 +20,15 @@ Result = Mapping[str, Any]
 
 
 def write_bench(result: Result, directory: Path) -> Path:
-    """Write `bench.html`, `bench.json`, `bench.hlog` and `report.md` into `directory` and return the page's path.
+    """Write `bench.html`, `bench.json` and `report.md` into `directory` and return the page's path.
 
     Raises ConfigError when the directory cannot be written.
     """
     from lucky_transport_migration.bench.bench_page import bench_page
-    from lucky_transport_migration.bench.hdr_log import hdr_log
     from lucky_transport_migration.bench.markdown import bench_markdown
 
     _make_directory(directory)
-    texts = {
-        "bench.html": bench_page(result),
-        "bench.hlog": hdr_log(result),
-        "report.md": bench_markdown(result),
-    }
-    return _write(result, directory, "bench", texts)
+    return _write(result, directory, "bench", {"bench.html": bench_page(result), "report.md": bench_markdown(result)})
 
 
 def write_demo(result: Result, directory: Path) -> Path:

@@ -54,7 +54,7 @@ def demo_page(result: Result) -> str:
                 "and the interval comes from them.",
                 "Transport alone: the same step, the same sizes, with an engine that does nothing.",
             ),
-            *machine(result, ("demo.json",)),
+            *machine(result, "demo.json"),
         ),
     ]
     return document(title, parts)

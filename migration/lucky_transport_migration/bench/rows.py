@@ -7,7 +7,7 @@ samples there are; `reliable_to` says how far n supports them, and a table shows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol, runtime_checkable
 
@@ -51,8 +51,8 @@ def p50s_us(rounds: Sequence[Measured]) -> list[float]:
     return [typical_us(one) for one in rounds]
 
 
-def row_of(suite: Suite[Any], cell: Any, rounds: Sequence[Any]) -> dict[str, Any]:
-    """Return the row of a cell; `rounds` holds measurements of one kind."""
+def row_of(suite: Suite[Any], cell: Any, rounds: Sequence[Any], floors: Mapping[Any, float]) -> dict[str, Any]:
+    """Return the row of a cell; `rounds` holds measurements of one kind, `floors` the A/A floor of each kind."""
     typical = p50s_us(rounds)
     row: dict[str, Any] = {
         "suite": suite.name,
@@ -61,6 +61,8 @@ def row_of(suite: Suite[Any], cell: Any, rounds: Sequence[Any]) -> dict[str, Any
         **asdict(cell),
         "rounds": len(rounds),
         "p50s": [round(one, 3) for one in typical],
+        "looked_at": getattr(rounds[0], "looked_at", ""),
+        "floor": floors.get(suite.kind_of(cell)),
     }
     first = rounds[0]
     if isinstance(first, np.ndarray):

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from lucky_transport.errors import RemoteProtocolError, TransportError, plural
 from lucky_transport_migration.bench import environment
 from lucky_transport_migration.bench.measuring import Effort
 from lucky_transport_migration.bench.plan import Plan
-from lucky_transport_migration.bench.ratios import noise_floor, ratios
+from lucky_transport_migration.bench.ratios import floors, noise_floor, ratios
 from lucky_transport_migration.bench.rows import Measured, row_of
+from lucky_transport_migration.bench.stats import looked_at
 from lucky_transport_migration.bench.suite import Suite
 from lucky_transport_migration.bench.verdict import verdict
 
@@ -84,24 +86,38 @@ class PreparedSuite:
     def run(self, command: str, advance: Callable[..., None] = lambda text="": None) -> dict[str, Any]:
         """Return the result as JSON values; `advance` is called with a text after each piece of work.
 
-        Raises what `measure` raises.
+        A run that Ctrl-C or a failing process stops gives the result of its whole rounds, and says so in "stopped".
+        Before the first whole round it raises that, and at any time RemoteProtocolError: a wrong answer is no result.
         """
-        results, load = Results(), os.getloadavg()[0]
-        for index in range(self.plan.rounds):
-            for setup in self.plan.order(self.setups, index):
-                results.add(setup, self.measure(setup))
-                advance(f"round {index + 1}: {setup}")
-        for one in self.around:
-            results.surroundings.append(one.measure())
-            advance(one.what)
-        return self.result_of(results, command, load)
+        results, load, rounds, stopped = Results(), os.getloadavg()[0], 0, ""
+        try:
+            for index in range(self.plan.rounds):
+                found: list[tuple[Setup, Mapping[Any, Measured]]] = []
+                for setup in self.plan.order(self.setups, index):
+                    found.append((setup, self.measure(setup)))
+                    advance(f"round {index + 1}: {setup}")
+                for setup, measured in found:
+                    results.add(setup, measured)
+                rounds += 1
+            for one in self.around:
+                results.surroundings.append(one.measure())
+                advance(one.what)
+        except (KeyboardInterrupt, TransportError) as error:
+            if not rounds or isinstance(error, RemoteProtocolError):
+                raise
+            why = str(error) or "interrupted"
+            stopped = f"stopped after {rounds} of {plural(self.plan.rounds, 'round')}, which are what is shown: {why}"
+        whole = replace(self, plan=replace(self.plan, rounds=rounds), notes=[stopped, *self.notes]) if stopped else self
+        result = whole.result_of(results, command, load)
+        return result | {"stopped": stopped} if stopped else result
 
     def result_of(self, results: Results, command: str, load: float) -> dict[str, Any]:
         """Return the result of these measurements; `load` is the machine's before the first of them."""
         suite, plan = self.suite, self.plan
-        floor = noise_floor(suite, results.cells, results.twins)
-        compared = ratios(suite, results.cells, plan, floor)
-        rows = [row_of(suite, cell, rounds) for cell, rounds in results.cells.items()]
+        known = floors(suite, results.cells, results.twins)
+        floor = noise_floor(suite, results.cells, results.twins, known)
+        compared = ratios(suite, results.cells, plan, known)
+        rows = [row_of(suite, cell, rounds, known) for cell, rounds in results.cells.items()]
         return {
             "version": 1,
             **({} if suite.name == "step" else {"suite": suite.name}),
@@ -116,7 +132,7 @@ class PreparedSuite:
             "rows": rows,
             "surroundings": results.surroundings,
             "ratios": compared,
-            "verdict": verdict(plan.reference, [one for one in compared if one["main"]], suite.checked, floor),
+            "verdict": verdict(plan.reference, [one for one in compared if one["main"]], looked_at(rows), floor),
             "noise_floor": floor,
             "notes": [*_busy(load), *dict.fromkeys(self.notes), *_common_notes(rows)],
         }

@@ -13,7 +13,7 @@ from lucky_transport_migration.bench.suites.steps import IDLE
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import times_text, us_text
 
-__all__ = ["STANDING_LIMITS", "glance_caption", "losses"]
+__all__ = ["STANDING_LIMITS", "glance_caption", "losses", "not_won"]
 
 Result = Mapping[str, Any]
 
@@ -39,9 +39,14 @@ def glance_caption(result: Result) -> list[str]:
     return [_CAPTION] if result["engine"] == IDLE else []
 
 
+def not_won(result: Result) -> list[Mapping[str, Any]]:
+    """Return the comparisons that were lost or drawn; one without a verdict is neither."""
+    return [one for one in result["ratios"] if one["word"] in ("SLOWER", "NO DIFFERENCE")]
+
+
 def losses(result: Result) -> list[str]:
     """Return the sentences: comparisons lost or drawn, smaller gains at the users' own rate, CPU spent on waiting."""
-    lost = [one["sentence"] for one in result["ratios"] if one["word"] != "FASTER"]
+    lost = [one["sentence"] for one in not_won(result)]
     found = [*lost, *_at_a_rate(result), *_cpu(result), *_busy_waiting(result)]
     return found or ["Nothing measured in this run; see the standing limits below."]
 

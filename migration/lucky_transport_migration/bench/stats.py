@@ -9,10 +9,11 @@ noise between runs a difference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,11 @@ from lucky_transport.errors import plural
 from lucky_transport_migration.units import times_text
 
 __all__ = [
-    "CHECKED",
     "LEAST_COVERAGE",
+    "LEAST_ROUNDS",
     "NEEDED",
     "RUN_FLOOR",
     "SHARES",
-    "WHOLE",
     "Interval",
     "Overall",
     "Verdict",
@@ -36,6 +36,7 @@ __all__ = [
     "compare",
     "floor_of",
     "floor_sentence",
+    "looked_at",
     "median_interval",
     "overall",
     "percentile",
@@ -46,11 +47,8 @@ __all__ = [
 
 #: An interval is printed when it holds the median at least so often: from six rounds on.
 LEAST_COVERAGE = 0.95
-
-#: What a run's figures are worth: every loop checks them, and the run fails otherwise.
-WHOLE = "Every exchange was counted and its content looked at: none was lost, doubled or torn."
-#: The same of a suite of calls, whose streams of images may skip some.
-CHECKED = "Every answer and every item was looked at: none was torn, doubled or another's."
+#: A verdict needs so many rounds.
+LEAST_ROUNDS = 6
 
 #: Two runs of one thing differ by so much on a machine that nothing else uses: smaller changes are not called one.
 RUN_FLOOR = 1.05
@@ -78,8 +76,8 @@ class Interval:
 
     @property
     def is_known(self) -> bool:
-        """True where the bounds hold the true value often enough to be called an interval."""
-        return self.coverage >= LEAST_COVERAGE
+        """True where the bounds hold the true value often enough to be called an interval and judged by."""
+        return self.coverage >= LEAST_COVERAGE and self.rounds >= LEAST_ROUNDS
 
     def inverse(self) -> Interval:
         """Return the interval of 1/x."""
@@ -105,6 +103,7 @@ class Word(Enum):
     FASTER = "FASTER"
     SLOWER = "SLOWER"
     SAME = "NO DIFFERENCE"
+    UNKNOWN = "NO VERDICT"
 
 
 class Overall(Enum):
@@ -209,12 +208,26 @@ def floor_of(again: Interval) -> float:
     return max(again.high, 1 / again.low)
 
 
-def floor_sentence(name: str, again: Interval) -> str:
-    """Return the sentence on the A/A ratio of `name`."""
+def floor_sentence(name: str, again: Interval, floors: Sequence[float]) -> str:
+    """Return the sentence on the A/A ratio of `name`, and on the floors of all kinds of rows."""
     return (
-        f"Measured twice (A/A), {name} took {times_text(again.mid)} times as long as itself {_span(again)}; "
+        f"Measured twice (A/A), {name} took {times_text(again.mid)} times as long as itself {_span(again)}. Each kind "
+        f"of row has an A/A floor of its own, {times_text(min(floors))} to {times_text(max(floors))} times here; "
         "smaller differences are called no difference."
     )
+
+
+def looked_at(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the sentences on what was looked at while the rows were timed; a wrong value ends a run with an error."""
+    titles: dict[str, list[str]] = {}
+    for row in rows:
+        titles.setdefault(row["looked_at"], []).append(f"{row['title']} ({row['path']})")
+    return [
+        f"Looked at in each exchange or item of {plural(len(found), 'row')}: {words}."
+        if words
+        else f"Nothing was looked at while timing {plural(len(found), 'row')}: {'; '.join(dict.fromkeys(found))}."
+        for words, found in titles.items()
+    ]
 
 
 def compare(name: str, other: str, times: Interval, floor: float = 1.0) -> Verdict:
@@ -224,6 +237,9 @@ def compare(name: str, other: str, times: Interval, floor: float = 1.0) -> Verdi
     from itself in this run; an interval that reaches into [1/floor, floor] is called no difference.
     """
     floor = max(floor, 1.0)
+    if not times.is_known:
+        took = f"{other} took {times_text(times.mid)} times as long {_span(times)}"
+        return Verdict(Word.UNKNOWN, f"No verdict on {name} against {other}: {took}.")
     if times.low > floor:
         span = _span(times)
         return Verdict(Word.FASTER, f"{name} is {times_text(times.mid)} times faster than {other} {span}.")
@@ -239,6 +255,9 @@ def overall(name: str, others: str, words: Sequence[Word]) -> Verdict:
     won, n = sum(word is Word.FASTER for word in words), len(words)
     if not n:
         return Verdict(Overall.UNKNOWN, f"Nothing was compared with {others}.")
+    if Word.UNKNOWN in words:
+        text = f"No verdict on {name} against {others}: that takes {LEAST_ROUNDS} rounds."
+        return Verdict(Overall.UNKNOWN, text)
     if won == n:
         where = "the one comparison" if n == 1 else f"{n} of {n} comparisons, each judged alone"
         return Verdict(Overall.ALL, f"{name} is faster than {others} in {where}.")
@@ -253,6 +272,9 @@ def overall(name: str, others: str, words: Sequence[Word]) -> Verdict:
 def change(what: str, times: Interval, floor: float) -> Verdict:
     """Return the verdict on what became of `what` between two runs; `times`: how many times longer it takes now."""
     floor = max(floor, RUN_FLOOR)
+    if not times.is_known:
+        took = f"{times_text(times.mid)} times as long as before {_span(times)}"
+        return Verdict(Word.UNKNOWN, f"{what}: no verdict, {took}.")
     if times.high < 1 / floor:
         faster = times.inverse()
         return Verdict(Word.FASTER, f"{what}: {times_text(faster.mid)} times faster than before {_span(faster)}.")
@@ -261,10 +283,13 @@ def change(what: str, times: Interval, floor: float) -> Verdict:
     return Verdict(Word.SAME, f"{what}: no change beyond noise {_span(times)}.")
 
 
-def changed(rows: int, faster: int, slower: int) -> str:
-    """Return the sentence on all of two runs' common rows."""
+def changed(words: Sequence[Word]) -> str:
+    """Return the sentence on what became of two runs' common rows."""
+    rows, faster, slower = len(words), words.count(Word.FASTER), words.count(Word.SLOWER)
     if not rows:
         return "NOTHING IN COMMON: the two runs share no row."
+    if Word.UNKNOWN in words:
+        return f"NO VERDICT: that takes {LEAST_ROUNDS} rounds in both runs."
     if not faster + slower:
         return f"NO CHANGE: none of {plural(rows, 'row')} changed beyond noise."
     return f"CHANGED: of {plural(rows, 'row')} {faster} became faster and {slower} slower, beyond noise."

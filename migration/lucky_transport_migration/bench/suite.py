@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from lucky_transport_migration.bench.plan import Plan
-from lucky_transport_migration.bench.stats import CHECKED
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import label
 
@@ -24,19 +23,22 @@ class Suite(Generic[CellT]):
     """What every suite says of itself.
 
     name: as `--suite` takes it. title: of its page. engine: what answers. targets: what `--check` compares a result
-    with. checked: what is looked at while it is timed. cpu_key: under which name a row has the CPU time of one step.
+    with. cpu_key: under which name a row has the CPU time of one step.
     """
 
     name: str
     title: str
     engine: str
     targets: tuple[SpeedTarget, ...] = ()
-    checked: str = CHECKED
     cpu_key: str = "cpu_us_each"
 
     def title_of(self, cell: CellT) -> str:
         """Return what the cells of a group have in common: everything but the path and its way of waiting."""
         raise NotImplementedError
+
+    def kind_of(self, cell: Any) -> Any:
+        """Return what the cells of a kind have in common: they differ in the way alone, and share an A/A floor."""
+        return replace(cell, path="", wait=None)
 
     def name_of(self, cell: CellT, other: CellT | None = None) -> str:
         """Return what a sentence calls a cell that is compared with `other`."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from lucky_transport_migration.bench.stats import LEAST_ROUNDS
+
 __all__ = ["Measure", "Result", "SpeedTarget", "at_least", "at_most", "check", "times"]
 
 Result = Mapping[str, Any]
@@ -29,7 +31,10 @@ class SpeedTarget:
 
 
 def check(result: Result, targets: Iterable[SpeedTarget]) -> list[dict[str, Any]]:
-    """Return each target's outcome in `result` as JSON values; `word` is PASS, FAIL or NOT MEASURED."""
+    """Return each target's outcome in `result` as JSON values.
+
+    `word` is PASS, FAIL, NOT MEASURED, or NO VERDICT where the rounds were too few for one.
+    """
     return [_check(target, result) for target in targets]
 
 
@@ -37,6 +42,8 @@ def _check(target: SpeedTarget, result: Result) -> dict[str, Any]:
     measured, goal = target.measure(result), target.goal
     if measured is None:
         word = "NOT MEASURED"
+    elif result["rounds"] < LEAST_ROUNDS:
+        word = "NO VERDICT"
     else:
         word = "PASS" if (measured >= goal if target.sense == "at least" else measured <= goal) else "FAIL"
     return {

@@ -54,7 +54,7 @@ def show_bench(result: Mapping[str, Any]) -> None:
         print_text(console, result["changes"]["sentence"], "bold")
         for one in result["changes"]["rows"]:
             if one["word"] != "NO DIFFERENCE":
-                print_text(console, one["sentence"], _STYLES[one["word"]])
+                print_text(console, one["sentence"], _STYLES.get(one["word"], "dim"))
         for one in result["changes"]["machine_differs"]:
             print_text(console, f"the machines differ in {one}", "yellow")
     if result["noise_floor"]:
@@ -68,7 +68,7 @@ def _show_targets(console: Console, result: Mapping[str, Any]) -> None:
     for one in result.get("targets", ()):
         measured = "" if one["measured"] is None else f"{one['measured']:,} {one['unit']}, "
         text = f"{one['word']}  {one['name']}: {measured}goal {one['sense']} {one['goal']:g} {one['unit']}"
-        print_text(console, text, _STYLES[one["word"]])
+        print_text(console, text, _STYLES.get(one["word"], "dim"))
 
 
 def show_demo(result: Mapping[str, Any], page: str) -> None:

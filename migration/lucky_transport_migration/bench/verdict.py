@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lucky_transport_migration.bench.peers.kinds import PEERS
-from lucky_transport_migration.bench.stats import Word, overall
+from lucky_transport_migration.bench.stats import Overall, Word, overall
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import times_text
 
@@ -23,11 +23,14 @@ _NO_TRANSPORT = ("limit", "shm-python")
 
 
 def verdict(
-    reference: str, ratios: Sequence[Mapping[str, Any]], checked: str, floor: Mapping[str, Any] | None = None
+    reference: str,
+    ratios: Sequence[Mapping[str, Any]],
+    looked_at: Sequence[str],
+    floor: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the run's verdict on `reference`: word, sentence, and the sentences that go with it.
 
-    `checked` says what was looked at while it was timed; floor: the A/A ratio, from which on nothing is concluded.
+    `looked_at` says what was looked at while it was timed; floor: the A/A ratio, from which on nothing is concluded.
     """
     transports = [one for one in ratios if one["to"] not in (reference, *_NO_TRANSPORT, *PEERS)]
     grpc = [one for one in transports if one["to"].startswith("grpc")]
@@ -35,16 +38,16 @@ def verdict(
     name = name[:1].upper() + name[1:]
     asked = grpc if grpc and not reference.startswith("grpc") else transports
     noise = 1.0 if floor is None else max(floor["ratio"], 1 / floor["ratio"])
-    if noise > MOST_NOISE:
+    main = overall(name, "gRPC" if asked is grpc else "the other transports", _words(asked))
+    if noise > MOST_NOISE and main.word is not Overall.UNKNOWN:
         sentence = (
             f"The machine was too noisy: measured twice (A/A), {label(reference)} differed from itself by a factor of "
             f"{times_text(noise)}, more than {times_text(MOST_NOISE)}. Run it again where nothing else runs."
         )
-        return {"word": INCONCLUSIVE, "sentence": sentence, "beside": [checked]}
-    main = overall(name, "gRPC" if asked is grpc else "the other transports", _words(asked))
+        return {"word": INCONCLUSIVE, "sentence": sentence, "beside": [*looked_at]}
     peers = [one for one in ratios if one["to"] in PEERS]
     beside = [overall(name, "other ways between two processes", _words(peers)).sentence] if peers else []
-    return {"word": main.word.value, "sentence": main.sentence, "beside": [*beside, checked]}
+    return {"word": main.word.value, "sentence": main.sentence, "beside": [*beside, *looked_at]}
 
 
 def _words(ratios: Sequence[Mapping[str, Any]]) -> list[Word]:

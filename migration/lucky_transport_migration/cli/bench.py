@@ -71,7 +71,7 @@ _SUITES = {
     default=6,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Fresh process pairs each; fewer than 6 give no intervals.",
+    help="Fresh process pairs each; fewer than 6 give no verdict.",
 )
 @click.option("--quick", is_flag=True, help="One round of short loops in about a minute: a first look.")
 @click.option(
@@ -81,7 +81,7 @@ _SUITES = {
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write a page, JSON, Markdown and the raw histograms there.",
+    help="Write a page, JSON and Markdown there.",
 )
 @click.option(
     "--compare",
@@ -111,7 +111,8 @@ def bench(
 
     `grpc` stands for both the legacy per-agent Steps and the batch service. Each figure is a median over rounds of
     fresh process pairs in the order A B B A; ratios come from one run and, from six rounds on,
-    carry an interval. Any other engine is measured through VectorEnv only, since its own work is in every step.
+    carry an interval and a verdict. Ctrl-C keeps the rounds that are whole. Any other engine is measured through
+    VectorEnv only, since its own work is in every step.
 
     --suite commands has an engine of its own and measures small typed calls, streams of 1 kB messages, 1280x720
     images, a training loop beside streams, and the codec.
@@ -167,5 +168,5 @@ def bench(
         click.echo(json.dumps(terminal.without_histograms(result), indent=2, allow_nan=False))
     else:
         terminal.show_bench(result)
-    if any(one["word"] == "FAIL" for one in result.get("targets", ())):
+    if "stopped" in result or any(one["word"] == "FAIL" for one in result.get("targets", ())):
         sys.exit(1)

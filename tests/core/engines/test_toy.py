@@ -90,11 +90,14 @@ def test_an_idle_engine_touches_nothing() -> None:
     assert not buffers.signals.any()
 
 
-def test_a_copying_engine_only_copies_its_frame() -> None:
+def test_a_copying_engine_copies_its_frame_with_the_number_of_the_step_at_both_ends() -> None:
     engine = make_engine("toy:copy", 2)
     buffers = _bound(engine)
-    engine.step(None)
-    assert (buffers.observations == 0.5).all()
+    for number in (1, 2, 3):
+        engine.step(None)
+        values = buffers.observations.reshape(-1)
+        assert values[0] == values[-1] == number
+        assert (values[1:-1] == 0.5).all()
 
 
 def test_noise_comes_from_the_randomization_and_from_options() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,9 +42,17 @@ def test_every_strategy_is_measured_and_adaptive_stands_for_shm() -> None:
     assert {one.wait for one in setups if one.full} == {"adaptive"}
 
 
-def test_the_reference_is_measured_twice_for_the_noise_floor() -> None:
-    twins = [one for one in setups_of(plan()) if one.twin]
-    assert [(one.path, one.num_envs, one.wait) for one in twins] == [("shm", 1, "adaptive")]
+def test_each_kind_of_row_of_the_reference_is_measured_twice_for_its_noise_floor() -> None:
+    six = replace(plan(), rounds=6)
+    once = [one for one in setups_of(six) if (one.path, one.wait) == ("shm", "adaptive")]
+    twins = [one for one in prepare(six).setups if one.twin]
+    assert [replace(one, twin=False) for one in twins] == once
+    assert all(twin.cells(zero_copy=True) == one.cells(zero_copy=True) for twin, one in zip(twins, once, strict=True))
+
+
+def test_too_few_rounds_for_a_verdict_measure_one_thing_twice() -> None:
+    (twin,) = [one for one in prepare(plan()).setups if one.twin]
+    assert (twin.path, twin.num_envs, twin.wait) == ("shm", 1, "adaptive")
 
 
 def test_legacy_grpc_is_not_charged_for_an_engine_that_copies_the_whole_batch_per_env() -> None:

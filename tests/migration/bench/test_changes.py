@@ -40,11 +40,30 @@ def test_rows_that_became_slower_or_faster_are_named(bench_result: dict[str, Any
 
 
 def test_a_difference_within_the_noise_of_either_run_is_no_change(bench_result: dict[str, Any]) -> None:
-    noisy = copy.deepcopy(bench_result)
-    noisy["noise_floor"]["floor"] = 1.6
-    now = slower(bench_result, "shm", 1.5)
+    noisy, now = copy.deepcopy(bench_result), slower(bench_result, "shm", 1.5)
+    for row in noisy["rows"]:
+        row["floor"] = 1.6
     assert changes(noisy, now)["sentence"].startswith("NO CHANGE")
     assert changes(bench_result, now)["sentence"].startswith("CHANGED")
+
+
+def test_a_row_is_judged_by_the_noise_of_its_own_kind(bench_result: dict[str, Any]) -> None:
+    noisy, now = copy.deepcopy(bench_result), slower(bench_result, "shm", 1.5)
+    for row in noisy["rows"]:
+        row["floor"] = 1.6 if row["num_envs"] == 64 else 1.0
+    words = {one["what"]: one["word"] for one in changes(noisy, now)["rows"]}
+    assert words["1 env, one exchange, shm adaptive"] == "SLOWER"
+    assert words["64 envs, one exchange, shm adaptive"] == "NO DIFFERENCE"
+
+
+def test_a_run_of_too_few_rounds_has_no_verdict_on_a_change(bench_result: dict[str, Any]) -> None:
+    short = copy.deepcopy(bench_result)
+    for row in short["rows"]:
+        row["rounds"], row["p50s"] = 5, row["p50s"][:5]
+    for pair in ((short, bench_result), (bench_result, short)):
+        found = changes(*pair)
+        assert found["sentence"].startswith("NO VERDICT")
+        assert {one["word"] for one in found["rows"]} == {"NO VERDICT"}
 
 
 def test_rows_of_one_run_alone_are_counted_and_not_compared(bench_result: dict[str, Any]) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,7 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.engines.echo import EchoEngine, shade
-from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.errors import PeerTimeout, RemoteProtocolError
 from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary
 from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.bench_page import bench_page
@@ -21,6 +24,7 @@ from lucky_transport_migration.bench.run import Results
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.commands import COMMAND_TARGETS, CommandSetup, plan_of_commands, setups_of
 from lucky_transport_migration.bench.terminal import without_histograms
+from lucky_transport_migration.bench.workloads import training
 from lucky_transport_migration.bench.workloads.codec import measure_codec
 from lucky_transport_migration.bench.workloads.commands import measure_commands, prepare
 from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
@@ -50,7 +54,7 @@ def made_up(cell: CallCell, index: int) -> Any:
 
 @pytest.fixture
 def result() -> dict[str, Any]:
-    prepared = prepare(("grpc", "shm"), None, rounds=3, quick=False)
+    prepared = prepare(("grpc", "shm"), None, rounds=6, quick=False)
     results = Results()
     for index in range(prepared.plan.rounds):
         for setup in prepared.setups:
@@ -158,6 +162,44 @@ def test_the_streams_beside_a_training_loop_are_counted_and_end_with_it() -> Non
         found = measure_training(client, QUICK)
     assert found.alone_hz > 0
     assert found.beside_hz > 0
+
+
+class _Stream:
+    """Brings `items` items and then nothing until it is cancelled."""
+
+    def __init__(self, items: int) -> None:
+        self._left, self.cancelled = items, threading.Event()
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        if self._left:
+            self._left -= 1
+            return self._left
+        self.cancelled.wait()
+        raise StopIteration
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+
+@pytest.mark.parametrize(("telemetry", "camera"), [(0, 10**9), (10**9, 0), (1, 10**9), (10**9, 1)])
+def test_streams_that_bring_nothing_beside_a_training_loop_give_no_row(
+    telemetry: int, camera: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "_PATIENCE_S", 0.2)
+    streams = _Stream(telemetry), _Stream(camera)
+    client: Any = SimpleNamespace(
+        spec=SimpleNamespace(action_shape=(1,), action=SimpleNamespace(dtype="f4")),
+        transport=SimpleNamespace(step=lambda actions: None),
+        telemetry=SimpleNamespace(stream=lambda fps: streams[0]),
+        camera=SimpleNamespace(stream=lambda name, fps: streams[1]),
+    )
+    dead = "telemetry stream" if telemetry < camera else "camera stream"
+    with pytest.raises(PeerTimeout, match=rf"^{dead}: no item within 0.2 s"):
+        measure_training(client, QUICK)
+    assert all(one.cancelled.is_set() for one in streams)
 
 
 def test_the_codec_and_protobuf_carry_the_same_message() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench import measuring
-from lucky_transport_migration.bench.measuring import Effort, awaited_loop, closed_loop, measure_loop, open_loop
+from lucky_transport_migration.bench.measuring import Effort, Look, awaited_loop, closed_loop, measure_loop, open_loop
 
 ACTIONS = np.zeros((1, 2), np.float32)
+NUMBER = Look("its number", lambda n: n)
 EFFORT = Effort(budget_s=0.002, least=3, most=50)
 
 
@@ -36,12 +37,12 @@ def test_a_loop_over_slow_steps_still_makes_the_least_number() -> None:
 def test_a_lost_or_doubled_frame_ends_the_measurement(numbers: list[int]) -> None:
     source = itertools.chain(numbers, itertools.count(100))
     with pytest.raises(RemoteProtocolError, match="an exchange was lost or doubled"):
-        closed_loop(lambda _: next(source), ACTIONS, Effort(budget_s=0.05, least=20, most=50), None, lambda n: n)
+        closed_loop(lambda _: next(source), ACTIONS, Effort(budget_s=0.05, least=20, most=50), None, NUMBER)
 
 
 def test_frames_in_order_pass() -> None:
     source = itertools.count(1)
-    found = closed_loop(lambda _: next(source), ACTIONS, EFFORT, None, lambda n: n)
+    found = closed_loop(lambda _: next(source), ACTIONS, EFFORT, None, NUMBER)
     assert found.samples_ns.size + found.warmup_ns.size == next(source) - 1
 
 
@@ -50,7 +51,7 @@ def test_a_frame_lost_between_warm_up_and_measurement_ends_the_measurement(rate_
     source = itertools.chain(range(1, 6), itertools.count(7))
     effort = Effort(budget_s=0.0, least=20, most=50, open_loop_s=0.01)
     with pytest.raises(RemoteProtocolError, match="frame 7 came where frame 6 was due"):
-        measure_loop(lambda _: next(source), ACTIONS, effort, None, lambda n: n, rate_hz)
+        measure_loop(lambda _: next(source), ACTIONS, effort, None, NUMBER, rate_hz)
 
 
 def test_an_awaited_loop_counts_and_checks_as_a_closed_one() -> None:
@@ -59,7 +60,7 @@ def test_an_awaited_loop_counts_and_checks_as_a_closed_one() -> None:
     async def step() -> int:
         return next(source)
 
-    found = asyncio.run(awaited_loop(step, EFFORT, None, lambda n: n))
+    found = asyncio.run(awaited_loop(step, EFFORT, None, NUMBER))
     assert EFFORT.least <= found.samples_ns.size <= EFFORT.most
     assert found.samples_ns.size + found.warmup_ns.size == next(source) - 1
 

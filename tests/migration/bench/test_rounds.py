@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +10,15 @@ import numpy as np
 import pytest
 
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.errors import PeerTimeout, RemoteProtocolError
 from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suites.steps import COPY, IDLE, StepSetup, plan_of
-from lucky_transport_migration.bench.workloads.steps import measure_setup
+from lucky_transport_migration.bench.workloads.steps import (
+    _check_whole,  # pyright: ignore[reportPrivateUsage]
+    measure_setup,
+    prepare,
+)
 
 EFFORT = Effort(budget_s=0.002, least=2, most=50, open_loop_s=0.02)
 PLAN = replace(
@@ -39,6 +45,77 @@ def test_a_torn_frame_is_found(engine: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(ToyEngine, "step", torn)
     with pytest.raises(RemoteProtocolError, match="a frame was torn"):
         measure_setup(StepSetup("inproc", None, 2, engine), PLAN)
+
+
+@pytest.mark.parametrize("engine", [IDLE, COPY])
+@pytest.mark.parametrize("level", ["transport", "env"])
+def test_one_torn_frame_in_the_middle_of_a_loop_is_found(
+    engine: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, torn = ToyEngine.step, iter([9])
+    cells = StepSetup.cells
+
+    def tear(self: ToyEngine, control: Any) -> None:
+        step(self, control)
+        if next(steps) == 9:
+            self._buffers.observations[-1, -1] = next(torn)  # pyright: ignore[reportPrivateUsage]
+        elif engine == IDLE:
+            self._buffers.observations[:] = 0  # pyright: ignore[reportPrivateUsage]
+
+    steps = itertools.count()
+    monkeypatch.setattr(ToyEngine, "step", tear)
+    monkeypatch.setattr(
+        StepSetup, "cells", lambda self, **more: [one for one in cells(self, **more) if one.level == level]
+    )
+    with pytest.raises(RemoteProtocolError, match="a frame was torn"):
+        measure_setup(StepSetup("inproc", None, 2, engine), PLAN)
+
+
+def test_a_frame_that_came_twice_is_found_by_its_stamp() -> None:
+    check = _check_whole(COPY, np.array([[7.0, 0.5], [0.5, 7.0]]))
+    check(np.array([[8.0, 0.5], [0.5, 8.0]]))
+    with pytest.raises(RemoteProtocolError, match=r"stamps 8.0 and 8.0, not 9.0"):
+        check(np.array([[8.0, 0.5], [0.5, 8.0]]))
+
+
+def test_a_row_says_what_was_looked_at_and_one_of_an_engine_at_work_that_nothing_was() -> None:
+    at_rest = measure_setup(StepSetup("inproc", None, 2, COPY), PLAN)
+    assert {cell.level: one.looked_at for cell, one in at_rest.items()} == {
+        "transport": "its number, and the stamps at both ends of its observations",
+        "env": "the stamps at both ends of its observations",
+    }
+    assert {one.looked_at for one in measure_setup(StepSetup("inproc", None, 2, "toy"), PLAN).values()} == {""}
+
+
+def _stopped(error: BaseException, after: int) -> PreparedSuite:
+    """Return a suite of one setup a round whose measuring raises after so many rounds."""
+    setup = StepSetup("inproc", None, 1, IDLE)
+    found, rounds = measure_setup(setup, PLAN), itertools.count()
+
+    def measure(_: Any) -> Any:
+        if next(rounds) == after:
+            raise error
+        return found
+
+    return replace(prepare(PLAN), plan=replace(PLAN, rounds=8), setups=[setup], measure=measure, around=())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), PeerTimeout("no frame within 20 s")])
+def test_a_run_that_is_stopped_keeps_its_whole_rounds_and_says_so(error: BaseException) -> None:
+    found = _stopped(error, 7).run("lucky-transport bench")
+    assert found["rounds"] == 7
+    assert {row["rounds"] for row in found["rows"]} == {7}
+    assert found["stopped"] in found["notes"]
+    assert found["stopped"].startswith("stopped after 7 of 8 rounds, which are what is shown: ")
+    assert str(error) in found["stopped"]
+
+
+@pytest.mark.parametrize(
+    ("error", "after"), [(KeyboardInterrupt(), 0), (PeerTimeout("x"), 0), (RemoteProtocolError("torn"), 7)]
+)
+def test_a_run_without_a_whole_round_or_with_a_wrong_answer_has_no_result(error: BaseException, after: int) -> None:
+    with pytest.raises(type(error)):
+        _stopped(error, after).run("lucky-transport bench")
 
 
 def test_exchanges_that_the_loop_did_not_make_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def test_an_interval_below_one_says_slower_and_turns_the_numbers() -> None:
 def test_an_interval_that_reaches_into_the_noise_is_no_difference(a: float, b: float, c: float) -> None:
     low, mid, high = sorted((a, b, c))
     floor = max(low, 1 / high) + 1e-9
-    verdict = stats.compare("a", "b", Interval(mid, low, high, 5), max(floor, 1.0))
+    verdict = stats.compare("a", "b", Interval(mid, low, high, 6, 0.97), max(floor, 1.0))
     assert verdict.word is Word.SAME
     assert "beyond the noise" in verdict.sentence
 
@@ -125,8 +125,9 @@ def test_a_single_round_is_quoted_without_an_interval() -> None:
 
 
 def test_too_few_rounds_are_quoted_without_an_interval() -> None:
-    sentence = stats.compare("a", "b", stats.median_interval([3.0, 4.0, 5.0])).sentence
-    assert sentence == "a is 4.00 times faster than b (3 rounds, so no interval)."
+    verdict = stats.compare("a", "b", stats.median_interval([3.0, 4.0, 5.0]))
+    assert verdict.word is Word.UNKNOWN
+    assert verdict.sentence == "No verdict on a against b: b took 4.00 times as long (3 rounds, so no interval)."
 
 
 def test_the_noise_floor_is_the_farther_end_of_the_interval_of_measuring_twice() -> None:
@@ -187,7 +188,29 @@ def test_without_comparisons_there_is_no_verdict() -> None:
     ],
 )
 def test_a_change_is_one_only_beyond_noise(low: float, high: float, floor: float, word: Word) -> None:
-    assert stats.change("a row", Interval((low + high) / 2, low, high, 5), floor).word is word
+    assert stats.change("a row", Interval((low + high) / 2, low, high, 6, 0.97), floor).word is word
+
+
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_fewer_than_six_rounds_give_no_verdict(rounds: int) -> None:
+    one = Interval(400.0, 390.0, 410.0, rounds, 1.0)
+    assert stats.compare("a", "b", one).word is Word.UNKNOWN
+    assert stats.change("a row", one, 1.0).word is Word.UNKNOWN
+    together = stats.overall("a", "b", [Word.UNKNOWN, Word.FASTER])
+    assert together.word is stats.Overall.UNKNOWN
+    assert together.sentence == "No verdict on a against b: that takes 6 rounds."
+
+
+def test_what_was_looked_at_is_said_for_each_kind_of_row() -> None:
+    rows = [{"title": "one", "path": "shm", "looked_at": "its number"}]
+    rows += [
+        {"title": "one", "path": "grpc", "looked_at": "its number"},
+        {"title": "two", "path": "shm", "looked_at": ""},
+    ]
+    assert stats.looked_at(rows) == [
+        "Looked at in each exchange or item of 2 rows: its number.",
+        "Nothing was looked at while timing 1 row: two (shm).",
+    ]
 
 
 def test_a_negative_ratio_keeps_its_digits() -> None:

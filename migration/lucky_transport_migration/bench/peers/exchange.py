@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,13 +16,14 @@ from numpy.typing import NDArray
 
 from lucky_transport.errors import PeerDied, RemoteProtocolError, TransportError
 from lucky_transport.process import python_command
-from lucky_transport_migration.bench.measuring import Effort, Measurement, measure_loop
+from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, measure_loop
 from lucky_transport_migration.bench.peers.kinds import find_wire
 from lucky_transport_migration.bench.peers.wire import NUMBER, PREPARED, Bytes, Message, Wire
 from lucky_transport_migration.bench.processes import ServerProcess
 
 __all__ = ["measure_exchanges"]
 
+_FLOAT = struct.Struct("<f")
 _PROGRAM = "lucky_transport_migration.bench.peers.server_program"
 
 
@@ -54,6 +56,19 @@ class _Client:
         if self._message.copies and not (seen == PREPARED).all():
             raise RemoteProtocolError(f"observations hold other values than {PREPARED}: an answer was torn")
 
+    def look(self) -> Look:
+        """Return what is looked at in every answer: its number, and both ends of a frame that the server copies."""
+        if not self._message.copies:
+            return Look("its number", lambda number: number)
+        last = NUMBER.size + self._message.observation_bytes - _FLOAT.size
+
+        def at(number: int) -> int:
+            if not _FLOAT.unpack_from(self.answer, NUMBER.size) == _FLOAT.unpack_from(self.answer, last) == (PREPARED,):
+                raise RemoteProtocolError(f"observations hold other values than {PREPARED}: an answer was torn")
+            return number
+
+        return Look("its number, and its first and last observation", at)
+
     def leave(self) -> None:
         """Tell the server that no more of these follow."""
         request = self._wire.blank(self._message.request_bytes)
@@ -80,7 +95,7 @@ def _measure(client: _Client, message: Message, rate_hz: float | None, effort: E
     actions = np.zeros((message.num_envs, message.act_size), np.float32)
     try:
         client.check(actions)
-        found = measure_loop(client.step, actions, effort, pid, lambda number: number, rate_hz)
+        found = measure_loop(client.step, actions, effort, pid, client.look(), rate_hz)
         client.check(actions)
         client.leave()
     except TransportError:

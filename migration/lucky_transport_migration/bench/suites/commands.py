@@ -107,10 +107,7 @@ class CommandSetup:
         cell = CallCell("unary", self.path, self.wait)
         if self.training:
             return [replace(cell, kind="training")]
-        found = [replace(cell, what="inline")]
-        if self.twin:
-            return found
-        found += [replace(cell, what="inline", rate_hz=OPEN_LOOP_HZ)]
+        found = [replace(cell, what="inline"), replace(cell, what="inline", rate_hz=OPEN_LOOP_HZ)]
         found += [replace(cell, what="pool"), replace(cell, what="pool", rate_hz=OPEN_LOOP_HZ)]
         if self.full:
             found += [replace(cell, kind="stream"), *(replace(cell, kind="images", what=w) for w in ("view", "copy"))]
@@ -134,8 +131,9 @@ class CommandSetup:
 
 @dataclass(frozen=True, slots=True)
 class CodecSetup:
-    """The codec, which needs no processes of its own."""
+    """The codec, which needs no processes of its own. `path`: of the row that is compared."""
 
+    path: str = "shm"
     twin: bool = False
 
     def estimate_s(self, effort: Effort) -> float:
@@ -151,7 +149,6 @@ def setups_of(plan: Plan) -> Iterator[CommandSetup | CodecSetup]:
     for path in plan.paths:
         for wait in plan.waits_of(path):
             yield CommandSetup(path, wait, full=wait == plan.main_wait(path))
-    yield CommandSetup(plan.reference, plan.main_wait(plan.reference), twin=True)
     for path in plan.paths:
         yield CommandSetup(path, plan.main_wait(path), training=True)
     yield CodecSetup()

@@ -107,8 +107,7 @@ class KitSetup:
 
     def cells(self) -> list[CallCell]:
         """Return what to measure."""
-        kinds = _KINDS[self.path]
-        return [CallCell(kind, self.path) for kind in (kinds[:1] if self.twin else kinds)]
+        return [CallCell(kind, self.path) for kind in _KINDS[self.path]]
 
     def estimate_s(self, effort: Effort) -> float:
         """Return about how long it takes in one round."""
@@ -123,7 +122,6 @@ def setups_of(plan: Plan, missing: Container[str] = ()) -> Iterator[KitSetup]:
     found = [path for path in plan.paths if path not in missing]
     for path in found:
         yield KitSetup(path)
-    yield KitSetup("kit-c" if "kit-c" in found else "shm", twin=True)
 
 
 def plan_of_kits(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:

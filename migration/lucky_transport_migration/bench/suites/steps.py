@@ -91,6 +91,9 @@ class StepSuite(Suite[StepCell]):
     def title_of(self, cell: StepCell) -> str:
         return step_title(asdict(cell))
 
+    def kind_of(self, cell: Any) -> Any:
+        return replace(cell, path="", wait=None, observations="copy")
+
     def name_of(self, cell: StepCell, other: StepCell | None = None) -> str:
         if cell.path == "limit":
             return f"the native {cell.wait} limit"
@@ -147,7 +150,7 @@ class StepSetup:
             cells.append(StepCell("transport", *key, "copy", observations))
         if idle and self.open_loop:
             cells.append(StepCell("transport", *key, "copy", observations, rate_hz=OPEN_LOOP_HZ))
-        if self.twin or not self.full:
+        if not self.full:
             return cells
         if zero_copy and idle:
             cells.append(StepCell("transport", *key, "inplace", observations))
@@ -269,8 +272,6 @@ def _steps(plan: StepPlan) -> Iterator[StepSetup]:
                     yield StepSetup(path, plan.main_wait(path), num_envs, STEPPING)
         if num_envs == smallest and engines[0] == IDLE and "shm" in plan.paths:
             yield StepSetup("shm-python", None, num_envs, IDLE, full=False)
-        if num_envs == smallest and engines[0] == IDLE:
-            yield StepSetup(plan.reference, plan.main_wait(plan.reference), num_envs, IDLE, twin=True)
 
 
 def plan_of(

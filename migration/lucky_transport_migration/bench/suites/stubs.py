@@ -95,8 +95,6 @@ class StubSetup:
         if self.kind == "asyncio":
             return [replace(cell, kind="aio")]
         pool, inline = replace(cell, what="pool"), replace(cell, what="inline")
-        if self.twin:
-            return [pool]
         found = [pool, inline, *(replace(one, rate_hz=OPEN_LOOP_HZ) for one in (pool, inline))]
         return [*found, replace(cell, kind="stream"), replace(cell, kind="callers")] if self.full else found
 
@@ -117,7 +115,6 @@ def setups_of(plan: Plan, *, training: bool) -> Iterator[StubSetup]:
     for path in plan.paths:
         for wait in plan.waits_of(path):
             yield StubSetup(path, wait, full=wait == plan.main_wait(path))
-    yield StubSetup(plan.reference, plan.main_wait(plan.reference), twin=True)
     for path in plan.paths:
         yield StubSetup(path, plan.main_wait(path), "asyncio")
     for kind in ("program", "training") if training else ("program",):

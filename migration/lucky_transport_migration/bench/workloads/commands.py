@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.client import Client
-from lucky_transport_migration.bench.measuring import Effort, Measurement, measure_loop
+from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, measure_loop
 from lucky_transport_migration.bench.plan import Plan
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
@@ -39,7 +39,11 @@ def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, q
     """
     plan = plan_of_commands(paths, waits, rounds=rounds, quick=quick)
     return PreparedSuite(
-        COMMANDS, plan, list(setups_of(plan)), lambda setup: measure_commands(setup, plan), notes=_notes(plan)
+        COMMANDS,
+        plan,
+        plan.with_twins(setups_of(plan)),
+        lambda setup: measure_commands(setup, plan),
+        notes=_notes(plan),
     )
 
 
@@ -87,4 +91,5 @@ def _measure_unary(client: Client, cell: CallCell, effort: Effort, pid: int | No
     def ask(_: Any) -> Any:
         return call(next(numbers))
 
-    return measure_loop(ask, _NOTHING, effort, pid, lambda answer: answer.beams, cell.rate_hz)
+    look = Look("the number that it was asked with", lambda answer: answer.beams)
+    return measure_loop(ask, _NOTHING, effort, pid, look, cell.rate_hz)

@@ -13,7 +13,7 @@ from lucky_transport.client import Client
 from lucky_transport.engines.echo import shade
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench.flow import StreamMeasurement, timed_flow
-from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.measuring import Effort, Look
 
 __all__ = ["measure_images", "measure_messages"]
 
@@ -32,8 +32,8 @@ def measure_messages(client: Client, item_bytes: int, effort: Effort, pid: int |
             )
         expected += 1
 
-    with client.agent.stream_policy_slot_state(1, slot_id=_MOST_ITEMS) as stream:
-        return timed_flow(stream, check, effort, pid, lambda: stream.dropped)
+    with client.agent.stream_policy_slot_state(1, slot_id=_MOST_ITEMS, timeout_s=effort.patience_s) as stream:
+        return timed_flow(stream, Look("its number and its length", check), effort, pid, lambda: stream.dropped)
 
 
 def measure_images(client: Client, reading: str, effort: Effort, pid: int | None) -> StreamMeasurement:
@@ -57,5 +57,6 @@ def measure_images(client: Client, reading: str, effort: Effort, pid: int | None
             raise RemoteProtocolError(f"image {frame.frame_number} came after image {last}")
         last = frame.frame_number
 
-    with client.camera.stream("front", copy=False) as stream:
-        return timed_flow(stream, check, effort, pid, lambda: stream.dropped)
+    look = Look("its number, its size, and its first, middle and last byte", check)
+    with client.camera.stream("front", copy=False, timeout_s=effort.patience_s) as stream:
+        return timed_flow(stream, look, effort, pid, lambda: stream.dropped)

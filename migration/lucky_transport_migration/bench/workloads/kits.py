@@ -13,24 +13,27 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import EngineFailed
+from lucky_transport.errors import EngineFailed, RemoteProtocolError
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport
-from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, measure_loop
+from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, closed_loop, measure_loop
 from lucky_transport_migration.bench.peers.exchange import measure_exchanges
 from lucky_transport_migration.bench.peers.kinds import missing_peers
 from lucky_transport_migration.bench.peers.wire import Message
 from lucky_transport_migration.bench.plan import Plan
+from lucky_transport_migration.bench.processes import ended
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, KitSetup, plan_of_kits, setups_of
-from lucky_transport_migration.bench.workloads.limits import ping_pong_ns
+from lucky_transport_migration.bench.workloads.limits import ITS_NUMBER, ping_pong_ns
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 __all__ = ["KIT_SOURCES", "Kit", "compiled", "measure_setup", "missing_paths", "prepare"]
@@ -38,6 +41,8 @@ __all__ = ["KIT_SOURCES", "Kit", "compiled", "measure_setup", "missing_paths", "
 KIT_SOURCES = Path(__file__).parents[4] / "schema" / "kits"
 _COMPILE_S = 120.0
 _OBSERVATIONS, _ACTIONS = 3, 1  # of a pendulum, float32
+_CIRCLE = "whether cosine and sine lie on the unit circle"
+_CIRCLE_TOLERANCE = 1e-4
 _LIMIT_ROUNDS = 50_000
 _WARMUP_SHARE = 10
 _NOTES = (
@@ -88,7 +93,7 @@ def prepare(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: i
     return PreparedSuite(
         KITS,
         plan,
-        list(setups_of(plan, missing)),
+        plan.with_twins(setups_of(plan, missing), "shm" if "kit-c" in missing else "kit-c"),
         lambda setup: measure_setup(setup, plan, programs),
         notes=[*dict.fromkeys(missing.values()), *_NOTES],
     )
@@ -148,7 +153,7 @@ def _served(path: str, num_envs: int, wait: str | None, programs: _Programs) -> 
     name = unique_name()
     with ExitStack() as stack:
         process = subprocess.Popen([*programs.command(path), name, str(num_envs)], stdout=subprocess.DEVNULL)
-        stack.callback(process.wait, 10)
+        stack.callback(ended, process)
         stack.callback(process.terminate)
         transport = api.open_transport(f"shm://{name}", load_settings({"wait": wait}))
         yield stack.enter_context(transport), process.pid
@@ -170,20 +175,29 @@ def measure_setup(setup: KitSetup, plan: Plan, programs: _Programs) -> Mapping[C
                 with closing(VectorEnv(transport)) as env:
                     env.reset(seed=0)
                     env.action_space.seed(0)
-                    found[cell] = closed_loop(env.step, env.action_space.sample(), plan.effort, pid)
+                    look = Look.at_steps(f"{_CIRCLE} in its first and last row", _check_circle)
+                    found[cell] = closed_loop(env.step, env.action_space.sample(), plan.effort, pid, look)
     return found
+
+
+def _check_circle(observations: NDArray[Any]) -> None:
+    """Cosine and sine of a pendulum's angle lie on the unit circle; looked at in the first and the last row."""
+    for at in (0, -_OBSERVATIONS):
+        cosine, sine = observations.item(at), observations.item(at + 1)
+        if not abs(cosine * cosine + sine * sine - 1.0) < _CIRCLE_TOLERANCE:
+            raise RemoteProtocolError(f"{cosine} and {sine} are no pendulum's cosine and sine: a frame was torn")
 
 
 def _exchanges(transport: Transport, effort: Effort, pid: int | None) -> Measurement:
     actions = np.zeros(transport.spec.action_shape, transport.spec.action.dtype)
-    return measure_loop(transport.step, actions, effort, pid, lambda frame: frame.seq)
+    return measure_loop(transport.step, actions, effort, pid, Look.at_frames(_CIRCLE, _check_circle))
 
 
 def _spin(effort: Effort) -> Measurement:
     rounds = min(_LIMIT_ROUNDS, effort.most)
     samples = ping_pong_ns("spin", rounds, 4 * _ACTIONS, 4 * _OBSERVATIONS)
     cut = samples.size // _WARMUP_SHARE
-    return Measurement(samples[cut:], samples[:cut], None, None)
+    return Measurement(samples[cut:], samples[:cut], None, None, looked_at=ITS_NUMBER)
 
 
 def _iceoryx(effort: Effort) -> Measurement:

@@ -17,8 +17,9 @@ import numpy as np
 from lucky_transport_migration.bench.measuring import Measurement, Samples
 from lucky_transport_migration.bench.suites.steps import COPY, StepCell, StepPlan
 
-__all__ = ["measure_limit", "ping_pong_ns", "ping_pong_program"]
+__all__ = ["ITS_NUMBER", "measure_limit", "ping_pong_ns", "ping_pong_program"]
 
+ITS_NUMBER = "its number"  # each of the two loops waits for the number that is due
 _KINDS = {"spin": "spin", "block": "futex"}  # waiting strategy -> the native loop that is its limit
 _WARMUP_SHARE = 10
 _MOST_ROUNDS = 50_000
@@ -42,7 +43,7 @@ def measure_limit(cell: StepCell, plan: StepPlan) -> Measurement | str:
     except (OSError, RuntimeError) as error:
         return f"no native {cell.wait} limit: {error}"
     cut = samples.size // _WARMUP_SHARE
-    return Measurement(samples[cut:], samples[:cut], None, None)
+    return Measurement(samples[cut:], samples[:cut], None, None, looked_at=ITS_NUMBER)
 
 
 def ping_pong_ns(kind: str, rounds: int, request_bytes: int = 0, answer_bytes: int = 0) -> Samples:

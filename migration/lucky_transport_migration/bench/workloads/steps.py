@@ -1,11 +1,12 @@
 """The suite of steps, ready to run.
 
-What an engine of known content must show is checked around every loop, outside the timed part.
+What an engine of known content must show is looked at in every exchange, outside the timed part: a stamp at both ends
+of the frame. All of the frame is looked at around every loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -16,12 +17,11 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.spec.composite import unpack
 from lucky_transport.transport import Transport
-from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, measure_loop
+from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, closed_loop, measure_loop
 from lucky_transport_migration.bench.peers.exchange import measure_exchanges
 from lucky_transport_migration.bench.peers.kinds import missing_peers
 from lucky_transport_migration.bench.peers.wire import Message
 from lucky_transport_migration.bench.run import Around, PreparedSuite
-from lucky_transport_migration.bench.stats import WHOLE
 from lucky_transport_migration.bench.suites.steps import (
     COPY,
     IDLE,
@@ -40,7 +40,7 @@ from lucky_transport_migration.paths import ConnectedEngine, find_path, label
 
 __all__ = ["measure_peer", "measure_setup", "prepare"]
 
-_PREPARED = 0.5  # every observation of toy:copy; toy:idle leaves its zeros
+_STAMP = "the stamps at both ends of its observations"
 _START_S = 1.8  # two engine processes: started, connected, ended
 _PEER_NOTES = (
     "a peer moves the same bytes as a step: actions and control there, observations, rewards and flags back; all of "
@@ -66,10 +66,11 @@ def prepare(plan: StepPlan) -> PreparedSuite:
         title=f"Transports of {plan.engine}",
         engine=plan.engine,
         targets=STEP_TARGETS,
-        checked=WHOLE,
         cpu_key="cpu_us_per_step",
     )
-    setups = [setup for setup in setups_of(plan) if isinstance(setup, LimitSetup) or setup.path not in absent]
+    setups = [
+        setup for setup in plan.with_twins(setups_of(plan)) if isinstance(setup, LimitSetup) or setup.path not in absent
+    ]
     around = list(_around(plan)) if plan.engine == IDLE else []
     return PreparedSuite(suite, plan, setups, lambda setup: _measure(setup, plan, notes), notes, around)
 
@@ -148,27 +149,27 @@ def _measure_transport(
     transport: Transport, cell: StepCell, actions: NDArray[Any], effort: Effort, pid: int | None
 ) -> Measurement:
     first = transport.step(actions)
-    _check_content(cell.engine, first.observations)
-    start = first.seq
-    found = measure_loop(transport.step, actions, effort, pid, lambda frame: frame.seq, cell.rate_hz)
+    start, check = first.seq, _check_whole(cell.engine, first.observations)
+    found = measure_loop(transport.step, actions, effort, pid, Look.at_frames(_STAMP, check), cell.rate_hz)
     last = transport.step(actions)
-    _check_content(cell.engine, last.observations)
+    check(last.observations)
+    _check_whole(cell.engine, last.observations)
     _check_count(start, last.seq, found)
     return found
 
 
 def _measure_env(env: VectorEnv, cell: StepCell, actions: NDArray[Any], effort: Effort, pid: int | None) -> Measurement:
     env.reset(seed=0)
-    start = env.transport.step(actions).seq if cell.engine in (IDLE, COPY) else None
     parts = env.batch_spec.action_parts
     given = unpack(actions, parts) if parts else actions
-    found = closed_loop(env.step, given, effort, pid)
-    observations, rewards, _, _, _ = env.step(given)
-    _check_content(cell.engine, observations)
-    if rewards.shape != (cell.num_envs,):
-        raise RemoteProtocolError(f"rewards of shape {rewards.shape} from {cell.num_envs} envs")
-    if start is not None:  # with an engine that ends no episode every step is one exchange
-        _check_count(start, env.transport.step(actions).seq - 1, found)
+    if cell.engine not in (IDLE, COPY):
+        return closed_loop(env.step, given, effort, pid)
+    first = env.transport.step(actions)
+    start, check = first.seq, _check_whole(cell.engine, first.observations)
+    found = closed_loop(env.step, given, effort, pid, Look.at_steps(_STAMP, check))
+    last = env.transport.step(actions)
+    check(last.observations)
+    _check_count(start, last.seq, found)  # no episode ends, so every step is one exchange
     return found
 
 
@@ -179,9 +180,23 @@ def _check_count(start: int, last: int, found: Measurement) -> None:
         raise RemoteProtocolError(f"{last - start} frames for {expected} steps: exchanges were lost or doubled")
 
 
-def _check_content(engine: str, observations: NDArray[Any]) -> None:
-    if engine not in (IDLE, COPY):
-        return
-    expected = _PREPARED if engine == COPY else 0.0
-    if not (observations == expected).all():
-        raise RemoteProtocolError(f"observations of {engine} hold other values than {expected}: a frame was torn")
+def _check_whole(engine: str, observations: NDArray[Any]) -> Callable[[NDArray[Any]], None]:
+    """Look at a whole frame of toy:idle or toy:copy; return what looks at the stamps of those that follow it.
+
+    Both stamps of toy:copy are the number of its step, its other values 0.5; toy:idle leaves its zeros.
+    """
+    values = observations.reshape(-1)
+    due, grows = float(values[0]), float(engine == COPY)
+    if values[-1] != due or not (values[1:-1] == grows / 2).all():
+        raise RemoteProtocolError(f"observations of {engine} hold other values than {grows / 2}: a frame was torn")
+
+    def check(observations: NDArray[Any]) -> None:
+        nonlocal due
+        due += grows
+        first, last = observations.item(0), observations.item(-1)
+        if not first == last == due:
+            raise RemoteProtocolError(
+                f"observations of {engine}: stamps {first} and {last}, not {due}: a frame was torn"
+            )
+
+    return check

@@ -9,13 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lucky_transport.client import Client
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import PeerTimeout
 from lucky_transport.transport import Stream
 from lucky_transport_migration.bench.measuring import Effort
 
@@ -24,6 +26,7 @@ __all__ = ["CAMERA_HZ", "TELEMETRY_HZ", "Training", "measure_training"]
 TELEMETRY_HZ = 100
 CAMERA_HZ = 30
 _TURNS = 2
+_PATIENCE_S = 5.0
 
 
 @dataclass(slots=True)
@@ -66,8 +69,8 @@ class Training:
 class _Listener(threading.Thread):
     """Takes a stream's items as they come."""
 
-    def __init__(self, stream: Stream) -> None:
-        super().__init__(name="stream reader", daemon=True)
+    def __init__(self, name: str, stream: Stream) -> None:
+        super().__init__(name=f"{name} stream", daemon=True)
         self.count = 0
         self.error: Exception | None = None
         self._stream = stream
@@ -91,7 +94,10 @@ class _Listener(threading.Thread):
 
 
 def measure_training(client: Client, effort: Effort) -> Training:
-    """Return one round; each part takes the effort's budget."""
+    """Return one round; each part takes the effort's budget.
+
+    Raises PeerTimeout when a stream brings nothing, before or after the steps that are timed beside it.
+    """
     actions = np.zeros(client.spec.action_shape, client.spec.action.dtype)
     _rate(client, actions, effort.budget_s / 5)
     alone: list[float] = []
@@ -103,7 +109,9 @@ def measure_training(client: Client, effort: Effort) -> Training:
             start, before = time.perf_counter(), [one.count for one in listeners]
             beside.append(_rate(client, actions, effort.budget_s))
             took = time.perf_counter() - start
-            rates = [(one.count - count) / took for one, count in zip(listeners, before, strict=True)]
+            after = [one.count for one in listeners]
+            _await_more(listeners, after)
+            rates = [(now - then) / took for now, then in zip(after, before, strict=True)]
         telemetry, camera = telemetry + rates[0] / _TURNS, camera + rates[1] / _TURNS
     n = int(sum(beside) * effort.budget_s)
     return Training(float(np.mean(alone)), float(np.mean(beside)), telemetry, camera, n)
@@ -112,20 +120,25 @@ def measure_training(client: Client, effort: Effort) -> Training:
 @contextmanager
 def _streams(client: Client) -> Iterator[list[_Listener]]:
     """Both streams, being read by threads of their own, the first item of each taken."""
-    listeners = [
-        _Listener(client.telemetry.stream(fps=TELEMETRY_HZ)),
-        _Listener(client.camera.stream("front", fps=CAMERA_HZ)),
-    ]
-    for one in listeners:
-        one.start()
-    try:
-        end = time.perf_counter() + 5.0
-        while not all(one.count or one.error for one in listeners) and time.perf_counter() < end:
-            time.sleep(0.001)
-        yield listeners
-    finally:
+    with ExitStack() as stack:
+        listeners = [
+            _Listener("telemetry", client.telemetry.stream(fps=TELEMETRY_HZ)),
+            _Listener("camera", client.camera.stream("front", fps=CAMERA_HZ)),
+        ]
         for one in listeners:
-            one.leave()
+            stack.callback(one.leave)
+            one.start()
+        _await_more(listeners, [0, 0])
+        yield listeners
+
+
+def _await_more(listeners: Sequence[_Listener], counts: Sequence[int]) -> None:
+    """Wait until each stream has brought more than so many items, or an error, which `leave` raises."""
+    deadline = Deadline(_PATIENCE_S)
+    while still := [one.name for one, n in zip(listeners, counts, strict=True) if one.count <= n and one.error is None]:
+        if deadline.expired:
+            raise PeerTimeout(f"{' and '.join(still)}: no item within {_PATIENCE_S:g} s beside a training loop")
+        time.sleep(0.001)
 
 
 def _rate(client: Client, actions: Any, seconds: float) -> float:

@@ -32,7 +32,7 @@ def prepare(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: i
     """
     plan = plan_of_stubs(transports, waits, rounds=rounds, quick=quick)
     missing = why_no_training()
-    setups = list(setups_of(plan, training=missing is None))
+    setups = plan.with_twins(setups_of(plan, training=missing is None))
     notes = [*([missing] if missing else []), *_NOTES]
     return PreparedSuite(STUBS, plan, setups, lambda setup: measure_stubs(setup, plan), notes=notes)
 

@@ -10,7 +10,7 @@ from typing import Any
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import CpuTimer, Effort
-from lucky_transport_migration.bench.workloads.stubs.calls import number_of, question
+from lucky_transport_migration.bench.workloads.stubs.calls import ASKED, number_of, question
 
 __all__ = ["measure_callers"]
 
@@ -73,4 +73,4 @@ def measure_callers(call: Any, chars: int, count: int, effort: Effort, pid: int 
             callers.stop()
     for one in running:
         one.result()
-    return StreamMeasurement(n, took, client, engine, watch.same_core())
+    return StreamMeasurement(n, took, client, engine, watch.same_core(), looked_at=ASKED)

@@ -10,13 +10,14 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue, UInt64Value
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench.flow import StreamMeasurement, timed_flow
-from lucky_transport_migration.bench.measuring import Effort, Measurement, awaited_loop, measure_loop
+from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, awaited_loop, measure_loop
 from lucky_transport_migration.bench.workloads.stubs.servicers import item_number
 
-__all__ = ["measure_awaited", "measure_stream", "measure_unary", "number_of", "question"]
+__all__ = ["ASKED", "measure_awaited", "measure_stream", "measure_unary", "number_of", "question"]
 
 _NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
 _MOST_ITEMS = 4_000_000_000
+ASKED = "the number that it was asked with, which is all of it"
 
 
 def question(number: int, chars: int) -> StringValue:
@@ -39,13 +40,13 @@ def measure_unary(call: Any, chars: int, rate_hz: int | None, effort: Effort, pi
     def ask(_: Any) -> StringValue:
         return call(question(next(numbers), chars))
 
-    return measure_loop(ask, _NOTHING, effort, pid, number_of, rate_hz)
+    return measure_loop(ask, _NOTHING, effort, pid, Look(ASKED, number_of), rate_hz)
 
 
 async def measure_awaited(call: Any, chars: int, effort: Effort, pid: int | None) -> Measurement:
     """Time a unary-unary callable of asyncio as `measure_unary` does, each call awaited before the next."""
     numbers = itertools.count(1)
-    return await awaited_loop(lambda: call(question(next(numbers), chars)), effort, pid, number_of)
+    return await awaited_loop(lambda: call(question(next(numbers), chars)), effort, pid, Look(ASKED, number_of))
 
 
 def measure_stream(call: Any, item_bytes: int, effort: Effort, pid: int | None) -> StreamMeasurement:
@@ -64,6 +65,6 @@ def measure_stream(call: Any, item_bytes: int, effort: Effort, pid: int | None) 
 
     stream = call(UInt64Value(value=_MOST_ITEMS))
     try:
-        return timed_flow(stream, check, effort, pid)
+        return timed_flow(stream, Look("its number and its length", check), effort, pid)
     finally:
         stream.cancel()

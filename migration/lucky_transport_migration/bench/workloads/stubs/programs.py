@@ -50,7 +50,7 @@ def measure_training(job: Job) -> StreamMeasurement:
     try:
         # Over shm the program's port has no server.
         port = _USUAL_PORT if shm else engine.endpoints[0].address.rpartition(":")[2]
-        return _measure(job, ["--endpoint", str(engine.endpoints[0])], [_TRAINING, port])
+        return _measure(job, ["--endpoint", str(engine.endpoints[0])], [_TRAINING, port], "its frame number")
     finally:
         engine.stop()
 
@@ -65,11 +65,14 @@ def measure_echo(job: Job) -> StreamMeasurement:
         launcher = _launcher(job, switch, Path(directory) / "server.json")
         server = [*environment(job), *launcher, sys.executable, _ECHO, "serve"]
         with ServerProcess(f"over {job.setup.path}", server) as serving:
-            return _measure(job, switch, [_ECHO, "call", serving.ready])
+            return _measure(job, switch, [_ECHO, "call", serving.ready], "all of it")
 
 
-def _measure(job: Job, switch: list[str], script: list[str]) -> StreamMeasurement:
-    """Run a client, a script that takes the seconds and the file of its result last, to its end."""
+def _measure(job: Job, switch: list[str], script: list[str], looked_at: str) -> StreamMeasurement:
+    """Run a client to its end: a script that takes the seconds and the file of its result last.
+
+    The script ends with an error unless `looked_at` is right in each answer.
+    """
     with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
         result, report = Path(directory) / "result.json", Path(directory) / "calls.json"
         seconds = str(PROGRAM_PARTS * job.effort.budget_s)
@@ -77,7 +80,7 @@ def _measure(job: Job, switch: list[str], script: list[str]) -> StreamMeasuremen
         found = json.loads(result.read_text(encoding="utf-8"))
         if job.setup.path == "shm":
             _check_switched(json.loads(report.read_text(encoding="utf-8"))["calls"])
-    return StreamMeasurement(found["n"], found["took_ns"], found["cpu_ns"])
+    return StreamMeasurement(found["n"], found["took_ns"], found["cpu_ns"], looked_at=looked_at)
 
 
 def _launcher(job: Job, switch: list[str], report: Path) -> list[str]:
