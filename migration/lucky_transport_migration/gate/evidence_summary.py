@@ -13,15 +13,7 @@ from collections import Counter, defaultdict
 from typing import TypeGuard
 
 from lucky_transport.messages.method import Effect
-from lucky_transport_migration.evidence.record import (
-    CONTROL,
-    DIFFERENT,
-    EQUAL,
-    FAILED,
-    NOT_COMPARED,
-    Evidence,
-    SideResult,
-)
+from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, FAILED, Evidence, SideResult
 from lucky_transport_migration.gate.latency import ENOUGH, Pairs, Samples, Tails
 from lucky_transport_migration.stages.stage import Placement, Stage
 
@@ -30,6 +22,7 @@ __all__ = ["JUDGED", "EvidenceSummary"]
 #: Stages that the gate is asked about: from `grpc` on nothing is at stake, and `complete` is the last one.
 JUDGED = frozenset({Stage.SHADOW, Stage.CANARY, Stage.SHM})
 
+_COMPARED = (EQUAL, DIFFERENT, FAILED)
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -72,7 +65,7 @@ class EvidenceSummary:
         if one.kind == "live":
             if self.rung is not None and one.stage != str(self.rung):
                 return
-            self.live += one.verdict != NOT_COMPARED
+            self.live += one.verdict in _COMPARED
             self.by_candidate += one.primary.transport != CONTROL
         self.verdicts[one.verdict] += 1
         self.stages.add(one.stage.partition(" ")[0])
@@ -82,7 +75,7 @@ class EvidenceSummary:
             self.aspects[one.aspect or one.verdict] += 1
         elif one.verdict != EQUAL:
             self.unseen[one.why or "no shadow was asked"] += 1
-        if one.verdict in (EQUAL, DIFFERENT, FAILED):
+        if one.verdict in _COMPARED:
             self._add_trial(one)
         if one.kind in self.timed:
             self._add_durations(one)
@@ -95,7 +88,7 @@ class EvidenceSummary:
     @property
     def compared(self) -> int:
         """How many calls were compared; a candidate that failed was found to be different."""
-        return self.verdicts[EQUAL] + self.verdicts[DIFFERENT] + self.verdicts[FAILED]
+        return sum(self.verdicts[one] for one in _COMPARED)
 
     @property
     def trials(self) -> int:

@@ -77,6 +77,7 @@ def test_people_get_a_table_and_a_word(project: Path) -> None:
 
 def test_each_look_is_counted_and_a_restart_forgets_none(project: Path) -> None:
     numbers: list[int] = []
+    keep(project / "seen", []).joinpath("looks.jsonl").touch()
     for calls in (10, 20, 20, 30, 40):
         keep(project / "seen", [seen()] * calls)
         numbers.append(json.loads(gate("--json").stdout)["methods"][READ]["look"])

@@ -83,19 +83,18 @@ def test_where_looks_are_lost_one_after_every_hundred_calls_is_assumed(folder: P
     assert [look(folder, calls) for calls in (1_200, 2_000, 5_000)] == expected
 
 
+def test_looks_that_are_gone_are_not_begun_anew(folder: Path) -> None:
+    (folder / "looks.jsonl").unlink()
+    look(folder, 1_200)
+    assert not (folder / "looks.jsonl").exists()
+
+
 def test_a_damaged_line_hides_no_other_look(folder: Path) -> None:
     for calls in range(1_200, 1_230):
         look(folder, calls)
     with (folder / "looks.jsonl").open("a") as file:
         file.write('{"v": 1, "at"')
     assert [look(folder, calls) for calls in (1_230, 1_231)] == [31, 32]
-
-
-def test_after_a_move_looks_that_were_lost_before_it_matter_no_more(folder: Path) -> None:
-    (folder / "looks.jsonl").unlink()
-    assert look(folder, 1_200) == 13
-    Journal(folder).promote(METHOD, Placement.parse("shadow"), Placement.parse("canary 1%"), now=4e9)
-    assert look(folder, 1_300) == 1
 
 
 def test_a_look_that_cannot_be_counted_is_an_error(folder: Path) -> None:

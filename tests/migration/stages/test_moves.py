@@ -235,7 +235,7 @@ def test_a_promotion_is_a_look_and_its_next_rung_begins_with_the_first(write: Wr
     for count in (16, 20):
         _see(project / "lucky-evidence", _ENTITY, count=count, verdict="different")
         assert "differed" in Moves().promote(_ENTITY)[0].refused
-    assert [json.loads(line)["calls"] for line in looks.read_text().splitlines()] == [32, 52]
+    assert [json.loads(line)["seen"][0] for line in looks.read_text().splitlines()] == [32, 52]
     seen = {_ENTITY: (60, 0)}
     assert Looks(looks.parent).take(seen, lambda name, number: False) == {_ENTITY: 3}
     assert not Moves().promote(_ENTITY, force=True)[0].refused
