@@ -114,7 +114,7 @@ def _interceptor(given: Any, source: str) -> Interceptor:
         )
     name, _, variant = given.partition(":")
     info = registry().interceptor(name)
-    if variant and variant not in info.variants:
+    if variant and not {variant, "*"}.intersection(info.variants):
         known = ", ".join(f"{name}:{one}" for one in info.variants) or "none"
         raise UnknownName(f"no interceptor {given!r}", hint=f"variants of {name!r}: {known}")
     return load(info.factory, owner=f"interceptor {name!r}", extra=info.extra)(variant)

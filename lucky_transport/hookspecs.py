@@ -107,7 +107,7 @@ class InterceptorInfo:
     """An interceptor that the setting `interceptors` can name, "name" or "name:variant".
 
     `factory`: "module:function", called as `f(variant) -> lucky_transport.interceptors.Interceptor` for each connection
-    and each engine. `extra` as in `TransportInfo`.
+    and each engine. variants: the known ones, "*" for any. `extra` as in `TransportInfo`.
     """
 
     name: str

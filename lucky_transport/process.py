@@ -189,6 +189,7 @@ class EngineProcess(ChildProcess):
 
     Raises what `make_engine` and the servers raise there, NotReachable when the process ends without a word or stays
     silent for `start_timeout_s` before it is ready, SpecError for options that cannot go to another process.
+    interceptors: names of those on the engine's side, in place of those of the settings; () = these.
     """
 
     def __init__(
@@ -203,6 +204,7 @@ class EngineProcess(ChildProcess):
         observation_slots: int | None = None,
         native: bool = True,
         start_timeout_s: float = 60.0,
+        interceptors: Sequence[str] = (),
     ) -> None:
         arguments = ["serve", engine, "--num-envs", str(check_num_envs(num_envs))]
         arguments += [f"--endpoint={endpoint}" for endpoint in endpoints]
@@ -213,7 +215,7 @@ class EngineProcess(ChildProcess):
             "observation-slots": observation_slots,
         }
         arguments += [f"--{name}={value}" for name, value in optional.items() if value is not None]
-        arguments += [] if native else ["--no-native"]
+        arguments += [f"--interceptor={name}" for name in interceptors] + ([] if native else ["--no-native"])
         self.engine = engine
         self._schemes = {Endpoint.parse(endpoint).scheme for endpoint in endpoints}
         self._clean_up()  # after a kill of an engine and its client there was nobody to do it

@@ -30,6 +30,7 @@ from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Transport
+from lucky_transport_migration.commands_parity.stream_log import StreamLog
 
 __all__ = ["NAMED", "ConnectedEngine", "Path", "find_path", "label", "open_links"]
 
@@ -100,8 +101,8 @@ def find_path(name: str) -> Path:
 class ConnectedEngine:
     """An engine started for one client, and that client's end; for inproc the engine lives in this process.
 
-    `pid` is the engine's process (the relay's where one stands before it), None when it is this one. Raises what
-    starting and connecting raise.
+    `pid` is the engine's process (the relay's where one stands before it), None when it is this one. streams: notes
+    which streams the engine runs. Raises what starting and connecting raise.
     """
 
     def __init__(
@@ -113,10 +114,12 @@ class ConnectedEngine:
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
         wait: str | None = None,
+        streams: StreamLog | None = None,
     ) -> None:
         self.path = path
         self.engine = engine
         self.wait = wait
+        self.streams = streams
         registry().engine(engine.partition(":")[0])  # an unknown name fails here, not in the child
         self._settings = load_settings({"wait": wait, "native": None if path.native else False})
         with ExitStack() as stack:
@@ -134,8 +137,11 @@ class ConnectedEngine:
         self, path: Path, engine: str, num_envs: int, seed: int | None, options: Mapping[str, Any] | None
     ) -> EngineProcess | Serving:
         endpoint = registry().transport(path.transport).local_endpoint.format(name=unique_name())
+        ours = () if self.streams is None or engine.startswith("relay:") else (self.streams.name,)
+        interceptors = (*self._settings.interceptors, *ours)
         if path.transport == "inproc":
-            return api.serve(engine, endpoint, num_envs=num_envs, seed=seed, options=options)
+            given = {"num_envs": num_envs, "seed": seed, "options": options, "interceptors": interceptors}
+            return api.serve(engine, endpoint, **given)
         return EngineProcess(
             engine,
             [endpoint],
@@ -144,6 +150,7 @@ class ConnectedEngine:
             options=options,
             wait=self._settings.wait,
             native=path.native,
+            interceptors=[name for name in interceptors if isinstance(name, str)] if ours else (),
         )
 
     def connect(self) -> Transport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lucky_transport.hookspecs import CommandInfo, RouterPlugin, TransportInfo, hookimpl
+from lucky_transport.hookspecs import CommandInfo, InterceptorInfo, RouterPlugin, TransportInfo, hookimpl
 
 __all__: list[str] = []
 
@@ -71,6 +71,12 @@ def lucky_transport_transports() -> list[TransportInfo]:
             routes=True,
         ),
     ]
+
+
+@hookimpl
+def lucky_transport_interceptors() -> list[InterceptorInfo]:
+    factory = "lucky_transport_migration.commands_parity.stream_log:make_interceptor"
+    return [InterceptorInfo("stream-log", factory, "which streams run, for `parity`", ("*",))]
 
 
 @hookimpl

@@ -220,8 +220,8 @@ def test_a_stream_that_ends_early_is_found(against: Callable[..., CommandsParity
 
     first = against("TelemetryService/StreamTelemetry", stop).first_difference
     assert first is not None
-    assert first.difference.where == "outcome"
-    assert "the stream ended" in first.values["twin"]
+    assert (first.difference.aspect, first.difference.where) == ("count", "items[0]")
+    assert first.values["twin"] == "0 items, without items 0 to 199 of the other"
 
 
 def test_another_text_of_the_same_error_is_found(against: Callable[..., CommandsParity], twin: str) -> None:

@@ -56,6 +56,7 @@ class _ServedHere:
 
     def __init__(self, engine: str, endpoints: Sequence[str], **given: Any) -> None:
         options = {name: given[name] for name in ("num_envs", "seed", "options")}
+        options["interceptors"] = given.get("interceptors") or None
         self._serving = api.serve(engine, list(endpoints), **options)
         self.endpoints = self._serving.endpoints
         self.stop = self._serving.stop

@@ -1,38 +1,52 @@
 """What one request comes to over one transport: a response, the items of a stream and its end, or an error.
 
-An error is its class and its text, which carry status and details over every wire. Every wait is bounded: calls and
-streams have a deadline.
+An error is its class, text and hint, which carry status and details over every wire. Every wait is bounded: calls and
+streams have a deadline. `ASPECTS` says what of two answers is compared.
 """
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.errors import plural
 from lucky_transport.messages import ImageFrame
-from lucky_transport.messages.methods import Method, method
+from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Transport
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.items import ItemPairs
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
 
-__all__ = ["MOST_ITEMS", "PATIENCE_S", "WRONG_CALLS", "Ask", "CallResult", "ask", "ask_for_views", "differing"]
-
-_VIEWPORT = method("ViewportService/StreamViewport")
-_VIEWPORTS = method("ViewportService/GetViewportInfo")
-_SLEEP_S = 0.002
+__all__ = [
+    "ASPECTS",
+    "EXPIRING",
+    "FEW_ITEMS",
+    "MOST_ITEMS",
+    "PATIENCE_S",
+    "WRONG_CALLS",
+    "Ask",
+    "CallResult",
+    "ask",
+    "ask_until_late",
+    "differing",
+]
 
 #: Longer than anything but a hang takes, also beside other work.
 PATIENCE_S = 60.0
-#: So many items of a stream are compared.
-MOST_ITEMS = 3
+#: So many items of a stream are compared when its method is called first, and so many later.
+MOST_ITEMS, FEW_ITEMS = 200, 3
+#: A stream is not read for longer than this, however slow it is.
+_LOOK_S = 20.0
 #: A stream that is asked for fewer items a second is not waited for beyond the first.
 _SLOWEST_HZ = 20
+#: A deadline that expires in a handler that waits, and how late its end may come on a loaded machine.
+_SHORT_S, _GRACE_S = 0.2, 5.0
+_ENDED = "the stream ended"
 
 #: The fields by which a response says whether it did what it was asked for.
 _VERDICTS = ("success", "ok", "found", "accepted", "is_valid")
@@ -44,19 +58,23 @@ Ask = Callable[[Transport, Method, Any], "CallResult"]
 @dataclass(slots=True)
 class CallResult:
     """`items`: the response, or the first items of a stream. `error`: how it ended, "" for a response; `raised`: what
-    was raised to say so. took_us: from the request to that end.
+    was raised to say so. took_us: from the request to that end. left: the stream was left before its end; runs_on: and
+    the engine's handler has not ended. dropped: items that the stream skipped.
     """
 
     items: list[Any] = field(default_factory=list[Any])
     error: str = ""
     raised: Exception | None = None
     took_us: float = 0.0
+    left: bool = False
+    runs_on: bool = False
+    dropped: int = 0
 
     def fail(self, error: Exception) -> None:
         """End with what was raised; StopIteration is the end of a stream."""
         self.raised = error
         is_end = isinstance(error, StopIteration)
-        self.error = "the stream ended" if is_end else error_text(error)
+        self.error = _ENDED if is_end else error_text(error)
 
     @property
     def lost(self) -> bool:
@@ -76,8 +94,10 @@ def _accepts(response: Any) -> bool:
     return next((bool(getattr(inner, name)) for name in _VERDICTS if hasattr(inner, name)), True)
 
 
-def ask(transport: Transport, method: Method, request: Any, *, copy_images: bool = True) -> CallResult:
-    """Make the call, or take the first items of the stream, cancel it and wait until the engine has noticed.
+def ask(
+    transport: Transport, method: Method, request: Any, *, most: int = FEW_ITEMS, copy_images: bool = True
+) -> CallResult:
+    """Make the call, or read the stream to its end or `most` items, and leave it then.
 
     copy_images: see `Transport.stream`.
     """
@@ -88,39 +108,41 @@ def ask(transport: Transport, method: Method, request: Any, *, copy_images: bool
         if method.stream is None:
             answer.items.append(transport.call(method, own, Deadline(PATIENCE_S)))
         else:
-            _take(answer, transport, method, own, copy_images)
+            _take(answer, transport, method, own, most, copy_images)
     except Exception as error:  # whatever it is, it is what is compared
         answer.fail(error)
     answer.took_us = (time.perf_counter_ns() - began_ns) / 1000
     return answer
 
 
-def ask_for_views(transport: Transport, method: Method, request: Any) -> CallResult:
-    """As `ask`; images are looked at where the engine drew them, if the transport can do that."""
-    return ask(transport, method, request, copy_images=False)
-
-
-def _take(answer: CallResult, transport: Transport, method: Method, request: Any, copy_images: bool) -> None:
+def _take(answer: CallResult, transport: Transport, method: Method, request: Any, most: int, copy_images: bool) -> None:
     fps = request.target_fps if hasattr(request, "target_fps") else 0
-    wanted = 1 if isinstance(fps, int) and 0 < fps < _SLOWEST_HZ else MOST_ITEMS
+    wanted, look = 1 if isinstance(fps, int) and 0 < fps < _SLOWEST_HZ else most, Deadline(_LOOK_S)
     with transport.stream(method, request, Deadline(PATIENCE_S), copy=copy_images) as stream:
-        for _ in range(wanted):
+        while len(answer.items) < wanted and not look.expired:
             item = next(stream)
             answer.items.append(replace(item, data=bytes(item.data)) if isinstance(item, ImageFrame) else item)
+            answer.dropped = stream.dropped
+        answer.left = True
         stream.cancel()
-        if method is _VIEWPORT:
-            _await_the_end(transport)
         next(stream)
+        answer.error = "another item after the cancel"
 
 
-def _await_the_end(transport: Transport) -> None:
-    """Wait until the engine says that no viewport stream runs any more: it learns of a cancel in its own time."""
-    deadline = Deadline(PATIENCE_S)
-    while not deadline.expired:
-        config = transport.call(_VIEWPORTS, _VIEWPORTS.request(), deadline).current_config
-        if config is None or not config.streaming:
-            return
-        time.sleep(_SLEEP_S)
+def ask_until_late(transport: Transport, method: Method, request: Any) -> CallResult:
+    """Make the call with a short deadline. What came of it is without an error where it ended by itself before."""
+    answer, late = CallResult(), Deadline(_SHORT_S + _GRACE_S)
+    try:
+        if method.stream is None:
+            transport.call(method, request, Deadline(_SHORT_S))
+        else:
+            with transport.stream(method, request, Deadline(_SHORT_S)) as stream:
+                any(late.expired for _ in stream)
+    except Exception as error:  # as above
+        answer.fail(error)
+    if late.expired:
+        answer.error = f"went on for {_GRACE_S:g} s after its deadline"
+    return answer
 
 
 def _wrongly(use: Callable[[Transport, Method, Any], Any]) -> Ask:
@@ -160,34 +182,91 @@ WRONG_CALLS: dict[str, Ask] = {
     "after its deadline": _wrongly(_too_late),
 }
 
+#: The kind of call whose deadline expires while its handler waits.
+EXPIRING = "with a deadline that expires in the handler"
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two answers to one request."""
+
+    method: Method
+    left: CallResult
+    right: CallResult
+    rules: ComparisonRules
+
+    @property
+    def dropped(self) -> int:
+        return self.left.dropped + self.right.dropped
+
+    @property
+    def is_open(self) -> bool:
+        """True when a side that was left has no more items than the other: how many there are is not known then."""
+        mine, other = self.left, self.right
+        most = min(len(mine.items), len(other.items))
+        return any(one.left and len(one.items) == most for one in (mine, other))
+
+    def items(self, *, ended_early: bool = True) -> Difference | None:
+        answers = self.left.items, self.right.items
+        return ItemPairs(self.method, *answers, self.rules, ended_early=ended_early, dropped=self.dropped).differing()
+
+    def ending(self) -> Difference | None:
+        left, right = self.left, self.right
+        if left.error == right.error or (left.left != right.left and _ENDED in (left.error, right.error)):
+            return None
+        kinds = {one.error.partition(": ")[0] for one in (left, right)}
+        codes = {getattr(one.raised, "code", None) for one in (left, right)}
+        aspect = "code" if len(kinds) > 1 or len(codes) > 1 else "details"
+        return Difference(aspect, "outcome", _outcome(left), _outcome(right))
+
+    def hint(self) -> Difference | None:
+        """Return where hints differ. An error that came over a wire has its hint in its text only."""
+        mine, other = (getattr(one.raised, "hint", "") for one in (self.left, self.right))
+        is_foreign = any(not one.error.endswith(hint) for one, hint in ((self.left, mine), (self.right, other)))
+        return Difference("hint", "hint", mine, other) if mine != other and (is_foreign or (mine and other)) else None
+
+    def count(self) -> Difference | None:
+        same = len(self.left.items) == len(self.right.items)
+        return None if same or self.is_open else self.items(ended_early=False)
+
+    def numbers(self) -> Difference | None:
+        """Return where the images of a stream are not numbered upwards: their numbers are not compared."""
+        rows = [[item.frame_number for item in one.items if isinstance(item, ImageFrame)] for one in self._sides]
+        if all(row == sorted(set(row)) for row in rows):
+            return None
+        return Difference("order", "frame_number of the items", rows[0], rows[1])
+
+    def handlers(self) -> Difference | None:
+        if self.left.runs_on == self.right.runs_on:
+            return None
+        mine, other = ("runs on" if one.runs_on else "has ended" for one in self._sides)
+        return Difference("cancel", "the engine's handler after the stream was left", mine, other)
+
+    @property
+    def _sides(self) -> tuple[CallResult, CallResult]:
+        return self.left, self.right
+
+
+#: What of two answers is compared, in this order: the first difference counts, and reports name it from here.
+ASPECTS: Mapping[str, Callable[[_Pair], Difference | None]] = {
+    "every field of responses and items": _Pair.items,
+    "class, status and text of errors": _Pair.ending,
+    "hints of errors": _Pair.hint,
+    "order and number of items": _Pair.count,
+    "that images are numbered upwards": _Pair.numbers,
+    "that the engine's handler ends when its stream is left": _Pair.handlers,
+}
+
 
 def differing(
     method: Method, left: CallResult, right: CallResult, rules: ComparisonRules | None = None
 ) -> Difference | None:
     """Return where two answers to one request first differ, by the project's rules or those given; None if nowhere."""
-    items = ItemPairs(method, left.items, right.items, rules or ComparisonRules(), ended_early=True)  # how many: below
-    return items.differing() or _ending(left, right) or _numbering(left, right)
-
-
-def _ending(left: CallResult, right: CallResult) -> Difference | None:
-    """Return how two answers end differently: with another error, another text of it, or after more or fewer items."""
-    if left.error == right.error and len(left.items) == len(right.items):
-        return None
-    if type(left.raised) is not type(right.raised):
-        aspect = "code"
-    else:
-        aspect = "details" if left.error != right.error else "count"
-    return Difference(aspect, "outcome", _outcome(left), _outcome(right))
-
-
-def _numbering(left: CallResult, right: CallResult) -> Difference | None:
-    """Return where the images of a stream are not numbered upwards: their numbers are not compared."""
-    numbers = [[item.frame_number for item in answer.items if isinstance(item, ImageFrame)] for answer in (left, right)]
-    if all(row == sorted(set(row)) for row in numbers):
-        return None
-    return Difference("order", "frame_number of the items", numbers[0], numbers[1])
+    pair = _Pair(method, left, right, rules or ComparisonRules())
+    return next((found for compared in ASPECTS.values() if (found := compared(pair)) is not None), None)
 
 
 def _outcome(answer: CallResult) -> str:
-    what = f"{len(answer.items)} items, then " if len(answer.items) > 1 else "a response" if answer.items else ""
-    return what + answer.error
+    if answer.items and not answer.error:
+        return "a response"
+    return ", then ".join([plural(len(answer.items), "item")] * bool(answer.items) + [answer.error or "no response"])

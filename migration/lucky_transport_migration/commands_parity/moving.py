@@ -13,7 +13,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.messages import ImageFrame, StepRequest
 from lucky_transport.messages.methods import METHODS, Flow, Method, method
 from lucky_transport.transport import Stream, Transport
-from lucky_transport_migration.commands_parity.answers import MOST_ITEMS, PATIENCE_S, Ask, CallResult
+from lucky_transport_migration.commands_parity.answers import PATIENCE_S, Ask, CallResult
 from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rules import ComparisonRules
 
@@ -21,6 +21,9 @@ __all__ = ["OF_STATES", "watched"]
 
 _STEP = method("AgentService/Step")
 _RULES = ComparisonRules()
+
+#: So many states are compared, with a step between every two of them.
+_STATES = 10
 
 #: A world that does not move at all is given up after so many items.
 _MOST_LOOKS = 100
@@ -37,6 +40,7 @@ def watched(step: StepRequest) -> Ask:
         try:
             for state in _states(transport, row, request, step):
                 answer.items.append(state)
+            answer.left = True
         except Exception as error:  # whatever it is, it is what is compared
             answer.fail(error)
         return answer
@@ -48,7 +52,7 @@ def _states(transport: Transport, row: Method, request: Any, step: StepRequest) 
     with transport.stream(row, request, Deadline(PATIENCE_S)) as stream:
         last = next(stream)
         yield last
-        for _ in range(MOST_ITEMS - 1):
+        for _ in range(_STATES - 1):
             transport.call(_STEP, step, Deadline(PATIENCE_S))
             last = _next_state(stream, row, last)
             yield last

@@ -11,7 +11,7 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport.messages.methods import method
-from lucky_transport_migration.commands_parity.answers import MOST_ITEMS
+from lucky_transport_migration.commands_parity.answers import ASPECTS, FEW_ITEMS, MOST_ITEMS
 from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
 
@@ -108,7 +108,7 @@ class CommandsParity:
         left_out = self.rules.left_out(row.response, streamed=streamed)
         gaps = {key: self.rules.rows[key].skip for key in left_out}
         if streamed:
-            gaps[f"items after the first {MOST_ITEMS}"] = "the stream is left then"
+            gaps[f"items after the first {MOST_ITEMS} of its first call, {FEW_ITEMS} of later ones"] = "it is left then"
         if not self.methods[name].accepted:
             gaps["what it answers to a request it accepts"] = "the engine accepted none"
         return gaps
@@ -130,6 +130,7 @@ class CommandsParity:
             "between": self.between,
             "calls": self.calls,
             "lost": self.lost,
+            "aspects": list(ASPECTS),
             "methods": {name: self._plain(name, row) for name, row in self.methods.items()},
             "never_accepted": self.never_accepted,
             "not_offered": self.not_offered,

@@ -8,17 +8,22 @@ all worlds alike; a difference in what is simulated shows in the calls that foll
 first engine says exists; every second one is corrupted. All methods are called in one shuffled sequence, round after
 round, with steps between them. A round begins with what makes most of them answerable: play mode, a fresh episode, the
 lidar on, a policy that drives. Streams are compared while the world stands still, and those of states also while it is
-stepped. What no wire can carry is asked over transports with a wire only, and has to be refused by all of them.
+stepped. A stream is read to its end or 200 items when its method is called first, to three later; after one was left
+its handler in the engine has to end. What no wire can carry is asked over transports with a wire only, and has to be
+refused by all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path as FilePath
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lucky_transport.errors import ConfigError, Unimplemented
@@ -30,19 +35,23 @@ from lucky_transport.messages import (
     SetPolicyDescriptorRequest,
     StepRequest,
 )
-from lucky_transport.messages.methods import METHODS, Method, method
+from lucky_transport.messages.methods import METHODS, Effect, Method, method
 from lucky_transport_migration.commands_parity.answers import (
+    EXPIRING,
+    FEW_ITEMS,
+    MOST_ITEMS,
     WRONG_CALLS,
     Ask,
     CallResult,
     ask,
-    ask_for_views,
+    ask_until_late,
     differing,
 )
 from lucky_transport_migration.commands_parity.inventory import take_inventory
 from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
 from lucky_transport_migration.commands_parity.outcome import CommandsParity, ParityCounts
 from lucky_transport_migration.commands_parity.requests import DrawnRequests
+from lucky_transport_migration.commands_parity.stream_log import StreamLog
 from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import short
@@ -63,6 +72,10 @@ Note = Callable[[Method, Any, tuple[tuple[str, CallResult], tuple[str, CallResul
 #: One in so many requests is followed by a step.
 _CALLS_PER_STEP = 6
 _ROUNDS_PER_WATCH = 4
+#: A stream that is read to its end is asked for so many items a second.
+_FAST_HZ = 1000
+#: An engine learns within this time that a stream was left.
+_NOTICE_S = 10.0
 
 
 def chosen_methods(pattern: str) -> tuple[Method, ...]:
@@ -101,8 +114,13 @@ def prove_commands(
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
     paths = [_whole(find_path(name)) for name in names]
-    start = partial(ConnectedEngine, engine=engine, num_envs=num_envs, seed=seed, options=options)
     with ExitStack() as stack:
+        folder = FilePath(stack.enter_context(TemporaryDirectory(prefix="lucky_streams_")))
+
+        def start(path: Path) -> ConnectedEngine:
+            log = StreamLog(folder / path.name)
+            return ConnectedEngine(path, engine, num_envs, seed=seed, options=options, streams=log)
+
         links = open_links(stack, paths, start)
         for link in links:
             if not link.transport.capabilities.commands:
@@ -130,6 +148,7 @@ class _Request:
     what: str = "valid"
     ask: Ask = ask
     needs_wire: bool = False
+    is_misuse: bool = False
 
 
 class _Run:
@@ -153,6 +172,7 @@ class _Run:
         self._known = take_inventory(links[0].transport)
         self._requests = DrawnRequests(self._known, (count + 1) // 2, seed)
         self.parity.methods = {row.name: ParityCounts() for row in methods}
+        self._deaf: set[str] = set()  # paths to engines whose handlers have not learnt that a stream was left
 
     def round(self, number: int) -> None:
         """Call every method once in a random order: even rounds with valid requests, odd ones with corrupted ones.
@@ -163,11 +183,13 @@ class _Run:
             self._make(request)
         self._random.shuffle(self._methods)
         for row in self._methods:
-            requests = [self._request(row, corrupted=number % 2 == 1)]
-            if number == 0:
-                requests += [_Request(row, row.request(), what, wrong) for what, wrong in WRONG_CALLS.items()]
+            requests = [self._request(row, number)]
+            others = WRONG_CALLS if number == 0 else {}
+            if number == 0 and row.effect is Effect.READ:
+                others = {**others, EXPIRING: ask_until_late}
             if number % _ROUNDS_PER_WATCH == 0 and row in OF_STATES:
-                requests.append(_Request(row, row.request(), "while the world moves", watched(self._moving_step())))
+                others = {**others, "while the world moves": watched(self._moving_step())}
+            requests += [_Request(row, row.request(), what, how, is_misuse=True) for what, how in others.items()]
             for request in requests:
                 self._make(request)
             if self._random.randrange(_CALLS_PER_STEP) == 0:
@@ -186,15 +208,17 @@ class _Run:
             yield _Request(_ACTIVE, SetPolicyActiveRequest(robot, slot, True))
             yield _Request(_STEP, StepRequest())
 
-    def _request(self, row: Method, *, corrupted: bool) -> _Request:
-        if corrupted:
+    def _request(self, row: Method, number: int) -> _Request:
+        if number % 2 == 1:
             made = self._requests.corrupted(row)
             what = "unsendable" if made.is_unsendable else "corrupted"
             return _Request(row, made.message, what, needs_wire=made.is_unsendable)
-        message = self._requests.valid(row).message
+        message, most = self._requests.valid(row).message, FEW_ITEMS if number else MOST_ITEMS
+        if row.stream is not None and number == 0 and hasattr(message, "target_fps"):
+            message = replace(message, target_fps=_FAST_HZ)
         if row.response is ImageFrame and row.stream is not None and self._random.random() < 0.5:
-            return _Request(row, message, "valid, images not copied", ask_for_views)
-        return _Request(row, message)
+            return _Request(row, message, "valid, images not copied", partial(ask, most=most, copy_images=False))
+        return _Request(row, message, ask=partial(ask, most=most))
 
     def _moving_step(self) -> StepRequest:
         """A step of the first agent, the one whose world streams show by default."""
@@ -209,15 +233,20 @@ class _Run:
             return
         call = self.parity.calls
         answers = _ask_all(links, request, reverse=call % 2 == 1)
+        for link, answer in zip(links, answers, strict=True):
+            if answer.left and link.path.name not in self._deaf and link.streams is not None:
+                answer.runs_on = not link.streams.is_quiet(_NOTICE_S)
+                self._deaf |= {link.path.name} if answer.runs_on else set()
         counts = self.parity.methods.setdefault(request.method.name, ParityCounts())
         counts.calls += 1
         setattr(counts, answers[0].verdict, getattr(counts, answers[0].verdict) + 1)
         counts.unimplemented += isinstance(answers[0].raised, Unimplemented)
         for link, answer in zip(links[1:], answers[1:], strict=True):
-            found = differing(request.method, answers[0], answer, self.parity.rules)
+            ended = request.ask is ask_until_late and not (answers[0].error and answer.error)  # before its deadline
+            found = None if ended else differing(request.method, answers[0], answer, self.parity.rules)
             if found is None and request.needs_wire and answer.items:
                 found = Difference("code", "outcome", "answered", "answered, though no wire can carry the request")
-            if self._told is not None and request.ask in (ask, ask_for_views) and not request.needs_wire:
+            if self._told is not None and not (request.is_misuse or request.needs_wire):
                 sides = ((links[0].path.transport, answers[0]), (link.path.transport, answer))
                 self._told(request.method, request.message, sides, found)
             if found is not None:
@@ -237,7 +266,16 @@ class _Run:
 
 
 def _ask_all(links: Sequence[ConnectedEngine], request: _Request, *, reverse: bool) -> list[CallResult]:
-    """Return every link's answer, in the order of the links. reverse: the last is asked first, which is fair to all."""
-    order = links[::-1] if reverse else links
-    answers = [request.ask(link.transport, request.method, request.message) for link in order]
+    """Return every link's answer, in the order of the links. reverse: the last is asked first, which is fair to all.
+
+    Streams are read side by side: that takes the time of one.
+    """
+
+    def answer(link: ConnectedEngine) -> CallResult:
+        return request.ask(link.transport, request.method, request.message)
+
+    if request.method.stream is not None:
+        with ThreadPoolExecutor(len(links)) as pool:
+            return list(pool.map(answer, links))
+    answers = [answer(link) for link in (links[::-1] if reverse else links)]
     return answers[::-1] if reverse else answers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from lucky_transport_migration.commands_parity.answers import ASPECTS
 from lucky_transport_migration.commands_parity.outcome import CommandsParity
 from lucky_transport_migration.console import new_table, print_text
 from lucky_transport_migration.paths import label
@@ -32,6 +33,7 @@ def show_commands_parity(outcome: CommandsParity) -> None:
     never_accepted = [name.rpartition(".")[2] for name in outcome.never_accepted if name not in missing]
     if never_accepted:
         print_text(console, f"never accepted: {', '.join(never_accepted)}", "dim")
+    print_text(console, f"compared: {', '.join(ASPECTS)}", "dim")
     for what, why in outcome.not_compared.items():
         print_text(console, f"not compared: {what} ({why})", "dim")
     print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")

@@ -1,8 +1,10 @@
 """Where the responses of two transports to one call first differ: in an item, in their order, or in their count.
 
 Equal bytes are equal answers; else bytes are compared as messages where their method is known, field by field. Of a
-stream that was left early, and of one that skips what its reader is too slow for, only what both sent is compared, not
-how many. A difference is named by the least that explains it: one item missing is no series of wrong items.
+stream that was left early only what both sent is compared, not how many. One that skips what its reader is too slow for
+may lack as many items as were dropped; where that is not known it is compared as one that was left. A difference is
+named by the least that explains it: one item missing is no series of wrong items, one wrong item is none that is
+missing.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _AHEAD = 64
 
 
 class ItemPairs:
-    """The items of both sides of one call. method: None for one that is not in the table.
+    """The items of both sides of one call. method: None for one that is not in the table. dropped: how many items both
+    streams skipped, None = not known.
 
     left_out: after `differing`, the fields that rules left out.
     """
@@ -38,12 +41,15 @@ class ItemPairs:
         rules: ComparisonRules,
         *,
         ended_early: bool,
+        dropped: int | None = None,
     ) -> None:
         self._method = method
         self._left, self._right = left, right
         self._rules = rules
         self._streamed = method is not None and method.stream is not None
-        self._is_open = ended_early or (method is not None and method.stream is Flow.LATEST)
+        is_latest = method is not None and method.stream is Flow.LATEST
+        self._is_open = ended_early or (is_latest and dropped is None)
+        self._may_lack = (dropped or 0) if is_latest else 0
         self.left_out: tuple[str, ...] = ()
 
     @property
@@ -53,12 +59,20 @@ class ItemPairs:
 
     def differing(self) -> Difference | None:
         """Return the first difference; None when there is none."""
-        for index, (x, y) in enumerate(zip(self._left, self._right, strict=False)):
-            unequal = self._unequal(x, y)
+        at, other, spare = 0, 0, self._may_lack
+        while at < len(self._left) and other < len(self._right):
+            unequal = self._unequal(self._left[at], self._right[other])
             if unequal is not None:
-                return self._named(index, unequal)
+                in_left = self._place(self._left, self._right[other], at + 1)
+                in_right = self._place(self._right, self._left[at], other + 1)
+                gaps = [gap for gap in (in_left - at, in_right - other) if 0 < gap <= spare]
+                if not gaps:
+                    return self._named(at, unequal, in_left, in_right)
+                spare -= min(gaps)
+                at, other = (in_left, other) if in_left - at == min(gaps) else (at, in_right)
+            at, other = at + 1, other + 1
         lengths = len(self._left), len(self._right)
-        if self._is_open or lengths[0] == lengths[1]:
+        if self._is_open or abs(lengths[0] - lengths[1]) <= self._may_lack:
             return None
         return self._missing(min(lengths), max(lengths), lacking=lengths.index(min(lengths)))
 
@@ -73,11 +87,13 @@ class ItemPairs:
             return first_unequal_byte(left, right, EXACT, "bytes")
         return None if left == right else Difference("item", "", left, right)
 
-    def _named(self, index: int, unequal: Difference) -> Difference:
-        """Return what is wrong from the first place on where items differ."""
-        in_left = self._place(self._left, self._right[index], index + 1)
-        in_right = self._place(self._right, self._left[index], index + 1)
+    def _named(self, index: int, unequal: Difference, in_left: int, in_right: int) -> Difference:
+        """Return what is wrong from the first place on where items differ; where each side's other item stands."""
         longer = len(self._left) - len(self._right)
+        following = self._left[index + 1 :][:1], self._right[index + 1 :][:1]
+        is_single = all(following) and self._unequal(following[0][0], following[1][0]) is None
+        if is_single:
+            in_left = in_right = 0
         if in_left and in_right:
             return Difference("order", f"items[{index}]", f"item {index}", f"item {in_right}")
         if in_left and (longer > 0 or self._is_open):
