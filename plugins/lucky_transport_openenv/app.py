@@ -116,7 +116,7 @@ class EpisodeServer(HTTPEnvServer):
     async def _opened(self, episode_id: str = "") -> EngineEnvironment:
         """Return the environment of that episode, of a new one where there is none. Raises EpisodeError."""
         if self._sessions.get(self._ids.get((OWNER.get(), episode_id), "")) is not None:
-            return self._found(episode_id)
+            return await self._found(episode_id)
         try:
             session_id, environment = await self._create_session()
         except SessionCapacityError as error:
@@ -128,7 +128,7 @@ class EpisodeServer(HTTPEnvServer):
         self._ids = {one: session for one, session in self._ids.items() if session in self._sessions}
         return environment
 
-    def _found(self, episode_id: str) -> EngineEnvironment:
+    async def _found(self, episode_id: str) -> EngineEnvironment:
         session_id = self._ids.get((OWNER.get(), episode_id), "")
         environment = self._sessions.get(session_id)
         if environment is None:
@@ -140,7 +140,7 @@ class EpisodeServer(HTTPEnvServer):
         return environment
 
     async def _ended(self, episode_id: str) -> None:
-        self._found(episode_id)
+        await self._found(episode_id)
         await self._destroy_session(self._ids.pop((OWNER.get(), episode_id)))
 
     # -- the same for tools, on threads of their own (`play_tools.Table`) ----------------------------------------------
@@ -156,7 +156,7 @@ class EpisodeServer(HTTPEnvServer):
 
     def find(self, episode_id: str) -> EngineEnvironment:
         """Return the environment of that episode. Raises EpisodeError."""
-        return self._found(episode_id)
+        return self._on_loop(self._found(episode_id))
 
     def end(self, episode_id: str) -> None:
         """End that episode. Raises EpisodeError."""
@@ -186,11 +186,11 @@ class EpisodeServer(HTTPEnvServer):
 
     async def _step(self, request: Annotated[Any, fastapi.Body()]) -> Any:
         asked = _valid(StepRequest, request)
-        environment = self._found((asked.model_extra or {}).get("episode_id", ""))
+        environment = await self._found((asked.model_extra or {}).get("episode_id", ""))
         return await self._answer(environment.step, _valid(self.action_cls, asked.action))
 
     async def _state(self, episode_id: str = "") -> Any:
-        return self._found(episode_id).state
+        return (await self._found(episode_id)).state
 
     async def _close(self, episode_id: Annotated[str, fastapi.Body(embed=True)]) -> Any:
         await self._ended(episode_id)

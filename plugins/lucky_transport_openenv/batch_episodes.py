@@ -18,7 +18,7 @@ from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.env.resetting import neutral_actions
-from lucky_transport.errors import ConfigError, SessionEnded, SpecError, Unimplemented
+from lucky_transport.errors import ConfigError, PeerTimeout, SessionEnded, SpecError, Unimplemented
 from lucky_transport.host.host import Host
 from lucky_transport.host.lease import Lease
 from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest
@@ -69,6 +69,7 @@ class BatchEpisodes(Episodes):
         self._host = host
         self._longest_s = options.longest_s
         self._lock = threading.Lock()
+        self._stepping = threading.Lock()
         self._players: dict[int, BatchEpisode] = {}
         self._neutral = neutral_actions(self.spec)
         self._buffers = Buffers.allocate(self.spec)
@@ -84,14 +85,22 @@ class BatchEpisodes(Episodes):
             return episode
 
     def release(self, episode: BatchEpisode) -> None:
-        """Take an episode's env back; with the last one the lease is released. Idempotent."""
+        """Take an episode's env back; with the last one the lease is released. Idempotent, and waits for no step."""
         with self._lock:
             if self._players.get(episode.env) is not episode:
                 return
             del self._players[episode.env]
-            if not self._players and self._lease is not None:
-                self._lease.release()
-                self._lease = None
+        self._rest()
+
+    def _rest(self) -> None:
+        """Release the lease where nobody plays, unless there is a step under way, which does so at its end."""
+        while not self._players and self._lease is not None and self._stepping.acquire(blocking=False):
+            try:
+                if not self._players:
+                    self._lease.release()
+                    self._lease = None
+            finally:
+                self._stepping.release()
 
     def call(self, row: Any, request: Any) -> Any:
         """Return the engine's response to a typed call."""
@@ -106,11 +115,13 @@ class BatchEpisodes(Episodes):
     ) -> tuple[Any, float, bool, bool, dict[str, float]]:
         """Step or reset an episode's env and return its observation, reward, flags and terms by name.
 
-        action: JSON values, None for a neutral one. Raises Busy where another client drives the engine, SessionEnded
-        once the episode is closed.
+        action: JSON values, None for a neutral one. Raises Busy where another client drives the engine, PeerTimeout
+        where another episode's step lasts for too long, SessionEnded once the episode is closed.
         """
         spec, env = self.spec, episode.env
-        with self._lock:
+        if not self._stepping.acquire(timeout=Deadline(self._longest_s).remaining_s):
+            raise PeerTimeout(f"engine {self.engine!r} was in another step for {self._longest_s:g} s", hint="try again")
+        try:
             if self._players.get(env) is not episode:
                 raise SessionEnded("the episode was closed, or idle for too long", hint="connect again")
             actions = self._neutral.copy()
@@ -135,6 +146,9 @@ class BatchEpisodes(Episodes):
                 bool(buffers.truncated[env]),
                 terms,
             )
+        finally:
+            self._stepping.release()
+            self._rest()
 
 
 class BatchEpisode(Episode):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,12 +13,16 @@ import pytest
 pytest.importorskip("openenv", reason="OpenEnv is not installed: pip install 'lucky-transport[openenv]'")
 
 from lucky_transport import api
+from lucky_transport.agents.agents import AgentHost
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorlds
-from lucky_transport.errors import Busy, ConfigError, NotReachable, Unimplemented
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import Busy, ConfigError, NotReachable, PeerTimeout, SessionEnded, Unimplemented
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.testing.suite import open_reference
+from lucky_transport_openenv.batch_episodes import BatchEpisodes
+from lucky_transport_openenv.options import ServerOptions
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too
@@ -223,6 +228,65 @@ def test_agents_and_another_driver_keep_each_other_out(serve: Serve, client: Cli
         env.close()
         until(lambda: not serving.host.driver)
         other.step(zeros)
+
+
+class _Standing(ToyEngine):
+    """Each step but a reset stands until it may `go`."""
+
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
+        self.stands, self.go = threading.Event(), threading.Event()
+
+    def step(self, control: Any) -> None:
+        if not (control == RESET).any():
+            self.stands.set()
+            assert self.go.wait(PATIENCE_S)
+        super().step(control)
+
+
+def _episodes(engine: Any, longest_s: float = PATIENCE_S) -> tuple[AgentHost, BatchEpisodes]:
+    host = AgentHost(engine)
+    return host, BatchEpisodes(host, ServerOptions(longest_s=longest_s))
+
+
+def test_closing_an_episode_waits_for_no_step_and_the_last_step_frees_the_engine() -> None:
+    engine = _Standing(2)
+    host, episodes = _episodes(engine)
+    one, two = episodes.open(), episodes.open()
+    for episode in (one, two):
+        episode.reset(None, "", {})
+    action = [0.0] * engine.spec.action.size
+    with ThreadPoolExecutor(2) as pool:
+        stepping = pool.submit(one.act, action, None)
+        assert engine.stands.wait(PATIENCE_S)
+        waiting = pool.submit(two.act, action, None)
+        one.close()
+        two.close()
+        assert host.driver
+        engine.go.set()
+        assert stepping.result(PATIENCE_S).ticks == 1
+        with pytest.raises(SessionEnded, match="the episode was closed"):
+            waiting.result(PATIENCE_S)
+    assert not host.driver
+    host.close()
+
+
+def test_a_step_waits_for_another_episodes_step_no_longer_than_a_call_may_take() -> None:
+    engine = _Standing(2)
+    host, episodes = _episodes(engine, longest_s=0.05)
+    one, two = episodes.open(), episodes.open()
+    for episode in (one, two):
+        episode.reset(None, "", {})
+    action = [0.0] * engine.spec.action.size
+    with ThreadPoolExecutor(1) as pool:
+        stepping = pool.submit(one.act, action, None)
+        assert engine.stands.wait(PATIENCE_S)
+        with pytest.raises(PeerTimeout, match=r"was in another step for 0\.05 s"):
+            two.act(action, None)
+        engine.go.set()
+        assert stepping.result(PATIENCE_S).ticks == 1
+    assert two.act(action, None).ticks == 1
+    host.close()
 
 
 def test_a_wrong_action_of_a_batch_is_refused_before_the_engine_sees_it(serve: Serve, client: Client) -> None:

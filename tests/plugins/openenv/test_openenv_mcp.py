@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ pytest.importorskip("openenv", reason="OpenEnv is not installed: pip install 'lu
 from lucky_transport.client import Client as TypedClient
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.methods import METHODS, Effect
+from lucky_transport_openenv.app import EpisodeServer
 from tests.plugins.openenv.conftest import url
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too
@@ -72,6 +74,25 @@ def test_two_episodes_of_one_mcp_client_are_told_apart_and_a_third_is_refused(se
     assert ticks == [5, 0]
     assert third.is_error
     assert "RESOURCE_EXHAUSTED: all 2 episodes are in use" in third.content[0].text
+
+
+def test_tools_find_episodes_on_the_event_loop_that_begins_and_ends_them(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touched: set[str] = set()
+    touch = EpisodeServer._update_session_activity
+
+    def look(server: Any, *arguments: Any, **named: Any) -> None:
+        touched.add(threading.current_thread().name)
+        touch(server, *arguments, **named)
+
+    async def play(client: Any) -> None:
+        begun = (await client.call_tool("start_episode", {"seed": 7})).structured_content
+        await client.call_tool("observe", {"episode_id": begun["episode_id"]})
+
+    monkeypatch.setattr(EpisodeServer, "_update_session_activity", look)
+    over_http(serve("cartpole"), play)
+    assert touched == {"lucky-openenv"}
 
 
 def test_openenvs_client_of_tools_plays_an_episode(serve: Serve) -> None:
