@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.errors import ClosedError, PeerTimeout, SpecError
+from lucky_transport.errors import Busy, ClosedError, PeerTimeout, SpecError
+from lucky_transport.rpc.worker_pool import WorkerPool
 from lucky_transport_mujoco.sensors.opengl import OpenGL, platforms
 from lucky_transport_mujoco.sensors.overlay import Strokes, draw
 from lucky_transport_mujoco.sensors.raycast import RayCaster
@@ -38,6 +40,9 @@ CHANNELS = 4
 
 #: The slowest image, a large one by ray casting on a busy machine, takes a few seconds.
 _PATIENCE_S = 60.0
+_MOST_WAITING = 1 << 16
+#: How long a closing engine waits for the image that is being drawn.
+_CLOSING_S = 10.0
 
 #: Platforms that were found not to work in this process, with the reason; and what was logged.
 _broken: dict[str, str] = {}
@@ -71,7 +76,7 @@ class RenderThread:
         if renderer not in RENDERERS:
             raise SpecError(f"renderer {renderer!r}: expected one of {', '.join(RENDERERS)}")
         self._wanted = renderer
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="images")
+        self._thread = WorkerPool("images", 1, _MOST_WAITING)
         self._scene: RenderScene | None = None
         self._renderer: Renderer | None = None
         self._closed = False
@@ -81,33 +86,41 @@ class RenderThread:
 
         Raises SpecError (no such renderer here), ClosedError, PeerTimeout.
         """
-        return self._wait(self._submit(self._colour, request))
+        return self._drawn(self._colour, request)
 
     def depth(self, request: RenderRequest) -> NDArray[np.float32]:
         """Return the distances, float32 (height, width), in metres along the axis of sight, inf for the sky.
 
         Raises the errors of `colour`.
         """
-        return self._wait(self._submit(self._depth, request))
+        return self._drawn(self._depth, request)
 
-    def _submit(self, work: Callable[[RenderRequest], T], request: RenderRequest) -> Future[T]:
-        try:
-            return self._thread.submit(work, request)
-        except RuntimeError as error:  # what an executor raises after its shutdown
-            raise ClosedError("the engine is closing: no more images", backend="mujoco") from error
+    def _drawn(self, work: Callable[[RenderRequest], T], request: RenderRequest) -> T:
+        future = Future[T]()
 
-    def _wait(self, future: Future[T]) -> T:
+        def draw_now() -> None:
+            try:
+                future.set_result(work(request))
+            except BaseException as error:
+                future.set_exception(error)
+
         try:
+            self._thread.run(draw_now)
             return future.result(_PATIENCE_S)
+        except Busy as error:
+            if not self._closed:
+                raise
+            raise ClosedError("the engine is closing: no more images", backend="mujoco") from error
         except NotInTime as error:
             raise PeerTimeout(f"no image within {_PATIENCE_S} s", backend="mujoco") from error
 
     def close(self) -> None:
-        """Finish the images asked for so far and end the thread; idempotent."""
+        """Finish the images asked for so far and end the thread, but wait no longer than 10 s; idempotent."""
         if not self._closed:
             self._closed = True
-            self._thread.submit(self._release)
-            self._thread.shutdown()
+            with suppress(Busy):  # no thread can be started: there is none to end
+                self._thread.run(self._release)
+            self._thread.close(_CLOSING_S)
 
     def _colour(self, request: RenderRequest) -> NDArray[np.uint8]:
         scene, renderer = self._ready(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -96,6 +97,36 @@ def test_no_thread_draws_before_an_image_is_wanted_nor_after_the_engine_is_close
     assert drawing_threads() == before
     with pytest.raises(ClosedError, match="no more images"):
         next(stream)
+
+
+def test_closing_waits_for_no_image_that_hangs(
+    robots: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    drawing, go_on = threading.Event(), threading.Event()
+    request.addfinalizer(go_on.set)
+
+    def hang(*_: object) -> None:
+        drawing.set()
+        go_on.wait(60)
+
+    monkeypatch.setattr(RenderThread, "_colour", hang)
+    monkeypatch.setattr("lucky_transport_mujoco.sensors.render_thread._CLOSING_S", 0.01)
+    batch = robots(1, renderer="rays")
+    stream = batch.engine.streams["/hazel.rpc.CameraService/StreamCamera"](
+        StreamCameraRequest(name="top", width=8, height=8), Call("a test")
+    )
+
+    def view() -> None:
+        with contextlib.suppress(AttributeError):  # of the image that is none
+            next(stream)
+
+    threading.Thread(target=view, daemon=True).start()
+    assert drawing.wait(30)
+    closing = threading.Thread(target=batch.engine.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    assert not closing.is_alive()
+    assert {thread.daemon for thread in threading.enumerate() if thread.name.startswith("images")} == {True}
 
 
 def test_an_engine_with_an_unknown_renderer_is_refused(robots: Callable[..., Any]) -> None:
