@@ -6,8 +6,10 @@ their terms. A comparison stops at the first difference, since everything after 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,10 +28,13 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.policy import RolloutPlan, RolloutStep
 
-__all__ = ["Counts", "compare_contract", "compare_envs", "compare_frames", "compare_misuse", "first_finding"]
+__all__ = ["Advance", "Counts", "compare_contract", "compare_envs", "compare_frames", "compare_misuse", "first_finding"]
 
 Answer = dict[str, NDArray[Any]]
-Act = Callable[[RolloutStep], Answer]
+#: Makes a move, and turns what came of it into an answer.
+Act = tuple[Callable[[RolloutStep], Any], Callable[[Any], Answer]]
+#: Is told of each compared step how many microseconds it took on each member, by name.
+Advance = Callable[[Mapping[str, float]], object]
 
 
 @dataclass
@@ -63,16 +68,14 @@ def compare_envs(
     steps: int,
     mode: str,
     counts: Counts,
-    advance: Callable[[], None] = lambda: None,
+    advance: Advance = lambda _: None,
     rules: ComparisonRules | None = None,
 ) -> LocatedDifference | None:
     """Return the first difference between `envs` within `steps` steps, None when there is none.
 
     `mode` is the autoreset mode the envs were made with; with "disabled" ended envs are reset as the next move.
     """
-    acts: dict[str, Act] = {
-        name: (lambda move, env=env: env_answer(make_move(env, move))) for name, env in envs.items()
-    }
+    acts: dict[str, Act] = {name: (partial(make_move, env), env_answer) for name, env in envs.items()}
     spec = next(iter(envs.values())).batch_spec
     return _compare(acts, spec, policy, steps, mode, counts, advance, rules, resets_ended=mode == "disabled")
 
@@ -82,7 +85,7 @@ def compare_frames(
     policy: RolloutPlan,
     steps: int,
     counts: Counts,
-    advance: Callable[[], None] = lambda: None,
+    advance: Advance = lambda _: None,
     rules: ComparisonRules | None = None,
 ) -> LocatedDifference | None:
     """Return the first difference between the frames of `transports` within `steps` exchanges, None if there is none.
@@ -91,8 +94,7 @@ def compare_frames(
     """
     tables = {name: FrameTables(transport.spec) for name, transport in transports.items()}
     acts: dict[str, Act] = {
-        name: (lambda move, name=name, transport=transport: tables[name].table(frame_of(transport, move)))
-        for name, transport in transports.items()
+        name: (partial(frame_of, transport), tables[name].table) for name, transport in transports.items()
     }
     spec = next(iter(transports.values())).spec
     return _compare(acts, spec, policy, steps, "frames", counts, advance, rules, resets_ended=True)
@@ -105,7 +107,7 @@ def _compare(
     steps: int,
     mode: str,
     counts: Counts,
-    advance: Callable[[], None],
+    advance: Advance,
     rules: ComparisonRules | None,
     *,
     resets_ended: bool,
@@ -119,7 +121,8 @@ def _compare(
             move = replace(move, kind="all", mask=np.ones_like(move.mask))
         event = "step" if move.kind == "step" else "reset"
         place = AtMove(mode, counts.steps, event)
-        answers, error = _move(acts, move, place)
+        took: dict[str, float] = {}
+        answers, error = _move(acts, move, place, took)
         difference = error or first_finding(answers, spec, place, rules)
         if difference is not None:
             return difference
@@ -130,19 +133,22 @@ def _compare(
         elif ended is not None:
             ended = ended & ~move.mask
         if event == "step":
-            advance()
+            advance(took)
     return None
 
 
 def _move(
-    acts: Mapping[str, Act], move: RolloutStep, place: AtMove
+    acts: Mapping[str, Act], move: RolloutStep, place: AtMove, took: dict[str, float]
 ) -> tuple[dict[str, Answer], LocatedDifference | None]:
     """Return everybody's answer, and the difference when only some raised; raises what all raised alike."""
     answers: dict[str, Answer] = {}
     errors: dict[str, TransportError] = {}
-    for name, act in acts.items():
+    for name, (make, answer_of) in acts.items():
+        began_ns = time.perf_counter_ns()
         try:
-            answers[name] = act(move)
+            made = make(move)
+            took[name] = (time.perf_counter_ns() - began_ns) / 1e3
+            answers[name] = answer_of(made)
         except TransportError as error:
             errors[name] = error
     if not errors:

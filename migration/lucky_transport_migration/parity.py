@@ -11,7 +11,7 @@ is reported, with the reason.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -24,7 +24,14 @@ from lucky_transport_migration import invalid_use
 from lucky_transport_migration.compare.difference import LocatedDifference
 from lucky_transport_migration.compare.rule_keys import ARRAYS
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.comparison import Counts, compare_contract, compare_envs, compare_frames, compare_misuse
+from lucky_transport_migration.comparison import (
+    Advance,
+    Counts,
+    compare_contract,
+    compare_envs,
+    compare_frames,
+    compare_misuse,
+)
 from lucky_transport_migration.paths import ConnectedEngine, find_path, open_links
 from lucky_transport_migration.policy import RolloutPlan
 
@@ -101,12 +108,12 @@ def prove(
     seed: int,
     modes: Sequence[str] = ("next_step",),
     options: Mapping[str, Any] | None = None,
-    advance: Callable[[], None] = lambda: None,
+    advance: Advance = lambda _: None,
     rules: ComparisonRules | None = None,
 ) -> Parity:
     """Return the outcome of comparing the paths `names` (see paths.py) over `steps` steps in each of `modes`.
 
-    Stops at the first difference. `advance` is called once per compared step. rules: how exactly which array is
+    Stops at the first difference. `advance` is told what each compared step took. rules: how exactly which array is
     compared, bit for bit by default. Raises ConfigError for fewer than two
     different names, and what finding, starting and driving the engines raises.
     """
@@ -136,7 +143,7 @@ def _prove_mode(
     mode: str,
     steps: int,
     seed: int,
-    advance: Callable[[], None],
+    advance: Advance,
     parity: Parity,
 ) -> LocatedDifference | None:
     spec = links[0].transport.spec
@@ -168,7 +175,7 @@ def _prove_env(
     steps: int,
     mode: str,
     counts: Counts,
-    advance: Callable[[], None],
+    advance: Advance,
     rules: ComparisonRules,
 ) -> LocatedDifference | None:
     """Compare the trajectory, then wrong calls on the living and on the closed env."""

@@ -80,7 +80,7 @@ def test_equal_engines_are_equal_in_every_mode(twin: str, mode: str) -> None:
 
 def test_all_modes_are_compared_one_after_the_other(twin: str) -> None:
     ticks: list[int] = []
-    outcome = prove("toy", ("inproc", twin), num_envs=3, steps=40, seed=0, modes=MODES, advance=lambda: ticks.append(1))
+    outcome = prove("toy", ("inproc", twin), num_envs=3, steps=40, seed=0, modes=MODES, advance=ticks.append)
     assert list(outcome.modes) == ["frames", *MODES]
     assert len(ticks) == total_steps(40, MODES) == outcome.compared["steps"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -66,7 +66,7 @@ _NOISE = (
 @click.option(
     "--evidence",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder that gets a line per compared call, for `lucky-transport gate`.",
+    help="Folder that gets a line per compared call and exchange, for `lucky-transport gate`.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def parity(suite: str | None, methods: str | None, as_json: bool, **given: Any) -> None:
@@ -80,12 +80,12 @@ def parity(suite: str | None, methods: str | None, as_json: bool, **given: Any) 
     Exit code 0 only when all are equal. Where they differ, the first path is compared with itself before the others
     are blamed.
 
-    --steps and --autoreset are for steps, --methods, --count and --evidence for typed calls. What changes the world is
-    compared on two engines here, or by `lucky-transport record` and `replay`; it is never made twice on one.
+    --steps and --autoreset are for steps, --methods and --count for typed calls. What changes the world is compared on
+    two engines here, or by `lucky-transport record` and `replay`; it is never made twice on one.
     """
     if suite is None:
         suite = "all" if methods in (None, "all", "*") else "commands"
-    foreign = {"step": ("methods", "count", "evidence"), "commands": ("steps", "autoreset"), "all": ()}[suite]
+    foreign = {"step": ("methods", "count"), "commands": ("steps", "autoreset"), "all": ()}[suite]
     _refuse(suite, [name for name in foreign if {**given, "methods": methods}[name] is not None])
     if given.pop("aa"):
         given["between"] = (given["between"][0], f"{given['between'][0]}#2")
@@ -120,7 +120,7 @@ def _prove(suite: str, methods: str, *, silent: bool, **given: Any) -> tuple[Any
 
     common = {name: given.pop(name) for name in ("engine", "seed", "options", "num_envs", "between")}
     common["rules"] = ComparisonRules.load()
-    prove_steps = partial(_prove_steps, given["autoreset"], given["steps"], silent, common)
+    prove_steps = partial(_prove_steps, given["autoreset"], given["steps"], given["evidence"], silent, common)
     prove_calls = partial(_prove_calls, methods, given["count"], given["evidence"], silent, common)
     if suite == "step":
         return prove_steps(), show_parity
@@ -129,14 +129,28 @@ def _prove(suite: str, methods: str, *, silent: bool, **given: Any) -> tuple[Any
     return prove_whole(prove_steps, prove_calls), show_whole_parity
 
 
-def _prove_steps(autoreset: str | None, steps: int | None, silent: bool, common: dict[str, Any]) -> Any:
+def _prove_steps(
+    autoreset: str | None, steps: int | None, evidence: Path | None, silent: bool, common: dict[str, Any]
+) -> Any:
     from lucky_transport_migration.console import watched
+    from lucky_transport_migration.evidence.parity_evidence import EvidenceWriter
     from lucky_transport_migration.parity import MODES, prove, total_steps
 
     modes = MODES if autoreset == "all" else (autoreset or "next_step",)
     engine, between, rest = _split(common, num_envs=16)
-    with watched("comparing steps", total_steps(steps or 500, modes), silent=silent) as advance:
-        return prove(engine, between, steps=steps or 500, modes=modes, advance=advance, **rest)
+    with ExitStack() as stack:
+        writer = evidence and stack.enter_context(closing(EvidenceWriter(evidence, rest["rules"])))
+        advance = stack.enter_context(watched("comparing steps", total_steps(steps or 500, modes), silent=silent))
+
+        def advanced(took: Mapping[str, float]) -> None:
+            advance()
+            if writer:
+                writer.note_step(took)
+
+        parity = prove(engine, between, steps=steps or 500, modes=modes, advance=advanced, **rest)
+        if writer and parity.difference is not None:
+            writer.note_step(dict.fromkeys(parity.difference.names, 0.0), parity.difference)
+        return parity
 
 
 def _prove_calls(pattern: str, count: int | None, evidence: Path | None, silent: bool, common: dict[str, Any]) -> Any:

@@ -1,13 +1,14 @@
-"""What a proof of commands saw, as evidence for the gate.
+"""What a proof of commands or of steps saw, as evidence for the gate.
 
-Evidence of two engines weighs as much as of live calls, and is the only one of calls that change the world. What no
-client would send over either transport, a wrong call on purpose, is no evidence.
+Evidence of two engines is the only one of calls that change the world, and of exchanges. What no client would send over
+either transport, a wrong call on purpose, is no evidence.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,16 @@ from typing import Any
 from lucky_transport.messages.methods import Method
 from lucky_transport.routing import Decision
 from lucky_transport_migration.commands_parity.answers import CallResult
-from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.difference import Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import shown
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.lines import Lines
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.outcomes import call_outcome, ending_of
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
+from lucky_transport_migration.stages.effective_stages import STEP
 
 __all__ = ["EvidenceWriter"]
 
@@ -31,7 +33,7 @@ _log = logging.getLogger("lucky_transport")
 
 
 class EvidenceWriter:
-    """Writes a line of evidence per compared request into `folder`."""
+    """Writes a line of evidence per compared request or step into `folder`."""
 
     def __init__(self, folder: Path, rules: ComparisonRules) -> None:
         self._folder = folder
@@ -55,6 +57,21 @@ class EvidenceWriter:
             values = dict(zip((left, right), shown(found.left, found.right), strict=True))
             evidence = replace(evidence, verdict=DIFFERENT, aspect=found.aspect, where=found.where, values=values)
         self._lines.write(self._folder, [evidence])
+
+    def note_step(self, took_us: Mapping[str, float], found: LocatedDifference | None = None) -> None:
+        """Write what a step took on each path, by name, the baseline first, and where it differs."""
+        (left, *others), at = took_us, moment(time.time())
+        for right in others:
+            sides = (SideResult(name.partition("#")[0], us=took_us[name]) for name in (left, right))
+            kind = "aa" if right.partition("#")[0] == left else "parity"
+            evidence = Evidence(STEP, EXCHANGE, *sides, kind=kind, verdict=EQUAL, at=at)
+            if found is not None:
+                place, what = found.place.plain(found.difference, {}), found.difference
+                where = (
+                    f"{place['event']} {place['step']}: {what.where}{'' if what.env is None else f'[env {what.env}]'}"
+                )
+                evidence = replace(evidence, verdict=DIFFERENT, aspect="item", where=where, values=found.values)
+            self._lines.write(self._folder, [evidence])
 
     def close(self) -> None:
         """Close the file; idempotent."""

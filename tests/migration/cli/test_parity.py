@@ -15,7 +15,9 @@ from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.methods import METHODS
 from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, read_folder
 from lucky_transport_migration.paths import ConnectedEngine
+from lucky_transport_migration.stages.effective_stages import STEP
 
 
 def parity(*arguments: str) -> Result:
@@ -185,6 +187,39 @@ def test_an_unknown_engine_is_named(twin: str) -> None:
     done = parity("toyy", "--between", f"inproc,{twin}")
     assert done.exit_code == 1
     assert "no engine 'toyy'; did you mean 'toy'?" in done.output
+
+
+# evidence
+
+
+def test_steps_are_evidence_of_exchanges_for_the_gate(twin: str, tmp_path: pathlib.Path) -> None:
+    sizes = ("--num-envs", "2", "--steps", "20", "--evidence", str(tmp_path / "seen"))
+    done = parity("toy", "--suite", "step", "--between", f"inproc,{twin}", *sizes)
+    assert done.exit_code == 0, done.output
+    seen = list(read_folder(tmp_path / "seen"))
+    assert len(seen) == 40
+    assert {(one.method, one.stage, one.kind, one.verdict) for one in seen} == {(STEP, EXCHANGE, "parity", EQUAL)}
+    assert {(one.primary.transport, one.shadow and one.shadow.transport) for one in seen} == {("inproc", twin)}
+    assert all(one.primary.us > 0 and one.shadow is not None and one.shadow.us > 0 for one in seen)
+
+
+def test_a_step_that_differs_is_evidence_with_its_place(
+    twin: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _shift(monkeypatch, twin)
+    arguments = ("--suite", "step", "--between", f"inproc,{twin}", "--steps", "5", "--evidence", str(tmp_path / "seen"))
+    assert parity("toy", *arguments).exit_code == 1
+    (seen,) = read_folder(tmp_path / "seen")
+    assert (seen.method, seen.verdict, seen.aspect) == (STEP, DIFFERENT, "item")
+    assert "reset 0: observation[env 0]" in seen.where
+    assert set(seen.values) == {"inproc", twin}
+
+
+def test_two_engines_over_one_path_are_evidence_of_noise(tmp_path: pathlib.Path) -> None:
+    sizes = ("--num-envs", "2", "--steps", "5", "--evidence", str(tmp_path / "seen"))
+    done = parity("toy", "--suite", "step", "--between", "shm", "--aa", *sizes)
+    assert done.exit_code == 0, done.output
+    assert {one.kind for one in read_folder(tmp_path / "seen")} == {"aa"}
 
 
 # the whole proof
