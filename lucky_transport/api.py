@@ -284,8 +284,10 @@ def make(
         _check_slots(transport, resolved)
         return VectorEnv(transport, recipe=recipe, owner=owner, **arguments)
     except BaseException:
-        transport.close()
-        owner.stop()
+        try:
+            transport.close()
+        finally:
+            owner.stop()
         raise
 
 

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, PeerTimeout
+from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.messages.method import Method
 from lucky_transport.uninterrupted import Latch
 
@@ -79,15 +80,18 @@ class Call:
             self._callbacks = ()
             self.image_buffer = _plain_memory  # the other one holds the stream's memory, and what made this call
         for callback in callbacks:
-            callback()
+            run_unwaited("a callback at the end of a call", callback)
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the call is over, at once if it is already; it must not block."""
+        """Have `callback` called when the call is over, at once if it is already; it must not block.
+
+        What it raises goes to the log.
+        """
         with self._lock:
             if not self._ended:
                 self._callbacks += (callback,)
                 return
-        callback()
+        run_unwaited("a callback at the end of a call", callback)
 
     def wait(self, seconds: float) -> bool:
         """Sleep for that long; False at once when the call is over."""

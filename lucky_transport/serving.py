@@ -12,6 +12,7 @@ from typing import Self
 from lucky_transport.agents.agents import AgentHost
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
+from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.interceptors import Interceptor
 from lucky_transport.interceptors.engine_side import EngineInterceptors
 from lucky_transport.limits import within_limits
@@ -47,7 +48,7 @@ class Serving:
         self._lock = threading.Lock()
         self._grace_s = 0.0
         with contextlib.ExitStack() as undo:
-            undo.callback(engine.close)
+            undo.callback(run_unwaited, "close of an engine that cannot be served", engine.close)
             self.host = AgentHost(engine)
             undo.pop_all()
             undo.callback(self.host.close)

@@ -24,6 +24,7 @@ MIGRATION = ROOT / "migration" / "lucky_transport_migration"
 #: The core's packages and modules from the bottom up, one a line; each imports only what stands above it in this list.
 LAYERS = (
     "errors",
+    "foreign_code",
     "nesting",
     "limits",
     "version",
@@ -40,7 +41,6 @@ LAYERS = (
     "uninterrupted",
     "native",
     "cuda",
-    "lockstep",
     "spec",
     "messages",
     "call",
@@ -50,6 +50,7 @@ LAYERS = (
     "aio",
     "futures",
     "transport",
+    "lockstep",
     "interceptors",
     "routing",
     "codec",

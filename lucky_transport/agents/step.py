@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from lucky_transport.agents.lease import STEP, Driver, DriverLease
 from lucky_transport.agents.terms import Terms
 from lucky_transport.engine import HOLD, TICK
-from lucky_transport.errors import LocalProtocolError, SpecError, raise_wire_error
+from lucky_transport.errors import LocalProtocolError, SpecError
+from lucky_transport.foreign_code import foreign_code
 from lucky_transport.host.task import agent_index
 from lucky_transport.messages import AgentFrame, GetCameraFrameRequest, NamedImageFrame, StepResponse
 from lucky_transport.spec.actions import check_actions, check_control
@@ -152,10 +153,8 @@ class AgentSteps:
         """Return each step's camera frames; an empty list when no step asked for any."""
         if not any(step.cameras for step in steps):
             return []
-        try:
+        with foreign_code(self._lease.spec.engine, "camera_frames"):
             return [self._engine.camera_frames(step.env, step.cameras) if step.cameras else () for step in steps]
-        except BaseException as error:  # an engine is foreign code and may raise anything
-            raise_wire_error(self._lease.spec.engine, "camera_frames", error)
 
 
 def env_of(spec: BatchSpec, agent_name: str) -> int:

@@ -20,7 +20,15 @@ from lucky_transport.call import Call
 from lucky_transport.codec.flatbuffers import DECODERS, decode
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Handler
-from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, raise_wire_error
+from lucky_transport.errors import (
+    EngineFailed,
+    LocalProtocolError,
+    TransportError,
+    is_interruption,
+    raise_wire_error,
+    to_wire_error,
+)
+from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.host.encoding import encode_answer, response_encoder
 from lucky_transport.host.foreign import ForeignServices, RawHandler, unknown_method
 from lucky_transport.host.host import Host, PlainHandler
@@ -96,13 +104,13 @@ class Dispatcher:
     def leave(self, caller: str) -> None:
         """Release what the client of that name held: it has gone."""
         for services in self._foreign:
-            services.leave(caller)
+            run_unwaited("leave of foreign services", services.leave, caller)
         self._host.leave(caller)
 
     def close(self, grace_s: float = 1.0) -> None:
         """Start nothing any more and wait a moment for what runs; idempotent."""
         for services in self._foreign:
-            services.close()
+            run_unwaited("close of foreign services", services.close)
         self._pool.close(grace_s)
         self._streams.close(grace_s)
 
@@ -174,8 +182,10 @@ class Dispatcher:
                 self._answer(method, call)
             else:
                 self._run(call, partial(self._answer, method, call), executor)
-        except TransportError as error:
-            call.fail(error)
+        except BaseException as error:  # foreign services may raise anything; the thread feeds other clients too
+            if is_interruption(error):
+                raise
+            call.fail(to_wire_error(self._host.spec.engine, call.name, error))
 
     def _run(self, call: ServerCall, task: Callable[[], None], executor: AdaptiveExecutor | None) -> None:
         """Have a handler run on a thread of its kind. Raises Busy."""
@@ -194,8 +204,7 @@ class Dispatcher:
         """Return what answers a method that is called by name: typed ones are called by their ids."""
         raw = self._raw.get(path)
         for services in self._foreign:
-            if raw is None:
-                raw = services.handler(path)
+            raw = raw or services.handler(path)
         return raw
 
     @staticmethod

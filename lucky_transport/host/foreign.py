@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from lucky_transport.errors import ClosedError, MissingExtra, TransportError, Unimplemented
+from lucky_transport.foreign_code import foreign_code, run_unwaited
 from lucky_transport.host.host import Host
 from lucky_transport.registry import load, registry
 from lucky_transport.rpc.server_call import ServerCall
@@ -60,13 +61,13 @@ class InstalledServices:
 
     def leave(self, caller: str) -> None:
         for services in self._loaded or ():
-            services.leave(caller)
+            run_unwaited("leave of foreign services", services.leave, caller)
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
         for services in self._loaded or ():
-            services.close()
+            run_unwaited("close of foreign services", services.close)
 
     def _answer_first(self, call: ServerCall) -> bool | None:
         with self._lock:
@@ -93,7 +94,9 @@ def _load(host: Host) -> list[ForeignServices]:
     found: list[ForeignServices] = []
     for name, info in sorted(registry().foreign_services.items()):
         try:
-            found.append(load(info.services, owner=f"foreign services {name!r}", extra=info.extra)(host))
+            make = load(info.services, owner=f"foreign services {name!r}", extra=info.extra)
+            with foreign_code(host.spec.engine, f"foreign services {name!r}"):
+                found.append(make(host))
         except MissingExtra as error:
             _log.info("%s", error)
         except TransportError as error:

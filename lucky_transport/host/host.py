@@ -25,6 +25,7 @@ from lucky_transport.errors import (
     Unimplemented,
     raise_wire_error,
 )
+from lucky_transport.foreign_code import foreign_code, run_unwaited
 from lucky_transport.host.engine_lock import EngineLock, nothing
 from lucky_transport.host.lease import Lease
 from lucky_transport.host.slots import ObservationSlots, SlotWriter
@@ -68,7 +69,8 @@ class Host:
             **calls,
             **(session_handlers(self.sessions) if self.sessions is not None else {}),
         }
-        engine.bind(self._buffers)
+        with foreign_code(self.spec.engine, "bind"):
+            engine.bind(self._buffers)
 
     def override(self, handlers: Mapping[str, CallHandler]) -> None:
         """Answer these methods, by full name, with `handlers` instead of the engine's; before the host is served."""
@@ -126,9 +128,10 @@ class Host:
             if self._lease is not None:
                 self._lease.valid = False
             self._last_frame().copy_frame_to(buffers)
-            writer = None if slots is None else SlotWriter(self._engine, slots)
-            if writer is None:
-                self._engine.bind(buffers)
+            with foreign_code(self.spec.engine, "bind"):
+                writer = None if slots is None else SlotWriter(self._engine, slots)
+                if writer is None:
+                    self._engine.bind(buffers)
             self._buffers, self._writer = buffers, writer
             self.lock.interrupt = interrupt or nothing
             step = self._engine.step if writer is None else writer.step
@@ -149,10 +152,8 @@ class Host:
         handler = self._streams.get(method.name)
         if handler is None:
             raise self._unimplemented(method)
-        try:
+        with foreign_code(self.spec.engine, method.name):
             yield from handler(request, call)
-        except BaseException as error:  # a handler is foreign code and may raise anything
-            raise_wire_error(self.spec.engine, method.name, error)
         if call.deadline is not None and call.deadline.expired:
             raise self._late(method, call)
 
@@ -184,7 +185,7 @@ class Host:
             lease.valid = False
             own = Buffers.allocate(self.spec)
             self._last_frame().copy_frame_to(own)
-            self._engine.bind(own)
+            run_unwaited(f"bind of engine {self.spec.engine!r}", self._engine.bind, own)
             self._buffers, self._writer = own, None
 
     def _last_frame(self) -> Buffers:
@@ -228,7 +229,7 @@ class Host:
 
     def leave(self, caller: str) -> None:
         """End what the calls of a client that has gone left behind: the sessions that it owned."""
-        self._engine.leave(caller)
+        run_unwaited(f"leave of engine {self.spec.engine!r}", self._engine.leave, caller)
         if self.sessions is not None:
             self.sessions.leave(caller)
 
@@ -256,10 +257,8 @@ class Host:
                 if self._lease is not None:
                     self._lease.valid = False
                     self._lease = None
-                try:
+                with foreign_code(self.spec.engine, "close"):
                     self._engine.close()
-                except BaseException as error:  # an engine is foreign code and may raise anything
-                    raise_wire_error(self.spec.engine, "close", error)
 
 
 def _never() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.rpc.leader_followers import LeaderFollowers
 from lucky_transport.uninterrupted import open_gate
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CompletionThread"]
 
-_log = logging.getLogger("lucky_transport")
 _IDLE_S = 1.0
 _HAS_CHANGED = attrgetter("_has_changed")
 
@@ -82,10 +81,7 @@ class CompletionThread:
         while self._ended:
             on_end = self._calls.pop(self._ended.popleft(), None)
             if on_end is not None:
-                try:
-                    on_end()
-                except BaseException:  # foreign code; it must not end the thread of the other calls
-                    _log.exception("what was to be done at the end of a call failed")
+                run_unwaited("what was to be done at the end of a call", on_end)
 
     def _earliest(self) -> Deadline | None:
         deadlines = [call.deadline for call in tuple(self._calls) if call.deadline is not None]

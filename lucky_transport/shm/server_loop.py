@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from lucky_transport.errors import ClosedError, PeerDied, TransportError
+from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor, CountedPool
 from lucky_transport.rpc.deadline_timer import DeadlineTimer
 from lucky_transport.rpc.guarded_reader import GuardedReader, ReaderReplaced
@@ -109,7 +110,7 @@ class ServerLoop:
         calls = self._calls.pop(pipe, None)
         if calls is not None:
             calls.close(error)
-            self._on_leave(calls.peer)
+            run_unwaited(f"the end of {calls.peer}", self._on_leave, calls.peer)
         self._pipes.discard(pipe)
 
 

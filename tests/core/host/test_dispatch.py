@@ -352,3 +352,27 @@ def test_foreign_services_answer_by_path_learn_who_leaves_and_close_with_the_dis
         assert not parrots.closed
         scene.dispatcher.close()
     assert parrots.closed
+
+
+class _Broken(_Parrots):
+    """Foreign services that raise whatever they are asked."""
+
+    def handler(self, path: str) -> RawHandler | None:
+        raise SystemExit(4)
+
+    def leave(self, caller: str) -> None:
+        raise SystemExit(4)
+
+    close = handler  # type: ignore[assignment]
+
+
+def test_foreign_services_that_raise_end_one_call_and_keep_no_other_services_from_theirs(scene: Scene) -> None:
+    parrots = _Parrots()
+    with scene.client(foreign=[_Broken(), parrots]) as client:
+        for _ in range(2):
+            with pytest.raises(EngineFailed, match=r"failed in /zoo\.Parrot/Say: SystemExit: 4"):
+                client.unary("/zoo.Parrot/Say", b"ab", soon())
+        assert typed.call(client, INLINE, INLINE.request(), soon())
+        scene.dispatcher.leave("client 7")
+        scene.dispatcher.close()
+    assert (parrots.left, parrots.closed) == (["client 7"], True)

@@ -48,7 +48,8 @@ def services(monkeypatch: pytest.MonkeyPatch) -> InstalledServices:
     }
     monkeypatch.setattr(foreign, "registry", lambda: SimpleNamespace(foreign_services=infos))
     monkeypatch.setattr(Parrots, "made", [])
-    return InstalledServices(host=None)  # pyright: ignore[reportArgumentType] - the parrots ask nothing of it
+    host: Any = SimpleNamespace(spec=SimpleNamespace(engine="zoo"))
+    return InstalledServices(host)
 
 
 def ask(services: InstalledServices, path: str) -> list[str]:

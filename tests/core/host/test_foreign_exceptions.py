@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.call import Call
-from lucky_transport.engine import CallHandler, Handler, StreamHandler
+from lucky_transport.engine import Buffers, CallHandler, Handler, StreamHandler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import EngineFailed, PeerDied, is_interruption
+from lucky_transport.errors import Busy, EngineFailed, PeerDied, is_interruption
 from lucky_transport.messages import ImageFrame, LidarSensorRequest, StartViewportStreamRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
@@ -23,6 +24,7 @@ from lucky_transport.transport import Transport
 from tests.support.waiting import until
 
 TRANSPORTS = ["inproc", "shm", "grpc"]
+INFO = method("SceneService/GetSceneInfo")
 
 
 class Stopped(BaseException):
@@ -140,6 +142,95 @@ def test_what_an_engine_raises_when_it_is_closed_is_its_failure(error: BaseExcep
 
     with pytest.raises(EngineFailed, match=rf"failed in close: {type(error).__name__}: "):
         api.serve(Closing(1), "inproc:").stop()
+
+
+@pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
+def test_an_engine_that_raises_for_a_client_that_leaves_goes_on_for_the_others(
+    transport: str, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Leaving(ToyEngine):
+        def leave(self, caller: str) -> None:
+            raise error
+
+    where = {"inproc": f"inproc://{unique_name()}", "shm": f"shm://{unique_name()}", "grpc": "grpc://127.0.0.1:0"}
+    with api.serve(Leaving(2), where[transport]) as serving:
+        connect = partial(api.open_transport, serving.endpoints[0])
+        with connect() as driver, connect() as stays:
+            driver.step(driver.actions)
+            with connect() as leaves:
+                leaves.call(INFO, INFO.request())
+            until(lambda: "leave of engine 'toy' failed" in caplog.text)
+            for client in (driver, stays):
+                assert client.call(INFO, INFO.request())
+            driver.step(driver.actions)
+        with connect() as later:
+            until(lambda: _steps(later))
+
+
+def _steps(client: Transport) -> bool:
+    try:
+        return client.step(client.actions).rewards.shape == (2,)
+    except Busy:  # the driver before is only just leaving
+        return False
+
+
+class Unbound(ToyEngine):
+    """Raises in each `bind` while `error` is set."""
+
+    error: BaseException | None = None
+    closed = 0
+
+    def bind(self, buffers: Buffers) -> None:
+        if self.error is not None:
+            raise self.error
+        super().bind(buffers)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
+def test_an_engine_that_raises_when_it_is_bound_refuses_its_driver_and_takes_the_next(
+    transport: str, error: BaseException
+) -> None:
+    engine = Unbound(2)
+    where = {"inproc": f"inproc://{unique_name()}", "shm": f"shm://{unique_name()}", "grpc": "grpc://127.0.0.1:0"}
+    with api.serve(engine, where[transport]) as serving:
+        with api.open_transport(serving.endpoints[0]) as client:
+            engine.error = error
+            with pytest.raises(EngineFailed, match=f"failed in bind: {type(error).__name__}: "):
+                client.step(client.actions)
+            engine.error = None
+            assert client.step(client.actions).rewards.shape == (2,)
+            engine.error = error  # for the bind to memory of its own, when the client leaves
+        until(lambda: not serving.host.driver)
+        engine.error = None
+        with api.open_transport(serving.endpoints[0]) as later:
+            until(lambda: _steps(later))
+    assert engine.closed == 1
+
+
+@pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
+def test_an_engine_that_cannot_be_bound_is_not_served_and_closed(error: BaseException) -> None:
+    engine = Unbound(2)
+    engine.error = error
+    with pytest.raises(EngineFailed, match=f"failed in bind: {type(error).__name__}: "):
+        api.serve(engine, "inproc:")
+    assert engine.closed == 1
+
+
+@pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
+def test_what_a_callback_at_the_end_of_a_call_raises_keeps_no_other_from_being_called(error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    call, called = Call("a client"), list[str]()
+    for callback in (fail, lambda: called.append("second"), fail, lambda: called.append("fourth")):
+        call.on_end(callback)
+    call.end()
+    call.on_end(fail)
+    call.on_end(lambda: called.append("late"))
+    assert called == ["second", "fourth", "late"]
 
 
 # --- an env in a process of its own ---
