@@ -26,12 +26,11 @@ from lucky_transport.engine import Buffers
 from lucky_transport.errors import Cancelled, ClosedError, NotReachable, TransportError
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.host.slots import ObservationSlots
-from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
+from lucky_transport.lockstep import LockstepEvent, LockstepState, LockstepTransport
 from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
 from lucky_transport.serving import Server
-from lucky_transport.spec.actions import Bounds, check_actions, check_control
-from lucky_transport.transport import Capabilities, Frame, Stream, Transport
+from lucky_transport.transport import Capabilities, Frame, Stream
 
 __all__ = ["InprocServer", "InprocTransport", "connect", "server"]
 
@@ -72,47 +71,33 @@ class InprocServer(Server):
         _hosts.pop(self._endpoint.address, None)
 
 
-class InprocTransport(Transport):
+class InprocTransport(LockstepTransport):
     """A client in the engine's own process."""
 
     name = "inproc"
     capabilities = Capabilities(zero_copy=True, streams=True, sessions=True)
 
     def __init__(self, host: Host, observation_slots: int = 1) -> None:
-        self.spec = host.spec
-        self._host = host
-        self._pid = os.getpid()
         first = Buffers.allocate(host.spec)
+        super().__init__(host.spec, first.actions)
+        self._host = host
         others = (np.zeros_like(first.observations) for _ in range(observation_slots - 1))
         self._buffers = [first, *(replace(first, observations=observations) for observations in others)]
         self.observation_slots = observation_slots
         self._turn = 0
-        self.actions = first.actions
-        self._bounds = Bounds(host.spec.action)
-        self._lockstep = Lockstep(LockstepState.READY, "inproc")
         self._lease: Lease | None = None
-        self._received = 0
         self._control: NDArray[np.uint8] | None = None
         self._frames = [Frame.showing(buffers) for buffers in self._buffers]
         self._caller = f"inproc client {next(_names)} of pid {self._pid}"
         self._open: weakref.WeakSet[InprocStream] = weakref.WeakSet()
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._lockstep.state is not LockstepState.READY:
-            raise self._lockstep.state_error(LockstepEvent.SEND)
-        self._check_process()
-        checked = actions if actions is self.actions else check_actions(self.spec, actions)
-        if control is not None:
-            control = check_control(self.spec, control)
-        if checked is not self.actions:
-            np.copyto(self.actions, checked)
-            self.out_of_bounds += self._bounds.count_outside(checked)
-        self._control = control
+        checked, self._control = self._check(actions, control)
+        self._keep(checked)
         self._lockstep.on(LockstepEvent.SEND)
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not LockstepState.SENT:
-            raise self._lockstep.state_error(LockstepEvent.FRAME)
+        self._check_sent()
         try:
             if self._lease is None:
                 slots = ObservationSlots(self._buffers, lambda: self._turn) if self.observation_slots > 1 else None
@@ -124,11 +109,7 @@ class InprocTransport(Transport):
             self._lockstep.on(LockstepEvent.REFUSED)
             raise
         self._lockstep.on(LockstepEvent.FRAME)
-        self._received += 1
-        frame = self._frames[self._turn]
-        frame.seq = self._received
-        frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
-        return frame
+        return self._numbered(self._frames[self._turn])
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         call = self._begin(deadline)
@@ -152,12 +133,6 @@ class InprocTransport(Transport):
             raise _closed()
         self._check_process()
         return Call(self._caller, deadline, between_steps=lambda: self._host.lock)
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise ClosedError(
-                "this transport belongs to the parent process", backend="inproc", hint="connect again after fork()"
-            )
 
     def close(self) -> None:
         if self._lockstep.state is not LockstepState.CLOSED:

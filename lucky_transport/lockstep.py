@@ -1,5 +1,7 @@
 """The states of a client in one exchange, without I/O: `TRANSITIONS` says what may follow what.
 
+`LockstepTransport` is the base of transports whose exchanges go through arrays of this process.
+
     READY ──send──▶ SENT ──frame──▶ READY
                      │  ──refused─▶ READY      the exchange ended without a frame: the engine raised, another drives
                      └───lost─────▶ LOST       the peer died
@@ -10,11 +12,19 @@ The hot path keeps its state in an attribute and comes here only when that state
 
 from __future__ import annotations
 
+import os
 from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, TransportError
+from lucky_transport.spec.actions import Bounds, check_actions, check_control
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.transport import Frame, Transport
 
-__all__ = ["TRANSITIONS", "Lockstep", "LockstepEvent", "LockstepState"]
+__all__ = ["TRANSITIONS", "Lockstep", "LockstepEvent", "LockstepState", "LockstepTransport"]
 
 
 class LockstepState(Enum):
@@ -96,3 +106,54 @@ class Lockstep:
             (self.state, event), (LocalProtocolError, f"{event.value} is not possible in state {self.state.value}")
         )
         return kind(text, backend=self.backend)
+
+
+class LockstepTransport(Transport):
+    """Checks all of an exchange before any of it is kept: `send` begins with `_check` and `_keep`, `recv` with
+    `_check_sent`, and ends with `_numbered`. It belongs to the process that made it: a forked child gets ClosedError.
+    """
+
+    def __init__(self, spec: BatchSpec, actions: NDArray[Any]) -> None:
+        self.spec = spec
+        self.actions = actions
+        self._pid = os.getpid()
+        self._bounds = Bounds(spec.action)
+        self._lockstep = Lockstep(LockstepState.READY, self.name)
+        self._seq = 0
+
+    def _check(
+        self, actions: NDArray[Any], control: NDArray[np.uint8] | None
+    ) -> tuple[NDArray[Any], NDArray[np.uint8] | None]:
+        """Return both as they are to be sent; raises what `send` raises."""
+        if self._lockstep.state is not LockstepState.READY:
+            raise self._lockstep.state_error(LockstepEvent.SEND)
+        self._check_process()
+        in_place = actions is self.actions and self.capabilities.zero_copy
+        checked = actions if in_place else check_actions(self.spec, actions)
+        return checked, None if control is None else check_control(self.spec, control)
+
+    def _keep(self, checked: NDArray[Any]) -> None:
+        """Put the actions that `_check` returned into `actions`."""
+        if checked is not self.actions:
+            np.copyto(self.actions, checked)
+        if checked is not self.actions or not self.capabilities.zero_copy:
+            self.out_of_bounds += self._bounds.count_outside(checked)
+
+    def _check_sent(self) -> None:
+        """Raise what `recv` raises where no exchange is open."""
+        if self._lockstep.state is not LockstepState.SENT:
+            raise self._lockstep.state_error(LockstepEvent.FRAME)
+        self._check_process()
+
+    def _numbered(self, frame: Frame) -> Frame:
+        """Return the frame with the number of its exchange."""
+        self._seq += 1
+        frame.seq = self._seq
+        frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
+        return frame
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                "this transport belongs to the parent process", backend=self.name, hint="connect again after fork()"
+            )

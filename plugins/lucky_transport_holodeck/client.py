@@ -25,7 +25,6 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import (
-    ClosedError,
     LocalProtocolError,
     NotReachable,
     PeerDied,
@@ -33,15 +32,14 @@ from lucky_transport.errors import (
     TransportError,
     Unimplemented,
 )
-from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
+from lucky_transport.lockstep import LockstepEvent, LockstepState, LockstepTransport
 from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import Method
 from lucky_transport.messages.methods import method as method_of
-from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.spec.array_spec import ArraySpec
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import Part, pack, views
-from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport.transport import Capabilities, Frame
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.scenario import AgentPlan, Scenario, SensorPlan
 from lucky_transport_holodeck.world_client import WorldClient
@@ -79,7 +77,7 @@ def connect(endpoint: Endpoint, settings: Settings) -> WorldTransport:
     return WorldTransport(world, spec, options)
 
 
-class WorldTransport(Transport):
+class WorldTransport(LockstepTransport):
     """Made by `connect`. `world`: the client underneath, for teleports, commands and whole states.
 
     The agents share a world, and a reset loads it anew for all. So when one env ends, the others are truncated with it
@@ -91,32 +89,23 @@ class WorldTransport(Transport):
     capabilities = Capabilities(hold=False, commands=False)
 
     def __init__(self, world: WorldClient, spec: BatchSpec, options: WorldOptions) -> None:
+        self._buffers = Buffers.allocate(spec)
+        super().__init__(spec, self._buffers.actions)
         self.world = world
-        self.spec = spec
         self._ticks_per_step = options.ticks_per_step
         self._agents = world.scenario.agents
         self._tasks = tuple(sensor.name for sensor in self._agents[0].sensors if sensor.is_task)
-        self._buffers = Buffers.allocate(self.spec)
         self._rows = _observation_rows(self.spec, self._agents[0], self._buffers.observations)
-        self.actions = self._buffers.actions
         self._frame = Frame.showing(self._buffers)
-        self._bounds = Bounds(self.spec.action)
-        self._lockstep = Lockstep(LockstepState.READY, "holodeck")
-        self._pid = os.getpid()
         self._plan: Iterator[None] = iter(())
         self._is_reset = False
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._lockstep.state is not LockstepState.READY:
-            raise self._lockstep.state_error(LockstepEvent.SEND)
-        self._check_process()
-        checked = actions if actions is self.actions else check_actions(self.spec, actions)
-        resets = control is not None and self._resets(check_control(self.spec, control))
+        checked, control = self._check(actions, control)
+        resets = control is not None and self._resets(control)
         if not (resets or self.world.is_ready):
             raise LocalProtocolError("a step before the first reset", backend="holodeck", hint="reset every env first")
-        if checked is not self.actions:
-            np.copyto(self.actions, checked)
-            self.out_of_bounds += self._bounds.count_outside(checked)
+        self._keep(checked)
         self._plan = self.world.reset_ticks() if resets else self._step_ticks()
         self._is_reset = resets
         next(self._plan)
@@ -141,9 +130,7 @@ class WorldTransport(Transport):
             yield
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not LockstepState.SENT:
-            raise self._lockstep.state_error(LockstepEvent.FRAME)
-        self._check_process()
+        self._check_sent()
         try:
             self.world.finish_tick(deadline)
             while self._begin_next_tick():
@@ -153,10 +140,7 @@ class WorldTransport(Transport):
             raise
         self._lockstep.on(LockstepEvent.FRAME)
         self._read()
-        frame = self._frame
-        frame.seq += 1
-        frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
-        return frame
+        return self._numbered(self._frame)
 
     def _begin_next_tick(self) -> bool:
         """Begin the next tick of the exchange, False after its last one; where that fails, nothing is outstanding."""
@@ -214,12 +198,6 @@ class WorldTransport(Transport):
 
     def implements(self, method: Method) -> bool:
         return method is _SET_SEEDS and any(agent.is_random for agent in self._agents)
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise ClosedError(
-                "this transport belongs to the parent process", backend="holodeck", hint="connect again after fork()"
-            )
 
     def close(self) -> None:
         if self._lockstep.state is not LockstepState.CLOSED:

@@ -22,12 +22,11 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, Unimplemented
-from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
+from lucky_transport.lockstep import LockstepEvent, LockstepState, LockstepTransport
 from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import Effect, Method
-from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport.transport import Capabilities, Frame
 from lucky_transport_ray.cluster import Cluster
 from lucky_transport_ray.options import RayOptions, ray_options
 from lucky_transport_ray.shard import Shard, end
@@ -51,17 +50,15 @@ def connect(endpoint: Endpoint, settings: Settings) -> RayTransport:
     return RayTransport(ray_options(endpoint), settings)
 
 
-class RayTransport(Transport):
+class RayTransport(LockstepTransport):
     """Steps all actors together, each with its share of the envs."""
 
     name = "ray"
 
     def __init__(self, options: RayOptions, settings: Settings) -> None:
         self._settings = settings
-        self._pid = os.getpid()
         self._cluster = Cluster(options, settings)
         self._shards: list[Shard] = []
-        self._lockstep = Lockstep(LockstepState.READY, "ray")
         try:
             for number, envs in enumerate(_shares(options.num_envs, options.actors)):
                 self._shards.append(Shard(self._cluster, number, envs, options.restarts, settings))
@@ -73,11 +70,10 @@ class RayTransport(Transport):
         spec, self._answered = BatchSpec.from_json(described[0][0]), frozenset(described[0][1])
         for shard in self._shards:
             shard.has_hold = spec.hold
-        self.spec = _whole_spec(spec, options.num_envs)
+        whole = _whole_spec(spec, options.num_envs)
         self.capabilities = Capabilities(hold=spec.hold)
-        self._buffers = Buffers.allocate(self.spec)
-        self.actions = self._buffers.actions
-        self._bounds = Bounds(self.spec.action)
+        self._buffers = Buffers.allocate(whole)
+        super().__init__(whole, self._buffers.actions)
         self._frame = Frame.showing(self._buffers)
 
     @property
@@ -91,15 +87,8 @@ class RayTransport(Transport):
         return [shard.place for shard in self._shards]
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._lockstep.state is not LockstepState.READY:
-            raise self._lockstep.state_error(LockstepEvent.SEND)
-        self._check_process()
-        checked = check_actions(self.spec, actions)
-        if control is not None:
-            control = check_control(self.spec, control)
-        if checked is not self.actions:
-            np.copyto(self.actions, checked)
-        self.out_of_bounds += self._bounds.count_outside(checked)
+        checked, control = self._check(actions, control)
+        self._keep(checked)
         for shard in self._shards:
             shard.send(self.actions[shard.envs].copy(), None if control is None else control[shard.envs])
         self._lockstep.on(LockstepEvent.SEND)
@@ -107,9 +96,7 @@ class RayTransport(Transport):
         self._failure: TransportError | None = None
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not LockstepState.SENT:
-            raise self._lockstep.state_error(LockstepEvent.FRAME)
-        self._check_process()
+        self._check_sent()
         while self._due:
             self._receive(self._due[0], deadline)
             self._due.pop(0)
@@ -117,10 +104,7 @@ class RayTransport(Transport):
             self._lockstep.on(LockstepEvent.REFUSED)
             raise self._failure
         self._lockstep.on(LockstepEvent.FRAME)
-        frame = self._frame
-        frame.seq += 1
-        frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
-        return frame
+        return self._numbered(self._frame)
 
     def _receive(self, shard: Shard, deadline: Deadline | None) -> None:
         """Write one actor's rows; an engine's error waits until all have answered. Raises PeerTimeout."""
@@ -210,12 +194,6 @@ class RayTransport(Transport):
         if self._lockstep.state is LockstepState.CLOSED:
             raise ClosedError("the transport is closed", backend="ray", hint="connect again")
         self._check_process()
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise ClosedError(
-                "this transport belongs to the parent process", backend="ray", hint="connect again after fork()"
-            )
 
     def close(self) -> None:
         if self._lockstep.state is not LockstepState.CLOSED:
