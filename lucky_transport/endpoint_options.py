@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, did_you_mean
-from lucky_transport.nesting import parse_json
 
-__all__ = ["EndpointOption", "json_object", "number", "one_of", "read_options", "switch", "whole"]
+__all__ = ["EndpointOption", "number", "one_of", "read_options", "switch", "whole"]
 
 _LARGEST = (1 << 31) - 1
 
@@ -98,11 +97,3 @@ def one_of(*names: str) -> Callable[[str], str]:
 def switch(text: str) -> bool:
     """Read 1 or 0."""
     return one_of("0", "1")(text) == "1"
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """Read a JSON object."""
-    value: Any = parse_json(text)
-    if not isinstance(value, dict):
-        raise ValueError(text)
-    return cast("dict[str, Any]", value)

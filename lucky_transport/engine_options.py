@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import inspect
 import operator
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from lucky_transport.errors import ConfigError, SpecError, UnknownName, did_you_mean
 from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest
-from lucky_transport.nesting import parse_json
+from lucky_transport.nesting import json_object
 
 __all__ = [
     "check_call",
     "check_num_envs",
+    "check_numbers",
     "check_options",
     "option_names",
-    "parsed_options",
     "requested_options",
     "requested_seeds",
     "unknown_variant",
@@ -27,8 +28,6 @@ __all__ = [
 
 #: What a factory is called with beside the options.
 _NO_OPTIONS = ("self", "variant", "num_envs")
-#: Characters of a refused text that the error shows.
-_LONGEST_SHOWN = 200
 
 
 def check_num_envs(num_envs: Any) -> int:
@@ -97,17 +96,15 @@ def requested_seeds(request: SetSeedsRequest, num_envs: int) -> dict[int, int]:
 
 
 def requested_options(request: SetResetOptionsRequest) -> dict[str, Any] | None:
-    """Return the request's options, None when it has none; raises SpecError unless they are a JSON object."""
-    return parsed_options(request.options_json) if request.options_json else None
+    """Return the request's options, None when it has none. Raises SpecError unless they are a JSON object."""
+    return json_object(request.options_json, "options_json") if request.options_json else None
 
 
-def parsed_options(text: str) -> dict[str, Any]:
-    """Return the options that an `options_json` holds, none for "". Raises SpecError unless it is a JSON object."""
-    shown = repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...")
-    try:
-        options: Any = parse_json(text or "{}")
-    except ValueError as error:
-        raise SpecError(f"options_json {shown} is no JSON: {error}", hint="send an object, or nothing") from error
-    if not isinstance(options, dict):
-        raise SpecError(f"options_json {shown}: expected a JSON object", hint="send an object, or nothing")
-    return cast(dict[str, Any], options)
+def check_numbers(options: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
+    """Raise SpecError, with the option and all known ones, unless each has a finite number, a whole one for int."""
+    for name, value in options.items():
+        is_number = isinstance(value, (int, kinds.get(name, int))) and not isinstance(value, bool)
+        if name not in kinds or not is_number or not abs(value) <= sys.float_info.max:  # NaN is not
+            known = ", ".join(f"{one} (whole)" if kind is int else one for one, kind in kinds.items())
+            near = "" if name in kinds else did_you_mean(name, kinds)
+            raise SpecError(f"option {name}={value!r}", hint=f"{near}expected numbers for {known}")

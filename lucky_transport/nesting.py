@@ -1,16 +1,24 @@
-"""JSON and TOML of others, read: a text that is nested too deeply to be walked is malformed like any other."""
+"""JSON and TOML of others, read: a text that is nested too deeply to be walked is malformed like any other.
+
+`json_object` is the one reader of options, whatever carries them: the same text gives the same error everywhere.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-__all__ = ["check_depth", "parse_json", "parse_toml"]
+from lucky_transport.errors import SpecError
+
+__all__ = ["check_depth", "finite", "json_object", "parse_json", "parse_toml"]
 
 #: Levels. A walk by recursion takes a few frames of Python's 1,000 for each; no real text is nested as deep.
 _DEEPEST = 64
+#: Characters of a refused text that the error shows.
+_LONGEST_SHOWN = 200
 _TOO_DEEP = f"nested deeper than {_DEEPEST} levels"
 
 
@@ -20,6 +28,29 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
     if text.count("[") + text.count("{") <= _DEEPEST:  # most are: nothing is walked then
         return json.loads(text, **options)
     return _parsed(json.loads, text, options)
+
+
+def json_object(text: str, field: str) -> dict[str, Any]:
+    """Return the JSON object in the field of that name, an empty one for "".
+
+    Raises SpecError, with the field and the remedy, unless it is a JSON object of finite numbers.
+    """
+    shown = repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...")
+    hint = 'send an object such as {"name": 1}, or nothing'
+    try:
+        value: Any = parse_json(text or "{}", parse_float=finite, parse_constant=finite)
+    except ValueError as error:
+        raise SpecError(f"{field} {shown} is no JSON: {error}", hint=hint) from error
+    if not isinstance(value, dict):
+        raise SpecError(f"{field} {shown} is no JSON object", hint=hint)
+    return cast("dict[str, Any]", value)
+
+
+def finite(text: str) -> float:
+    """Return the number. Raises ValueError for NaN and Infinity, which Python's JSON reader would let pass."""
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no finite number")
+    return value
 
 
 def parse_toml(text: str) -> dict[str, Any]:

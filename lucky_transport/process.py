@@ -312,7 +312,7 @@ def _warn_once(text: str) -> None:
 def _json(engine: str, options: Mapping[str, Any]) -> str:
     for name, value in options.items():
         try:
-            json.dumps(value)
+            json.dumps(value, allow_nan=False)
         except RecursionError:
             raise SpecError(
                 f"option {name} of engine {engine!r} is nested too deeply to go to a process of its own",

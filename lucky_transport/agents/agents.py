@@ -16,6 +16,7 @@ from lucky_transport.agents.step import AgentSteps, StepOptions, StepResponses
 from lucky_transport.agents.terms import NegotiatedTerms
 from lucky_transport.call import Call
 from lucky_transport.engine import CallHandler, Engine
+from lucky_transport.engine_options import requested_options
 from lucky_transport.host.host import Host
 from lucky_transport.messages import (
     NegotiateTaskRequest,
@@ -98,6 +99,7 @@ class Agents:
 
     def _noting_options(self, set_options: CallHandler) -> CallHandler:
         def handle(request: Any, call: Call) -> Any:
+            requested_options(request)  # every engine's are checked here, in the same words
             response = set_options(request, call)
             if response.success:
                 self.resets.forget_contracts()

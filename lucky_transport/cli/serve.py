@@ -11,8 +11,8 @@ import click
 from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.deadline import log_long_wait
-from lucky_transport.errors import TransportError
-from lucky_transport.nesting import parse_json
+from lucky_transport.errors import SpecError, TransportError
+from lucky_transport.nesting import json_object
 
 __all__ = ["options_of", "serve"]
 
@@ -128,11 +128,6 @@ def _what_next(endpoint: str) -> str:
 def options_of(text: str) -> dict[str, Any]:
     """Return the engine's options; raises BadParameter naming what is wrong with the JSON."""
     try:
-        values: Any = parse_json(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no JSON ({error})", param_hint="'--options'") from error
-    if not isinstance(values, dict):
-        raise click.BadParameter(
-            f'{text!r} is no JSON object, write for instance {{"obs_size": 100}}', param_hint="'--options'"
-        )
-    return cast(dict[str, Any], values)
+        return json_object(text, "the value")
+    except SpecError as error:
+        raise click.BadParameter(str(error), param_hint="'--options'") from error

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.engine_options import check_options, unknown_variant
-from lucky_transport.errors import SpecError
+from lucky_transport.engine_options import check_numbers, check_options, unknown_variant
 from lucky_transport.messages.scalars import F64
 from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.spec.batch_spec import ArraySpec
@@ -146,7 +145,7 @@ class CartPoleBatch(WorldBatch):
 
 
 #: Option of a world -> what its value may be.
-_OPTIONS: dict[str, tuple[type, ...]] = {"initial_angle": (int, float), "wind": (int, float), "max_ticks": (int,)}
+_OPTIONS: dict[str, type] = {"initial_angle": float, "wind": float, "max_ticks": int}
 
 
 class CartPoleWorlds(Worlds):
@@ -159,10 +158,11 @@ class CartPoleWorlds(Worlds):
     tick_s = _TICK_S
     batch = CartPoleBatch()
 
+    def check(self, options: Mapping[str, Any]) -> None:
+        check_numbers(options, _OPTIONS)
+
     def create(self, map_name: str, seed: int | None, options: Mapping[str, Any]) -> CartPoleWorld:
-        for name, value in options.items():
-            if name not in _OPTIONS or not isinstance(value, _OPTIONS[name]) or isinstance(value, bool):
-                raise ValueError(f"option {name}={value!r}; expected numbers for {', '.join(_OPTIONS)}")
+        self.check(options)
         return CartPoleWorld(seed, **options)
 
 
@@ -171,9 +171,4 @@ def make_engine(variant: str = "", num_envs: int = 1, *, seed: int | None = None
     if variant:
         raise unknown_variant("cartpole", variant, ())
     check_options("cartpole", options, _OPTIONS)
-    worlds = CartPoleWorlds()
-    try:
-        worlds.create("", seed, options)
-    except ValueError as error:
-        raise SpecError(f"engine cartpole: {error}", hint="see CartPoleWorld") from error
-    return WorldsEngine(worlds, "cartpole", num_envs, seed=seed or 0, options=options)
+    return WorldsEngine(CartPoleWorlds(), "cartpole", num_envs, seed=seed or 0, options=options)

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from lucky_transport.call import Call
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
-from lucky_transport.engine_options import check_options, option_names, parsed_options, requested_seeds, unknown_variant
+from lucky_transport.engine_options import (
+    check_numbers,
+    check_options,
+    option_names,
+    requested_options,
+    requested_seeds,
+    unknown_variant,
+)
 from lucky_transport.errors import SpecError
 from lucky_transport.host.task import agent_index
 from lucky_transport.messages import (
@@ -288,7 +295,8 @@ class ToyEngine(Engine):
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Noise is `joint_position_noise` of the contract, or the option "noise"; with neither it is as at first."""
-        options = parsed_options(request.options_json)
+        options = requested_options(request) or {}
+        check_numbers(options, {"noise": float})
         if request.contract is not None and request.contract.joint_position_noise:
             options.setdefault("noise", request.contract.joint_position_noise)
         if request.contract is None and not options:

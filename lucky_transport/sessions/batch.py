@@ -12,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler
-from lucky_transport.engine_options import parsed_options, requested_seeds
+from lucky_transport.engine_options import requested_seeds
 from lucky_transport.errors import SpecError
+from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.messages import (
     SetResetOptionsRequest,
     SetResetOptionsResponse,
     SetSeedsRequest,
     SetSeedsResponse,
 )
+from lucky_transport.nesting import json_object
+from lucky_transport.sessions.recording import WorldFactory
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.world import World, WorldBatch, WorldProgress, Worlds
 
@@ -34,7 +37,7 @@ class WorldsEngine(Engine):
     """An engine of `num_envs` worlds; env i is seeded with seed + i.
 
     attributes: what `VectorEnv.get_attr` returns.
-    Raises SpecError when the worlds have no `batch` or do not know `map_name`.
+    Raises SpecError when the worlds have no `batch`, or do not know `map_name` or an option.
     """
 
     def __init__(
@@ -49,12 +52,9 @@ class WorldsEngine(Engine):
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
         self.spec = batch_spec(worlds, name, num_envs, attributes or {})
-        if map_name and map_name not in worlds.maps:
-            raise SpecError(f"no map {map_name!r}", backend=name, hint=f"there are {', '.join(worlds.maps)}")
         self._worlds = worlds
         self._batch = batch_of(worlds, name)
-        self._map_name = map_name or worlds.maps[0]
-        self._options = dict(options or {})
+        self._factory = WorldFactory(worlds, name, map_name, options or {})
         self._seeds = EpisodeSeeds(seed, num_envs)
         self._current: list[World | None] = [None] * num_envs
         self._rows: list[BatchRow] = []
@@ -84,7 +84,7 @@ class WorldsEngine(Engine):
         worlds, self._current = self._current, []
         for world in worlds:
             if world is not None:
-                world.close()
+                run_unwaited("close of a world", world.close)
 
     def _step_one(self, env: int, row: BatchRow, command: int) -> None:
         world = self._current[env]
@@ -111,13 +111,14 @@ class WorldsEngine(Engine):
             return world
         if world is not None:
             self._current[env] = None
-            world.close()
-        self._current[env] = world = self._worlds.create(self._map_name, seed, self._options)
+            run_unwaited("close of a world", world.close)
+        self._current[env] = world = self._factory.make(seed)
         return world
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Set the options of worlds created from now on; a world that restarts in place keeps its own."""
-        self._options |= parsed_options(request.options_json)
+        options = self._factory.options | json_object(request.options_json, "options_json")
+        self._factory = WorldFactory(self._worlds, self.spec.engine, self._factory.map_name, options)
         return SetResetOptionsResponse(True)
 
 

@@ -183,7 +183,7 @@ class SessionClient(SessionApi):
 
 def _json(options: Mapping[str, Any]) -> str:
     try:
-        return json.dumps(dict(options))
+        return json.dumps(dict(options), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise SpecError(
             f"the session's options cannot go to the engine as JSON: {error}",

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lucky_transport.codec.flatbuffers import decode, encode
-from lucky_transport.engine_options import parsed_options
-from lucky_transport.errors import LocalProtocolError, SpecError
+from lucky_transport.errors import LocalProtocolError, RemoteProtocolError, SpecError
+from lucky_transport.foreign_code import foreign_code
 from lucky_transport.messages import RecordedActions, SessionAction, SessionRecording
+from lucky_transport.nesting import json_object
 from lucky_transport.world import World, Worlds
 
 __all__ = ["RecordingFactory", "ReplayFactory", "WorldFactory"]
@@ -70,12 +71,10 @@ class RecordedWorld(_WorldProxy):
 class ReplayedWorld(_WorldProxy):
     """A world that takes the recorded actions and no others, and is over where the recording ends."""
 
-    def __init__(self, world: World, recording: SessionRecording, action: type[Any]) -> None:
+    def __init__(self, world: World, actions: Mapping[int, Sequence[Any]], ticks: int) -> None:
         super().__init__(world)
-        self._end = recording.ticks
-        self._recorded = {
-            entry.tick: [decode(action, one.payload) for one in entry.actions] for entry in recording.actions
-        }
+        self._end = ticks
+        self._recorded = actions
         self._follow()
 
     def act(self, actions: Sequence[Any]) -> None:
@@ -99,10 +98,11 @@ class WorldFactory:
         self.map_name = map_name or worlds.maps[0]
         if self.map_name not in worlds.maps:
             raise SpecError(f"no map {self.map_name!r}", backend=engine, hint=f"there are {', '.join(worlds.maps)}")
-        try:
-            worlds.check(options)
-        except ValueError as error:
-            raise SpecError(str(error), backend=engine) from error
+        with foreign_code(engine, "its check of options"):
+            try:
+                worlds.check(options)
+            except ValueError as error:
+                raise SpecError(str(error), backend=engine) from error
         self._worlds = worlds
         self.options = dict(options)
 
@@ -133,11 +133,26 @@ class ReplayFactory(WorldFactory):
     """Makes the world of a recording and ignores the seed it is given."""
 
     def __init__(self, worlds: Worlds, engine: str, recording: SessionRecording) -> None:
-        super().__init__(worlds, engine, recording.map_name, parsed_options(recording.options_json))
+        options = json_object(recording.options_json, "recording.options_json")
+        super().__init__(worlds, engine, recording.map_name, options)
         self._recording = recording
+        self._actions = {
+            entry.tick: [_action(worlds.action, one, entry.tick, number) for number, one in enumerate(entry.actions)]
+            for entry in recording.actions
+        }
 
     def make(self, seed: int | None) -> World:
-        return ReplayedWorld(super().make(self._recording.seed), self._recording, self._worlds.action)
+        return ReplayedWorld(super().make(self._recording.seed), self._actions, self._recording.ticks)
 
     def recording(self) -> SessionRecording:
         return self._recording
+
+
+def _action(cls: type[Any], action: SessionAction, tick: int, number: int) -> Any:
+    try:
+        return decode(cls, action.payload)
+    except RemoteProtocolError as error:
+        raise SpecError(
+            f"recording.actions before tick {tick}: action {number} is no {cls.__name__}: {error}",
+            hint="replay a recording of this engine's worlds",
+        ) from error

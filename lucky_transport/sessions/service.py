@@ -8,7 +8,6 @@ from typing import Any
 from lucky_transport.call import Call
 from lucky_transport.codec.flatbuffers import decode
 from lucky_transport.deadline import Deadline
-from lucky_transport.engine_options import parsed_options
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.messages import (
     ActInSessionRequest,
@@ -33,6 +32,7 @@ from lucky_transport.messages import (
     SessionStatus,
     ShareSessionResponse,
 )
+from lucky_transport.nesting import json_object
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.sessions.snapshots import to_message
 
@@ -76,7 +76,7 @@ class _Service:
         owner = call.caller if request.owned else ""
         if request.recording is not None:
             return CreateSessionResponse(self._sessions.replay(request.recording, owner=owner))
-        options = parsed_options(request.options_json)
+        options = json_object(request.options_json, "options_json")
         return CreateSessionResponse(
             self._sessions.create(request.map_name, request.seed, options, record=request.record, owner=owner)
         )

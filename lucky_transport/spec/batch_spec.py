@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import SpecError
-from lucky_transport.nesting import parse_json
+from lucky_transport.nesting import finite, parse_json
 from lucky_transport.spec.array_spec import DTYPES, ArraySpec, check_kinds
 from lucky_transport.spec.composite import Part, check_parts
 from lucky_transport.spec.spaces import space_of
@@ -150,7 +150,7 @@ class BatchSpec:
         Raises SpecError when the text is no such JSON; unknown keys (of a newer peer) are ignored.
         """
         try:
-            plain = parse_json(text, parse_constant=_refuse_constant)
+            plain = parse_json(text, parse_float=finite, parse_constant=finite)
             known = {f.name for f in fields(cls)}
             values: dict[str, Any] = {k: v for k, v in plain.items() if k in known}
             check_kinds(values, _BATCH_KINDS)
@@ -176,11 +176,6 @@ class BatchSpec:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise SpecError(f"the peer's batch spec is malformed: {type(error).__name__}: {error}") from error
-
-
-def _refuse_constant(name: str) -> None:
-    """Refuse NaN and Infinity, which Python's JSON reader would let pass."""
-    raise ValueError(f"{name} is not JSON")
 
 
 #: Where the JSON says which version wrote it.

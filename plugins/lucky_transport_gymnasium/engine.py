@@ -102,10 +102,7 @@ class GymnasiumEngine(Engine):
             return SetResetOptionsResponse(
                 False, f"{self.spec.engine} knows no randomisation contract; pass what its reset() takes as options"
             )
-        try:
-            self._options = requested_options(request)
-        except SpecError as error:
-            return SetResetOptionsResponse(False, str(error))
+        self._options = requested_options(request)
         return SetResetOptionsResponse(True)
 
     def close(self) -> None:

@@ -221,10 +221,7 @@ class MujocoEngine(Engine):
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Keep the contract for all later resets. This engine knows no other option, and ignores those of others."""
-        try:
-            options = requested_options(request)
-        except SpecError as error:
-            return SetResetOptionsResponse(False, str(error))
+        options = requested_options(request)
         if request.contract is not None:
             problems = contract.findings(request.contract)
             if problems:

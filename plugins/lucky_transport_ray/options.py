@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.endpoint_options import EndpointOption, json_object, number, one_of, read_options, whole
+from lucky_transport.endpoint_options import EndpointOption, number, one_of, read_options, whole
 from lucky_transport.errors import ConfigError
+from lucky_transport.nesting import json_object
 
 __all__ = ["PLACEMENTS", "RayOptions", "ray_options"]
 
@@ -46,7 +48,7 @@ _OPTIONS = {
     "actors": EndpointOption(whole(1), "a number of actors, at least 1"),
     "num_envs": EndpointOption(whole(1), "a number of envs, at least 1"),
     "seed": EndpointOption(whole(most=_LARGEST_SEED), "a whole number, at least 0"),
-    "options": EndpointOption(json_object, "a JSON object"),
+    "options": EndpointOption(partial(json_object, field="options"), "a JSON object"),
     "transport": EndpointOption(str, "a transport's name, e.g. shm or inproc"),
     "placement": EndpointOption(one_of(*PLACEMENTS), f"one of {', '.join(PLACEMENTS)}"),
     "cpus": EndpointOption(number(1e6), "CPUs of each actor, at least 0"),

@@ -12,11 +12,10 @@ import pytest
 
 from lucky_transport.cli.serve import options_of
 from lucky_transport.config import load_settings, load_table
-from lucky_transport.endpoint_options import json_object
-from lucky_transport.engine_options import parsed_options, requested_options
+from lucky_transport.engine_options import requested_options
 from lucky_transport.errors import ConfigError, SpecError
 from lucky_transport.messages import SessionRecording, SetResetOptionsRequest
-from lucky_transport.nesting import parse_json, parse_toml
+from lucky_transport.nesting import json_object, parse_json, parse_toml
 from lucky_transport.sessions.recording import ReplayFactory
 from lucky_transport.spec.batch_spec import BatchSpec
 
@@ -56,13 +55,12 @@ def test_toml_that_is_nested_too_deeply_is_a_value_error(depth: int, text: Calla
 #: What reads a JSON object of others -> the error with which it refuses one.
 READERS: dict[str, tuple[Callable[[str], Any], type[Exception]]] = {
     "reset options": (lambda text: requested_options(SetResetOptionsRequest(None, text)), SpecError),
-    "session options": (parsed_options, SpecError),
     "recorded session": (
         lambda text: ReplayFactory(None, "toy", SessionRecording(options_json=text)),  # type: ignore[arg-type]
         SpecError,
     ),
     "handshake": (BatchSpec.from_json, SpecError),
-    "endpoint": (json_object, ValueError),
+    "any options": (lambda text: json_object(text, "options"), SpecError),
     "command line": (options_of, click.BadParameter),
 }
 

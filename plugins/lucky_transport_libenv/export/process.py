@@ -15,7 +15,7 @@ from typing import Any
 from lucky_transport import api
 from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.errors import TransportError
-from lucky_transport.nesting import parse_json
+from lucky_transport.nesting import json_object
 from lucky_transport.process import unique_name
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_libenv.export.requests import read_request
@@ -31,7 +31,7 @@ def main(engine: str, options_json: str, parent_pid: int) -> int:
     with Shutdown(parent_pid) as shutdown:
         try:
             num_envs, given = read_request(sys.stdin.buffer)
-            options: dict[str, Any] = {**parse_json(options_json), **given}
+            options: dict[str, Any] = {**json_object(options_json, "options"), **given}
             endpoint = f"shm://{unique_name()}"
             with api.serve(engine, endpoint, num_envs=num_envs, options=options) as serving:
                 answers.write(_greeting(serving.host.spec, serving.endpoints[0].address))
