@@ -54,7 +54,6 @@ class SupervisedSessions:
         self._options = options
         self._settings = load_settings(settings)
         self._most_failures = most_failures
-        self._failures = 0
         self._lock = threading.Lock()
         self._process: EngineProcess | None = None
         self._transport: Transport | None = None
@@ -65,7 +64,7 @@ class SupervisedSessions:
     def sessions(self) -> SessionClient:
         """The sessions of a living engine; a new one where none lives.
 
-        Raises NotReachable when it cannot be started or died too often, ClosedError.
+        Raises NotReachable when it cannot be started, ClosedError.
         """
         with self._lock:
             if self._closed:
@@ -85,8 +84,7 @@ class SupervisedSessions:
         words = self._process.exit_report() if self._process is not None else ""
         self._end()
         last: NotReachable | None = None
-        while self._failures < self._most_failures:
-            self._failures += 1
+        for _ in range(self._most_failures):
             self.restarts += 1
             if words:
                 _log.warning("engine %r ended with %s; it is started again", self._engine, words)
@@ -96,7 +94,7 @@ class SupervisedSessions:
                 self._end()
                 last, words = error, str(error)
         raise NotReachable(
-            f"engine {self._engine!r} failed {self._failures} times in a row, last with {words}",
+            f"engine {self._engine!r} failed {self._most_failures} times in a row, last with {words}",
             backend=self._engine,
             hint="mend it, then make new sessions",
         ) from last
@@ -111,11 +109,6 @@ class SupervisedSessions:
         )
         self._transport = open_transport(self._process.endpoints[0], self._settings)
         return SessionClient(self._transport)
-
-    def note_success(self) -> None:
-        """Reset the count of failed starts: the engine works."""
-        with self._lock:
-            self._failures = 0
 
     def _end(self) -> None:
         if self._transport is not None:
