@@ -27,6 +27,8 @@ __all__ = ["ANSWERS", "MISSING", "UNTRIED", "EngineReport", "HeaderField", "Segm
 ANSWERS = "answers"
 MISSING = "not implemented"
 UNTRIED = "not tried: it changes the simulation"
+#: How often a segment that comes or goes meanwhile is looked for.
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +80,13 @@ def of_segment(name: str, directory: Path = segment_files.DIRECTORY) -> SegmentR
     Raises NotReachable when there is none, ConfigError for an impossible name, SegmentError for a file that is no
     segment or may not be read.
     """
-    found = next((one for one in segment_files.find(directory) if one.name == name), None)
-    if found is None:
+    for _ in range(_TRIES):
+        found = next((one for one in segment_files.find(directory) if one.name == name), None)
+        if found is not None:
+            break
         segment.open_segment(name, Deadline(0), directory=directory)  # raises the error that names the problem
-        return of_segment(name, directory)  # it came meanwhile
+    else:
+        raise SegmentError(f"{directory / name} changes while it is read", backend="shm", hint="try again")
     fd = open_private(found.path, writes=False)
     try:
         mapping = mmap(fd, os.fstat(fd).st_size, access=ACCESS_READ)
