@@ -150,14 +150,14 @@ class Session:
 
         def make() -> None:
             if self.phase is Phase.CREATING:
-                self.world_lock.world = self.factory.make(seed)
-                self.world_lock.publish(self.world_lock.world)
+                self.world_lock.world = self._ask(self.factory.make, seed)
+                self._ask(self.world_lock.publish, self.world_lock.world)
             self._go(SessionEvent.BUILT)
 
         try:
             self._holding(None, make)
-        except TransportError:
-            pass  # kept in `_error`
+        except TransportError as error:
+            self._fail(error)  # nothing but this builds the world
         finally:
             self._is_built.set()
 
@@ -166,11 +166,11 @@ class Session:
 
         def start_over(world: World) -> WorldSnapshot:
             self.world_lock.queue.drain()
-            if not world.restart(seed):
+            if not self._ask(world.restart, seed):
                 self.world_lock.close_world()
-                world = self.world_lock.world = self.factory.make(seed)
+                world = self.world_lock.world = self._ask(self.factory.make, seed)
             self._go(SessionEvent.REBUILT)
-            return self.world_lock.publish(world)
+            return self._ask(self.world_lock.publish, world)
 
         return self._with_world(deadline, start_over)
 
@@ -188,7 +188,7 @@ class Session:
 
         def tick(world: World) -> AdvanceResult:
             if actions:
-                world.act(actions)
+                self._ask(world.act, actions)
             start, reason = world.ticks, ""
             for _ in range(ticks):
                 if world.is_over or reason:
@@ -197,7 +197,7 @@ class Session:
                 self.check_alive()
             done = world.ticks - start
             still = None if done or actions else self.world_lock.snapshots.current
-            return AdvanceResult.after(still or self.world_lock.publish(world), done, reason)
+            return AdvanceResult.after(still or self._ask(self.world_lock.publish, world), done, reason)
 
         return self._with_world(deadline, tick)
 
@@ -216,11 +216,11 @@ class Session:
             while not self.has_ended and self.rate_hz is not None and time.monotonic() < end:
                 self._tick(world)
             if self.world_lock.has_subscribers or world.is_over:
-                self.world_lock.publish(world)
+                self._ask(self.world_lock.publish, world)
             return True
 
         try:
-            return self._holding(None, run)
+            return self._is_built.is_set and self._holding(None, run)  # `build` does not wait for the world
         except TransportError:
             return False  # the world's errors are kept in `_error`
 
@@ -257,7 +257,7 @@ class Session:
 
     def _tick(self, world: World) -> Sequence[str]:
         self._go(SessionEvent.BEGIN)
-        events = self.world_lock.tick(world)
+        events = self._ask(self.world_lock.tick, world)
         if world.is_over:
             self._go(SessionEvent.OVER)
         return events
@@ -274,10 +274,7 @@ class Session:
         return self._holding(deadline, lambda: self._slots.hold(deadline, with_slot))
 
     def _holding(self, deadline: Deadline | None, work: Callable[[], R]) -> R:
-        """Return what `work` returns, which holds the world.
-
-        What it raises ends the session with EngineFailed; errors of our own pass through.
-        """
+        """Return what `work` returns, which holds the world."""
         held = False
         try:
             held = self.world_lock.acquire(deadline)
@@ -287,14 +284,21 @@ class Session:
             raise PeerTimeout(
                 f"session {self.id} was in use for {timeout_s:g} s", hint="one call after another advances it"
             )
-        except (Busy, PeerTimeout, SessionEnded):
+        except TransportError:
             raise
-        except BaseException as error:  # a world is foreign code and may raise anything
+        except BaseException as error:  # an attribute of a world, too
             raise self._fail(error) from error
         finally:
             if held:
                 self.world_lock.lock.release()
                 self.world_lock.settle()
+
+    def _ask(self, call: Callable[..., R], *args: Any) -> R:
+        """Return what the world's own code returns; what it raises ends the session, Busy and PeerTimeout too."""
+        try:
+            return call(*args)
+        except BaseException as error:
+            raise self._fail(error) from error
 
     def _fail(self, error: BaseException) -> TransportError:
         if is_interruption(error):  # of the program's own thread; the world did nothing wrong

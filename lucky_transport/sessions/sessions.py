@@ -8,7 +8,8 @@
     sessions.destroy(session)
 
 Long work is bounded: a few workers build worlds, and few worlds advance at once. Every wait has a deadline, and a
-session that ends ends every wait for it. A session without any call for a long time is destroyed.
+session that ends ends every wait for it. A session without any call for a long time is destroyed, unless a client
+watches it in shared memory.
 """
 
 from __future__ import annotations
@@ -213,7 +214,11 @@ class Sessions(SessionApi):
         while not self._closed.wait(self.limits.sweep_s):
             oldest = time.monotonic() - self.limits.idle_s
             with self._lock:
-                idle = [session.id for session in self._sessions.values() if session.used_at < oldest]
+                idle = [
+                    session.id
+                    for session in self._sessions.values()
+                    if session.used_at < oldest and not session.world_lock.has_subscribers
+                ]
             for session_id in idle:
                 _log.warning("session %s was idle for %g s: it is destroyed", session_id, self.limits.idle_s)
                 self.destroy(session_id)

@@ -25,6 +25,7 @@ from lucky_transport.shm.liveness import LockHolder, engine_of, start_time
 from lucky_transport.shm.segment_files import DIRECTORY, lock_path_of, map_segment
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile, LatestValueState
 from lucky_transport.shm.timing import PEER_POLL_NS
+from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport.world import Worlds
 
 __all__ = ["SharedSnapshots", "SnapshotReader"]
@@ -91,7 +92,7 @@ class _SharedSession:
 
     @property
     def has_ended(self) -> bool:
-        """True when nothing is written any more."""
+        """True when nothing is written any more: its session has ended, or its client has gone."""
         return self._file is None
 
     def on_snapshot(self, snapshot: WorldSnapshot) -> bool:
@@ -145,13 +146,16 @@ class SnapshotReader:
     def latest(self, after_tick: int = -1, deadline: Deadline | None = None) -> WorldSnapshot:
         """Return the newest snapshot with more ticks than `after_tick`; waits while there is none.
 
-        A dead engine or an ended session ends the wait within a moment.
+        A dead engine or an ended session ends the wait within a moment; one thread at a time reads.
 
         Raises SessionEnded, PeerDied, PeerTimeout, RemoteProtocolError, ClosedError (closed, or in a forked child).
         """
         deadline = Deadline.after(deadline, DEFAULT_TIMEOUT_S)
-        with self._lock:
-            while True:
+        held = False
+        try:
+            self._check_open()  # a forked child does not wait for the lock: a thread of its parent may hold it
+            [held] = uninterrupted(self._lock.acquire, True, min(deadline.remaining_s, threading.TIMEOUT_MAX))
+            while held:
                 mark = self._file.mark  # before the state: an end after this line changes the mark
                 if self._has_moved(deadline):
                     continue
@@ -161,17 +165,24 @@ class SnapshotReader:
                     return from_message(message, self._worlds)
                 self._wait(message, mark, deadline)
                 if deadline.expired:
-                    raise nothing_newer(self._session_id, after_tick, deadline)
+                    break
+            raise nothing_newer(self._session_id, after_tick, deadline)
+        finally:
+            if held:
+                self._lock.release()
 
     def close(self) -> None:
         """Stop reading; idempotent."""
         self._is_closed = True
         self._engine.close()
 
-    def _has_moved(self, deadline: Deadline) -> bool:
-        """Open the new file if the snapshots have moved there, and return whether they have. Raises when none come."""
+    def _check_open(self) -> None:
         if self._is_closed:
             raise ClosedError("this subscription to a session is closed", backend="shm", hint="watch the session again")
+
+    def _has_moved(self, deadline: Deadline) -> bool:
+        """Open the new file if the snapshots have moved there, and return whether they have. Raises when none come."""
+        self._check_open()
         state = self._file.state
         if state == LatestValueState.ENDED:
             raise SessionEnded(f"session {self._session_id} has ended", backend="shm", hint="create another one")

@@ -32,6 +32,11 @@ def from_message(message: SessionSnapshot, worlds: Worlds) -> WorldSnapshot:
 class Subscriber(Protocol):
     """Gets every snapshot that is made."""
 
+    @property
+    def has_ended(self) -> bool:
+        """True when it takes no more snapshots."""
+        ...
+
     def on_snapshot(self, snapshot: WorldSnapshot) -> bool:
         """Take a snapshot; False to get no more."""
         ...

@@ -15,22 +15,19 @@ A thread that does not hold the world calls `serve_readers`, which makes a snaps
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import is_interruption
+from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport.sessions.snapshots import SnapshotCell, Subscriber
 from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport.world import World
 
 __all__ = ["QUEUED_ACTIONS", "ActionQueue", "WorldLock"]
-
-_log = logging.getLogger("lucky_transport")
 
 #: How many actions wait for the next tick at most.
 QUEUED_ACTIONS = 16
@@ -78,7 +75,7 @@ class WorldLock:
         self.world: World | None = None
         self.queue = ActionQueue()
         self.snapshots = SnapshotCell()
-        self._subscribers: tuple[Subscriber, ...] = ()
+        self._subscribers: dict[Subscriber, None] = {}  # changed by single operations, from any thread
         self._on_error = on_error
         self.lock = threading.Lock()
         self._discarded = False
@@ -110,19 +107,19 @@ class WorldLock:
         """Make a snapshot of the world and give it to readers and subscribers. For the holder."""
         snapshot = WorldSnapshot(world.observe(), world.ticks, world.is_over, world.result, world.score)
         self.snapshots.put(snapshot)
-        for subscriber in self._subscribers:
+        for subscriber in tuple(self._subscribers):
             if not subscriber.on_snapshot(snapshot):
-                self._subscribers = tuple(each for each in self._subscribers if each is not subscriber)
+                self._subscribers.pop(subscriber, None)
         return snapshot
 
     @property
     def has_subscribers(self) -> bool:
-        """True when there is a subscriber."""
-        return bool(self._subscribers)
+        """True when there is a subscriber that has not ended."""
+        return any(not subscriber.has_ended for subscriber in tuple(self._subscribers))
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Give `subscriber` every snapshot from now on; the next reader causes one."""
-        self._subscribers += (subscriber,)
+        self._subscribers[subscriber] = None
         self.snapshots.mark_stale()
         if self._discarded:
             subscriber.end()
@@ -143,8 +140,8 @@ class WorldLock:
         """End all waits for snapshots and close the world, now or when its holder releases it."""
         self._discarded = True
         self.snapshots.end()
-        for subscriber in self._subscribers:
-            subscriber.end()
+        for subscriber in tuple(self._subscribers):
+            run_unwaited("the end of a subscriber", subscriber.end)
         held = False
         try:
             if self.world is not None and (held := self.acquire(None)):
@@ -156,10 +153,5 @@ class WorldLock:
     def close_world(self) -> None:
         """Close the world, if there is one. For the holder."""
         world, self.world = self.world, None
-        try:
-            if world is not None:
-                world.close()
-        except BaseException as error:  # a world is foreign code and may raise anything; no caller waits for this
-            if is_interruption(error):
-                raise
-            _log.exception("a world broke while it was closed")
+        if world is not None:
+            run_unwaited("close of a world", world.close)

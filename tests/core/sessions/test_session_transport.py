@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import closing
 from typing import Any
 
 import gymnasium
@@ -15,13 +16,23 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.cartpole import CartPoleWorlds
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import ClosedError, LocalProtocolError, SessionEnded, SpecError, Unimplemented
+from lucky_transport.errors import (
+    Busy,
+    ClosedError,
+    LocalProtocolError,
+    PeerTimeout,
+    SessionEnded,
+    SpecError,
+    Unimplemented,
+)
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.sessions.api import AdvanceRequest
+from lucky_transport.sessions.api import AdvanceRequest, AdvanceResult, WorldSnapshot
+from lucky_transport.sessions.session import SessionLimits
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.sessions.transport import SessionTransport
 from lucky_transport.testing.suite import every, zeros
+from tests.core.test_fork import in_a_child
 
 
 @pytest.fixture
@@ -110,3 +121,90 @@ def test_it_takes_seeds_and_nothing_else(carts: Sessions) -> None:
 def test_worlds_that_are_no_rows_are_refused(sessions: Sessions) -> None:
     with pytest.raises(SpecError, match="cannot be rows of a batch"):
         SessionTransport(sessions, 1)
+
+
+def test_a_create_that_is_refused_leaves_no_session_and_may_be_tried_again() -> None:
+    limits = SessionLimits(sessions=3)
+    with closing(Sessions(CartPoleWorlds(), "cartpole", limits)) as carts, SessionTransport(carts, 3) as batch:
+        other = carts.create()
+        for _ in range(2):
+            with pytest.raises(Busy, match="all 3 sessions are in use"):
+                batch.step(zeros(batch))
+            assert carts.ids() == [other]
+        carts.destroy(other)
+        assert batch.step(zeros(batch)).seq == 1
+
+
+@pytest.mark.parametrize("control", [np.zeros(3, np.uint8), np.full(2, 0.5), np.zeros((2, 2), np.uint8)])
+def test_a_refused_control_changes_nothing(carts: Sessions, control: Any) -> None:
+    with SessionTransport(carts, 2) as batch:
+        with pytest.raises((TypeError, ValueError)):
+            batch.send(np.full(2, 5), control)
+        assert (batch.actions.tolist(), batch.out_of_bounds) == ([0, 0], 0)
+        batch.step(np.full(2, 5))
+        assert (batch.actions.tolist(), batch.out_of_bounds) == ([5, 5], 2)
+
+
+class Late(Sessions):
+    """Carts whose calls find their deadline expired, so often as `late` says: they do what one tick does, no more."""
+
+    late = 0
+
+    def _in_time(self, deadline: Deadline | None) -> Deadline | None:
+        self.late -= 1
+        return Deadline(0) if self.late >= 0 else deadline
+
+    def advance_all(self, requests: Sequence[AdvanceRequest], deadline: Deadline | None = None) -> list[AdvanceResult]:
+        return super().advance_all(requests, self._in_time(deadline))
+
+    def restart(self, session_id: str, seed: int | None = None, deadline: Deadline | None = None) -> WorldSnapshot:
+        return super().restart(session_id, seed, self._in_time(deadline))
+
+
+@pytest.mark.parametrize("late", [1, 2, 3, 4])
+def test_an_exchange_whose_time_ran_out_stays_open_and_no_tick_is_done_twice(
+    late: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CartPoleWorlds.batch, "ticks_per_step", 3)
+
+    timeouts = 0
+
+    def walk(carts: Late, late: int) -> list[bytes]:
+        nonlocal timeouts
+        frames: list[bytes] = []
+        with closing(carts), SessionTransport(carts, 3) as batch:
+            for at, control in enumerate([None, None, [RESET, 0, HOLD], None, [0, RESET, RESET], None]):
+                carts.late = late
+                batch.send(np.full(3, at % 2), None if control is None else np.array(control, np.uint8))
+                while True:
+                    try:
+                        frame = batch.recv()
+                        break
+                    except PeerTimeout:
+                        timeouts += 1
+                        with pytest.raises(LocalProtocolError, match="while a frame is outstanding"):
+                            batch.send(zeros(batch))
+                frames += [frame.observations.tobytes(), frame.rewards.tobytes(), frame.signals.tobytes()]
+                assert frame.seq == at + 1
+        return frames
+
+    assert walk(Late(CartPoleWorlds(), "cartpole"), late) == walk(Late(CartPoleWorlds(), "cartpole"), 0)
+    assert timeouts >= 3  # in each exchange that only advances
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_it_belongs_to_the_process_that_made_it(carts: Sessions) -> None:
+    with SessionTransport(carts, 2) as batch:
+        batch.step(zeros(batch))
+        batch.send(zeros(batch))
+
+        def refused() -> bool:
+            asked = (batch.recv, lambda: batch.call(method("BatchService/SetSeeds"), SetSeedsRequest([1, 2])))
+            for ask in asked:
+                with pytest.raises(ClosedError, match=r"belongs to the parent process; connect again after fork"):
+                    ask()
+            batch.close()
+            return len(carts.ids()) == 2
+
+        assert in_a_child(refused)
+        assert batch.recv().seq == 2

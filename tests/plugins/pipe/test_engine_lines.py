@@ -141,7 +141,7 @@ def test_a_brace_inside_a_string_is_text(serving: Serving, offering: Offering) -
     [
         ('{"Gravity":1}', "SpecError: option gravity=1"),
         ('{"WindSeed":-1}', "ValueError: WindSeed is -1"),
-        ('{"WindSeed":1,"Seed":2}', "ValueError: a world has one seed"),
+        ('{"WindSeed":1,"Seed":2}', "ValueError: WindSeed and Seed: a world has one seed"),
     ],
 )
 def test_a_world_that_refuses_its_init_data_is_an_error_with_its_session(

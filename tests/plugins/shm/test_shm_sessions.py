@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.shared_snapshots import SnapshotReader
 from lucky_transport.transport import Transport
 from tests.support.resources import measure, released
-from tests.support.waiting import PATIENCE_S, suspend, until_none_left
+from tests.support.waiting import PATIENCE_S, suspend, until, until_none_left
 
 ENDLESS = {"initial_angle": 0, "max_ticks": 1_000_000_000}
 
@@ -303,6 +303,32 @@ def test_a_forked_child_does_not_look(client: Transport) -> None:
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     assert looks.latest().ticks == 0
+
+
+def test_a_reader_that_another_thread_reads_with_waits_no_longer_than_its_deadline(client: Transport) -> None:
+    sessions = SessionClient(client)
+    looks = sessions.watch(session := sessions.create())
+    reading = threading.Thread(target=lambda: suppressed(SessionEnded, looks.latest, 1_000_000, Deadline(PATIENCE_S)))
+    reading.start()
+    until(looks._lock.locked)  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(PeerTimeout):
+        looks.latest(-1, Deadline(0.01))
+    child = os.fork()
+    if child == 0:
+        try:
+            looks.latest(-1, Deadline(PATIENCE_S))
+        except ClosedError:
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    sessions.destroy(session)
+    reading.join(PATIENCE_S)
+    assert not reading.is_alive()
+
+
+def suppressed(kind: type[Exception], call: Callable[..., object], *arguments: object) -> None:
+    with contextlib.suppress(kind):
+        call(*arguments)
 
 
 def test_an_answer_that_names_another_file_is_refused() -> None:
