@@ -13,7 +13,8 @@ The registry must know the scheme (`lucky_transport.hookspecs.TransportInfo`, en
 it does for users. Override `serve` or `connect` where your transport needs more than that; set `has_deadlines = False`
 when nothing can be waited for (as in one thread), `hot_path_excludes_steps = False` when a batch is stepped by the
 typed Step itself, `carries_parts = False` when every number on the wire has a meaning of its own, so that observations
-and actions with parts (packed into bytes) are refused with a SpecError. What the transport cannot do it declares in its
+and actions with parts (packed into bytes) are refused with a SpecError; name in `inapplicable` the tests that a foreign
+protocol has no room for, and why. What the transport cannot do it declares in its
 `capabilities`; the tests concerned are then skipped, and say which capability is missing.
 
 An engine's test file:

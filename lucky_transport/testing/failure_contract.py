@@ -21,7 +21,7 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, every, open_reference, outcome, zeros
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, every, outcome, zeros
 from lucky_transport.transport import Transport
 
 __all__ = ["FailureContract"]
@@ -119,7 +119,7 @@ class FailureContract(TransportSuite):
     # commands
 
     def test_a_command_before_a_step_takes_effect_before_it(self) -> None:
-        with self.open_client() as client, open_reference("toy", 4, seed=77) as reference:
+        with self.open_client() as client, self.open_reference("toy", 4, seed=77) as reference:
             self.require(client, "commands")
             assert client.call(_SET_SEEDS, SetSeedsRequest([77, 78, 79, 80])).success
             self.check_same_step(client, reference, RESET)
@@ -166,7 +166,7 @@ class FailureContract(TransportSuite):
 
     def test_a_frame_that_missed_its_deadline_can_be_received_later(self) -> None:
         self.require_deadlines()
-        with self.open_client(step_delay_s=0.3) as client, open_reference("toy", 4) as reference:
+        with self.open_client(step_delay_s=0.3) as client, self.open_reference("toy", 4) as reference:
             number = client.step(zeros(client)).seq
             reference.step(zeros(reference))
             client.send(zeros(client))
@@ -187,7 +187,7 @@ class FailureContract(TransportSuite):
             self.connect_when_free(endpoint).close()
 
     def test_the_next_driver_finds_the_engine_where_the_last_one_left_it(self) -> None:
-        with self.serve() as endpoint, open_reference("toy", 4) as reference:
+        with self.serve() as endpoint, self.open_reference("toy", 4) as reference:
             with self.connect(endpoint) as first:
                 first.step(zeros(first), every(first, RESET))
             reference.step(zeros(reference), every(reference, RESET))

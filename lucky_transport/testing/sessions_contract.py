@@ -20,7 +20,7 @@ from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.transport import SessionTransport
-from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, open_reference
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 
 __all__ = ["SessionsContract"]
@@ -202,7 +202,7 @@ class SessionsContract(TransportSuite):
             assert sessions.ids() == [kept]
 
     def test_a_batch_of_sessions_gives_the_frames_of_a_batch_of_worlds(self) -> None:
-        with self.open_sessions() as sessions, open_reference("cartpole", 3) as reference:
+        with self.open_sessions() as sessions, self.open_reference("cartpole", 3) as reference:
             batch = SessionTransport(sessions, 3)
             moves = random_moves(batch.spec, 60, seed=2, hold=True)
             with batch:

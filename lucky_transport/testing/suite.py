@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -109,6 +109,15 @@ class TransportSuite:
     carries_parts: bool = True
     #: False when client and engine share a thread, so that nothing can be waited for.
     has_deadlines: bool = True
+    #: The tests that are skipped, by name, and why: what the transport's own protocol has no room for.
+    inapplicable: Mapping[str, str] = {}
+
+    @pytest.fixture(autouse=True)
+    def skip_inapplicable(self, request: pytest.FixtureRequest) -> None:
+        """Skip the test where it is declared not to apply; fail where no test has a declared name."""
+        assert not [name for name in self.inapplicable if not hasattr(self, name)]
+        if why := self.inapplicable.get(getattr(request.function, "__name__", "")):
+            pytest.skip(why)
 
     @contextmanager
     def serve(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Endpoint]:
@@ -116,6 +125,12 @@ class TransportSuite:
         endpoint = self.endpoint.format(name=unique_name())
         with api.serve(engine, endpoint, num_envs=num_envs, options=options, **self.settings) as serving:
             yield serving.endpoints[0]
+
+    def open_reference(
+        self, engine: str | Engine, num_envs: int = 4, **options: Any
+    ) -> AbstractContextManager[Transport]:
+        """Return a client of an equal engine without any wire; override where `serve` or `connect` prepare theirs."""
+        return open_reference(engine, num_envs, **options)
 
     def connect(self, endpoint: Endpoint) -> Transport:
         """Return a client of the engine at `endpoint`."""
@@ -145,7 +160,7 @@ class TransportSuite:
         here, there = (engine, engine) if isinstance(engine, str) else (engine(), engine())
         with (
             self.open_client(here, num_envs, needs=needs, **options) as client,
-            open_reference(there, num_envs, **options) as reference,
+            self.open_reference(there, num_envs, **options) as reference,
         ):
             yield client, reference
 
