@@ -23,7 +23,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Buffers
-from lucky_transport.errors import Cancelled, ClosedError, NotReachable, TransportError
+from lucky_transport.errors import Cancelled, ClosedError, EngineFailed, NotReachable, TransportError
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.host.slots import ObservationSlots
 from lucky_transport.lockstep import LockstepEvent, LockstepState, LockstepTransport
@@ -201,8 +201,8 @@ class InprocStream(Stream):
 
     def _end(self) -> None:
         self._call.end()
-        with contextlib.suppress(ValueError):  # another thread is inside: it is woken by the call's end
-            self._items.close()
+        with contextlib.suppress(ValueError, EngineFailed):  # another thread is inside: it is woken by the call's end
+            self._items.close()  # what its handler raises now is of no interest any more
 
 
 def _closed() -> ClosedError:

@@ -163,7 +163,9 @@ def discover(points: Iterable[EntryPoint]) -> Registry:
     for point in points:
         try:
             manager.register(point.load(), point.name)
-        except Exception as error:  # a foreign module may raise anything while it is imported
+        except BaseException as error:  # a foreign module may raise anything while it is imported
+            if is_interruption(error):
+                raise
             found.broken[point.name] = error
     plugins = manager.list_name_plugin()
     for name, plugin in reversed(plugins):  # as pluggy calls them: what was registered last comes first
@@ -173,7 +175,9 @@ def discover(points: Iterable[EntryPoint]) -> Registry:
                 for infos in manager.subset_hook_caller(hook, others)():
                     for info in infos:
                         getattr(found, table).setdefault(info.name, info)
-        except Exception as error:  # a hook is foreign code too
+        except BaseException as error:  # a hook is foreign code too
+            if is_interruption(error):
+                raise
             found.broken[name] = error
     return found
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lucky_transport.agents.lease import STEP, Driver, DriverLease
 from lucky_transport.agents.terms import Terms
 from lucky_transport.engine import HOLD, TICK
-from lucky_transport.errors import LocalProtocolError, SpecError
+from lucky_transport.errors import LocalProtocolError, SpecError, raise_wire_error
 from lucky_transport.foreign_code import foreign_code
 from lucky_transport.host.task import agent_index
 from lucky_transport.messages import AgentFrame, GetCameraFrameRequest, NamedImageFrame, StepResponse
@@ -69,7 +69,7 @@ class AgentSteps:
         self._actions = lease.buffers.actions.reshape(lease.spec.num_envs, -1)
 
     def read(self, request: Any, cameras: Sequence[GetCameraFrameRequest] = (), *, marked: bool = False) -> AgentStep:
-        """Return what a request asks for; never raises for what is wrong with it.
+        """Return what a request asks for; never raises for what is wrong with it, but EngineFailed.
 
         request: a StepRequest, or the same message in a transport's own form.
         """
@@ -81,6 +81,8 @@ class AgentSteps:
             actions = _read_actions(spec, env, request)
         except (ValueError, TypeError) as error:
             return AgentStep(0, None, str(error))
+        except BaseException as error:  # the engine's check of cameras
+            raise_wire_error(spec.engine, "check_camera_requests", error)
         grouped = len(request.action_groups) > 0
         ticks = not grouped and len(request.actions) == 0
         tick_of_reset = spec.reset_ticks == 1 and not grouped and not actions.any()

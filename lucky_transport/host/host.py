@@ -59,10 +59,11 @@ class Host:
         self._interceptors: EngineInterceptors | None = None
         self._buffers = Buffers.allocate(self.spec)
         self._writer: SlotWriter | None = None  # of a driver with several observation slots
-        self._streams: Mapping[str, StreamHandler] = engine.streams
-        self.sessions = Sessions(engine.worlds, self.spec.engine) if engine.worlds is not None else None
-        plain = {**task_handlers(self.spec), **engine.services}
-        calls = engine.call_handlers
+        with foreign_code(self.spec.engine, "what it offers"):
+            self._streams: Mapping[str, StreamHandler] = engine.streams
+            worlds, calls = engine.worlds, engine.call_handlers
+            plain = {**task_handlers(self.spec), **engine.services}
+        self.sessions = Sessions(worlds, self.spec.engine) if worlds is not None else None
         self._pooled = frozenset(calls)
         self.handlers: Mapping[str, CallHandler] = {
             **{name: PlainHandler(handler) for name, handler in plain.items()},

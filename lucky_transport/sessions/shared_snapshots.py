@@ -16,6 +16,7 @@ from pathlib import Path
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, RemoteProtocolError, SessionEnded
+from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.fork import on_child
 from lucky_transport.messages import SessionSnapshot, ShareSessionResponse
 from lucky_transport.sessions.api import DEFAULT_TIMEOUT_S, WorldSnapshot, nothing_newer
@@ -67,7 +68,7 @@ class SharedSnapshots:
         with self._lock:
             gone = self._shared.pop(client, set())
         for shared in gone:
-            shared.end()
+            run_unwaited("the end of a session's file", shared.end)
 
     def close(self) -> None:
         """Remove all files."""

@@ -72,6 +72,7 @@ def test_a_plugin_is_found_by_its_entry_point(modules: Path) -> None:
         ("import a_package_nobody_has", "ModuleNotFoundError: No module named 'a_package_nobody_has'"),
         ("raise RuntimeError('half installed')", "RuntimeError: half installed"),
         ("this is no Python", "SyntaxError"),
+        ("raise SystemExit(4)", "SystemExit: 4"),
     ],
 )
 def test_a_broken_plugin_hides_no_other(modules: Path, text: str, said: str) -> None:
@@ -90,7 +91,9 @@ def test_a_broken_plugin_hides_no_other(modules: Path, text: str, said: str) -> 
 
 
 @pytest.mark.parametrize(
-    "body", ["raise ValueError('in the hook')", "return 5", "return [None]"], ids=["raises", "number", "none"]
+    "body",
+    ["raise ValueError('in the hook')", "raise SystemExit(4)", "return 5", "return [None]"],
+    ids=["raises", "exits", "number", "none"],
 )
 def test_a_plugin_whose_hook_misbehaves_hides_no_other(modules: Path, body: str) -> None:
     text = f"from lucky_transport.hookspecs import hookimpl\n@hookimpl\ndef lucky_transport_engines():\n    {body}\n"

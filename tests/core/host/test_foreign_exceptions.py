@@ -17,7 +17,13 @@ from lucky_transport.call import Call
 from lucky_transport.engine import Buffers, CallHandler, Handler, StreamHandler
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, EngineFailed, PeerDied, is_interruption
-from lucky_transport.messages import ImageFrame, LidarSensorRequest, StartViewportStreamRequest
+from lucky_transport.messages import (
+    GetCameraFrameRequest,
+    ImageFrame,
+    LidarSensorRequest,
+    StartViewportStreamRequest,
+    StepRequest,
+)
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport
@@ -217,6 +223,62 @@ def test_an_engine_that_cannot_be_bound_is_not_served_and_closed(error: BaseExce
     with pytest.raises(EngineFailed, match=f"failed in bind: {type(error).__name__}: "):
         api.serve(engine, "inproc:")
     assert engine.closed == 1
+
+
+@pytest.mark.parametrize("offer", ["services", "streams", "call_handlers", "worlds"])
+@pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
+def test_an_engine_that_cannot_say_what_it_offers_is_not_served_and_closed(offer: str, error: BaseException) -> None:
+    def fail(engine: object) -> None:
+        raise error
+
+    engine = type("Silent", (Unbound,), {offer: property(fail)})(2)
+    with pytest.raises(EngineFailed, match=f"failed in what it offers: {type(error).__name__}: "):
+        api.serve(engine, "inproc:")
+    assert engine.closed == 1
+
+
+@pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
+def test_an_engine_that_raises_when_it_is_asked_for_cameras_refuses_that_step_alone(
+    transport: str, error: BaseException
+) -> None:
+    class Blind(ToyEngine):
+        def check_camera_requests(self, env: int, requests: Any) -> None:
+            raise error
+
+    where = {"inproc": f"inproc://{unique_name()}", "shm": f"shm://{unique_name()}", "grpc": "grpc://127.0.0.1:0"}
+    step = method("AgentService/Step")
+    with api.serve(Blind(1), where[transport]) as serving, api.open_transport(serving.endpoints[0]) as client:
+        with pytest.raises(EngineFailed, match=f"check_camera_requests: {type(error).__name__}: "):
+            client.call(step, StepRequest(camera_requests=[GetCameraFrameRequest()]))
+        assert client.call(step, StepRequest()).success
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # gRPC leaves it to the collector
+@pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
+def test_a_stream_that_raises_when_it_is_given_up_leaves_the_engine_free(transport: str, error: BaseException) -> None:
+    class Clinging(ToyEngine):
+        def _view(self, request: StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
+            try:
+                for number in call.ticks(1000):
+                    yield ImageFrame(frame_number=number)
+            finally:
+                raise error
+
+        @property
+        def streams(self) -> Mapping[str, StreamHandler]:
+            return {**super().streams, "/hazel.rpc.ViewportService/StreamViewport": self._view}
+
+    where = {"inproc": f"inproc://{unique_name()}", "shm": f"shm://{unique_name()}", "grpc": "grpc://127.0.0.1:0"}
+    view = method("/hazel.rpc.ViewportService/StreamViewport")
+    with api.serve(Clinging(2), where[transport]) as serving:
+        for give_up in (False, True):
+            with api.open_transport(serving.endpoints[0]) as client:
+                until(lambda client=client: _steps(client))
+                stream = client.stream(view, StartViewportStreamRequest())
+                next(stream)
+                if give_up:
+                    stream.cancel()
+        until(lambda: not serving.host.driver)
 
 
 @pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
