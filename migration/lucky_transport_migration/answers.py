@@ -26,13 +26,17 @@ def make_move(env: VectorEnv, move: RolloutStep) -> tuple[Any, ...]:
     if move.kind == "step":
         parts = env.batch_spec.action_parts
         return env.step(unpack(move.actions, parts) if parts else move.actions)
-    return env.reset(seed=move.seed, options=None if move.mask.all() else {"reset_mask": move.mask})
+    options = dict(move.options) if move.mask.all() else {"reset_mask": move.mask, **move.options}
+    return env.reset(seed=move.seed, options=options or None)
 
 
-def env_answer(returned: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
-    """Return the named arrays of what `make_move` returned (five values of a step, two of a reset), as copies."""
+def env_answer(returned: tuple[Any, ...], out_of_bounds: int) -> dict[str, NDArray[Any]]:
+    """Return the named arrays of what `make_move` returned (five values of a step, two of a reset), as copies, and the
+    env's count of action values out of bounds.
+    """
     names = ("reward", "terminated", "truncated") if len(returned) == 5 else ()
     table = flat("observation", returned[0]) | dict(zip(names, returned[1:], strict=False))
+    table["out_of_bounds"] = out_of_bounds
     return {name: np.array(array) for name, array in table.items()} | flatten(returned[-1])
 
 

@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import TransportError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration import invalid_use
@@ -28,30 +27,48 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.policy import RolloutPlan, RolloutStep
 
-__all__ = ["Advance", "Counts", "compare_contract", "compare_envs", "compare_frames", "compare_misuse", "first_finding"]
+__all__ = [
+    "Advance",
+    "Counts",
+    "compare_contract",
+    "compare_envs",
+    "compare_frames",
+    "compare_misuse",
+    "each",
+    "first_finding",
+]
 
 Answer = dict[str, NDArray[Any]]
 #: Makes a move, and turns what came of it into an answer.
 Act = tuple[Callable[[RolloutStep], Any], Callable[[Any], Answer]]
 #: Is told of each compared step how many microseconds it took on each member, by name.
 Advance = Callable[[Mapping[str, float]], object]
+_Member = TypeVar("_Member")
+_Made = TypeVar("_Made")
 
 
 @dataclass
 class Counts:
-    """How much one mode compared; resets by what they reset, final observations as rows of `final_obs`."""
+    """How much one mode compared; resets by what they reset, final observations as rows of `final_obs`.
+
+    exchanges: all that were made, resets too. fields: the names of the arrays that were compared.
+    """
 
     steps: int = 0
+    exchanges: int = 0
     values: int = 0
     resets: dict[str, int] = field(default_factory=lambda: {"all": 0, "one": 0, "some": 0})
     terminations: int = 0
     truncations: int = 0
     final_observations: int = 0
     misuse: int = 0
+    fields: list[str] = field(default_factory=list[str])
 
     def add(self, move: RolloutStep, answer: Answer) -> None:
-        """Count what one compared move showed."""
+        """Count what one compared move showed; where it holds final observations, a second exchange has reset envs."""
         self.values += sum(array.size for array in answer.values())
+        self.fields += [name for name in answer if name not in self.fields]
+        self.exchanges += 2 if "info._final_obs" in answer else 1
         if move.kind != "step":
             self.resets[move.kind] += 1
             return
@@ -75,7 +92,10 @@ def compare_envs(
 
     `mode` is the autoreset mode the envs were made with; with "disabled" ended envs are reset as the next move.
     """
-    acts: dict[str, Act] = {name: (partial(make_move, env), env_answer) for name, env in envs.items()}
+    acts: dict[str, Act] = {
+        name: (partial(make_move, env), lambda made, env=env: env_answer(made, env.out_of_bounds))
+        for name, env in envs.items()
+    }
     spec = next(iter(envs.values())).batch_spec
     return _compare(acts, spec, policy, steps, mode, counts, advance, rules, resets_ended=mode == "disabled")
 
@@ -92,12 +112,14 @@ def compare_frames(
 
     No transport may have been stepped before: frames are numbered from the first one on.
     """
-    tables = {name: FrameTables(transport.spec) for name, transport in transports.items()}
-    acts: dict[str, Act] = {
-        name: (partial(frame_of, transport), tables[name].table) for name, transport in transports.items()
-    }
+    acts = {name: _frames_of(transport) for name, transport in transports.items()}
     spec = next(iter(transports.values())).spec
     return _compare(acts, spec, policy, steps, "frames", counts, advance, rules, resets_ended=True)
+
+
+def _frames_of(transport: Transport) -> Act:
+    tables = FrameTables(transport.spec)
+    return partial(frame_of, transport), lambda frame: tables.table(frame, transport.out_of_bounds)
 
 
 def _compare(
@@ -120,9 +142,9 @@ def _compare(
         if not spec.hold and move.kind in ("one", "some"):  # such an engine can only be reset as a whole
             move = replace(move, kind="all", mask=np.ones_like(move.mask))
         event = "step" if move.kind == "step" else "reset"
-        place = AtMove(mode, counts.steps, event)
+        place = AtMove(mode, counts.exchanges + 1, event)
         took: dict[str, float] = {}
-        answers, error = _move(acts, move, place, took)
+        answers, error = each({name: name for name in acts}, _maker(acts, move, took), place)
         difference = error or first_finding(answers, spec, place, rules)
         if difference is not None:
             return difference
@@ -137,28 +159,40 @@ def _compare(
     return None
 
 
-def _move(
-    acts: Mapping[str, Act], move: RolloutStep, place: AtMove, took: dict[str, float]
-) -> tuple[dict[str, Answer], LocatedDifference | None]:
-    """Return everybody's answer, and the difference when only some raised; raises what all raised alike."""
-    answers: dict[str, Answer] = {}
-    errors: dict[str, TransportError] = {}
-    for name, (make, answer_of) in acts.items():
+def _maker(acts: Mapping[str, Act], move: RolloutStep, took: dict[str, float]) -> Callable[[str], Answer]:
+    """Return what makes the move on a member; `took` is told how many microseconds that took."""
+
+    def make(name: str) -> Answer:
+        make_move, answer_of = acts[name]
         began_ns = time.perf_counter_ns()
+        made = make_move(move)
+        took[name] = (time.perf_counter_ns() - began_ns) / 1e3
+        return answer_of(made)
+
+    return make
+
+
+def each(
+    members: Mapping[str, _Member], use: Callable[[_Member], _Made], place: AtMove
+) -> tuple[dict[str, _Made], LocatedDifference | None]:
+    """Return what `use` makes of each member, and the difference where only some raised, or raised something else;
+    raises what all raised alike.
+    """
+    made: dict[str, _Made] = {}
+    errors: dict[str, Exception] = {}
+    for name, member in members.items():
         try:
-            made = make(move)
-            took[name] = (time.perf_counter_ns() - began_ns) / 1e3
-            answers[name] = answer_of(made)
-        except TransportError as error:
+            made[name] = use(member)
+        except Exception as error:  # whatever it is, it is the thing to be compared
             errors[name] = error
-    if not errors:
-        return answers, None
-    values = {name: error_text(errors[name]) if name in errors else "no error" for name in acts}
+    values = {name: error_text(errors[name]) if name in errors else "no error" for name in members}
     (first, expected), *others = values.items()
     for name, value in others:
         if value != expected:
-            return answers, LocatedDifference(Difference("error", "error", expected, value), (first, name), place)
-    raise next(iter(errors.values()))
+            return made, LocatedDifference(Difference("error", "error", expected, value), (first, name), place)
+    if errors:
+        raise errors[first]
+    return made, None
 
 
 def first_finding(
@@ -178,7 +212,7 @@ def first_finding(
     return LocatedDifference(Difference("item", "reward", reward, total, env), (name, "sum of its terms"), place)
 
 
-def compare_contract(envs: Mapping[str, VectorEnv], mode: str) -> tuple[LocatedDifference | None, str]:
+def compare_contract(envs: Mapping[str, VectorEnv], mode: str, counts: Counts) -> tuple[LocatedDifference | None, str]:
     """Reset all envs with a randomisation contract; return where its reception differs, and how it was received.
 
     A contract stays in force, so the trajectories compared afterwards are randomised ones. "no error" means accepted.
@@ -188,7 +222,8 @@ def compare_contract(envs: Mapping[str, VectorEnv], mode: str) -> tuple[LocatedD
     for other, found in others:
         if found != expected:
             difference = Difference("item", "randomisation contract", expected, found)
-            return LocatedDifference(difference, (name, other), AtMove(mode, 0, "reset")), expected
+            return LocatedDifference(difference, (name, other), AtMove(mode, 1, "reset")), expected
+    counts.exchanges += expected == "no error"
     return None, expected
 
 
@@ -206,7 +241,7 @@ def compare_misuse(
     for other_name, other in others:
         for (what, expected), (_, found) in zip(baseline, other, strict=True):
             if expected != found:
-                place = AtMove(mode, counts.steps, "misuse")
+                place = AtMove(mode, counts.exchanges, "misuse")
                 return LocatedDifference(Difference("item", what, expected, found), (name, other_name), place)
     counts.misuse += len(baseline)
     return None

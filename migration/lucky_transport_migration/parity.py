@@ -11,8 +11,8 @@ is reported, with the reason.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -21,9 +21,9 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, plural
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_migration import invalid_use
-from lucky_transport_migration.compare.difference import LocatedDifference
-from lucky_transport_migration.compare.rule_keys import ARRAYS
-from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.difference import AtMove, LocatedDifference
+from lucky_transport_migration.compare.frames import spec_difference
+from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.comparison import (
     Advance,
     Counts,
@@ -31,6 +31,7 @@ from lucky_transport_migration.comparison import (
     compare_envs,
     compare_frames,
     compare_misuse,
+    each,
 )
 from lucky_transport_migration.paths import ConnectedEngine, find_path, open_links
 from lucky_transport_migration.policy import RolloutPlan
@@ -49,6 +50,7 @@ class Parity:
 
     between: list[str]
     rules: ComparisonRules = field(default_factory=ComparisonRules)
+    num_envs: int = 1
     modes: dict[str, Counts] = field(default_factory=dict[str, Counts])
     not_compared: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     difference: LocatedDifference | None = None
@@ -77,7 +79,8 @@ class Parity:
             return f"DIFFERENT: {self.difference.sentence()}"
         compared = self.compared
         values, steps = plural(compared["values"], "value"), plural(compared["steps"], "step")
-        return f"EQUAL: all {values} of {steps} are equal bit for bit."
+        of = f"{steps} of {plural(self.num_envs, 'env')}"
+        return f"EQUAL: all {values} of {of} are equal bit for bit; later steps were not looked at."
 
     def leave_out(self, what: str, why: str) -> None:
         """Say, once, that something was not compared."""
@@ -120,11 +123,11 @@ def prove(
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
     paths = [find_path(name) for name in names]
-    parity = Parity(list(names), rules or ComparisonRules())
+    parity = Parity(list(names), rules or ComparisonRules(), num_envs)
     start = partial(ConnectedEngine, engine=engine, num_envs=num_envs, seed=seed, options=options)
     specs: list[BatchSpec] = []
     for mode in ("frames", *modes):
-        with ExitStack() as stack:
+        with _undisturbed(parity), ExitStack() as stack:
             links = open_links(stack, paths, start)
             specs.append(links[0].transport.spec)
             if mode == "same_step" and len(modes) > 1 and num_envs > 1 and not specs[0].hold:
@@ -137,6 +140,16 @@ def prove(
     return parity
 
 
+@contextmanager
+def _undisturbed(parity: Parity) -> Generator[None]:
+    """Drop an error of the clean-up behind a difference: it hides nothing, and would hide the difference."""
+    try:
+        yield
+    except Exception:
+        if parity.equal:
+            raise
+
+
 def _prove_mode(
     stack: ExitStack,
     links: Sequence[ConnectedEngine],
@@ -147,23 +160,30 @@ def _prove_mode(
     parity: Parity,
 ) -> LocatedDifference | None:
     spec = links[0].transport.spec
-    counts = parity.modes.setdefault(mode, Counts())
+    counts = parity.modes.setdefault(mode, Counts(fields=["spec"]))
+    transports = {link.path.name: link.transport for link in links}
+    difference = spec_difference({name: one.spec for name, one in transports.items()}, mode, parity.rules)
+    if difference is not None:
+        return difference
     if mode == "frames":
         steps = min(steps, _FRAME_STEPS)
-        transports = {link.path.name: link.transport for link in links}
-        return compare_frames(transports, RolloutPlan(spec, seed, steps), steps, counts, advance, parity.rules)
-    envs = {
-        link.path.name: stack.enter_context(closing(VectorEnv(link.transport, autoreset_mode=mode))) for link in links
-    }
+        difference = compare_frames(transports, RolloutPlan(spec, seed, steps), steps, counts, advance, parity.rules)
+        closing_place = AtMove(mode, counts.exchanges, "closing")
+        return difference or each(transports, lambda transport: transport.close(), closing_place)[1]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        difference = compare_misuse(envs, lambda _: [invalid_use.BEFORE_RESET], mode, counts)
+        envs, difference = each(
+            transports,
+            lambda transport: stack.enter_context(closing(VectorEnv(transport, autoreset_mode=mode))),
+            AtMove(mode, 0, "opening"),
+        )
+        difference = difference or compare_misuse(envs, lambda _: [invalid_use.BEFORE_RESET], mode, counts)
         if difference is None:
-            difference, received = compare_contract(envs, mode)
+            difference, received = compare_contract(envs, mode, counts)
             if received != "no error":
                 parity.leave_out("randomised episodes", received)
-        policy = RolloutPlan(spec, seed, steps)
-        difference = difference or _prove_env(envs, policy, steps, mode, counts, advance, parity.rules)
+            policy = RolloutPlan(spec, seed, steps, options=received == "no error")
+            difference = difference or _prove_env(envs, policy, steps, mode, counts, advance, parity.rules)
     for one in caught:
         parity.leave_out("seeds and reset options", str(one.message))
     return difference
@@ -182,10 +202,8 @@ def _prove_env(
     difference = compare_envs(envs, policy, steps, mode, counts, advance, rules)
     difference = difference or compare_misuse(envs, lambda env: list(invalid_use.wrong_calls(env)), mode, counts)
     if difference is None:
-        for env in envs.values():
-            env.close()
-        difference = compare_misuse(envs, lambda _: [invalid_use.AFTER_CLOSE], mode, counts)
-    return difference
+        _, difference = each(envs, VectorEnv.close, AtMove(mode, counts.exchanges, "closing"))
+    return difference or compare_misuse(envs, lambda _: [invalid_use.AFTER_CLOSE], mode, counts)
 
 
 def _gap(what: str, why: str) -> dict[str, str]:
@@ -204,8 +222,10 @@ def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator
     for mode in MODES:
         if mode not in modes:
             yield _gap(f"autoreset mode {mode}", "not asked for; pass --autoreset all")
-    for key, rule in parity.rules.rows.items():
-        if rule.skip and key.partition(".")[0] in ARRAYS:
-            yield _gap(key, rule.skip)
-    yield _gap("latency", "not a matter of parity; see `lucky-transport bench`")
+    most = max((one.steps for one in counts), default=0)
+    yield _gap(f"steps after the first {most:,}", "not asked for; pass --steps")
+    yield _gap(f"batches of other than {plural(parity.num_envs, 'env')}", "not asked for; pass --num-envs")
+    for what, why in parity.rules.arrays_left_out().items():
+        yield _gap(what, why)
+    yield _gap("latency", UNSEEN["latency"])
     yield _gap("camera images", "no transport carries them in a step")

@@ -25,12 +25,13 @@ from typing import Any, Self
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError
+from lucky_transport.errors import BrokenPlugin, ConfigError, TransportError
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Transport
 from lucky_transport_migration.commands_parity.stream_log import StreamLog
+from lucky_transport_migration.compare.shown import error_text
 
 __all__ = ["NAMED", "ConnectedEngine", "Path", "find_path", "label", "open_links"]
 
@@ -185,6 +186,11 @@ def open_links(
     for future in futures:
         if future.exception() is None:
             links.append(stack.enter_context(future.result()))
-    for future in futures:
-        future.result()  # raises what its start raised
+    for path, future in zip(paths, futures, strict=True):
+        try:
+            future.result()  # raises what its start raised
+        except TransportError:
+            raise
+        except Exception as error:  # a plugin's own
+            raise BrokenPlugin(f"path {path.name!r} cannot be opened: {error_text(error)}") from error
     return links

@@ -1,4 +1,5 @@
-"""A seeded user of an env: random actions, and now and then a reset of all, of one or of some envs.
+"""A seeded user of an env: random actions, and now and then a reset of all, of one or of some envs, with seeds, with
+options, with both or with neither.
 
 A move depends on the seed, the spec and which envs ended, never on a clock or a transport, so every member of a
 comparison makes the same moves. Some envs are driven wildly (their actions keep pushing one way, beyond the bounds,
@@ -7,7 +8,8 @@ until the episode terminates) and some gently, so that episodes also live until 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -23,11 +25,14 @@ _GENTLE = 0.1
 _PUSH_STEPS = 25  # a push lasts so long before its direction is drawn anew
 _RESETS_PER_RUN = 24
 _KINDS: tuple[Literal["all", "one", "some"], ...] = ("one", "all", "some")
+#: What resets bring, in turn: whether seeds, whether options.
+_EXTRAS = ((True, False), (False, True), (True, True), (False, False))
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutStep:
-    """One call of a user: a step with `actions`, or a reset of `mask` (bool (num_envs,)), perhaps with a `seed`.
+    """One call of a user: a step with `actions`, or a reset of `mask` (bool (num_envs,)), perhaps with a `seed`, one or
+    one per env, and `options`.
 
     `actions` are (num_envs, *action shape), packed where they have parts.
     """
@@ -35,17 +40,19 @@ class RolloutStep:
     kind: Literal["step", "all", "one", "some"]
     actions: NDArray[Any]
     mask: NDArray[np.bool_]
-    seed: int | None = None
+    seed: int | list[int | None] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class RolloutPlan:
-    """Makes `steps` steps' worth of moves; the first one is a reset of all envs."""
+    """Makes `steps` steps' worth of moves; the first one is a reset of all envs. options: whether resets have some."""
 
-    def __init__(self, spec: BatchSpec, seed: int, steps: int, *, resets: bool = True) -> None:
+    def __init__(self, spec: BatchSpec, seed: int, steps: int, *, resets: bool = True, options: bool = False) -> None:
         self._spec = spec
         self._random = np.random.default_rng(seed)
         self._gap = max(2, steps // _RESETS_PER_RUN)
         self._resets = resets
+        self._has_options = options
         self._steps = steps
         self._count = 0
         self._until_reset = 0
@@ -60,33 +67,37 @@ class RolloutPlan:
             self._nth_reset, self._until_reset = 1, self._gap
             return RolloutStep("all", self._actions(), self._all)
         if self._resets and self._until_reset == 0:
-            gap = self._gap // 2 if self._early else self._gap
+            gap = self._gap // 2 if self._reaches_all else self._gap
             self._until_reset = 1 + int(self._random.integers(gap // 2, gap + 1))
             return self._reset()
         self._until_reset -= 1
         return RolloutStep("step", self._actions(), self._all)
 
     @property
-    def _early(self) -> bool:
-        return self._count * 4 < self._steps
+    def _reaches_all(self) -> bool:
+        """False between the first quarter and the last eighth: resets spare the upper half, so that some time out."""
+        return self._count * 4 < self._steps or self._count * 8 >= self._steps * 7
 
     def _reset(self) -> RolloutStep:
-        """Reset one, some or all; envs of the upper half are spared after the first quarter, so that some time out."""
-        kind = _KINDS[(self._nth_reset - 1) % len(_KINDS)]
+        """Reset one, some or all, each in turn with nothing, a seed, options and both."""
+        number, n = self._nth_reset, self._spec.num_envs
         self._nth_reset += 1
-        n = self._spec.num_envs
-        early = self._early
-        if kind == "all" and (early or n == 1):
-            seed = self._seed + self._nth_reset if self._nth_reset % 2 == 0 else None
-            return RolloutStep("all", self._actions(), self._all, seed)
+        kind = _KINDS[(number - 1) % len(_KINDS)]
+        with_seed, with_options = _EXTRAS[(number - 1) // len(_KINDS) % len(_EXTRAS)]
+        seed: int | list[int | None] | None = self._seed + number if with_seed else None
+        noise = round(float(self._random.uniform(0.01, 0.05)), 4)
+        options = {"randomization": {"joint_position_noise": noise}} if with_options and self._has_options else {}
+        if kind == "all" and (self._reaches_all or n == 1):
+            if with_seed and with_options:
+                seed = [self._seed + number if env % 2 == 0 else None for env in range(n)]
+            return RolloutStep("all", self._actions(), self._all, seed, options)
         mask = np.zeros(n, np.bool_)
-        reach = n if early else max(1, n // 2)
-        if kind == "one" or reach == 1:
-            mask[self._random.integers(reach)] = True
-            return RolloutStep("one", self._actions(), mask)
-        mask[:reach] = self._random.random(reach) < 0.4
+        reach = n if self._reaches_all else max(1, n // 2)
         mask[self._random.integers(reach)] = True
-        return RolloutStep("some", self._actions(), mask)
+        if kind == "one" or reach == 1:
+            return RolloutStep("one", self._actions(), mask, seed, options)
+        mask[:reach] |= self._random.random(reach) < 0.4
+        return RolloutStep("some", self._actions(), mask, seed, options)
 
     def _actions(self) -> NDArray[Any]:
         """Return one batch of actions in the spec's dtype."""

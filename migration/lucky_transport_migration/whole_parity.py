@@ -69,6 +69,8 @@ def show_parity(outcome: Parity) -> None:
     ):
         table.add_row(name, *(f"{number:,}" for number in numbers))
     console.print(table)
+    groups = dict.fromkeys(name.partition(".")[0] for one in modes for name in one.fields)
+    print_text(console, f"compared: {', '.join(groups)}", "dim")
     for gap in outcome.not_compared:
         print_text(console, f"not compared: {gap['what']} ({gap['why']})", "dim")
     print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")

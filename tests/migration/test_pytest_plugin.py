@@ -169,16 +169,16 @@ def test_a_bit_in_one_observation_fails_the_test_with_its_place_and_both_values(
     assert done.parseoutcomes()["failed"] == 1
     done.stdout.fnmatch_lines(
         [
-            "*inproc and twin differ in step 7",
-            "*  step    7",
-            "*  field   observation",
-            "*  env     2",
-            "*  index   [[]0]",
-            "*  inproc  *",
-            "*  twin    *",
+            "*inproc and twin differ in exchange 8 (step)",
+            "*  exchange  8",
+            "*  field     observation",
+            "*  env       2",
+            "*  index     [[]0]",
+            "*  inproc    *",
+            "*  twin      *",
             "*equal before it: 7 exchanges and 1 call (* values)",
             "DIFFERENT: 1 of *",
-            "differs: observation of env 2 at [[]0] differs in step 7 (side by side): inproc *, twin *",
+            "differs: observation of env 2 at [[]0] differs in exchange 8 (step, side by side): inproc *, twin *",
         ]
     )
 
@@ -216,7 +216,7 @@ def test_policy(lucky_side_by_side):
 
 def test_a_difference_points_at_the_line_of_the_test(run: Runner) -> None:
     done = run(SIDE_BY_SIDE + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=7)]", *BETWEEN)
-    done.stdout.fnmatch_lines([">*env.step(random.uniform*", "E*Mismatch: inproc and twin differ in step 7"])
+    done.stdout.fnmatch_lines([">*env.step(random.uniform*", "E*Mismatch: inproc and twin differ in exchange 8 (step)"])
     done.stdout.no_fnmatch_line("*side_by_side*fan.py*")
 
 
@@ -234,6 +234,51 @@ def test_policy(lucky_env):
     done.stdout.fnmatch_lines(["*what the test did itself; give its random numbers a seed*"])
 
 
+SWALLOWED = """
+FAULTS = [FaultSpec(Fault.BIT, STEPS, at=7, env=2)]
+
+def test_training(lucky_side_by_side):
+    try:
+        with lucky_side_by_side("toy", num_envs=3, seed=1) as env:
+            drive(env)
+    except Exception:
+        pass
+"""
+IN_A_FIXTURE = """
+FAULTS = [FaultSpec(Fault.BIT, STEPS, at=7, env=2)]
+
+@pytest.fixture
+def trained(lucky_side_by_side):
+    yield
+    try:
+        with lucky_side_by_side("toy", num_envs=3, seed=1) as env:
+            drive(env)
+    except AssertionError:
+        pass
+
+def test_training(trained):
+    pass
+"""
+FOUND = "differs: observation of env 2 at [[]0] differs in exchange 8 (step, side by side): *"
+
+
+def test_a_test_that_swallows_a_difference_fails(run: Runner) -> None:
+    done = run(SWALLOWED, *BETWEEN)
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*the test went on after a difference", "DIFFERENT: 1 of 1 test", FOUND])
+
+
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "1")])
+def test_a_session_fails_of_a_difference_that_no_test_fails_of(run: Runner, workers: tuple[str, ...]) -> None:
+    if workers:
+        pytest.importorskip("xdist")
+    done = run(IN_A_FIXTURE, *BETWEEN, *workers)
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["DIFFERENT: 1 of 1 test", FOUND])
+
+
 def test_a_test_that_does_more_over_one_transport_is_told_so(run: Runner) -> None:
     source = """
 steps = iter([3, 4])
@@ -243,7 +288,9 @@ def test_policy(lucky_env):
 """
     done = run(source, *BETWEEN)
     done.assert_outcomes(passed=1, failed=1)
-    done.stdout.fnmatch_lines(["*how much the test did*", "*inproc  '5 exchanges and calls'", "*twin    '6 exchanges*"])
+    done.stdout.fnmatch_lines(
+        ["*how much the test did*", "*inproc    '5 exchanges and calls'", "*twin      '6 exchanges*"]
+    )
 
 
 def test_a_test_that_fails_by_itself_says_whether_its_run_differed_before(run: Runner) -> None:
@@ -336,7 +383,7 @@ def test_policy(lucky_side_by_side):
 """
     done = run(source, *BETWEEN)
     done.assert_outcomes(failed=1)
-    done.stdout.fnmatch_lines(["*field *shape of observations", "*inproc*'float32 (4,)'", "*twin *'float32 (5,)'"])
+    done.stdout.fnmatch_lines(["*field *spec.observation.shape", "*inproc*'[[]4]'", "*twin *'[[]5]'"])
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,18 @@
 """The toy engine with streams that end, whose items show a world that moves from item to item.
 
 Item i of a stream is what the engine's state comes to after i further moves, whatever the clock does, so that two
-engines in one state send the same items. A stream of telemetry ends after `items` items, that of joint states and that
-of slots too.
+engines in one state send the same items. A stream ends after `items` items. The last element of an observation, and the
+velocity of a joint, is a NaN: a sensor that has no reading.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lucky_transport.call import Call
 from lucky_transport.engine import Engine, StreamHandler
@@ -34,6 +38,16 @@ class MovingEngine(ToyEngine):
     def __init__(self, num_envs: int = 1, *, items: int = 30, episode_steps: int = 40, **options: Any) -> None:
         super().__init__(num_envs, episode_steps=episode_steps, **options)
         self._items = items
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        super().step(control)
+        self._buffers.observations[:, -1] = np.nan
+
+    def _joint_state(self, request: GetJointStateRequest) -> GetJointStateResponse:
+        response = super()._joint_state(request)
+        if response.state is not None:
+            response.state.velocities = [math.nan]
+        return response
 
     @property
     def streams(self) -> Mapping[str, StreamHandler]:

@@ -25,7 +25,8 @@ class Plant:
 
     what: in words. over: makes the transport that has it, from the one that has not. found: tool (see `tools.TOOLS`) ->
     the words that its report of the difference contains. unseen: tool -> the words with which its report, which finds
-    everything equal, says that this is not looked at. A tool in neither does not meet it.
+    everything equal, says that this is not looked at. A tool in neither does not meet it. given: tool -> arguments of
+    its function in `tools`.
     """
 
     name: str
@@ -33,12 +34,13 @@ class Plant:
     over: Callable[[Transport], Transport]
     found: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     unseen: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
 
 class PlantedTransport(Transport):
     """Passes everything on to `inner`; a plant overrides what it changes.
 
-    exchange: the number of the exchange under way, from 1.
+    exchange: the number of the exchange under way, from 1. control: its control bytes.
     """
 
     def __init__(self, inner: Transport) -> None:
@@ -49,6 +51,7 @@ class PlantedTransport(Transport):
         self.observation_slots = inner.observation_slots
         self.inner = inner
         self.exchange = 0
+        self.control: NDArray[np.uint8] | None = None
 
     @property
     def out_of_bounds(self) -> int:  # type: ignore[override]
@@ -57,6 +60,7 @@ class PlantedTransport(Transport):
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         self.inner.send(actions, control)
         self.exchange += 1
+        self.control = None if control is None else control.copy()
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         frame = self.inner.recv(deadline)

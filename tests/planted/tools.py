@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from lucky_transport import api
+from lucky_transport.errors import TransportError
 from lucky_transport.registry import registry
 from lucky_transport_migration import paths
 
@@ -73,13 +74,18 @@ def command(module: str, *arguments: str) -> Report:
     found = getattr(__import__(module, fromlist=[name]), name)
     done = CliRunner(catch_exceptions=True).invoke(found, list(arguments), terminal_width=200)
     error = done.exception
-    traceback = "" if error is None or isinstance(error, SystemExit) else f"Traceback: {type(error).__name__}: {error}"
-    return Report(done.exit_code, done.output + traceback)
+    last = "" if error is None or isinstance(error, SystemExit) else f"Traceback: {type(error).__name__}: {error}"
+    if isinstance(error, TransportError):  # the command line's main shows these as one line
+        last = f"Error: {error}"
+    return Report(done.exit_code, done.output + last)
 
 
-def parity_steps(folder: Path, *, steps: int = 240, num_envs: int = NUM_ENVS, autoreset: str = "next_step") -> Report:
-    """`lucky-transport parity moving --between shm,planted --suite step`."""
-    sizes = ("--num-envs", str(num_envs), "--steps", str(steps), "--seed", str(SEED), "--autoreset", autoreset)
+def parity_steps(
+    folder: Path, *, steps: int | None = 240, num_envs: int | None = NUM_ENVS, autoreset: str = "next_step"
+) -> Report:
+    """`lucky-transport parity moving --between shm,planted --suite step`; None = the default."""
+    named = {"steps": steps, "num-envs": num_envs, "seed": SEED, "autoreset": autoreset}
+    sizes = (f"--{name}={value}" for name, value in named.items() if value is not None)
     return command(
         "lucky_transport_migration.cli.parity", ENGINE, "--between", "shm,planted", "--suite", "step", *sizes
     )
@@ -106,13 +112,16 @@ def drive(env: Any, steps: int = 120) -> None:
     env.reset(seed=SEED)
     masks = np.eye(env.num_envs, dtype=bool)
     for step in range(steps):
-        env.step(random.uniform(-2, 2, env.batch_spec.action_shape).astype(np.float32))
+        actions = random.uniform(-2, 2, env.batch_spec.action_shape).astype(np.float32)
+        actions[-1] /= 20  # this env lives until it is truncated
+        env.step(actions)
         if step % 30 == 20:
             env.reset(seed=step, options={"reset_mask": masks[step % env.num_envs]})
-        if step % 30 == 25:
+        if step % 45 == 25:
             env.reset(options={"randomization": {"joint_position_noise": 0.01 * (step + 1)}})
         if step % 40 == 10:
             env.client.scene.list_entities()
+            env.client.mujoco.get_joint_state("agent_1")
 
 
 _TEAM = """
@@ -154,7 +163,7 @@ def side_by_side(folder: Path, source: str = "") -> Report:
 
 
 #: The tools by name; each takes a folder of its own.
-TOOLS: dict[str, Callable[[Path], Report]] = {
+TOOLS: dict[str, Callable[..., Report]] = {
     "parity --suite step": parity_steps,
     "pytest --lucky-between": side_by_side,
     "replay": replay,

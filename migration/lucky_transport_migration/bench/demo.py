@@ -49,9 +49,11 @@ class Member:
     pid: int | None
     blocks: list[Measurement] = field(default_factory=list[Measurement])
 
-    def play(self, moves: Sequence[RolloutStep]) -> list[tuple[Any, ...]]:
-        """Make the moves back to back, time the steps among them, return what each returned."""
-        returned: list[tuple[Any, ...]] = []
+    def play(self, moves: Sequence[RolloutStep]) -> list[tuple[tuple[Any, ...], int]]:
+        """Make the moves back to back, time the steps among them; return what each returned, and the env's count of
+        values out of bounds after it.
+        """
+        returned: list[tuple[tuple[Any, ...], int]] = []
         samples: list[int] = []
         watch = CpuTimer(self.pid)
         clock = time.perf_counter_ns
@@ -59,7 +61,7 @@ class Member:
             start = clock()
             result = make_move(self.env, move)
             took = clock() - start
-            returned.append(result)
+            returned.append((result, self.env.out_of_bounds))
             if move.kind == "step":
                 samples.append(took)
         client, engine = watch.stop()
@@ -80,7 +82,7 @@ def run_demo(
     Raises MissingExtra (grpc, mujoco), UnknownName and what starting and driving the engines raises.
     """
     paths = [find_path(name) for name in PATHS]
-    parity = Parity(list(PATHS))
+    parity = Parity(list(PATHS), num_envs=num_envs)
     with ExitStack() as stack:
         links = open_links(stack, paths, lambda path: ConnectedEngine(path, engine, num_envs, seed=seed))
         advance("engines started")
@@ -116,9 +118,9 @@ def _play_block(
         return  # trajectories have parted; latencies go on being measured
     counts = parity.modes.setdefault("next_step", Counts())
     for at, move in enumerate(moves):
-        answers = {member.name: env_answer(returned[member.name][at]) for member in members}
+        answers = {member.name: env_answer(*returned[member.name][at]) for member in members}
         event = "step" if move.kind == "step" else "reset"
-        parity.difference = first_finding(answers, spec, AtMove("next_step", counts.steps, event))
+        parity.difference = first_finding(answers, spec, AtMove("next_step", counts.exchanges + 1, event))
         if parity.difference is not None:
             return
         counts.add(move, answers[members[0].name])

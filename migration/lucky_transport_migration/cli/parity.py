@@ -47,7 +47,7 @@ _NOISE = (
 )
 @click.option("--aa", is_flag=True, help="Compare the first path with itself: what differs then is noise.")
 @click.option("--num-envs", type=click.IntRange(min=1), help="Envs stepped together.  [default: 16; for typed calls 2]")
-@click.option("--steps", type=click.IntRange(min=1), help="Steps per autoreset mode.  [default: 500]")
+@click.option("--steps", type=click.IntRange(min=1), help="Steps per autoreset mode.  [default: 1000]")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of all that is random.")
 @click.option(
     "--autoreset",
@@ -136,18 +136,18 @@ def _prove_steps(
     from lucky_transport_migration.evidence.parity_evidence import EvidenceWriter
     from lucky_transport_migration.parity import MODES, prove, total_steps
 
-    modes = MODES if autoreset == "all" else (autoreset or "next_step",)
+    modes, steps = MODES if autoreset == "all" else (autoreset or "next_step",), steps or 1000
     engine, between, rest = _split(common, num_envs=16)
     with ExitStack() as stack:
         writer = evidence and stack.enter_context(closing(EvidenceWriter(evidence, rest["rules"])))
-        advance = stack.enter_context(watched("comparing steps", total_steps(steps or 500, modes), silent=silent))
+        advance = stack.enter_context(watched("comparing steps", total_steps(steps, modes), silent=silent))
 
         def advanced(took: Mapping[str, float]) -> None:
             advance()
             if writer:
                 writer.note_step(took)
 
-        parity = prove(engine, between, steps=steps or 500, modes=modes, advance=advanced, **rest)
+        parity = prove(engine, between, steps=steps, modes=modes, advance=advanced, **rest)
         if writer and parity.difference is not None:
             writer.note_step(dict.fromkeys(parity.difference.names, 0.0), parity.difference)
         return parity

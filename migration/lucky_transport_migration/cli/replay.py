@@ -80,5 +80,5 @@ def _show(result: ReplayResult) -> None:
         for why, calls in row.not_compared.items():
             echo(f"not compared: {name}, {calls:,} times: {why}")
     for what, why in result.left_out.items():
-        echo(f"not compared: {what}: {why}")
+        echo(f"not compared: {what} ({why})")
     echo(result.sentence)

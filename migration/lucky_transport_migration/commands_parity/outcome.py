@@ -13,7 +13,7 @@ from lucky_transport.errors import plural
 from lucky_transport.messages.methods import method
 from lucky_transport_migration.commands_parity.answers import ASPECTS, FEW_ITEMS, MOST_ITEMS
 from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
-from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 
 __all__ = ["CommandsParity", "ParityCounts"]
 
@@ -97,10 +97,7 @@ class CommandsParity:
     @property
     def not_compared(self) -> dict[str, str]:
         """What no call was compared in, with the reasons."""
-        return self.rules.skipped() | {
-            "metadata of calls": "a typed call shows none; `lucky-transport run --transport staged` compares it",
-            "latency": "not a matter of parity; see `lucky-transport bench`",
-        }
+        return {**self.rules.skipped(), **UNSEEN}
 
     def not_compared_in(self, name: str) -> dict[str, str]:
         """What was not compared in the answers of one method, with the reasons."""

@@ -7,7 +7,7 @@ of named arrays; the names are what a report says ("observation", "info.final_ob
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from lucky_transport_migration.compare.numbers import first_unequal_number
 from lucky_transport_migration.compare.rule import EXACT, Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 
-__all__ = ["array_rule", "first_difference", "flatten"]
+__all__ = ["array_rule", "first_difference", "flatten", "left_out"]
 
-#: A named set of arrays, each with one row per env.
+#: A named set of arrays, each with one row per env, or of a single value that all envs share.
 Answer = Mapping[str, NDArray[Any]]
 
 
@@ -42,8 +42,19 @@ def first_difference(a: Answer, b: Answer, rules: ComparisonRules | None = None)
             return Difference("item", name, f"{x.dtype} {x.shape}", f"{y.dtype} {y.shape}")
         at = _first_unequal(x, y, rule)
         if at is not None:
-            return Difference("item", name, x[at].item(), y[at].item(), at[0], at[1:])
+            return Difference("item", name, _element(x[at]), _element(y[at]), at[0] if at else None, at[1:])
     return None
+
+
+def _element(value: np.generic) -> Any:
+    """Return an element as a report shows it: of a NaN the bits, which all that it differs in may be."""
+    is_nan = value.dtype.kind == "f" and np.isnan(value)
+    return f"nan (0x{value.tobytes()[::-1].hex()})" if is_nan else value.item()
+
+
+def left_out(answer: Answer, rules: ComparisonRules) -> Iterator[tuple[str, str]]:
+    """Yield (name, why) of the arrays that rules leave out."""
+    yield from ((name, why) for name in answer if (why := array_rule(rules, name).skip))
 
 
 def array_rule(rules: ComparisonRules, field: str) -> Rule:

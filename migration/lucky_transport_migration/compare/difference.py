@@ -29,10 +29,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class AtMove:
-    """A step or reset of a run. mode: how the run resets, or what compares it; event: "step", "reset", "misuse"."""
+    """An exchange of a run. mode: how the run resets, or what compares it. exchange: its number as the frame's `seq`
+    counts it, from 1, steps and resets alike; 0 = before the first. event: "step", "reset", "misuse" after it, "spec".
+    """
 
     mode: str
-    step: int
+    exchange: int
     event: str
 
     def sentence(self, found: Difference, values: str) -> str:
@@ -42,11 +44,11 @@ class AtMove:
         name = f"{found.where}{index}" if is_part else found.where
         place = "" if found.env is None else f" of env {found.env}"
         place += f" at {index}" if index and not is_part else ""
-        return f"{name}{place} differs in {self.event} {self.step} ({self.mode}): {values}"
+        return f"{name}{place} differs in exchange {self.exchange} ({self.event}, {self.mode}): {values}"
 
     def plain(self, found: Difference, values: dict[str, Any]) -> dict[str, Any]:
         """Return what differs here as JSON values."""
-        run = {"mode": self.mode, "step": self.step, "event": self.event}
+        run = {"mode": self.mode, "exchange": self.exchange, "event": self.event}
         return {**run, "field": found.where, "env": found.env, "index": list(found.index), "values": values}
 
 

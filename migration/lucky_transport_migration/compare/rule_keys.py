@@ -17,7 +17,7 @@ __all__ = ["ARRAYS", "METADATA", "check_key", "is_pattern"]
 METADATA = "metadata."
 
 #: The arrays of a step, or, before a dot, what they lie in.
-ARRAYS = ("observation", "observations", "reward", "rewards", "terminated", "truncated", "signals", "info")
+ARRAYS = ("observation", "observations", "reward", "rewards", "terminated", "truncated", "signals", "info", "spec")
 
 _NUMBERS = ("f32", "f64", "i32", "u32", "u64", "bytes")
 

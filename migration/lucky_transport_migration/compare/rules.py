@@ -21,9 +21,9 @@ from pathlib import Path
 from lucky_transport.config import load_table
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport_migration.compare.rule import EXACT, Rule, read_rule
-from lucky_transport_migration.compare.rule_keys import check_key, is_pattern
+from lucky_transport_migration.compare.rule_keys import ARRAYS, check_key, is_pattern
 
-__all__ = ["BUILT_IN", "ComparisonRules"]
+__all__ = ["BUILT_IN", "UNSEEN", "ComparisonRules"]
 
 _CLOCK = Rule(skip="the wall clock at that moment; compared is whether there is one", presence=True)
 
@@ -37,6 +37,14 @@ BUILT_IN: Mapping[str, Rule] = {
         skip="counts ticks of the wall clock, of which a busy engine leaves out some; compared is that it grows",
         streams=True,
     ),
+}
+
+
+#: What no comparison of calls looks at, with the reasons.
+UNSEEN: Mapping[str, str] = {
+    "bits of a NaN in a message": "a NaN equals every NaN",
+    "metadata of calls": "a typed call shows none; `lucky-transport run --transport staged` compares it",
+    "latency": "not a matter of parity; see `lucky-transport bench`",
 }
 
 
@@ -86,6 +94,10 @@ class ComparisonRules:
     def skipped(self) -> dict[str, str]:
         """Return everything that is left out, with the reasons; "... of streams" where it is in streams only."""
         return {f"{key}{' of streams' * row.streams}": row.skip for key, row in self.rows.items() if row.skip}
+
+    def arrays_left_out(self) -> dict[str, str]:
+        """Return the arrays of a step, and the fields of a spec, that are left out, with the reasons."""
+        return {key: row.skip for key, row in self.rows.items() if row.skip and key.partition(".")[0] in ARRAYS}
 
     def _left_out(self, message: type, place: str, streamed: bool, above: tuple[type, ...]) -> Iterator[str]:
         for field, inner, rule in self.fields(message, place):

@@ -67,9 +67,8 @@ class EvidenceWriter:
             evidence = Evidence(STEP, EXCHANGE, *sides, kind=kind, verdict=EQUAL, at=at)
             if found is not None:
                 place, what = found.place.plain(found.difference, {}), found.difference
-                where = (
-                    f"{place['event']} {place['step']}: {what.where}{'' if what.env is None else f'[env {what.env}]'}"
-                )
+                env = "" if what.env is None else f"[env {what.env}]"
+                where = f"exchange {place['exchange']}: {what.where}{env}"
                 evidence = replace(evidence, verdict=DIFFERENT, aspect="item", where=where, values=found.values)
             self._lines.write(self._folder, [evidence])
 

@@ -93,9 +93,9 @@ class Evidence:
         if self.verdict not in (DIFFERENT, FAILED):
             return ""
         values = ", ".join(f"{name} {value!r}" for name, value in self.values.items())
+        at = "" if self.where in (self.aspect, "code") else f" at {self.where}"
         if self.verdict == FAILED:
-            return f"{self.method}: the candidate failed ({self.aspect}): {values}"
-        at = "" if self.where == self.aspect else f" at {self.where}"
+            return f"{self.method}: the candidate failed ({self.aspect}){at}: {values}"
         verb = "differ" if self.aspect in ("details", "headers") else "differs"
         return f"{self.method}: {self.aspect} {verb}{at}: {values}"
 

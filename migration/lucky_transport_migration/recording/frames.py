@@ -1,25 +1,21 @@
-"""A step as an entry, what it sent, and where a new frame differs from the recorded one."""
+"""A step as an entry, what it sent, and the frame that came."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.engine import Buffers
 from lucky_transport.errors import ConfigError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
-from lucky_transport_migration.compare.arrays import first_difference
-from lucky_transport_migration.compare.difference import Difference
-from lucky_transport_migration.compare.frames import frame_table
-from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.recording.entries import Step
 from lucky_transport_migration.routing_policy import CallOutcome
 
-__all__ = ["first_unequal_array", "moves_of", "step_entry"]
+__all__ = ["moves_of", "recorded_frame", "step_entry"]
 
 
 def step_entry(actions: bytes, control: bytes | None, frame: Frame | None, outcome: CallOutcome) -> Step:
@@ -48,19 +44,14 @@ def moves_of(step: Step, spec: BatchSpec) -> tuple[NDArray[Any], NDArray[np.uint
     return actions, _array("control", step.control, np.dtype(np.uint8), (spec.num_envs,))
 
 
-def first_unequal_array(step: Step, frame: Frame, spec: BatchSpec, rules: ComparisonRules) -> Difference | None:
-    """Return where a frame first differs from the recorded one; None if nowhere.
-
-    Raises ConfigError where the recorded arrays do not fit the frame's.
-    """
-    arrays = {name: _array(name, getattr(step, name), new.dtype, new.shape) for name, new in _arrays(frame)}
-    recorded = Frame(**arrays, seq=frame.seq)  # pyright: ignore[reportArgumentType] - the five arrays of a frame
-    return first_difference(frame_table(recorded, spec), frame_table(frame, spec), rules)
-
-
-def _arrays(frame: Frame) -> Iterator[tuple[str, NDArray[Any]]]:
+def recorded_frame(step: Step, spec: BatchSpec) -> Frame:
+    """Return the frame of a recorded exchange; raises ConfigError where its arrays do not fit the spec."""
+    frame = Frame.showing(Buffers.allocate(spec))
+    frame.seq, frame.any_ended = step.step, True
     for name in ("observations", "rewards", "terminated", "truncated", "signals"):
-        yield name, getattr(frame, name)
+        array: NDArray[Any] = getattr(frame, name)
+        setattr(frame, name, _array(name, getattr(step, name), array.dtype, array.shape))
+    return frame
 
 
 def _array(name: str, data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -26,9 +26,13 @@ from lucky_transport.errors import (
 )
 from lucky_transport.messages.methods import BY_NAME, Method
 from lucky_transport.routing import Decision, Ending
+from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.commands_parity.answers import PATIENCE_S
+from lucky_transport_migration.compare.arrays import first_difference
+from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import shown
 from lucky_transport_migration.evidence.compare import compare
@@ -37,7 +41,7 @@ from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.outcomes import call_outcome, ending_of
 from lucky_transport_migration.recording.calls import outcome_of, request_of
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
-from lucky_transport_migration.recording.frames import first_unequal_array, moves_of
+from lucky_transport_migration.recording.frames import moves_of, recorded_frame
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from lucky_transport_migration.stages.effective_stages import STEP
@@ -78,28 +82,35 @@ class _Player:
         self._header = recording.header
         self._transport = transport
         self._rules = rules
-        self._fits = False
+        self._exchange = 0  # the number of the last one, from 1
+        self._outside = 0  # action values out of bounds so far
+        if recording.header.spec is not None:
+            self._spec = BatchSpec.from_json(json.dumps(recording.header.spec))
+            self._tables = FrameTables(self._spec), FrameTables(transport.spec)
 
     def step(self, step: Step) -> Evidence:
         """Return what a recorded exchange shows."""
-        if not self._fits:
-            _check_fit(self._header.spec, self._transport.spec)
-            self._fits = True
+        self._exchange += 1
+        found = self._spec_difference() if self._exchange == 1 else None
+        place = f"exchange {self._exchange if found is None else 0}"
         was = CallOutcome(self._header.transport, code=step.code, details=step.details, took_us=step.us)
-        actions, control = moves_of(step, self._transport.spec)
+        actions, control = moves_of(step, self._spec)
+        self._outside += Bounds(self._spec.action).count_outside(actions)
         frames: list[Frame] = []
         now = self._ask(lambda _: frames.append(self._transport.step(actions, control, Deadline(PATIENCE_S))))
         evidence = replace(self._compared(STEP, was, now), stage=EXCHANGE)
-        if evidence.verdict != EQUAL or not frames:
-            return evidence
-        found = first_unequal_array(step, frames[0], self._transport.spec, self._rules)
+        if found is None and evidence.verdict == EQUAL and frames:
+            recorded, made = self._tables
+            left = recorded.table(recorded_frame(step, self._spec), self._outside)
+            right = made.table(frames[0], self._transport.out_of_bounds)
+            found = first_difference(left, right, self._rules)
         if found is None:
-            return evidence
+            return replace(evidence, where=f"{place}: {evidence.where}") if evidence.where else evidence
         env = "" if found.env is None else f"[env {found.env}]"
         where = f"{found.where}{env}{''.join(f'[{index}]' for index in found.index)}"
         again = now.transport if now.transport != was.transport else f"{now.transport} again"
         values = dict(zip((was.transport, again), shown(found.left, found.right), strict=True))
-        return replace(evidence, verdict=DIFFERENT, aspect="item", where=f"step {step.step}: {where}", values=values)
+        return replace(evidence, verdict=DIFFERENT, aspect="item", where=f"{place}: {where}", values=values)
 
     def call(self, call: RecordedCall) -> Evidence:
         """Return what a recorded call or stream shows."""
@@ -158,15 +169,16 @@ class _Player:
         primary = SideResult(call.transport or self._header.transport, call.code, call.us, len(call.items))
         return Evidence(call.call, "", primary, kind="replay", why=why, at=moment(time.time()))
 
-
-def _check_fit(recorded: Any, spec: BatchSpec) -> None:
-    """Raise SpecError where recorded steps do not fit the engine's batch."""
-    if recorded is None:
-        raise SpecError("the recording has steps and no spec", hint="record it anew")
-    was = BatchSpec.from_json(json.dumps(recorded))
-    for what in ("num_envs", "observation", "action", "reward_terms", "termination_terms"):
-        if getattr(was, what) != getattr(spec, what):
-            raise SpecError(
-                f"recorded with {what} {getattr(was, what)}, the engine has {getattr(spec, what)}",
-                hint=f"start one like it: lucky-transport serve {was.engine} --num-envs {was.num_envs}",
-            )
+    def _spec_difference(self) -> Difference | None:
+        """Return where the engine's batch differs from the recorded one; raises SpecError where steps do not fit it."""
+        if self._header.spec is None:
+            raise SpecError("the recording has steps and no spec", hint="record it anew")
+        was, now = self._spec, self._transport.spec
+        for what in ("num_envs", "observation_shape", "action_shape", "num_terms"):
+            if getattr(was, what) != getattr(now, what):
+                raise SpecError(
+                    f"recorded with {what} {getattr(was, what)}, the engine has {getattr(now, what)}",
+                    hint=f"start one like it: lucky-transport serve {was.engine} --num-envs {was.num_envs}",
+                )
+        found = spec_difference({"recorded": was, "now": now}, "replay", self._rules)
+        return None if found is None else found.difference

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, Evidence
 
 __all__ = ["ReplayCounts", "ReplayResult"]
@@ -62,10 +62,7 @@ class ReplayResult:
     @property
     def left_out(self) -> dict[str, str]:
         """What no answer was compared in, with the reasons."""
-        return self.rules.skipped() | {
-            "metadata of calls": "a replay makes typed calls, which show none",
-            "latency": "a recording is of another day",
-        }
+        return {**self.rules.skipped(), **UNSEEN, "latency": "a recording is of another day"}
 
     @property
     def sentence(self) -> str:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from lucky_transport.engine import RESET
 from lucky_transport.messages.methods import Method
 from lucky_transport_migration.commands_parity.answers import CallResult, differing
-from lucky_transport_migration.compare.arrays import array_rule, first_difference
+from lucky_transport_migration.compare import arrays
+from lucky_transport_migration.compare.arrays import first_difference
 from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference, LocatedDifference
-from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.compare.shown import error_text, short
 
 __all__ = ["Asked", "Attempt", "Event", "RecordedExchange", "attempt", "difference", "left_out"]
@@ -53,7 +54,7 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Attempt:
 
 @dataclass(slots=True)
 class RecordedExchange:
-    """One exchange: what was sent, and the frame as named arrays, or the error."""
+    """One exchange: its number, from 1, what was sent, and the frame as named arrays, or the error."""
 
     number: int
     actions: NDArray[Any]
@@ -138,10 +139,9 @@ def left_out(event: Event, rules: ComparisonRules) -> Iterator[tuple[str, str]]:
     """Yield (what, why) of everything in an answer that rules leave out."""
     if isinstance(event, Asked):
         yield from ((key, rules.rows[key].skip) for key in rules.left_out(event.method.response))
+        yield from UNSEEN.items()
         return
-    for name in event.table:
-        if why := array_rule(rules, name).skip:
-            yield name, why
+    yield from arrays.left_out(event.table, rules)
 
 
 def _same(left: NDArray[Any] | None, right: NDArray[Any] | None) -> bool:

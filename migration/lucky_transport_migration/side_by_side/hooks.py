@@ -39,9 +39,12 @@ class Hooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
         key, name = run_of(item)
-        if not name or item.nodeid not in self.running_counts:
-            return (yield from _to_the_point())
-        counts = self.running_counts[item.nodeid]
+        counts = self.running_counts.get(item.nodeid)
+        if not name or counts is None:
+            result = yield from _to_the_point()
+            if counts is not None and counts.differences:
+                pytest.fail("\n".join(["the test went on after a difference", *counts.differences]), pytrace=False)
+            return result
         try:
             result = yield
         except Exception as error:
@@ -65,6 +68,11 @@ class Hooks:
             for name, plain in report.user_properties:
                 if name == PROPERTY and isinstance(plain, dict):
                     self._sum.merge(plain)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a session for a difference that no test failed of."""
+        if self._sum.differences and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         found = self._sum

@@ -27,8 +27,8 @@ def _lines(found: LocatedDifference, counts: ComparisonCounts) -> Iterator[str]:
         yield f"{left} and {right} answer {place.method} differently"
         rows = {"call": str(place.call), "field": difference.where, "request": place.request}
     else:
-        yield f"{left} and {right} differ in {place.event} {place.step}"
-        rows = {"step": str(place.step), "field": difference.where}
+        yield f"{left} and {right} differ in exchange {place.exchange} ({place.event})"
+        rows = {"exchange": str(place.exchange), "field": difference.where}
         rows |= {} if difference.env is None else {"env": str(difference.env)}
         rows |= {"index": str(list(difference.index))} if difference.index else {}
     rows |= {name: repr(value) for name, value in found.values.items()}

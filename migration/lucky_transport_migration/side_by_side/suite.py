@@ -19,6 +19,7 @@ import pytest
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import SpecError, TransportError
 from lucky_transport.messages.methods import METHODS, Effect
+from lucky_transport_migration import invalid_use
 from lucky_transport_migration.answers import make_move
 from lucky_transport_migration.policy import RolloutPlan
 
@@ -44,7 +45,10 @@ class SideBySideSuite:
     def test_steps_and_resets_are_equal(self, lucky_side_by_side: _Open, mode: str) -> None:
         try:
             with self._open(lucky_side_by_side, autoreset_mode=mode) as env:
-                policy = RolloutPlan(env.batch_spec, self.seed, self.steps, resets=env.batch_spec.hold)
+                takes_options = invalid_use.outcome(env, invalid_use.reset_randomized) == "no error"
+                policy = RolloutPlan(
+                    env.batch_spec, self.seed, self.steps, resets=env.batch_spec.hold, options=takes_options
+                )
                 for _ in range(self.steps):
                     make_move(env, policy.next())
         except SpecError as refusal:

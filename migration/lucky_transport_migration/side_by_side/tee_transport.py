@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.errors import PeerTimeout
 from lucky_transport.messages.methods import Method
-from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.commands_parity.answers import CallResult
-from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
-from lucky_transport_migration.compare.frames import FrameTables
+from lucky_transport_migration.compare.difference import LocatedDifference
+from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.event import (
@@ -58,7 +58,8 @@ class SideBySideTransport(Transport):
         self._counts = counts
         self._sent: tuple[NDArray[Any], NDArray[np.uint8] | None] = (self.actions, None)
         self._tables = {name: FrameTables(member.spec) for name, member in members.items()}
-        self._check_batch()
+        self._exchanges = 1  # the number of the next one
+        self._refuse(spec_difference({name: one.spec for name, one in members.items()}, "side by side", rules))
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         self._check()
@@ -73,7 +74,9 @@ class SideBySideTransport(Transport):
         self._check()
         attempts = self._attempt(lambda member: member.recv(deadline))
         self._compare({name: self._exchange(name, one) for name, one in attempts.items()})
-        return next(iter(attempts.values())).outcome()
+        first = next(iter(attempts.values()))
+        self._exchanges += not isinstance(first.error, PeerTimeout)
+        return first.outcome()
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         self._check()
@@ -105,47 +108,29 @@ class SideBySideTransport(Transport):
     def _exchange(self, name: str, made: Attempt) -> RecordedExchange:
         actions, control = self._sent
         if made.value is None:
-            return RecordedExchange(self._counts.exchanges, actions, control, error=made.text)
-        return RecordedExchange(self._counts.exchanges, actions, control, self._tables[name].table(made.value))
+            return RecordedExchange(self._exchanges, actions, control, error=made.text)
+        table = self._tables[name].table(made.value, self._members[name].out_of_bounds)
+        return RecordedExchange(self._exchanges, actions, control, table)
 
     def _compare(self, events: Mapping[str, Event]) -> None:
         """Count what all answered; raises Mismatch where one differs from the first."""
         baseline, *others = events.items()
         for other in others:
-            found = difference(baseline, other, self._rules)
-            if found is not None:
-                self._counts.differ(found)
-                self.mismatch = Mismatch(found, self._counts)
-                raise self.mismatch
+            self._refuse(difference(baseline, other, self._rules))
         self._counts.add(baseline[1])
         for what, why in left_out(baseline[1], self._rules):
             self._counts.leave_out(what, why)
 
+    def _refuse(self, found: LocatedDifference | None) -> None:
+        """Count a difference and raise it, now and whatever is done from now on."""
+        if found is not None:
+            self._counts.differ(found)
+            self.mismatch = Mismatch(found, self._counts)
+            raise self.mismatch
+
     def _check(self) -> None:
         if self.mismatch is not None:
             raise self.mismatch
-
-    def _check_batch(self) -> None:
-        """Raise Mismatch when the members do not offer batches of one shape."""
-        (name, expected), *others = ((name, _shape(member.spec)) for name, member in self._members.items())
-        for other, shape in others:
-            for part, value in shape.items():
-                if value != expected[part]:
-                    found = Difference("item", part, expected[part], value)
-                    raise Mismatch(
-                        LocatedDifference(found, (name, other), AtMove("side by side", 0, "batch")), self._counts
-                    )
-
-
-def _shape(spec: BatchSpec) -> dict[str, Any]:
-    """Return what two batches have to share, by what a report calls it."""
-    return {
-        "num_envs": spec.num_envs,
-        "shape of observations": f"{spec.observation.dtype} {spec.observation.shape}",
-        "shape of actions": f"{spec.action.dtype} {spec.action.shape}",
-        "reward terms": ", ".join(spec.reward_terms),
-        "termination terms": ", ".join(spec.termination_terms),
-    }
 
 
 def _common(all_of_them: list[Capabilities]) -> Capabilities:

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from lucky_transport.errors import plural
+from lucky_transport.errors import PeerTimeout, plural
 from lucky_transport.messages.methods import Method
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
-from lucky_transport_migration.compare.frames import FrameTables
+from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.recording.transport import RecordedTransport, Sent
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
@@ -36,7 +37,7 @@ _MOST_BYTES = 256 << 20
 class Transcript:
     """The events of one run over the transport `name`, in their order; a `Sink`. Streams are not compared.
 
-    events: what happened. dropped: how many events are beyond the limit of memory.
+    events: what happened. spec: of what it was recorded over. dropped: how many events are beyond the limit of memory.
     """
 
     def __init__(self, name: str) -> None:
@@ -44,12 +45,14 @@ class Transcript:
         self.events: list[Event] = []
         self.dropped = 0
         self._nbytes = 0
-        self._exchanges = 0
-        self._tables: FrameTables | None = None
+        self._exchanges = 1  # the number of the next one
+        self._tables: FrameTables
+        self._inner: Transport
+        self.spec: BatchSpec
 
     def over(self, inner: Transport) -> RecordedTransport:
         """Return `inner`, recorded here."""
-        self._tables = FrameTables(inner.spec)
+        self.spec, self._tables, self._inner = inner.spec, FrameTables(inner.spec), inner
         return RecordedTransport(inner, self)
 
     def add(self, event: Event) -> None:
@@ -62,16 +65,18 @@ class Transcript:
 
     def refused(self, sent: Sent, error: Exception) -> None:
         """Keep an exchange whose `send` raised."""
-        self.exchanged(sent, None, error)
+        self._keep(sent, None, error)
 
     def exchanged(self, sent: Sent | None, frame: Frame | None, error: Exception | None) -> None:
         """Keep what `recv` returned or raised, a timeout too."""
+        self._keep(sent, frame, error)
+        self._exchanges += sent is not None and not isinstance(error, PeerTimeout)
+
+    def _keep(self, sent: Sent | None, frame: Frame | None, error: Exception | None) -> None:
         actions, control = (np.empty(0), None) if sent is None else (sent.actions, sent.control)
         exchange = RecordedExchange(self._exchanges, actions, control, error=Attempt(error=error).text)
-        self._exchanges += 1
         if frame is not None:
-            assert self._tables is not None
-            exchange.table = self._tables.table(frame)
+            exchange.table = self._tables.table(frame, self._inner.out_of_bounds)
         self.add(exchange)
 
     def begin(self, method: Method, request: Any) -> _Call:
@@ -110,10 +115,13 @@ def first_between(
 
     A difference in what the test did itself is one too: with the same answers it should have done the same.
     """
+    found = spec_difference({left.name: left.spec, right.name: right.spec}, "side by side", rules)
+    if found is not None:
+        return found
     for mine, other in zip(left.events, right.events, strict=False):
         if not mine.is_repeated_by(other):
             values = {left.name: mine.name, right.name: other.name}
-            return _own(counts.events, "what the test did itself; give its random numbers a seed", values)
+            return _own(counts.exchanges, "what the test did itself; give its random numbers a seed", values)
         found = difference((left.name, mine), (right.name, other), rules)
         if found is not None:
             return found
@@ -126,12 +134,12 @@ def first_between(
         values = {
             side.name: plural(len(side.events), "exchange or call", "exchanges and calls") for side in (left, right)
         }
-        return _own(counts.events, "how much the test did", values)
+        return _own(counts.exchanges, "how much the test did", values)
     return None
 
 
 def _own(number: int, what: str, values: dict[str, Any]) -> LocatedDifference:
     (left, mine), (right, other) = values.items()
     return LocatedDifference(
-        Difference("item", what, mine, other), (left, right), AtMove("side by side", number, "move")
+        Difference("item", what, mine, other), (left, right), AtMove("side by side", number, "what follows")
     )

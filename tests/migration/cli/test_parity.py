@@ -211,7 +211,7 @@ def test_a_step_that_differs_is_evidence_with_its_place(
     assert parity("toy", *arguments).exit_code == 1
     (seen,) = read_folder(tmp_path / "seen")
     assert (seen.method, seen.verdict, seen.aspect) == (STEP, DIFFERENT, "item")
-    assert "reset 0: observation[env 0]" in seen.where
+    assert "exchange 1: observation[env 0]" in seen.where
     assert set(seen.values) == {"inproc", twin}
 
 

@@ -71,7 +71,10 @@ def test_a_field_that_only_one_side_has_is_a_difference(side: int) -> None:
 def test_a_difference_of_infinite_values_is_valid_json() -> None:
     found = compare({"x": np.array([np.inf])}, {"x": np.array([np.nan])})
     assert found is not None
-    assert json.loads(json.dumps(found.plain(), allow_nan=False))["values"] == {"shm": "inf", "grpc": "nan"}
+    assert json.loads(json.dumps(found.plain(), allow_nan=False))["values"] == {
+        "shm": "inf",
+        "grpc": "nan (0x7ff8000000000000)",
+    }
 
 
 def test_nested_info_becomes_flat_names() -> None:

@@ -63,14 +63,14 @@ def test_an_engine_with_other_seeds_differs_from_the_first_observation_on(
     changed: Callable[[Change], Recording], serve_toy: Serve
 ) -> None:
     difference = first(played(changed(lambda entries: entries[1:]), serve_toy(seed=8)))
-    assert difference.where.startswith("step 1: observation[env 0]")
+    assert difference.where.startswith("exchange 1: observation[env 0]")
     assert set(difference.values) == {"inproc", "inproc again"}
 
 
 @pytest.mark.parametrize(
     ("fault", "method", "aspect", "where"),
     [
-        (FaultSpec(Fault.BIT, STEPS, at=7, env=1), STEP, "item", "step 8: observation[env 1]"),
+        (FaultSpec(Fault.BIT, STEPS, at=7, env=1), STEP, "item", "exchange 8: observation[env 1]"),
         (FaultSpec(Fault.BIT, "SceneService/ListEntities", at=1), LIST, "item", "entities[0]"),
         (FaultSpec(Fault.REORDERED, "*/StreamPolicySlotState", item=5), SLOTS, "order", "items[5]"),
         (FaultSpec(Fault.MISSING, "*/StreamPolicySlotState", item=5), SLOTS, "count", "items[5]"),
@@ -236,4 +236,4 @@ def test_a_recording_of_an_engine_with_parts_names_the_part_that_differs(serve_t
     assert played(Recording(file), serve_toy(engine="toy:composite")).equal
     fault = FaultSpec(Fault.BIT, STEPS, at=3, env=1)
     difference = first(played(Recording(file), serve_toy(engine="toy:composite"), fault))
-    assert difference.where.startswith('step 4: observation["')
+    assert difference.where.startswith('exchange 4: observation["')
