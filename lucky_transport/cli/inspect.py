@@ -115,7 +115,11 @@ def _show_segment(report: SegmentReport) -> None:
 def _show_engine(report: EngineReport) -> None:
     echo(f"transport {report.transport}")
     echo()
-    show("Capabilities", ("capability", "offered"), [(k, "yes" if v else "no") for k, v in report.capabilities.items()])
+    show(
+        "What the transport can carry",
+        ("capability", "carried"),
+        [(k, "yes" if v else "no") for k, v in report.capabilities.items()],
+    )
     show("Methods", ("method", "state"), list(report.methods.items()))
     _show_spec(report.spec)
 

@@ -66,9 +66,12 @@ _RECORDING, _SHARE = _method("GetRecording"), _method("ShareSession")
 
 
 def worlds_of(engine: str) -> Worlds:
-    """Return the worlds of the engine of that name, for their messages. Raises Unimplemented if it has none."""
-    info = registry().engine(engine)
-    if not info.worlds:
+    """Return the worlds of the engine of that name, for their messages.
+
+    Raises Unimplemented if it has none, or if it is an engine that only its own process knows.
+    """
+    info = registry().engines.get(engine.partition(":")[0])
+    if info is None or not info.worlds:
         raise Unimplemented(f"engine {engine!r} has no sessions", backend=engine, hint="step it as a batch")
     return load(info.worlds, owner=f"engine {engine!r}", extra=info.extra)()
 

@@ -165,7 +165,7 @@ def test_looking_takes_no_lease_so_a_driver_is_not_disturbed(endpoint: str) -> N
 def test_people_get_an_engine_as_tables(endpoint: str) -> None:
     shown = CliRunner().invoke(cli, ["inspect", endpoint])
     assert shown.exit_code == 0
-    for title in ("Capabilities", "Methods", "Batch spec"):
+    for title in ("What the transport can carry", "Methods", "Batch spec"):
         assert title in shown.output.splitlines()
 
 
