@@ -36,6 +36,16 @@ _CLOSE_S = 5.0
 _SET_OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions").name
 
 
+def _seeds_over(before: SetSeedsRequest | None, request: SetSeedsRequest) -> SetSeedsRequest:
+    """Return the seeds of `request` where its mask has them, and those from before in the other envs."""
+    if before is None or not request.mask:
+        return request
+    old = zip(before.seeds, before.mask or bytes([1]) * len(before.seeds), strict=True)
+    new = zip(request.seeds, request.mask, strict=True)
+    rows = [ours if ours[1] else theirs for ours, theirs in zip(new, old, strict=True)]
+    return SetSeedsRequest([seed for seed, _ in rows], bytes(given for _, given in rows))
+
+
 class Shard:
     """The envs `envs` (a slice of the batch) and the actor that steps them.
 
@@ -90,7 +100,7 @@ class Shard:
         if name == _SET_OPTIONS:
             self._options = request
         if name == _SET_SEEDS:
-            self._seeds = request
+            self._seeds = _seeds_over(self._seeds, request)
         try:
             if not self._is_ready:
                 self._await_ready(deadline)
@@ -159,8 +169,6 @@ class Shard:
                 raise
             self._sent = self._frame = None
             self.lost &= ~reset
-            if reset.all():
-                self._seeds = None
             return frame
         return None
 

@@ -141,6 +141,21 @@ def test_an_actor_that_dies_before_a_reset_is_replaced_by_one_that_does_it(make:
     assert transport.restarts == [1, 0]
 
 
+def test_what_was_lost_starts_again_with_the_seeds_of_the_last_reset(make: Make) -> None:
+    env = make(TOY)
+    env.reset(seed=5)
+    env.reset(seed=[None, 77, None, None, None], options={"reset_mask": np.array([False, True, False, False, False])})
+    with api.make("toy", 5, seed=3, transport="inproc") as alone:
+        expected = alone.reset(seed=[5, 77, 7, 8, 9])[0]
+    for _ in range(2):  # the seeds hold for the second loss too
+        os.kill(pid_of(env, 0), signal.SIGKILL)
+        deadline = soon()
+        while not (lost := env.step(env.action_space.sample())[4]["termination_terms/actor_lost"]).any():
+            assert not deadline.expired
+        found = env.step(env.action_space.sample())[0]
+        assert found[lost].tobytes() == expected[lost].tobytes()
+
+
 def test_an_actor_that_takes_longer_to_start_than_a_call_may_take_is_awaited(make: Make) -> None:
     env = make(f'{TOY}&transport=inproc&options={{"start_delay_s":1.0}}', command_timeout_s=0.5, step_timeout_s=0.5)
     env.reset(seed=0)
