@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import configuration, given, settings
 from hypothesis import strategies as st
 
 from lucky_transport.codec import flatbuffers
@@ -306,7 +309,31 @@ def test_requests_that_are_few_come_again() -> None:
     assert [requests.valid(row).message for _ in range(5)] == [row.request()] * 5
 
 
-def test_requests_leave_no_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    DrawnRequests(KNOWN, 5, seed=0).corrupted(method("AgentService/Step"))
-    assert list(tmp_path.iterdir()) == []
+def test_drawing_requests_leaves_the_home_of_a_users_hypothesis_as_it_is(tmp_path: Path) -> None:
+    before = configuration.storage_directory().path
+    try:
+        configuration.set_hypothesis_home_dir(tmp_path)
+        DrawnRequests(KNOWN, 5, seed=0).corrupted(method("AgentService/Step"))
+        assert configuration.storage_directory().path == tmp_path
+    finally:
+        configuration.set_hypothesis_home_dir(before)
+
+
+def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "home").mkdir()
+    environ = {key: value for key, value in os.environ.items() if key != "HYPOTHESIS_STORAGE_DIRECTORY"}
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "lucky_transport", "parity", "toy", "--between", "inproc,inproc#2"),
+            *("--methods", "*SceneService*", "--count", "2"),
+        ],
+        cwd=tmp_path / "work",
+        env=environ | {"HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list((tmp_path / "work").iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
@@ -83,6 +84,8 @@ def parity(suite: str | None, methods: str | None, as_json: bool, **given: Any) 
     --steps and --autoreset are for steps, --methods and --count for typed calls. What changes the world is compared on
     two engines here, or by `lucky-transport record` and `replay`; it is never made twice on one.
     """
+    # Hypothesis keeps tables of characters there; by itself it makes a folder in the working directory.
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", os.path.expanduser("~/.cache/lucky_transport/hypothesis"))
     if suite is None:
         suite = "all" if methods in (None, "all", "*") else "commands"
     foreign = {"step": ("methods", "count"), "commands": ("steps", "autoreset"), "all": ()}[suite]

@@ -6,13 +6,12 @@ than are asked for gets them again.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, configuration, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
@@ -101,10 +100,5 @@ def _examples(strategy: st.SearchStrategy[Made], count: int, key: str) -> list[M
     def collect(made: Made) -> None:
         found.append(made)
 
-    with tempfile.TemporaryDirectory(prefix="lucky_requests_") as folder:
-        configuration.set_hypothesis_home_dir(folder)  # it would leave a folder in the working directory
-        try:
-            collect()
-        finally:
-            configuration.set_hypothesis_home_dir(None)
+    collect()
     return found
