@@ -276,10 +276,10 @@ def test_a_misspelt_argument_of_make_is_guessed() -> None:
 
 
 def test_the_documentation_of_make_lists_what_it_takes() -> None:
-    text = api.make.__doc__ or ""
+    text = inspect.getdoc(api.make) or ""
     for name in [*inspect.signature(api.make).parameters, *(one.name for one in fields(Settings))]:
         if name != "sources":
-            assert re.search(rf"^ +(\w+, )*{name}\b", text, re.MULTILINE), name
+            assert re.search(rf"^ *(\w+, )*{name}\b", text, re.MULTILINE), name
     for mode in AutoresetMode:
         assert f'"{mode.value}"' in text
 
