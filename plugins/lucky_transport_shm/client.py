@@ -86,10 +86,11 @@ def _connect_for_commands(segment: Segment, settings: Settings, deadline: Deadli
         if lockfile.holder(segment.lock_path, lockfile.ENGINE) is None or live_socket(segment.name):
             raise  # the engine has ended since the segment was opened, or it has a listener and the error is about that
         other = process_name(lockfile.holder(segment.lock_path, lockfile.CLIENT) or 0)
+        text = str(error).removesuffix(f"; {error.hint}")
         raise Busy(
-            f"segment {segment.path} has a client already, {other}",
+            f"segment {segment.path} has a client already, {other}; {text}",
             backend="shm",
-            hint="one client steps an engine; close that one first",
+            hint=f"{error.hint}; an engine of a kit that does not listen has room for that one client",
         ) from error
 
 
