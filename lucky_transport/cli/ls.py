@@ -46,15 +46,17 @@ def ls(as_json: bool) -> None:
 
 
 def _show_segments(segments: list[Any]) -> None:
+    from lucky_transport.shm.namespaces import STOPPED
+
     rows = [
         (
             one.name,
             f"{one.size_bytes / 2**20:.1f} MiB",
             one.num_envs,
-            one.engine.removeprefix("pid ") or "-",
+            one.engine.removeprefix("pid ").removesuffix(STOPPED) or "-",
             one.client.removeprefix("pid ") or "-",
             one.frame_seq,
-            "stale" if one.stale else "ok",
+            "stale" if one.stale else "stopped" if one.stopped else "ok",
         )
         for one in segments
     ]
@@ -62,6 +64,8 @@ def _show_segments(segments: list[Any]) -> None:
     show("Segments on this host", columns, rows)
     if any(one.stale for one in segments):
         click.echo("The engine of a stale segment is gone; `lucky-transport doctor --fix` removes it.")
+    if any(one.stopped for one in segments):
+        click.echo("A stopped engine goes on after `kill -CONT` of its pid.")
 
 
 def _usable(item: inventory.InventoryEntry) -> str:
@@ -87,4 +91,5 @@ def _segment_plain(one: Any) -> dict[str, Any]:
         "client": one.client,
         "frame_seq": one.frame_seq,
         "stale": one.stale,
+        "stopped": one.stopped,
     }

@@ -27,6 +27,7 @@ from lucky_transport.diagnosis.step_samples import StepReading, StepSamples
 from lucky_transport.errors import ConfigError, RemoteProtocolError, TransportError
 from lucky_transport.shm import segment_files
 from lucky_transport.shm.layout import FIELDS, EngineState
+from lucky_transport.shm.namespaces import STOPPED, process_name
 from lucky_transport.shm.private_file import open_private
 from lucky_transport.shm.ring import HEAD_BYTES, MODULUS, READ_POSITION, WRITE_POSITION, distance
 from lucky_transport.shm.segment_files import SegmentInfo
@@ -37,7 +38,11 @@ from lucky_transport.shm.socket_path import socket_path
 
 __all__ = ["ActivityMonitor", "ActivityReading", "EngineActivity", "RingReading", "StreamReading"]
 
-_FRAME, _ACTION, _STATE = (FIELDS[name].offset for name in ("frame_seq", "action_seq", "engine_state"))
+_FRAME, _ACTION, _STATE, _HEARTBEAT = (
+    FIELDS[name].offset for name in ("frame_seq", "action_seq", "engine_state", "heartbeat")
+)
+#: An idle engine looks at its segment once a second.
+_HUNG_S = 5.0
 _COUNTERS = struct.Struct(f"<Q{_ACTION - _FRAME - 8}xQ")
 _STATES = {EngineState.LOADING: "loading", EngineState.READY: "ready", EngineState.CLOSING: "closing"}
 
@@ -69,7 +74,8 @@ class StreamReading:
 
 @dataclass(frozen=True, slots=True)
 class EngineActivity:
-    """One engine. state: "ready", "loading", "closing", "stale" (it is gone), "damaged", or "no segment".
+    """One engine. state: "ready", "loading", "closing", "stopped" (by a signal), "hung" (it has not looked at its
+    segment for 5 s: it hangs, or takes so long for a step), "stale" (it is gone), "damaged", or "no segment".
 
     name: of its segment, or of its process where it has none. engine: as its spec names it, "" if unknown.
     endpoints: where it was asked to serve, as far as can be seen; ports: TCP ports at which it listens.
@@ -113,6 +119,7 @@ class _Followed:
         self.rings = {} if layout is None else {name: layout[name] for name in ("ring_c2s", "ring_s2c")}
         self.samples = StepSamples(window_s)
         self.before: dict[str, tuple[float, int]] = {}
+        self.beat = 0, time.monotonic()
 
     def glance(self) -> None:
         counters = os.pread(self.fd, _COUNTERS.size, _FRAME)
@@ -121,7 +128,11 @@ class _Followed:
 
     def state(self) -> str:
         word = os.pread(self.fd, 4, _STATE)
-        return _STATES.get(int.from_bytes(word, "little"), "ready")
+        found = _STATES.get(int.from_bytes(word, "little"), "ready")
+        beat = int.from_bytes(os.pread(self.fd, 8, _HEARTBEAT), "little")
+        if beat != self.beat[0]:
+            self.beat = beat, time.monotonic()
+        return "hung" if found == "ready" and beat and time.monotonic() > self.beat[1] + _HUNG_S else found
 
     def read_rings(self) -> tuple[RingReading, ...]:
         found: list[RingReading] = []
@@ -218,7 +229,7 @@ class ActivityMonitor:
         ours = f"shm://{info.name}"
         seen = EngineActivity(
             name=info.name,
-            state="stale" if info.stale else "damaged",
+            state="stale" if info.stale else "stopped" if info.stopped else "damaged",
             num_envs=info.num_envs,
             endpoints=(ours, *(one for one in endpoints if one != ours)),
             ports=tuple(processes.listening_ports(pid, self._proc)) if pid else (),
@@ -232,7 +243,7 @@ class ActivityMonitor:
             return replace(seen, problem=followed)
         return replace(
             seen,
-            state=seen.state if info.stale else followed.state(),
+            state=seen.state if info.stale or info.stopped else followed.state(),
             engine=followed.engine,
             steps=followed.samples.read(),
             rings=followed.read_rings(),
@@ -247,7 +258,8 @@ class ActivityMonitor:
         """Return an engine that serves no segment: over gRPC, for instance."""
         server = processes.read_process(pid, self._proc)
         endpoints, ports = processes.served_endpoints(pid, self._proc), processes.listening_ports(pid, self._proc)
-        return EngineActivity(f"pid {pid}", "no segment", "", 0, tuple(endpoints), tuple(ports), server)
+        state = "stopped" if process_name(pid).endswith(STOPPED) else "no segment"
+        return EngineActivity(f"pid {pid}", state, "", 0, tuple(endpoints), tuple(ports), server)
 
     @staticmethod
     def _commanding(name: str, connections: Counter[str]) -> int | None:

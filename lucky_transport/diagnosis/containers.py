@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
 from lucky_transport.config import runtime_directories
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
-from lucky_transport.errors import plural
+from lucky_transport.errors import TransportError, plural
 
 __all__ = ["engines", "runtime_directory", "user_mapping"]
 
@@ -56,8 +57,9 @@ def runtime_directory(roots: Roots) -> Check:
 
 
 def engines(roots: Roots) -> Check:
-    """The living engines, those of other pid namespaces, and segments of other users, which cannot be mapped."""
+    """The living engines, and what keeps this process from some of them: a signal, or what is not shared."""
     from lucky_transport.shm import segment_files
+    from lucky_transport.shm.socket_path import live_socket
 
     name = "engines"
     living = [one for one in segment_files.find(roots.shm) if not one.stale]
@@ -66,12 +68,35 @@ def engines(roots: Roots) -> Check:
     if elsewhere:
         seen += f", in other containers: {', '.join(elsewhere)}"
     others = segment_files.of_other_users(roots.shm)
-    if not others:
-        return Check(name, CheckStatus.OK, seen)
-    owners = ", ".join(f"{found} (user id {owner})" for found, owner in others.items())
-    return Check(
-        name,
-        CheckStatus.WARN,
-        f"{seen}; of other users, so out of reach: {owners}",
-        'run both sides as one user: docker run --user "$(id -u):$(id -g)"',
-    )
+    problems = {
+        ("stopped", "let it go on: `kill -CONT` of that pid"): [
+            f"{one.name} ({one.engine})" for one in living if one.stopped
+        ],
+        (f"not in {roots.shm}, but listening", f"share {roots.shm}: --ipc=container:NAME"): _unseen(roots),
+        ("out of reach for commands", f"share the runtime directory, {runtime_directories()[0]}"): [
+            one for one in elsewhere if live_socket(one) is None
+        ],
+        ("of other users, so out of reach", 'run both sides as one user: docker run --user "$(id -u):$(id -g)"'): [
+            f"{found} (user id {owner})" for found, owner in others.items()
+        ],
+    }
+    found = {key: names for key, names in problems.items() if names}
+    seen = "; ".join((seen, *(f"{what}: {', '.join(names)}" for (what, _), names in found.items())))
+    return Check(name, CheckStatus.WARN if found else CheckStatus.OK, seen, "; ".join(remedy for _, remedy in found))
+
+
+def _unseen(roots: Roots) -> list[str]:
+    """Return the engines of other containers that listen in our runtime directory and have no segment here.
+
+    One of this pid namespace is a server of stubs alone, which has none anywhere.
+    """
+    from lucky_transport.shm import lockfile
+
+    locks = [path for directory in runtime_directories() for path in sorted(directory.glob("*.sock.lock"))]
+    found: list[str] = []
+    for path in locks:
+        name = path.name.removesuffix(".sock.lock")
+        with contextlib.suppress(TransportError):  # a lock file that is not ours
+            if lockfile.holder(str(path), lockfile.ENGINE) == 0 and not (roots.shm / name).exists():
+                found.append(name)
+    return found

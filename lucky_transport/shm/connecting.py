@@ -125,9 +125,10 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
                     return None
                 if answer_by.expired:
                     raise PeerTimeout(
-                        f"the engine at {path} did not answer within {patience_s:.2g} s",
+                        f"the engine ({peer.name}) at {path} did not answer within {patience_s:.2g} s",
                         backend="shm",
-                        hint="it may hang in a step, or have no descriptors left; restart it",
+                        hint="it may hang in a step, or have no descriptors left: restart it; one that is stopped goes "
+                        "on after `kill -CONT`",
                     )
             message, fds, is_cut = _receive(connection)
         except (BrokenPipeError, ConnectionResetError, BlockingIOError):

@@ -104,12 +104,16 @@ class Peer:
 class LockHolder:
     """A process known by the byte that it holds of a lock file, in whatever namespace it is."""
 
-    __slots__ = ("_watch", "name", "pid")
+    __slots__ = ("_namespace", "_watch", "pid")
 
     def __init__(self, path: str, byte: int, pid: int, namespace: int) -> None:
-        self.pid = pid
-        self.name = process_name(pid, namespace)
+        self.pid, self._namespace = pid, namespace
         self._watch = Watch(path, byte)
+
+    @property
+    def name(self) -> str:
+        """What messages call it now."""
+        return process_name(self.pid, self._namespace)
 
     @property
     def alive(self) -> bool:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["pid_namespace", "process_name"]
+__all__ = ["STOPPED", "pid_namespace", "process_name"]
+
+#: Behind the name of a process that a signal has stopped.
+STOPPED = ", stopped"
 
 
 def pid_namespace(proc: Path = Path("/proc")) -> int:
@@ -19,10 +22,18 @@ def pid_namespace(proc: Path = Path("/proc")) -> int:
 
 
 def process_name(pid: int, namespace: int = 0) -> str:
-    """Return what a message calls a process: "pid 12", or that it belongs to another pid namespace.
+    """Return what a message calls a process: "pid 12", "pid 12, stopped", or that it is of another pid namespace.
 
     pid: 0 for one that the kernel shows no pid of. namespace: the one that `pid` is of; 0: ours, as far as is known.
     """
     if pid > 0 and (not namespace or namespace == pid_namespace()):
-        return f"pid {pid}"
+        return f"pid {pid}{STOPPED if _is_stopped(pid) else ''}"
     return f"pid {pid} of another pid namespace" if pid > 0 else "a process of another pid namespace"
+
+
+def _is_stopped(pid: int) -> bool:
+    """True while a process waits for SIGCONT, or a debugger holds it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in b"Tt"
+    except (OSError, IndexError):
+        return False

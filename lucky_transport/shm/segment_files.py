@@ -12,7 +12,7 @@ from lucky_transport.errors import ConfigError, SegmentError
 from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.layout import HEADER_BYTES, MAGIC
 from lucky_transport.shm.mapping import Mapping, map_private
-from lucky_transport.shm.namespaces import process_name
+from lucky_transport.shm.namespaces import STOPPED, process_name
 from lucky_transport.shm.private_file import open_private, remove_private
 from lucky_transport.shm.slot_files.image_file import SUFFIX, remove_images
 from lucky_transport.shm.socket_path import remove_stale_sockets
@@ -88,7 +88,7 @@ def _first_bytes(path: Path) -> bytes:
 @dataclass(frozen=True, slots=True)
 class SegmentInfo:
     """A segment seen on this host. engine, client: what messages call that side, "" when it is gone; its pid is as it
-    calls itself, 0 when it is gone. stale: its engine is gone.
+    calls itself, 0 when it is gone.
     """
 
     name: str
@@ -105,6 +105,11 @@ class SegmentInfo:
     def stale(self) -> bool:
         """True when its engine is gone."""
         return not self.engine
+
+    @property
+    def stopped(self) -> bool:
+        """True when its engine waits for SIGCONT."""
+        return self.engine.endswith(STOPPED)
 
 
 def find(directory: Path = DIRECTORY) -> list[SegmentInfo]:

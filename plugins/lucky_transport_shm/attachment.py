@@ -43,7 +43,7 @@ def attach(segment: Segment, lock: Lock, engine: Process, deadline: Deadline, *,
             raise PeerTimeout(
                 f"the engine ({engine.name}) did not let go of its last client within {deadline.timeout_s} s",
                 backend="shm",
-                hint="it may hang in a step; restart it",
+                hint="it may hang in a step: restart it; one that is stopped goes on after `kill -CONT`",
             )
         words.wake(FIELDS["park_engine"].offset)
         time.sleep(HAND_OVER_POLL_S)

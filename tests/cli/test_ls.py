@@ -62,6 +62,7 @@ def test_a_running_segment_is_listed_with_its_processes(make_segment: MakeSegmen
         "client": "",
         "frame_seq": 0,
         "stale": False,
+        "stopped": False,
     }
 
 

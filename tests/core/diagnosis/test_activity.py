@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lucky_transport import api
+from lucky_transport.diagnosis import containers
 from lucky_transport.diagnosis.activity import ActivityMonitor, EngineActivity
+from lucky_transport.diagnosis.check import CheckStatus, Roots
 from lucky_transport.messages.methods import method
-from lucky_transport.process import unique_name
-from lucky_transport.shm import header, segment
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.shm import header, segment, segment_files
 from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.resources import descriptors_of
-from tests.support.waiting import until
+from tests.support.waiting import suspend, until
 
 SPEC = BatchSpec("toy", 3, ArraySpec(shape=(4,)), ArraySpec(shape=(2,)))
 GET_SCHEMA = method("AgentService/GetAgentSchema")
@@ -155,4 +158,40 @@ def test_images_and_sessions_beside_a_segment_are_counted(tmp_path: Path) -> Non
     assert (found["images.1"].slots, found["images.1"].held) == (3, 1)
     images.unlink()
     sessions.unlink()
+    one.unlink()
+
+
+def test_a_stopped_engine_is_stopped_and_goes_on() -> None:
+    name = unique_name()
+    engine = EngineProcess("toy", [f"shm://{name}"])
+    try:
+        with ActivityMonitor() as activity:
+
+            def state() -> str:
+                return next(one.state for one in activity.read().engines if one.name == name)
+
+            suspend(engine.pid)
+            assert state() == "stopped"
+            assert [one.stopped for one in segment_files.find() if one.name == name] == [True]
+            row = containers.engines(Roots())
+            assert (row.verdict, f"stopped: {name} (pid {engine.pid}, stopped)" in row.seen) == (CheckStatus.WARN, True)
+            assert "`kill -CONT`" in row.remedy
+            os.kill(engine.pid, signal.SIGCONT)
+            until(lambda: state() == "ready")
+    finally:
+        os.kill(engine.pid, signal.SIGCONT)
+        engine.stop()
+
+
+def test_an_engine_whose_heart_does_not_beat_is_hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = made(tmp_path)
+    with ActivityMonitor(tmp_path) as activity:
+        monkeypatch.setattr("lucky_transport.diagnosis.activity._HUNG_S", 0.0)
+        assert only(activity).state == "ready", "one that has not beaten yet may not know how"
+        header.put(one.mapping, "heartbeat", 7)
+        activity.read()
+        until(lambda: only(activity).state == "hung")
+        monkeypatch.setattr("lucky_transport.diagnosis.activity._HUNG_S", 600.0)
+        header.put(one.mapping, "heartbeat", 8)
+        assert only(activity).state == "ready"
     one.unlink()

@@ -9,7 +9,8 @@ import pytest
 
 from lucky_transport.diagnosis import containers
 from lucky_transport.diagnosis.check import CheckStatus, Roots
-from tests.support.boxes import boxed, needs
+from lucky_transport.process import unique_name
+from tests.support.boxes import PID, boxed, needs
 
 
 @pytest.fixture
@@ -88,3 +89,54 @@ def test_segments_of_other_users_are_out_of_reach(tmp_path: Path) -> None:
 def test_no_engine_is_fine(tmp_path: Path) -> None:
     row = containers.engines(Roots(shm=tmp_path))
     assert (row.verdict, row.seen) == (CheckStatus.OK, "0 living engines")
+
+
+#: Prints what doctor says of the engines.
+LOOK = """
+from lucky_transport.diagnosis import containers
+from lucky_transport.diagnosis.check import Roots
+row = containers.engines(Roots())
+print(f"{row.verdict}: {row.seen} | {row.remedy}")
+"""
+
+#: Serves the toy engine, with what a container has to itself mounted before, until it is killed.
+SERVE = """
+import subprocess, sys, time
+name, *own = sys.argv[1:]
+for place in own:
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], check=True)
+from lucky_transport import api
+with api.serve("toy", f"shm://{name}"):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "what", "remedy"),
+    [
+        ("/dev/shm", "not in /dev/shm, but listening: ", "share /dev/shm"),
+        ("/tmp", "out of reach for commands: ", "share the runtime directory"),
+    ],
+)
+def test_an_engine_in_a_container_that_does_not_share_a_directory_is_named(own: str, what: str, remedy: str) -> None:
+    needs(PID)
+    name = unique_name()
+    with boxed(PID, "-c", SERVE, name, own) as box:
+        assert box.line() == "ready"
+        with boxed(PID, "-c", LOOK) as other:
+            said = other.line()
+    assert said.startswith("warn: ")
+    assert what + name in said
+    assert remedy in said
+
+
+def test_an_engine_in_a_container_that_shares_all_is_fine() -> None:
+    needs(PID)
+    name = unique_name()
+    with boxed(PID, "-c", SERVE, name) as box:
+        assert box.line() == "ready"
+        with boxed(PID, "-c", LOOK) as other:
+            said = other.line()
+    assert "in other containers: " in said
+    assert said.count(name) == 1

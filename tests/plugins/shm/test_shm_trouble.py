@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -237,11 +238,27 @@ def test_a_stopped_process_is_a_timeout_not_a_death(name: str) -> None:
         reset(client)
         suspend(process.pid)
         try:
-            with pytest.raises(PeerTimeout):
+            with pytest.raises(PeerTimeout, match=rf"the engine \(pid {process.pid}, stopped\) sent no frame"):
                 client.step(client.actions, deadline=Deadline(0.1))
         finally:
             os.kill(process.pid, signal.SIGCONT)
         assert client.recv().seq == 2
+
+
+def test_a_second_client_that_does_not_see_the_engines_socket_is_told_to_share_its_directory(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.ExitStack() as stack:
+        elsewhere = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))  # a socket's path is short
+        with monkeypatch.context() as there:
+            there.setenv("XDG_RUNTIME_DIR", elsewhere)
+            stack.enter_context(engine_process(name))
+        with connect(name), pytest.raises(Busy) as caught:
+            connect(name, connect_timeout_s=0.1)
+    assert "has a client already, pid" in str(caught.value)
+    assert f"/dev/shm/{name} is there and its engine lives" in str(caught.value)
+    assert "share the runtime directory too" in str(caught.value)
+    assert "close that one" not in str(caught.value)
 
 
 def test_a_client_that_an_engine_does_not_let_in_keeps_nothing(name: str) -> None:
@@ -251,7 +268,7 @@ def test_a_client_that_an_engine_does_not_let_in_keeps_nothing(name: str) -> Non
             suspend(process.pid)
         before = measure(name)
         try:
-            with pytest.raises(PeerTimeout, match="did not let go of its last client"):
+            with pytest.raises(PeerTimeout, match=r", stopped\) did not let go of its last client .*`kill -CONT`"):
                 connect(name, connect_timeout_s=0.05)
         finally:
             os.kill(process.pid, signal.SIGCONT)
