@@ -163,7 +163,7 @@ class SessionTransport(LockstepTransport):
             raise self._lockstep.state_error(LockstepEvent.SEND)
         self._check_process()
         if method is not _SET_SEEDS:
-            raise Unimplemented(f"a batch of sessions does not answer {method.name}", backend=self.name)
+            raise Unimplemented(f"engine {self.spec.engine!r} does not implement {method.name}", backend=self.name)
         return self._seeds.set(request)
 
     def implements(self, method: Method) -> bool:

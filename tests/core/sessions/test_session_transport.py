@@ -114,7 +114,7 @@ def test_it_takes_seeds_and_nothing_else(carts: Sessions) -> None:
         assert rows[0].tobytes() == rows[1].tobytes()
         refused = batch.call(method("BatchService/SetSeeds"), SetSeedsRequest([8]))
         assert not refused.success
-        with pytest.raises(Unimplemented, match="a batch of sessions does not answer"):
+        with pytest.raises(Unimplemented, match="engine 'sessions' does not implement"):
             batch.call(method("SceneService/GetSceneInfo"), None)
 
 

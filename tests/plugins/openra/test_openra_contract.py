@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,16 +15,77 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engine import HOLD, RESET
+from lucky_transport.engine import HOLD, RESET, Engine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.serving import Serving
 from lucky_transport.testing.contract import TransportContract
-from lucky_transport.testing.suite import open_reference
+from lucky_transport.testing.suite import open_reference, outcome
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_env, record_frames
+from lucky_transport.transport import Transport
 
 
 class TestOpenra(TransportContract):
     endpoint = "openra://127.0.0.1:0"
+
+
+_MAY_GAIN_NOTHING = "a game may gain nothing in a step"
+
+
+class TestBridge(TransportContract):
+    """Games of the skirmish stand for the toy, where a test asks nothing of it that they have not."""
+
+    inapplicable: Mapping[str, str] = {
+        "test_values_out_of_bounds_are_passed_on_and_counted": "a move is one number, and one that is none is refused",
+        "test_a_reset_env_has_no_outcome": _MAY_GAIN_NOTHING,
+        "test_the_total_reward_is_the_sum_of_its_terms": _MAY_GAIN_NOTHING,
+        "test_a_second_driver_is_refused_until_the_first_closes": "each client has games of its own",
+        "test_the_next_driver_finds_the_engine_where_the_last_one_left_it": "games end with the client that made them",
+    }
+
+    @contextmanager
+    def serve(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Endpoint]:
+        played = api.make_engine("skirmish:arena", num_envs, **_played(engine, options))
+        worlds: Any = played.worlds
+        if delay_s := options.get("step_delay_s", 0):
+            worlds.create = partial(_slow, worlds.create, delay_s / 10)
+        with api.serve(played, "openra://127.0.0.1:0") as serving:
+            served = serving.endpoints[0]
+            asked = {"service": "bridge", "sessions": num_envs, "map": "arena", "seed": options.get("seed", 0)}
+            yield Endpoint(served.scheme, served.address, tuple((key, str(value)) for key, value in asked.items()))
+
+    def open_reference(
+        self, engine: str | Engine, num_envs: int = 4, **options: Any
+    ) -> AbstractContextManager[Transport]:
+        return open_reference("skirmish:arena", num_envs, **_played(engine, options), seed=options.get("seed", 0))
+
+    def check_refused(
+        self, client: Transport, reference: Transport, call: Callable[[Transport], object], name: str = ""
+    ) -> None:
+        expected = outcome(reference, call)
+        assert expected != "no error", name
+        assert outcome(client, call).replace("'openra'", "'skirmish'") == expected, name
+
+
+def _slow(create: Callable[..., Any], delay_s: float, *named: Any) -> Any:
+    """Return a world each tick of which takes so long."""
+    world = create(*named)
+    tick = world.tick
+
+    def slowly() -> Any:
+        time.sleep(delay_s)
+        return tick()
+
+    world.tick = slowly
+    return world
+
+
+def _played(engine: str | Engine, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the skirmish's options for those of a toy; skip the test where there are none."""
+    others = set(options) - {"seed", "episode_steps", "step_delay_s"}
+    if engine != "toy" or others:
+        name = engine if isinstance(engine, str) else type(engine).__name__
+        pytest.skip(f"a bridge carries games: no engine {name} with {others or 'any options'}")
+    return {"bots": "brutal", "max_ticks": 10 * options.get("episode_steps", 1000)}
 
 
 def _bridge(serving: Serving, sessions: int) -> Endpoint:
