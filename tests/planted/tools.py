@@ -124,6 +124,53 @@ def drive(env: Any, steps: int = 120) -> None:
             env.client.mujoco.get_joint_state("agent_1")
 
 
+def parity_calls(folder: Path, methods: str, count: int = 3) -> Report:
+    """`lucky-transport parity moving --between shm,planted --methods`, a pattern."""
+    sizes = ("--num-envs", str(NUM_ENVS), "--count", str(count), "--seed", str(SEED))
+    return command(
+        "lucky_transport_migration.cli.parity", ENGINE, "--between", "shm,planted", "--methods", f"*/{methods}", *sizes
+    )
+
+
+def replay_calls(folder: Path) -> Report:
+    """Typed calls and streams over shm are recorded, then made again over planted."""
+    from lucky_transport.process import unique_name
+    from lucky_transport_migration.recording.client import recorded_endpoint
+
+    file = folder / "calls.jsonl"
+    with api.serve(ENGINE, f"shm://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:
+        to = str(serving.endpoints[0])
+        with api.open_transport(recorded_endpoint(to, file, SEED)) as transport:
+            call_and_stream(transport)
+    with api.serve(ENGINE, f"planted://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:
+        return command("lucky_transport_migration.cli.replay", str(file), str(serving.endpoints[0]))
+
+
+def call_and_stream(transport: Any) -> None:
+    """What a team's own program does: calls, one that is refused, streams to their end, and one that is left."""
+    from lucky_transport.messages import GetJointStateRequest, LidarSensorRequest, SetSeedsRequest, StepRequest
+    from lucky_transport.messages.methods import method
+
+    transport.call(method("/lucky_transport.v1.BatchService/SetSeeds"), SetSeedsRequest([5] * NUM_ENVS))
+    for agent in range(NUM_ENVS):
+        transport.call(method("AgentService/Step"), StepRequest(actions=[0.1, 0.2]))
+        transport.call(method("MujocoService/GetJointState"), GetJointStateRequest(f"agent_{agent}"))
+    entities = method("SceneService/ListEntities")
+    transport.call(entities, entities.request())
+    with contextlib.suppress(LookupError):
+        transport.call(method("LidarService/GetLidarBeamCount"), LidarSensorRequest())
+    for name in (
+        "AgentService/StreamPolicySlotState",
+        "MujocoService/StreamJointState",
+        "TelemetryService/StreamTelemetry",
+        "CameraService/StreamCamera",
+    ):
+        assert len(list(transport.stream(method(name), method(name).request()))) == 30
+    endless = method("AgentService/StreamRobotController")
+    with transport.stream(endless, endless.request()) as stream:
+        assert [next(stream).entity.id for _ in range(5)] == list(range(5))
+
+
 _TEAM = """
 import warnings
 import pytest

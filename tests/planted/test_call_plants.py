@@ -1,0 +1,53 @@
+"""Each planted difference of calls is found by each tool that looks at it, and said to be unseen by the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.planted.call_plants import CALL_PLANTS
+from tests.planted.plant import PLANT, Plant
+from tests.planted.tools import Report, parity_calls, replay_calls
+
+FOUND = [(plant, tool) for plant in CALL_PLANTS for tool in plant.found]
+UNSEEN = [(plant, tool) for plant in CALL_PLANTS for tool in plant.unseen]
+
+
+def _id(value: object) -> str:
+    return value.name if isinstance(value, Plant) else str(value).partition(" ")[0]
+
+
+def run(tool: str, folder: Path) -> Report:
+    """Run a tool of `call_plants`."""
+    _, _, names = tool.partition(" --methods ")
+    return parity_calls(folder, names) if names else replay_calls(folder)
+
+
+@pytest.mark.parametrize(("plant", "tool"), FOUND, ids=_id)
+def test_a_difference_is_found_and_named(
+    plant: Plant, tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PLANT, plant.name)
+    report = run(tool, tmp_path)
+    assert report.status, report.text
+    assert "DIFFERENT" in report.text, report.text
+    assert "Traceback" not in report.text, report.text
+    assert report.says(plant.found[tool]), report.text
+
+
+@pytest.mark.parametrize(("plant", "tool"), UNSEEN, ids=_id)
+def test_what_a_tool_does_not_look_at_is_said_in_its_report(
+    plant: Plant, tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PLANT, plant.name)
+    report = run(tool, tmp_path)
+    assert report.status == 0, report.text
+    assert report.says(plant.unseen[tool]), report.text
+
+
+@pytest.mark.parametrize("tool", ["parity --methods *", "replay of calls"])
+def test_without_a_plant_all_is_equal(tool: str, tmp_path: Path) -> None:
+    report = run(tool, tmp_path)
+    assert report.status == 0, report.text
+    assert "EQUAL" in report.text
