@@ -1,6 +1,6 @@
 """Requests that an engine can be expected to answer, made from what it says exists.
 
-A field's value comes from the first that knows it: a recipe for its message, a pool for its name, its kind. Numbers are
+A field's value comes from the first that knows it: what fits its message, a pool for its name, its kind. Numbers are
 what their wire type holds exactly, so a request means the same with and without a wire.
 """
 
@@ -17,7 +17,7 @@ from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.scalars import one_of_fields
 from lucky_transport_migration.commands_parity.float32 import f32
 from lucky_transport_migration.commands_parity.inventory import Known
-from lucky_transport_migration.commands_parity.recipes import RECIPES
+from lucky_transport_migration.commands_parity.recipes import FITTING
 
 __all__ = ["RequestGenerator"]
 
@@ -81,19 +81,16 @@ class RequestGenerator:
 
     def make(self, message: type[Any]) -> Any:
         """Return a message of that class."""
-        recipe = RECIPES.get(message)
-        if recipe is not None:
-            return recipe(self)
-        made = self.plain(message)
+        camera = message.__name__ in _CAMERA_REQUESTS
+        made = message(**{field.name: self._value(field, camera) for field in fields_of(message)})
+        if (fitting := FITTING.get(message)) is not None:
+            for name, value in fitting(self, made).items():
+                setattr(made, name, value)
+            return made
         rivals = one_of_fields(message)
         for rival in rivals[1:] if rivals and self.chance(50) else rivals[:-1]:
             setattr(made, rival, getattr(message(), rival))
         return made
-
-    def plain(self, message: type[Any]) -> Any:
-        """Return a message of that class, field by field, without a recipe of its own."""
-        camera = message.__name__ in _CAMERA_REQUESTS
-        return message(**{field.name: self._value(field, camera) for field in fields_of(message)})
 
     def _value(self, field: Field, camera: bool) -> Any:
         known = self.known
