@@ -31,6 +31,7 @@ __all__ = [
     "WRONG_CALLS",
     "Ask",
     "CallResult",
+    "answered",
     "ask",
     "ask_until_late",
     "differing",
@@ -94,6 +95,17 @@ def _accepts(response: Any) -> bool:
     return next((bool(getattr(inner, name)) for name in _VERDICTS if hasattr(inner, name)), True)
 
 
+def answered(take: Callable[[CallResult], object]) -> CallResult:
+    """Return what `take` adds to an answer, and how it ended, whatever it raises: that is what is compared."""
+    answer, began_ns = CallResult(), time.perf_counter_ns()
+    try:
+        take(answer)
+    except Exception as error:
+        answer.fail(error)
+    answer.took_us = (time.perf_counter_ns() - began_ns) / 1000
+    return answer
+
+
 def ask(
     transport: Transport, method: Method, request: Any, *, most: int = FEW_ITEMS, copy_images: bool = True
 ) -> CallResult:
@@ -101,18 +113,10 @@ def ask(
 
     copy_images: see `Transport.stream`.
     """
-    answer = CallResult()
     own = copy.deepcopy(request)  # an engine in this process may keep what it is given
-    began_ns = time.perf_counter_ns()
-    try:
-        if method.stream is None:
-            answer.items.append(transport.call(method, own, Deadline(PATIENCE_S)))
-        else:
-            _take(answer, transport, method, own, most, copy_images)
-    except Exception as error:  # whatever it is, it is what is compared
-        answer.fail(error)
-    answer.took_us = (time.perf_counter_ns() - began_ns) / 1000
-    return answer
+    if method.stream is None:
+        return answered(lambda answer: answer.items.append(transport.call(method, own, Deadline(PATIENCE_S))))
+    return answered(lambda answer: _take(answer, transport, method, own, most, copy_images))
 
 
 def _take(answer: CallResult, transport: Transport, method: Method, request: Any, most: int, copy_images: bool) -> None:
@@ -131,55 +135,43 @@ def _take(answer: CallResult, transport: Transport, method: Method, request: Any
 
 def ask_until_late(transport: Transport, method: Method, request: Any) -> CallResult:
     """Make the call with a short deadline. What came of it is without an error where it ended by itself before."""
-    answer, late = CallResult(), Deadline(_SHORT_S + _GRACE_S)
-    try:
+    late = Deadline(_SHORT_S + _GRACE_S)
+
+    def take(_: CallResult) -> None:
         if method.stream is None:
             transport.call(method, request, Deadline(_SHORT_S))
         else:
             with transport.stream(method, request, Deadline(_SHORT_S)) as stream:
                 any(late.expired for _ in stream)
-    except Exception as error:  # as above
-        answer.fail(error)
+
+    answer = answered(take)
     if late.expired:
         answer.error = f"went on for {_GRACE_S:g} s after its deadline"
     return answer
 
 
 def _wrongly(use: Callable[[Transport, Method, Any], Any]) -> Ask:
-    def made(transport: Transport, method: Method, request: Any) -> CallResult:
-        answer = CallResult()
-        try:
-            answer.items.append(use(transport, method, request))
-        except Exception as error:  # as above
-            answer.fail(error)
-        return answer
-
-    return made
+    return lambda transport, method, request: answered(
+        lambda answer: answer.items.append(use(transport, method, request))
+    )
 
 
-def _other_shape(transport: Transport, method: Method, request: Any) -> Any:
-    if method.stream is None:
-        return next(transport.stream(method, request, Deadline(PATIENCE_S)))
-    return transport.call(method, request, Deadline(PATIENCE_S))
-
-
-def _too_late(transport: Transport, method: Method, request: Any) -> Any:
-    if method.stream is None:
-        return transport.call(method, request, Deadline(0.0))
-    return next(transport.stream(method, request, Deadline(0.0)))
-
-
-def _foreign(transport: Transport, method: Method, request: Any) -> Any:
-    if method.stream is None:
-        return transport.call(method, method.response(), Deadline(PATIENCE_S))
-    return next(transport.stream(method, method.response(), Deadline(PATIENCE_S)))
+def _first(transport: Transport, method: Method, request: Any, *, streams: bool, within_s: float = PATIENCE_S) -> Any:
+    """Return the response, or the first item; streams: as which of both the call is made."""
+    make = transport.stream if streams else transport.call
+    found = make(method, request, Deadline(within_s))
+    return next(found) if streams else found
 
 
 #: Wrong calls of any method, each of which raises the same on every transport.
 WRONG_CALLS: dict[str, Ask] = {
-    "taken for the other shape": _wrongly(_other_shape),
-    "with a message of another class": _wrongly(_foreign),
-    "after its deadline": _wrongly(_too_late),
+    "taken for the other shape": _wrongly(lambda to, row, request: _first(to, row, request, streams=not row.stream)),
+    "with a message of another class": _wrongly(
+        lambda to, row, _: _first(to, row, row.response(), streams=bool(row.stream))
+    ),
+    "after its deadline": _wrongly(
+        lambda to, row, request: _first(to, row, request, streams=bool(row.stream), within_s=0.0)
+    ),
 }
 
 #: The kind of call whose deadline expires while its handler waits.

@@ -6,14 +6,13 @@ every transport shows the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.messages import ImageFrame, StepRequest
 from lucky_transport.messages.methods import METHODS, Flow, Method, method
 from lucky_transport.transport import Stream, Transport
-from lucky_transport_migration.commands_parity.answers import PATIENCE_S, Ask, CallResult
+from lucky_transport_migration.commands_parity.answers import PATIENCE_S, Ask, CallResult, answered
 from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rules import ComparisonRules
 
@@ -36,26 +35,18 @@ def watched(step: StepRequest) -> Ask:
     """Return what takes the first states of a stream, with `step` made between every two of them."""
 
     def ask(transport: Transport, row: Method, request: Any) -> CallResult:
-        answer = CallResult()
-        try:
-            for state in _states(transport, row, request, step):
-                answer.items.append(state)
-            answer.left = True
-        except Exception as error:  # whatever it is, it is what is compared
-            answer.fail(error)
-        return answer
+        return answered(lambda answer: _take(answer, transport, row, request, step))
 
     return ask
 
 
-def _states(transport: Transport, row: Method, request: Any, step: StepRequest) -> Iterator[Any]:
+def _take(answer: CallResult, transport: Transport, row: Method, request: Any, step: StepRequest) -> None:
     with transport.stream(row, request, Deadline(PATIENCE_S)) as stream:
-        last = next(stream)
-        yield last
+        answer.items.append(next(stream))
         for _ in range(_STATES - 1):
             transport.call(_STEP, step, Deadline(PATIENCE_S))
-            last = _next_state(stream, row, last)
-            yield last
+            answer.items.append(_next_state(stream, row, answer.items[-1]))
+    answer.left = True
 
 
 def _next_state(stream: Stream, row: Method, last: Any) -> Any:

@@ -44,6 +44,7 @@ BUILT_IN: Mapping[str, Rule] = {
 UNSEEN: Mapping[str, str] = {
     "bits of a NaN in a message": "a NaN equals every NaN",
     "metadata of calls": "a typed call shows none; `lucky-transport run --transport staged` compares it",
+    "whether a call was made once": "no answer tells where an engine is in the same state after it was made twice",
     "latency": "not a matter of parity; see `lucky-transport bench`",
 }
 

@@ -100,7 +100,8 @@ def _compared(
 ) -> Evidence:
     is_cut = comparison.ended_early or primary.code == shadow.code == _LATE
     row = BY_NAME.get(comparison.method)
-    items = ItemPairs(row, primary.items, shadow.items, rules, ended_early=is_cut)
+    dropped = 0 if evidence.kind == "replay" else None
+    items = ItemPairs(row, primary.items, shadow.items, rules, ended_early=is_cut, dropped=dropped)
     if not items.comparable:
         return replace(evidence, verdict=NOT_COMPARED, why="the stream was left before both had sent an item")
     found = None if is_cut else _status_differs(primary, shadow)

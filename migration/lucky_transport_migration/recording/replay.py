@@ -134,27 +134,27 @@ class _Player:
             return self._not_compared(call, "its recorded response was none that a wire could carry")
         return self._compared(call.call, was, now, request=request, is_cut=is_cut)
 
-    def _take(self, items: list[Any], method: Method, request: Any, wanted: int | None) -> None:
-        """Add the response, or the items of a stream: so many, without a number all."""
+    def _take(self, items: list[Any], method: Method, request: Any, wanted: int | None) -> int:
+        """Add the response, or the items of a stream: so many, without a number all. Returns how many it skipped."""
         if method.stream is None:
             items.append(self._transport.call(method, request, Deadline(PATIENCE_S)))
-            return
+            return 0
         with self._transport.stream(method, request, Deadline(PATIENCE_S)) as stream:
             while wanted is None or len(items) < wanted:
                 try:
                     items.append(next(stream))
                 except StopIteration:
-                    return
+                    break
+            return stream.dropped
 
-    def _ask(self, make: Callable[[list[Any]], None]) -> CallOutcome:
+    def _ask(self, make: Callable[[list[Any]], int | None]) -> CallOutcome:
         items: list[Any] = []
-        name, began_ns = self._transport.name, time.perf_counter_ns()
+        ending, dropped, began_ns = Ending(), 0, time.perf_counter_ns()
         try:
-            make(items)
+            dropped = make(items) or 0
         except Exception as error:  # whatever it is, it is what is compared
-            self.is_lost = isinstance(error, _LOST)
-            return call_outcome(name, items, ending_of(error), time.perf_counter_ns() - began_ns)
-        return call_outcome(name, items, Ending(), time.perf_counter_ns() - began_ns)
+            self.is_lost, ending = isinstance(error, _LOST), ending_of(error)
+        return call_outcome(self._transport.name, items, ending, time.perf_counter_ns() - began_ns, dropped=dropped)
 
     def _compared(
         self, method: str, was: CallOutcome, now: CallOutcome, *, request: Any = None, is_cut: bool = False

@@ -15,6 +15,14 @@ from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, Evide
 
 __all__ = ["ReplayCounts", "ReplayResult"]
 
+#: What no replay looks at, with the reasons.
+_UNSEEN = {
+    "hints of errors": "a recording holds their status and text",
+    "deadlines": "every call is made with one of a minute",
+    "what comes of a stream that was left": "a recording ends there; `lucky-transport parity` asks the engine",
+    "latency": "a recording is of another day",
+}
+
 
 @dataclass
 class ReplayCounts:
@@ -62,7 +70,7 @@ class ReplayResult:
     @property
     def left_out(self) -> dict[str, str]:
         """What no answer was compared in, with the reasons."""
-        return {**self.rules.skipped(), **UNSEEN, "latency": "a recording is of another day"}
+        return {**self.rules.skipped(), **UNSEEN, **_UNSEEN}
 
     @property
     def sentence(self) -> str:
