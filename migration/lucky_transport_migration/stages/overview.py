@@ -48,8 +48,8 @@ def lines(standing: EffectiveStages, pattern: str = "*", counts: EvidenceCounts 
     for name in dict.fromkeys([*(row.name for row in METHODS), *exact, *standing.demotions, *seen]):
         if matches(name, pattern):
             effect, stage = standing.plan.effect(name).value, str(standing.placement(name))
-            cooling_s, counts = standing.cooling_s(name), dict(seen.get(name, {}))
-            yield Line(name, effect, reason(name), stage, _by(standing, name), cooling_s, counts)
+            cooling_s, calls = standing.cooling_s(name), dict(seen.get(name, {}))
+            yield Line(name, effect, reason(name), stage, _by(standing, name), cooling_s, calls)
 
 
 def unused_rows(standing: EffectiveStages) -> list[str]:
