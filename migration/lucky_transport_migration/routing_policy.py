@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
 from lucky_transport.routing import Decision
+from lucky_transport_migration.compare.difference import Difference
 
 __all__ = ["CallOutcome", "Comparison", "RoutingPolicy"]
 
@@ -42,7 +43,8 @@ class Comparison:
     """One call: what the caller got, and what the shadow answered (None when none was asked, `why` says why).
 
     request: the message, or bytes, or the list of them where requests are a stream. ended_early: the caller left a
-    stream before its end, so that only what both sent by then can be compared.
+    stream before its end, so that only what both sent by then can be compared. unseen: what of it was not looked at.
+    changed: where the engine's state is another one before and after each such call, though it is a read.
     """
 
     method: str
@@ -52,6 +54,8 @@ class Comparison:
     request: Any = None
     why: str = ""
     ended_early: bool = False
+    unseen: tuple[str, ...] = ()
+    changed: Difference | None = None
 
 
 class RoutingPolicy(Protocol):

@@ -84,7 +84,9 @@ class ItemPairs:
             self.left_out = self._rules.left_out(self._method.response, streamed=self._streamed)
             return first_unequal(self._method.response, x, y, self._rules, streamed=self._streamed)
         if isinstance(left, bytes) and isinstance(right, bytes):
-            return first_unequal_byte(left, right, EXACT, "bytes")
+            found, known = first_unequal_byte(left, right, EXACT, "bytes"), self._method is None
+            unread = " (a response with fields that this version does not know, or none)"
+            return found if known or found is None else replace(found, where=found.where + unread)
         return None if left == right else Difference("item", "", left, right)
 
     def _named(self, index: int, unequal: Difference, in_left: int, in_right: int) -> Difference:

@@ -3,13 +3,16 @@
     evidence = compare(comparison, Rules.load())
     evidence.verdict, evidence.aspect, evidence.where, evidence.values
 
-Status, details, items, headers and trailing metadata are compared in this order; the first difference counts. A
-candidate that is unreachable, breaks or is late where gRPC answered has failed. Where gRPC brought no answer there is
-nothing to compare with. Of a call that its caller left early, only the items that both sent are compared.
+What is compared is the table `ASPECTS`, in its order; the first difference counts. What of it a call does not show is
+`left_out` of the evidence. A candidate that is unreachable, breaks or is late where gRPC answered has failed. Where
+gRPC brought no answer there is nothing to compare with. Of a call that its caller left early, only the items that both
+sent are compared. A stream that skips what its reader is too slow for has as many items as the other, with those that
+it skipped. A read that changes the engine's state differs, whatever it answers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lucky_transport.messages.methods import BY_NAME, Effect, Flow
@@ -22,6 +25,7 @@ from lucky_transport_migration.compare.shown import shown
 from lucky_transport_migration.evidence.record import (
     CONTROL,
     DIFFERENT,
+    EFFECT,
     EQUAL,
     FAILED,
     NOT_COMPARED,
@@ -31,9 +35,12 @@ from lucky_transport_migration.evidence.record import (
 from lucky_transport_migration.evidence.request_hash import request_hash
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
-__all__ = ["compare"]
+__all__ = ["ASPECTS", "compare"]
 
 _LATE = "DEADLINE_EXCEEDED"
+
+#: The key of what an engine tells at the end of a stream (`lucky_transport_grpc.metadata`).
+_DROPPED = "lucky-dropped"
 
 #: Codes of a transport that brought no answer of the engine's, and, for a candidate, of one that broke.
 _NO_ANSWER = frozenset({"UNAVAILABLE", _LATE})
@@ -53,11 +60,15 @@ def compare(comparison: Comparison, rules: ComparisonRules, *, kind: str = "live
         control, candidate = primary, shadow
     else:
         control, candidate = shadow, primary
+    if comparison.changed is not None:
+        left, right = shown(comparison.changed.left, comparison.changed.right)
+        values = {"before": left, "after": right}
+        return replace(evidence, verdict=DIFFERENT, aspect=EFFECT, where=comparison.changed.where, values=values)
     if candidate.code in _FAILURES and control.code not in _NO_ANSWER | {candidate.code}:
         aspect = "late" if candidate.code == _LATE else "code"
         found = Difference(aspect, "code", _status(primary), _status(shadow))
         return replace(evidence, verdict=FAILED, **_named(found, primary, shadow))
-    if why := _incomparable(comparison, control, candidate):
+    if why := _incomparable(control, candidate):
         return replace(evidence, verdict=NOT_COMPARED, why=why)
     return _compared(evidence, comparison, primary, shadow, rules)
 
@@ -84,14 +95,10 @@ def _unasked(method: str) -> str:
     return "it changes what there is, and is not made twice"
 
 
-def _incomparable(comparison: Comparison, control: CallOutcome, candidate: CallOutcome) -> str:
+def _incomparable(control: CallOutcome, candidate: CallOutcome) -> str:
     """Return why a difference would show nothing, "" when it would."""
     if control.code in _NO_ANSWER and not control.code == candidate.code == _LATE:
         return f"{control.transport} brought no answer: {_status(control)}"
-    row = BY_NAME.get(comparison.method)
-    if row is not None and row.stream is Flow.LATEST and (control.dropped or candidate.dropped):
-        skipped = [f"{one.transport} skipped {one.dropped} items" for one in (control, candidate) if one.dropped]
-        return f"{' and '.join(skipped)} that its reader was too slow for"
     return ""
 
 
@@ -100,39 +107,78 @@ def _compared(
 ) -> Evidence:
     is_cut = comparison.ended_early or primary.code == shadow.code == _LATE
     row = BY_NAME.get(comparison.method)
-    dropped = 0 if evidence.kind == "replay" else None
-    items = ItemPairs(row, primary.items, shadow.items, rules, ended_early=is_cut, dropped=dropped)
+    is_latest = row is not None and row.stream is Flow.LATEST
+    skipped = [f"{one.transport} skipped {_dropped(one)} items" for one in (primary, shadow) if _dropped(one)]
+    known = None if is_latest and skipped else 0
+    items = ItemPairs(row, primary.items, shadow.items, rules, ended_early=is_cut, dropped=known)
     if not items.comparable:
         return replace(evidence, verdict=NOT_COMPARED, why="the stream was left before both had sent an item")
-    found = None if is_cut else _status_differs(primary, shadow)
-    found = found or items.differing()
-    if found is None and not is_cut:
-        found = _metadata_differ("headers", primary.headers, shadow.headers, rules)
-        found = found or _metadata_differ("trailing", primary.trailing, shadow.trailing, rules)
-    evidence = replace(evidence, verdict=EQUAL, left_out=items.left_out)
+    unseen = set(comparison.unseen)
+    if is_cut:
+        unseen |= ASPECTS.keys() - {"items"}
+    elif not (primary.headers or primary.trailing or shadow.headers or shadow.trailing or _is_bytes(comparison)):
+        unseen |= {"headers", "trailing metadata"}
+    looks = (look(primary, shadow, items, rules) for name, look in ASPECTS.items() if name not in unseen)
+    found = next(filter(None, looks), None)
+    if skipped and is_latest and (found is None or is_cut or found.where != "items"):
+        why = f"{' and '.join(skipped)} that its reader was too slow for"
+        return replace(evidence, verdict=NOT_COMPARED, why=why)
+    left_out = dict.fromkeys((*items.left_out, *(one for one in (*ASPECTS, *comparison.unseen) if one in unseen)))
+    evidence = replace(evidence, verdict=EQUAL, left_out=tuple(left_out))
     return evidence if found is None else replace(evidence, verdict=DIFFERENT, **_named(found, primary, shadow))
 
 
-def _status_differs(primary: CallOutcome, shadow: CallOutcome) -> Difference | None:
-    if primary.code != shadow.code:
-        return Difference("code", "code", _status(primary), _status(shadow))
-    if primary.details != shadow.details:
-        return Difference("details", "details", primary.details, shadow.details)
-    if primary.dropped != shadow.dropped:
-        return Difference("count", "dropped", primary.dropped, shadow.dropped)
-    return None
+def _is_bytes(comparison: Comparison) -> bool:
+    """True for a call of a program's own stubs, which see metadata; typed calls do not."""
+    return isinstance(comparison.request, (bytes, list))
+
+
+def _codes_differ(primary: CallOutcome, shadow: CallOutcome, *_: object) -> Difference | None:
+    return None if primary.code == shadow.code else Difference("code", "code", _status(primary), _status(shadow))
+
+
+def _details_differ(primary: CallOutcome, shadow: CallOutcome, *_: object) -> Difference | None:
+    left, right = primary.details, shadow.details
+    return None if left == right else Difference("details", "details", left, right)
+
+
+def _items_differ(primary: CallOutcome, shadow: CallOutcome, items: ItemPairs, *_: object) -> Difference | None:
+    """Return where items differ, or how many there are, those that were skipped with them."""
+    found, sides = items.differing(), (primary, shadow)
+    if found is not None or not any(map(_dropped, sides)) or len({len(one.items) + _dropped(one) for one in sides}) < 2:
+        return found
+    left, right = (f"{len(one.items)} items, {_dropped(one)} skipped" for one in sides)
+    return Difference("count", "items", left, right)
+
+
+def _dropped(outcome: CallOutcome) -> int:
+    """Return how many items a stream skipped; an engine tells generated stubs at the end."""
+    told = (str(value) for key, value in outcome.trailing if key == _DROPPED)
+    return outcome.dropped + sum(int(one) for one in told if one.isdecimal())
 
 
 def _metadata_differ(aspect: str, left: Metadata, right: Metadata, rules: ComparisonRules) -> Difference | None:
     """Return the first key that differs; the order of different keys says nothing, that of one key's values does."""
     for key in dict.fromkeys(key for key, _ in (*left, *right)):
-        if rules.rule(f"{METADATA}{key}").skip:
+        if key == _DROPPED or rules.rule(f"{METADATA}{key}").skip:
             continue
         x, y = ([value for name, value in pairs if name == key] for pairs in (left, right))
         if x != y:
             mine, other = (" ".join(map(str, values)) if values else "absent" for values in (x, y))
             return Difference(aspect, key, mine, other)
     return None
+
+
+#: What is compared of two answers, in this order.
+ASPECTS: Mapping[str, Callable[[CallOutcome, CallOutcome, ItemPairs, ComparisonRules], Difference | None]] = {
+    "status": _codes_differ,
+    "details": _details_differ,
+    "items": _items_differ,
+    "headers": lambda left, right, _, rules: _metadata_differ("headers", left.headers, right.headers, rules),
+    "trailing metadata": lambda left, right, _, rules: _metadata_differ(
+        "trailing", left.trailing, right.trailing, rules
+    ),
+}
 
 
 def _status(outcome: CallOutcome) -> str:

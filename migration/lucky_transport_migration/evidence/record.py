@@ -24,6 +24,7 @@ from lucky_transport_migration.jsonl import read_lines
 __all__ = [
     "CONTROL",
     "DIFFERENT",
+    "EFFECT",
     "EQUAL",
     "EXCHANGE",
     "FAILED",
@@ -43,6 +44,9 @@ CONTROL = "grpc"
 
 #: Verdicts. FAILED: the candidate was unreachable, crashed or was too slow, and the other transport was not.
 EQUAL, DIFFERENT, FAILED, NOT_COMPARED = "equal", "different", "failed", "not_compared"
+
+#: The aspect of a read that changes the engine's state.
+EFFECT = "effect"
 
 
 #: The stage of evidence of exchanges that were made on two engines.
@@ -67,10 +71,10 @@ class Evidence:
     """What one call showed.
 
     kind: "live", "aa" (both sides are the same transport: what differs is noise), "replay" or "parity". aspect: what
-    differs: "" (nothing), "code", "details", "trailing", "headers", "item", "order", "count" or "late" (slower than its
-    deadline). where: the path of the first difference, values: what each transport has there, as JSON values. why:
-    why nothing was compared. left_out: fields that rules leave out. request: a hash of it, "" where it carries nothing
-    or is not known. at: UTC, ISO 8601.
+    differs: "" (nothing), "code", "details", "trailing", "headers", "item", "order", "count", "effect" (a read changes
+    the engine's state) or "late" (slower than its deadline). where: the path of the first difference, values: what each
+    transport has there, as JSON values. why: why nothing was compared. left_out: what was not looked at, such as fields
+    that rules leave out. request: a hash of it, "" where it carries nothing or is not known. at: UTC, ISO 8601.
     """
 
     method: str
@@ -96,6 +100,8 @@ class Evidence:
         at = "" if self.where in (self.aspect, "code") else f" at {self.where}"
         if self.verdict == FAILED:
             return f"{self.method}: the candidate failed ({self.aspect}){at}: {values}"
+        if self.aspect == EFFECT:
+            return f"{self.method}: it is a read, and changes the engine's {self.where}: {values}"
         verb = "differ" if self.aspect in ("details", "headers") else "differs"
         return f"{self.method}: {self.aspect} {verb}{at}: {values}"
 

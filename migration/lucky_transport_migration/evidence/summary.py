@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
 
 __all__ = ["RunSummary", "say"]
 
@@ -25,14 +25,15 @@ class RunSummary:
 
     def __init__(self) -> None:
         self._verdicts: Counter[str] = Counter()
-        self._methods: set[str] = set()
+        self._unseen: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._first: Evidence | None = None
         self.lost = 0
 
     def add(self, one: Evidence) -> None:
         """Count a call."""
         self._verdicts[one.verdict] += 1
-        self._methods.add(one.method)
+        is_seen = one.verdict != NOT_COMPARED
+        self._unseen[one.method]["" if is_seen or one.stage in ("grpc", "complete") else one.why] += 1
         if one.verdict in (DIFFERENT, FAILED):
             self._first = self._first or one
 
@@ -42,13 +43,23 @@ class RunSummary:
         return self._first is not None or self.lost > 0
 
     def sentence(self, folder: Path) -> str:
-        """Return everything in one line; "" when nothing was compared or lost."""
+        """Return everything in one line; "" when nothing was compared, should have been, or was lost."""
         compared = sum(self._verdicts[one] for one in (EQUAL, DIFFERENT, FAILED))
-        if not compared and not self.lost:
+        unseen = self._never_compared()
+        if not compared and not self.lost and not unseen:
             return ""
         counts = ", ".join(f"{self._verdicts[one]:,} {one}" for one in (EQUAL, DIFFERENT, FAILED))
-        calls, methods = plural(self._verdicts.total(), "call"), plural(len(self._methods), "method")
-        text = f"{compared:,} of {calls} of {methods} compared: {counts}"
+        calls, methods = plural(self._verdicts.total(), "call"), plural(len(self._unseen), "method")
+        alarm = f"{self._first.verdict.upper()}: " if self._first else ""
+        text = f"{alarm}{compared:,} of {calls} of {methods} compared: {counts}"
         lost = f"; {self.lost:,} more came too fast to be looked at" if self.lost else ""
         first = f"; the first: {self._first.sentence}" if self._first else ""
-        return f"{text}{lost}{first}; evidence in {folder}"
+        return f"{text}{lost}{first}{unseen}; evidence in {folder}"
+
+    def _never_compared(self) -> str:
+        """Return the methods of which no call was looked at, though their stage asks for it, by reason."""
+        methods: defaultdict[str, list[str]] = defaultdict(list)
+        for method, reasons in self._unseen.items():
+            if "" not in reasons:
+                methods[max(reasons, key=lambda why: reasons[why])].append(method)
+        return "".join(f"; not looked at: {', '.join(names)}: {why}" for why, names in methods.items())

@@ -4,13 +4,14 @@
     shadow           grpc                    grpc
     canary p%, shm   shadow                  grpc
 
-After a wrong answer gRPC answers again and the comparison goes on; a candidate that fails is left alone. Only live
-calls demote. At `grpc` there is nowhere to go back to, and at `complete` nothing to go back to.
+After a wrong answer gRPC answers again and the comparison goes on; a candidate that fails is left alone, and a read
+that changes the engine's state is not made twice any more. Only live calls demote. At `grpc` there is nowhere to go
+back to, and at `complete` nothing to go back to.
 """
 
 from __future__ import annotations
 
-from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, Evidence
+from lucky_transport_migration.evidence.record import DIFFERENT, EFFECT, FAILED, Evidence
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.stages.stage import Placement, Stage
 
@@ -28,4 +29,5 @@ def demotion(evidence: Evidence, limits: Limits) -> Placement | None:
     placement = Placement.parse(evidence.stage)
     if placement.stage in (Stage.GRPC, Stage.COMPLETE):
         return None
-    return placement.fallback if evidence.verdict == DIFFERENT else Placement(Stage.GRPC)
+    goes_on = evidence.verdict == DIFFERENT and evidence.aspect != EFFECT
+    return placement.fallback if goes_on else Placement(Stage.GRPC)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lucky_transport.call import Metadata
 from lucky_transport.messages.methods import BY_NAME, Effect
 from lucky_transport.routing import SO_FAR, Decision, Ending
+from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.outcomes import call_outcome
 from lucky_transport_migration.routing.policy import CONTROL
 from lucky_transport_migration.routing.received import ReceivedItems
@@ -22,11 +23,13 @@ from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
 if TYPE_CHECKING:
     from lucky_transport_migration.routing.router import TargetRouter
+    from lucky_transport_migration.routing.world import WorldChanges
 
-__all__ = ["CHANGES", "TrackedCall"]
+__all__ = ["CHANGES", "OWN", "TrackedCall"]
 
 #: Why there is no second answer to a call that changes something.
 CHANGES = "it may change the world and is not made twice; compare by parity, or by record and replay"
+OWN = "it is in no table of methods, so what it changes is not known and it is not made twice; test it on both yourself"
 _MOVED = "the world changed before both had answered"
 
 #: Codes of a transport in trouble: they are no matter of what the world was like.
@@ -36,13 +39,16 @@ _IN_TROUBLE = frozenset({"UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED", "UNKNOW
 class TrackedCall:
     """A `lucky_transport.routing.RoutedCall`. most: how many items are kept of each side, 0 for none and no shadow.
 
-    is_left: True when the primary's end was not its own; code: its status, once it is over.
+    is_left: True when the primary's end was not its own; code: its status, once it is over. unseen, changed: as in
+    `Comparison`.
     """
 
     arity = ""
     metadata: Metadata = ()
     is_over = is_left = False
     code = ""
+    unseen: tuple[str, ...] = ()
+    changed: Difference | None = None
     # most calls never change these: kept by the class they cost a call nothing
     _sent: ReceivedItems | None = None
     _sends_no_more = False
@@ -57,7 +63,7 @@ class TrackedCall:
     ) -> None:
         row = BY_NAME.get(method)
         self._is_read = bool(decision.shadow) if row is None else row.effect is Effect.READ
-        self._why = "" if self._is_read else CHANGES
+        self._why = "" if self._is_read else CHANGES if row else OWN
         if decision.shadow and not (self._is_read and most):
             decision = Decision(decision.primary, "", decision.stage)
         self.method = method
@@ -69,6 +75,17 @@ class TrackedCall:
         self._target = target
         self._lock = threading.Lock()
         self._awaits_shadow = bool(decision.shadow)
+
+    @property
+    def world(self) -> WorldChanges:
+        """The world that it is asked of."""
+        return self._target.world
+
+    def beside(self, method: str, request: Any) -> TrackedCall:
+        """Return a read of the same engine, to be asked as this call's shadow is, and never noted."""
+        other = TrackedCall(self._target, method, None, self.decision, self.most)
+        other.arity, other.metadata, other.requests = "unary_unary", self.metadata, [request]
+        return other
 
     # -- what the primary does --------------------------------------------------------------------------------------
 
@@ -194,11 +211,12 @@ class TrackedCall:
         shadow, why = self._shadow, self._why
         if shadow is not None and shadow.code not in _IN_TROUBLE and not self._target.world.stood_still(self._mark):
             shadow, why = None, _MOVED
-        elif shadow is not None and not self._knows_headers:
-            shadow.headers = ()  # nothing to compare them with
+        unseen = self.unseen if self._knows_headers else (*self.unseen, "headers")
         request = self.requests[0] if self._sent is None else self.requests
         self._target.policy.note(
-            Comparison(self.method, self.decision, primary, shadow, request, why, self._ended_early)
+            Comparison(
+                self.method, self.decision, primary, shadow, request, why, self._ended_early, unseen, self.changed
+            )
         )
 
 

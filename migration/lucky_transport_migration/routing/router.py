@@ -18,6 +18,7 @@ from lucky_transport.routing import Count, Decision, Ending, RoutedCall, ShadowC
 from lucky_transport_migration.recording.policy import recorded
 from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing.policy import CONTROL, GuardedPolicy
+from lucky_transport_migration.routing.read_check import ReadCheck
 from lucky_transport_migration.routing.received import MOST_ITEMS
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.shadows import Shadows
@@ -45,10 +46,12 @@ class ProcessRouter:
         self.policy = GuardedPolicy(policy)
         self.workers = Workers("shadow calls", _THREADS, _ROOM)
         self.endings = Workers("ended calls", 1, _ENDINGS)
-        self._worlds: defaultdict[str, WorldChanges] = defaultdict(WorldChanges)
+        self._worlds: defaultdict[str, tuple[WorldChanges, ReadCheck]] = defaultdict(
+            lambda: (WorldChanges(), ReadCheck())
+        )
 
     def target(self, name: str, shadows: ShadowCaller, count: Count | None = None) -> TargetRouter:
-        return TargetRouter(self, self._worlds[name], shadows, count)
+        return TargetRouter(self, *self._worlds[name], shadows, count)
 
     def close(self) -> None:
         """Give what is under way a moment, and close the policy. Idempotent."""
@@ -66,11 +69,13 @@ class TargetRouter:
     count: is told of each call, None without counting.
     """
 
-    def __init__(self, router: ProcessRouter, world: WorldChanges, caller: ShadowCaller, count: Count | None) -> None:
+    def __init__(
+        self, router: ProcessRouter, world: WorldChanges, reads: ReadCheck, caller: ShadowCaller, count: Count | None
+    ) -> None:
         self.router = router
         self.policy = router.policy
         self.world = world
-        self.shadows = Shadows(router.workers, caller)
+        self.shadows = Shadows(router.workers, caller, reads)
         self._count = count
         self._fell_back: set[str] = set()
 

@@ -1,8 +1,10 @@
 """The second answer: a call's requests, sent again over the other transport, on threads of the router.
 
-A shadow has as much time as its caller gave the primary, and 10 seconds at most. When too many are under way, or the
-channel is closed, none is asked, and the evidence says so. An absent candidate is evidence while the primary is
-there: an engine that has ended is missed by both. Whatever a shadow does, an outcome or a reason comes of it.
+A shadow has as much time as its caller gave the primary, and some more where that has answered, so that a late answer
+is told from a lost one; 10 seconds at most. When too many are under way, or the channel is closed, none is asked, and
+the evidence says so. An absent candidate is evidence while the primary is there: an engine that has ended is missed by
+both. A late candidate is evidence where it is late again and the control is not: on a busy machine either is late now
+and then. Whatever a shadow does, an outcome or a reason comes of it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from functools import partial
 from lucky_transport.fork import on_child
 from lucky_transport.routing import SO_FAR, Ending, ShadowCaller
 from lucky_transport_migration.compare.shown import error_text
+from lucky_transport_migration.routing.policy import CANDIDATE, CONTROL
+from lucky_transport_migration.routing.read_check import ReadCheck
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.workers import Workers
@@ -26,15 +30,19 @@ _LONGEST_S = 10.0
 _GRACE_S = 1.0
 #: Between one transport of an engine that ends and the other.
 _MOMENT_S = 0.5
+#: How often a candidate that was late is asked again, and how many times its caller's time it has.
+_TRIES, _PATIENCE = 3, 4
+_LATE, _GONE = "DEADLINE_EXCEEDED", "UNAVAILABLE"
 _CLOSED = "the channel was closed before the shadow had answered"
 
 
 class Shadows:
-    """Asks the shadows of one channel through `caller`, on `workers`."""
+    """Asks the shadows of one channel through `caller`, on `workers`. reads: what is known of the engine's reads."""
 
-    def __init__(self, workers: Workers, caller: ShadowCaller) -> None:
+    def __init__(self, workers: Workers, caller: ShadowCaller, reads: ReadCheck) -> None:
         self._workers = workers
         self._caller = caller
+        self._reads = reads
         self._is_closing = self._is_closed = False
         self._begin()
         on_child(self._begin)
@@ -92,31 +100,55 @@ class Shadows:
             last_ns = received.last_ns if ending.code == "OK" and received.items else time.perf_counter_ns()
             if self._is_closed and ending.code != "OK":
                 call.has_no_shadow(_CLOSED)
-            elif ending.code == "UNAVAILABLE" and self._has_gone(call):
+            elif ending.code == _GONE and self._has_gone(call):
                 call.has_no_shadow("the engine has gone")
+            elif call.code == _LATE and ending.code == "OK" and not self._is_late_again(call):
+                call.has_no_shadow("the candidate was late, and is not each time: the machine was busy")
             else:
+                took_s, has_s = (last_ns - began_ns) / 1e9, call.timeout_s
+                if ending.code == call.code == "OK":
+                    self._reads.look(call, self._ask)
+                    if has_s and took_s > has_s and self._is_late_again(call):
+                        ending = Ending(_LATE, f"it answered after {took_s:.3f} s, and its caller waits {has_s:.3f} s")
                 call.shadow_answered(received, ending, last_ns - began_ns)
         finally:
             self._done()
 
     def _ask(self, call: TrackedCall, received: ReceivedItems) -> Ending:
         timeout_s = _LONGEST_S if call.timeout_s is None else min(call.timeout_s, _LONGEST_S)
+        if call.code == "OK" and not call.arity.endswith("stream"):  # so that a late answer is told from a lost one
+            timeout_s = _patience_s(timeout_s)
         ending = self._ended(call, call.decision.shadow, timeout_s, received)
-        is_late = ending.code == "DEADLINE_EXCEEDED" and call.arity.endswith("stream")
+        is_late = ending.code == _LATE and call.arity.endswith("stream")
         if is_late and call.timeout_s is None and not call.is_over:
             return SO_FAR  # the primary goes on as well: neither is late
         return ending
 
     def _has_gone(self, call: TrackedCall) -> bool:
         """True when the primary answered, and a moment later cannot be reached either: an engine ends bit by bit."""
-        if call.code == "UNAVAILABLE":
+        if call.code == _GONE:
             return False
         time.sleep(_MOMENT_S)
         ending = self._ended(call, call.decision.primary, _MOMENT_S, ReceivedItems(call.most))
-        return ending.code == "UNAVAILABLE"
+        return ending.code == _GONE
+
+    def _is_late_again(self, call: TrackedCall) -> bool:
+        """Return whether the candidate is late each time that it is asked again, and the control is not."""
+        sides = (CANDIDATE, CONTROL) if CANDIDATE in (call.decision.primary, call.decision.shadow) else ()
+        for side in sides * _TRIES:
+            began_ns, has_s = time.perf_counter_ns(), call.timeout_s or _LONGEST_S
+            ending = self._ended(call, side, _patience_s(has_s), ReceivedItems(call.most))
+            is_late = ending.code == _LATE or time.perf_counter_ns() - began_ns > has_s * 1e9
+            if is_late != (side == CANDIDATE):
+                return False
+        return bool(sides)
 
     def _ended(self, call: TrackedCall, transport: str, timeout_s: float, received: ReceivedItems) -> Ending:
         try:
             return self._caller.ask(call, transport, timeout_s, received)
         except Exception as error:  # foreign code becomes an outcome
             return Ending("INTERNAL", error_text(error))
+
+
+def _patience_s(timeout_s: float) -> float:
+    return min(max(_PATIENCE * timeout_s, 1.0), _LONGEST_S)

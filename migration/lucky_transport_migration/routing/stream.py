@@ -28,6 +28,7 @@ class StagedStream(Stream):
         try:
             item = next(self._stream)
         except StopIteration:
+            self._call.received.dropped = self._stream.dropped  # gRPC tells it with the end
             self._call.ends(Ending())
             raise
         except TransportError as error:

@@ -44,4 +44,5 @@ def _read(stream: Stream, call: RoutedCall, received: Received) -> Ending:
             received.dropped = stream.dropped
             if received.is_full or call.has_enough(len(received.items)):
                 return SO_FAR
+        received.dropped = stream.dropped
     return Ending()

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from lucky_transport.messages import (
     GetJointStateResponse,
     JointState,
     RobotControllerSummary,
+    StepRequest,
     StepResponse,
 )
 from lucky_transport.messages.fields import Field, fields_of
@@ -25,9 +27,10 @@ from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.registry import load
 from lucky_transport.routing import Decision
 from lucky_transport.testing.bit_flip import flip_message
+from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.evidence.compare import compare
+from lucky_transport_migration.evidence.compare import ASPECTS, compare
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from tests.support.message_strategies import messages
@@ -278,9 +281,43 @@ def test_gaps_of_a_stream_that_may_skip_items_are_no_difference(both: Both) -> N
         NOT_COMPARED,
         "shm skipped 3 items that its reader was too slow for",
     )
-    assert compare(both([joints(1.0)] * 3, [joints(1.0)] * 2, method=LATEST), RULES).verdict == EQUAL
     gaps = CallOutcome("grpc", stream(1)), CallOutcome("shm", stream(1), dropped=1)
-    assert named(compare(both(*gaps, method=EVERY), RULES)) == (DIFFERENT, "count", "dropped", {"grpc": 0, "shm": 1})
+    values = {"grpc": "1 items, 0 skipped", "shm": "1 items, 1 skipped"}
+    assert named(compare(both(*gaps, method=EVERY), RULES)) == (DIFFERENT, "count", "items", values)
+
+
+@pytest.mark.parametrize("sent", [19, 1, 21])
+def test_a_stream_that_may_skip_items_and_skipped_none_has_as_many_as_the_other(both: Both, sent: int) -> None:
+    found = compare(both([joints(1.0)] * 20, [joints(1.0)] * sent, method=LATEST), RULES)
+    assert (found.verdict, found.aspect) == (DIFFERENT, "count")
+    cut = both([joints(1.0)] * 20, [joints(1.0)] * sent, method=LATEST, ended_early=True)
+    assert compare(cut, RULES).verdict == EQUAL
+
+
+@pytest.mark.parametrize(("skipped", "verdict"), [(2, NOT_COMPARED), (1, DIFFERENT), (0, DIFFERENT), (3, DIFFERENT)])
+def test_a_stream_that_skipped_items_lacks_just_those(both: Both, skipped: int, verdict: str) -> None:
+    control = CallOutcome("grpc", [joints(1.0)] * 20)
+    for candidate in (
+        CallOutcome("shm", [joints(1.0)] * 18, dropped=skipped),
+        CallOutcome("shm", [joints(1.0)] * 18, trailing=(("lucky-dropped", str(skipped)),)),  # as stubs are told
+    ):
+        found = compare(both(control, candidate, method=LATEST), RULES)
+        assert (found.verdict, found.aspect) == (verdict, "count" if verdict == DIFFERENT else "")
+
+
+def test_a_typed_call_says_that_metadata_was_not_looked_at(both: Both) -> None:
+    typed, stubs = (compare(replace(both([1], [1]), request=one), RULES).left_out for one in (StepRequest(), b""))
+    assert {"headers", "trailing metadata"} <= set(typed)
+    assert not {"headers", "trailing metadata"} & set(stubs)
+    left = compare(both(stream(1, 2), stream(1), method=EVERY, ended_early=True), RULES)
+    assert left.left_out == tuple(one for one in ASPECTS if one != "items")
+
+
+def test_a_read_that_changes_the_engine_differs_whatever_it_answers(both: Both) -> None:
+    changed = Difference("item", "state.qpos[0]", 0.0, 1.0)
+    evidence = compare(replace(both([1], [1]), changed=changed), RULES)
+    assert named(evidence) == (DIFFERENT, "effect", "state.qpos[0]", {"before": 0.0, "after": 1.0})
+    assert evidence.sentence.endswith("it is a read, and changes the engine's state.qpos[0]: before 0.0, after 1.0")
 
 
 # bytes that nobody knows

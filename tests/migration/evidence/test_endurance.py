@@ -113,7 +113,7 @@ def test_a_forked_child_has_evidence_a_thread_and_a_summary_of_its_own(project: 
             policy.note(both([JOINTS], [flip_message(JOINTS)]))
             until(lambda: project.journal)
             policy.close()
-            status = 0 if project.told[-1].startswith("1 of 1 call of 1 method") else 2
+            status = 0 if project.told[-1].startswith("DIFFERENT: 1 of 1 call of 1 method") else 2
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

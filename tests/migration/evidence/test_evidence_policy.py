@@ -14,7 +14,17 @@ import pytest
 from lucky_transport.messages import EntityId, GetJointStateResponse, JointState, RobotControllerSummary
 from lucky_transport.registry import load, registry
 from lucky_transport.testing.bit_flip import flip_message
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, read_folder
+from lucky_transport_migration.evidence.compare import ASPECTS
+from lucky_transport_migration.evidence.record import (
+    DIFFERENT,
+    EQUAL,
+    FAILED,
+    NOT_COMPARED,
+    Evidence,
+    SideResult,
+    read_folder,
+)
+from lucky_transport_migration.evidence.summary import RunSummary
 from lucky_transport_migration.recording.policy import RecordingPolicy
 from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing.router import process_router
@@ -109,7 +119,7 @@ def test_what_changes_the_world_has_no_shadow_and_its_calls_are_counted(project:
     policy.note(both([1], None, method=RESET))
     policy.close()
     assert [(one.verdict, one.primary.items) for one in project.evidence] == [(NOT_COMPARED, 1)]
-    assert project.told == []
+    assert f"; not looked at: {RESET}: it changes what there is, and is not made twice" in project.told[0]
 
 
 def test_a_dead_candidate_of_what_changes_the_world_is_demoted(project: Any, both: Both) -> None:
@@ -206,3 +216,27 @@ def test_evidence_is_json_also_where_numbers_are_none(project: Any, both: Both) 
     assert json.loads(line)["values"] == {"grpc": "inf", "shm": "nan"}
     assert Journal(project.folder / "lucky-evidence").demotions()[READ].to == Placement(Stage.GRPC)
     assert list(read_folder(project.folder / "lucky-evidence"))
+
+
+def test_a_summary_is_loud_about_differences_and_names_what_was_not_looked_at(tmp_path: Path) -> None:
+    summary = RunSummary()
+    side = SideResult("grpc"), SideResult("shm")
+    own = Evidence("/lab.Arm/Read", "shadow", SideResult("grpc"), why="it is in no table")
+    summary.add(own)
+    assert "not looked at: /lab.Arm/Read: it is in no table; evidence in" in summary.sentence(tmp_path)
+    summary.add(Evidence("/lab.Arm/Move", "grpc", SideResult("grpc"), why="no shadow was asked"))  # none was wanted
+    summary.add(Evidence("/lab.Scene/Get", "shadow", *side, verdict="equal"))
+    summary.add(Evidence("/lab.Scene/Get", "shadow", SideResult("grpc"), why="too many shadows are under way"))
+    text = summary.sentence(tmp_path)
+    assert text.startswith("1 of 4 calls of 3 methods compared: 1 equal, 0 different, 0 failed; not looked at: /lab.")
+    assert "Move" not in text
+    assert "too many" not in text
+    for verdict in ("different", "failed"):
+        bad = RunSummary()
+        bad.add(Evidence("/lab.Scene/Get", "shadow", *side, verdict=verdict, aspect="code", where="code"))
+        assert bad.sentence(tmp_path).startswith(f"{verdict.upper()}: 1 of 1 call of 1 method compared")
+
+
+def test_the_page_says_of_equal_answers_what_is_compared() -> None:
+    page = (Path(__file__).parents[3] / "migration" / "README.md").read_text()
+    assert f"| `equal` | {', '.join(ASPECTS)} are alike" in page

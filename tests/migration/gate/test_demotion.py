@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,8 @@ def test_a_wrong_answer_leads_back_to_comparing_and_a_failure_to_grpc(
 ) -> None:
     assert str(demotion(seen(stage=stage, verdict=DIFFERENT), Limits())) == after_a_mismatch
     assert str(demotion(seen(stage=stage, verdict=FAILED), Limits())) == after_a_failure
+    changing = replace(seen(stage=stage, verdict=DIFFERENT), aspect="effect")  # at shadow it would be made twice
+    assert str(demotion(changing, Limits())) == "grpc"
 
 
 @pytest.mark.parametrize("stage", ["grpc", "complete"])

@@ -17,7 +17,7 @@ from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
 grpc = pytest.importorskip("grpc")
 
-from lucky_transport_migration.routing.routed_call import CHANGES  # noqa: E402
+from lucky_transport_migration.routing.routed_call import OWN  # noqa: E402
 from lucky_transport_migration.routing.workers import Workers  # noqa: E402 - needs grpc
 
 ECHO, COUNT, SUM, CHAT = (f"/t.Test/{name}" for name in ("Echo", "Count", "Sum", "Chat"))
@@ -67,7 +67,7 @@ def test_a_call_without_a_shadow_is_noted_too(channel: Any, policy: Any) -> None
     assert channel.unary_unary(ECHO)(b"x") == b"x"
     comparison = policy.only()
     assert comparison.decision == policy.decision
-    assert (comparison.shadow, comparison.why, comparison.request) == (None, CHANGES, b"x")
+    assert (comparison.shadow, comparison.why, comparison.request) == (None, OWN, b"x")
     assert list(comparison.primary.items) == [b"x"]
 
 

@@ -1,0 +1,147 @@
+"""What is looked at beside a shadow's answer: whether a late candidate is late again, whether a read only reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lucky_transport.messages import FullState, GetAgentSchemaRequest, GetFullStateResponse
+from lucky_transport.messages.methods import method
+from lucky_transport.routing import Decision, Ending, Received, RoutedCall
+from lucky_transport_migration.routing.read_check import UNSEEN
+from lucky_transport_migration.routing.router import ProcessRouter
+from lucky_transport_migration.routing_policy import Comparison
+
+_READ = method("AgentService/GetAgentSchema").name
+_STATE = method("MujocoSceneService/GetFullState").name
+_SHADOW, _CANARY = Decision("grpc", "shm", "shadow"), Decision("shm", "grpc", "canary 10%")
+_LATE = "DEADLINE_EXCEEDED"
+_HAS_S = 0.02
+
+New = Callable[..., Any]
+#: Makes a read whose primary has ended with a code, and returns what is noted of it.
+Read = Callable[..., Comparison]
+
+
+class Engine:
+    """Answers reads over both transports. takes: how long the next answers of each take, on a clock of its own.
+
+    moves: by how much its state moves with each look at it; changes: with each read. told: how often it was asked for
+    its state.
+    """
+
+    def __init__(self) -> None:
+        self.now_ns = 10**9
+        self.takes: dict[str, list[float]] = {"grpc": [], "shm": []}
+        self.moves = self.changes = 0.0
+        self.can_tell = False
+        self.told = 0
+        self._point = 0.0
+
+    def ask(self, call: RoutedCall, transport: str, timeout_s: float, received: Received) -> Ending:
+        if call.method == _STATE:
+            return self._tell(received)
+        takes = self.takes[transport].pop(0) if self.takes[transport] else 0.001
+        self.now_ns += int(min(takes, timeout_s) * 1e9)
+        if takes > timeout_s:
+            return Ending(_LATE)
+        self._point += self.changes
+        received.add(b"answer")
+        return Ending()
+
+    def close(self) -> None:
+        pass
+
+    def _tell(self, received: Received) -> Ending:
+        self.told += 1
+        if not self.can_tell:
+            return Ending("UNIMPLEMENTED")
+        self._point += self.moves
+        received.add(GetFullStateResponse(True, "", FullState(qpos=[self._point])))
+        return Ending()
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    engine = Engine()
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: engine.now_ns)
+    return engine
+
+
+@pytest.fixture
+def read(engine: Engine, new_policy: New) -> Read:
+    policy = new_policy(_SHADOW)
+    router = ProcessRouter(policy)
+    target = router.target("engine", engine)
+
+    def make(decision: Decision = _SHADOW, code: str = "OK") -> Comparison:
+        policy.notes.clear()
+        call = target.call(_READ, _HAS_S, decision=decision)
+        call.begins("unary_unary")
+        call.sends(GetAgentSchemaRequest())
+        if code == "OK":
+            call.receives(b"answer")
+        call.ends(Ending(code))
+        return policy.wait_for(_READ)[0]
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("candidate", "control"),
+    [([0.025, 0.005], []), ([0.025, 0.025], [0.03]), ([0.025, 0.5, 0.5, 0.01], [0.001, 0.001])],
+    ids=["in time when asked again", "the control is late too", "in time in the end"],
+)
+def test_a_candidate_that_is_late_on_a_busy_machine_has_not_failed(
+    engine: Engine, read: Read, candidate: list[float], control: list[float]
+) -> None:
+    engine.takes = {"shm": candidate, "grpc": control}
+    note = read()
+    assert note.shadow is not None
+    assert (note.shadow.code, note.shadow.items) == ("OK", [b"answer"])
+    assert note.shadow.took_us == pytest.approx(25_000, rel=0.01)
+
+
+@pytest.mark.parametrize("takes", [[99.0], [0.025] * 4], ids=["lost", "late each time"])
+def test_a_candidate_that_is_lost_or_late_each_time_has_failed(engine: Engine, read: Read, takes: list[float]) -> None:
+    engine.takes["shm"] = takes
+    note = read()
+    assert note.shadow is not None
+    assert note.shadow.code == _LATE
+
+
+def test_a_canary_that_was_late_for_its_caller_is_asked_again_too(engine: Engine, read: Read) -> None:
+    note = read(_CANARY, _LATE)
+    assert (note.shadow, note.why) == (None, "the candidate was late, and is not each time: the machine was busy")
+    engine.takes["shm"] = [0.03] * 3
+    note = read(_CANARY, _LATE)
+    assert note.shadow is not None
+    assert (note.primary.code, note.shadow.code) == (_LATE, "OK")
+
+
+def test_a_read_that_changes_the_state_is_found_with_the_place(engine: Engine, read: Read) -> None:
+    engine.can_tell, engine.changes = True, 0.5
+    found = read().changed
+    assert found is not None
+    assert found.where == "state.qpos[0]"
+    assert found.right - found.left == 0.5
+
+
+def test_a_read_that_changes_nothing_is_looked_at_once(engine: Engine, read: Read) -> None:
+    engine.can_tell = True
+    assert (read().unseen, read().unseen, read().changed) == ((), (), None)
+    assert engine.told == 4
+
+
+@pytest.mark.parametrize("can_tell", [False, True])
+def test_where_an_engine_cannot_tell_the_call_says_so_and_it_is_not_asked_for_ever(
+    engine: Engine, read: Read, can_tell: bool
+) -> None:
+    engine.can_tell, engine.moves, engine.changes = can_tell, 0.125, 0.5
+    assert [(one.unseen, one.changed) for one in (read() for _ in range(9))] == [((UNSEEN,), None)] * 9
+    told = engine.told
+    read()
+    assert engine.told == told
