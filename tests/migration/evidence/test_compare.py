@@ -329,6 +329,13 @@ def test_messages_of_a_teams_own_are_compared_as_bytes(both: Both) -> None:
     assert named(compare(both([b"abc"], [b"ab"], method=FOREIGN), RULES))[2] == "len(bytes)"
 
 
+def test_a_field_that_this_version_does_not_know_is_said_to_be_one(both: Both) -> None:
+    known = wire(method("MujocoService/GetJointState"), joints(1.0))
+    evidence = compare(both([known + b"\xfa\x3f\x01x"], [known]), RULES)
+    place = "len(bytes) (a response with fields that this version does not know, or none)"
+    assert named(evidence) == (DIFFERENT, "item", place, {"grpc": len(known) + 4, "shm": len(known)})
+
+
 @given(st.binary(max_size=40), st.binary(max_size=40))
 def test_bytes_that_are_no_message_are_compared_as_they_are(one: bytes, other: bytes) -> None:
     outcomes = CallOutcome("grpc", [one]), CallOutcome("shm", [other])
