@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import os
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -121,7 +121,7 @@ class InprocTransport(LockstepTransport):
         call = self._begin(deadline)
         check_stream(method)
         check_request(method, request)
-        stream = InprocStream(method, self._host.stream(method, request, call), call, copy)
+        stream = InprocStream(method, self._host.stream(method, request, call), call, copy, self._check_process)
         self._open.add(stream)
         return stream
 
@@ -149,8 +149,11 @@ class InprocTransport(LockstepTransport):
 class InprocStream(Stream):
     """A stream whose handler runs on the thread that asks for its items."""
 
-    def __init__(self, method: Method, items: Generator[Any], call: Call, copy: bool) -> None:
+    def __init__(
+        self, method: Method, items: Generator[Any], call: Call, copy: bool, check_process: Callable[[], None]
+    ) -> None:
         self._method = method
+        self._check_process = check_process
         self._items = items
         self._call = call
         self._copy = copy
@@ -165,6 +168,7 @@ class InprocStream(Stream):
         return self._call.dropped
 
     def __next__(self) -> Any:
+        self._check_process()
         if self._ended or self._cancelled or self._closed:
             raise self._outcome()
         try:

@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 from lucky_transport.codec.envelope import ItemRun, Popped
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
+from lucky_transport.fork import on_child
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.uninterrupted import RECHECK_S, open_gate, uninterrupted
 
@@ -55,10 +56,14 @@ class LeaderFollowers:
     ) -> None:
         self._pipe = pipe
         self._on_record, self._on_broken = on_record, on_broken
-        self._reading = threading.Lock()
-        self._attempts = map(self._reading.acquire, repeat(False))
         self._records = map(methodcaller("pop_batch", 1), repeat(pipe))
         self.record: Popped | ItemRun | None = None
+        self._have_none_lead()
+        on_child(self._have_none_lead)  # where the leader is a thread of the parent
+
+    def _have_none_lead(self) -> None:
+        self._reading = threading.Lock()
+        self._attempts = map(self._reading.acquire, repeat(False))
         self._leading: Awaited | None = None
         self._followers: dict[Any, None] = {}
 

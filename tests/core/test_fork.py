@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
+from lucky_transport import api
+from lucky_transport.call import Call
+from lucky_transport.engine import StreamHandler
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import ClosedError
 from lucky_transport.fork import around_fork, on_child
+from lucky_transport.messages import ImageFrame, StartViewportStreamRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.process import unique_name
+from tests.support.waiting import PATIENCE_S
+
+VIEW = method("/hazel.rpc.ViewportService/StreamViewport")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
@@ -74,3 +87,38 @@ def test_one_call_that_fails_keeps_no_other_from_being_made() -> None:
     on_child(broken.fail)
     on_child(noting.in_child)
     assert in_a_child(lambda: noting.seen == ["child"])
+
+
+@pytest.mark.parametrize("transport", ["inproc", "shm", "grpc"])
+def test_a_child_is_refused_the_stream_in_which_a_thread_of_its_parent_waits(transport: str) -> None:
+    if transport != "inproc":
+        pytest.importorskip(f"lucky_transport_{transport}.server")
+    waits, go_on, got = threading.Event(), threading.Event(), list[int]()
+
+    class Slow(ToyEngine):
+        def _view(self, request: StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
+            waits.set()
+            assert go_on.wait(PATIENCE_S)
+            yield ImageFrame(frame_number=7)
+
+        @property
+        def streams(self) -> Mapping[str, StreamHandler]:
+            return {VIEW.name: self._view}
+
+    endpoint = f"{transport}://{'127.0.0.1:0' if transport == 'grpc' else unique_name()}"
+    with api.serve(Slow(1), endpoint) as serving, api.open_transport(serving.endpoints[0]) as client:
+        stream = client.stream(VIEW, StartViewportStreamRequest())
+        thread = threading.Thread(target=lambda: got.append(next(stream).frame_number))
+        thread.start()
+        assert waits.wait(PATIENCE_S)
+
+        def is_refused() -> bool:
+            signal.alarm(int(PATIENCE_S))  # ends a child that hangs
+            with pytest.raises(ClosedError):
+                next(stream)
+            return True
+
+        assert in_a_child(is_refused)
+        go_on.set()
+        thread.join(PATIENCE_S)
+    assert got == [7]
