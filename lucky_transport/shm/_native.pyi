@@ -40,6 +40,9 @@ class ClientChannel:
     def seq(self) -> int:
         """Exchanges sent."""
     @property
+    def received(self) -> int:
+        """Number of the last exchange that has ended; below `seq` while a frame is outstanding."""
+    @property
     def frames(self) -> int:
         """Frames received."""
     @property

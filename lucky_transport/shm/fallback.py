@@ -133,7 +133,7 @@ class ClientChannel:
         self.seq: int = self._action_seq[0]
         self.frames = 0
         self.out_of_bounds = 0
-        self._received = self.seq
+        self.received = self.seq
         self._fused: tuple[Any, Any, int] | None = None
         self._may_exchange = False
 
@@ -175,7 +175,7 @@ class ClientChannel:
             return result
         if self._frame_seq[0] != self.seq:
             return Result.OUT_OF_ORDER
-        self._received = self.seq
+        self.received = self.seq
         if self._frame_status[0]:
             return Result.FRAME_REFUSED
         self.frames += 1
@@ -197,12 +197,8 @@ class ClientChannel:
             raise TypeError("exchange() before fuse()")
         frames, slow, slice_ns = self._fused
         code = Result.NOT_TRIED
-        if control is None and deadline is None and self._received == self.seq and self._may_exchange:
-            try:
-                code = self.step(actions, None, slice_ns)
-            except BaseException:
-                slow(Result.INTERRUPTED, actions, None, None)
-                raise
+        if control is None and deadline is None and self.received == self.seq and self._may_exchange:
+            code = self.step(actions, None, slice_ns)
             if code in (Result.FRAME, Result.FRAME_ENDED):
                 frame = frames[self.seq % len(frames)]
                 frame.seq = self.frames

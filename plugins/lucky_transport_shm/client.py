@@ -164,26 +164,18 @@ class ShmTransport(CallsTransport):
 
     def _step_slowly(
         self, code: int, actions: NDArray[Any], control: NDArray[np.uint8] | None, deadline: Deadline | None
-    ) -> Frame | None:
+    ) -> Frame:
         """The rest of a step that was not a plain, successful exchange; `code` says how far it came."""
         if code in (Result.NOT_TRIED, Result.UNFIT_ACTIONS, Result.NOT_FINITE):  # nothing was published
             self.send(actions, control)
             return self.recv(deadline)
-        self._on(LockstepEvent.SEND)
-        if code == Result.INTERRUPTED:  # by a signal while the frame was awaited; recv() can take it up
-            return None
         return self._await_frame(code, Deadline(self._step_timeout_ns / 1e9))
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._state is not _READY:
+        if self._state_now is not _READY:
             raise self._refusal_of(LockstepEvent.SEND)
-        sent = self._channel.seq
-        try:
-            if control is not None or self._count_here is not None or self._native_send(actions, None):
-                self._send_checked(actions, control)
-        finally:  # also where a signal handler raises once they are published
-            if self._channel.seq != sent:
-                self._state = _SENT
+        if control is not None or self._count_here is not None or self._native_send(actions, None):
+            self._send_checked(actions, control)
 
     def _send_checked(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> None:
         """Find out in Python what the native check did not like; publish when it was only another dtype or layout."""
@@ -199,12 +191,11 @@ class ShmTransport(CallsTransport):
             raise ValueError(f"the actions changed while they were sent (native check: {code})")
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._state is not _SENT:
+        if self._state_now is not _SENT:
             raise self._refusal_of(LockstepEvent.FRAME)
         if deadline is None:
             code = self._native_recv(self._slice_ns)
             if code == 0 or code == 1:
-                self._state = _READY
                 return self._show(code)
             deadline = Deadline(self._step_timeout_ns / 1e9)
         else:
@@ -258,10 +249,8 @@ class ShmTransport(CallsTransport):
         if code not in (Result.FRAME, Result.FRAME_ENDED):
             self._check_segment()
         if code in (Result.FRAME, Result.FRAME_ENDED):
-            self._on(LockstepEvent.FRAME)
             return self._show(code)
         if code == Result.FRAME_REFUSED:
-            self._on(LockstepEvent.REFUSED)
             raise self._segment.read_error("shm")
         self._on(LockstepEvent.LOST)
         raise RemoteProtocolError(
@@ -281,9 +270,14 @@ class ShmTransport(CallsTransport):
         frame.seq = self._channel.frames
         return frame
 
+    @property
+    def _state_now(self) -> LockstepState:
+        """A frame is outstanding where the channel says so: a signal handler may have raised after any operation."""
+        return _SENT if self._state is _READY and self._channel.seq != self._channel.received else self._state
+
     def _on(self, event: LockstepEvent) -> None:
         """Go to the state that the table says follows `event`."""
-        lockstep = Lockstep(self._state, "shm")
+        lockstep = Lockstep(self._state_now, "shm")
         lockstep.on(event)
         self._state = lockstep.state
 
@@ -294,7 +288,7 @@ class ShmTransport(CallsTransport):
             )
         if self._state is _LOST and self._engine_closed:
             return _closed_by_engine()
-        return Lockstep(self._state, "shm").state_error(event)
+        return Lockstep(self._state_now, "shm").state_error(event)
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 

@@ -159,14 +159,13 @@ static PyObject *client_exchange(PyObject *self, PyObject *const *args, Py_ssize
         }
     }
     PyObject *kind = NULL, *value = NULL, *trace = NULL;
-    if (result == INTERRUPTED) PyErr_Fetch(&kind, &value, &trace); /* a signal: the exchange stays open, slow() notes that */
-    PyObject *code = number_frame(c, c->frames) ? NULL : PyLong_FromLong(result); /* no new frame so far */
+    if (result == INTERRUPTED) PyErr_Fetch(&kind, &value, &trace); /* a signal: the exchange stays open */
+    int failed = number_frame(c, c->frames); /* no new frame so far */
+    if (kind) PyErr_Restore(kind, value, trace);
+    PyObject *code = failed || kind ? NULL : PyLong_FromLong(result);
     PyObject *answer = code ? PyObject_CallFunctionObjArgs(c->slow, code, given[0], given[1], given[2], NULL) : NULL;
     Py_XDECREF(code);
-    if (!kind) return answer;
-    Py_XDECREF(answer);
-    PyErr_Restore(kind, value, trace);
-    return NULL;
+    return answer;
 }
 
 static PyObject *client_frames(PyObject *self, void *closure) {
@@ -192,6 +191,11 @@ static int client_clear(PyObject *self) {
 static PyObject *client_seq(PyObject *self, void *closure) {
     Client *c = client_of(self);
     return c ? PyLong_FromUnsignedLongLong(c->seq) : NULL;
+}
+
+static PyObject *client_received(PyObject *self, void *closure) {
+    Client *c = client_of(self);
+    return c ? PyLong_FromUnsignedLongLong(c->received) : NULL;
 }
 
 static PyObject *client_outside(PyObject *self, void *closure) {
@@ -271,6 +275,7 @@ static PyMethodDef client_methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef client_getset[] = {{"seq", client_seq, NULL, "Exchanges sent.", NULL},
+                                      {"received", client_received, NULL, "The last exchange that has ended.", NULL},
                                       {"frames", client_frames, NULL, "Frames received.", NULL},
                                       {"out_of_bounds", client_outside, NULL, "Values outside the bounds.", NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};

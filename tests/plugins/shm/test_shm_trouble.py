@@ -42,6 +42,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.shm.layout import FIELDS
 from lucky_transport.shm.liveness import start_time
+from lucky_transport.testing.suite import open_reference
 from tests.support.resources import measure
 from tests.support.waiting import suspend
 
@@ -231,6 +232,41 @@ def test_ctrl_c_while_a_frame_is_awaited_leaves_the_exchange_open(name: str, how
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["native", "in Python"])
+@pytest.mark.parametrize("strikes_in", ["_step_slowly", "_await_frame", "_received", "_show"])
+def test_a_handler_that_raises_beside_a_slow_step_leaves_the_exchange_in_order(
+    name: str, monkeypatch: pytest.MonkeyPatch, strikes_in: str, native: bool
+) -> None:
+    """Once the actions are published: at the entry of what waits for the frame, or of what takes it."""
+    plain, strikes = getattr(shm_client.ShmTransport, strikes_in), [True]
+
+    def struck(self: Any, *arguments: Any) -> Any:
+        if self._channel.seq == 2 and strikes:
+            strikes.clear()
+            raise KeyboardInterrupt
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(shm_client.ShmTransport, strikes_in, struck)
+    with (
+        engine_process(name, step_delay_s=0.2, seed=6),
+        connect(name, native=native) as client,
+        open_reference("toy", 2, seed=6) as reference,
+    ):
+        expected = [reset(reference).observations.tobytes()]
+        expected += [reference.step(reference.actions).observations.tobytes() for _ in range(2)]
+        reset(client)
+        with pytest.raises(KeyboardInterrupt):
+            client.step(client.actions)
+        if strikes_in in ("_step_slowly", "_await_frame"):
+            with pytest.raises(LocalProtocolError, match="outstanding"):
+                client.send(client.actions)
+            assert client.recv().observations.tobytes() == expected[1]
+        else:
+            with pytest.raises(LocalProtocolError, match="without a send"):
+                client.recv()
+        assert client.step(client.actions).observations.tobytes() == expected[2]
 
 
 def test_a_stopped_process_is_a_timeout_not_a_death(name: str) -> None:
