@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,10 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.agent_rows import AgentRows
+from lucky_transport_grpc.calls_under_way import CallsUnderWay
 from lucky_transport_grpc.connection import GrpcConnection
-from lucky_transport_grpc.errors import is_local_timeout
 from lucky_transport_grpc.exchange import Exchange
 from lucky_transport_grpc.metadata import AFTER_RESET, ALL_TERMS, BATCH, SEQ, WINDOW, Metadata
-from lucky_transport_grpc.runtime import grpc
 
 __all__ = ["AgentExchange"]
 
@@ -51,52 +50,43 @@ class AgentExchange(Exchange):
         self._reset = connection.method(_SERVICE + "ResetAgent")
         self._rows = AgentRows(spec, Buffers.allocate(spec))
         self._seq = 0
-        self._actions: list[list[float]] = []
-        self._phases: deque[tuple[Callable[[list[int]], None], list[int]]] = deque()
-        self._in_flight: deque[tuple[int, Any, Callable[[int, Any], None]]] = deque()
-        self._not_ready: list[int] = []
+        self._phases: deque[_Phase] = deque()
 
     def start(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> None:
-        self.open = True
-        self._actions = self._rows.to_lists(actions)
+        rows = self._rows.to_lists(actions)
         everyone = np.arange(self._spec.num_envs)
         reset, stepped = everyone[:0], everyone
         if control is not None:
             reset = np.flatnonzero(control & RESET)
             stepped = np.flatnonzero((control & (RESET | HOLD)) == 0)
             for env in np.flatnonzero(control & TICK):
-                self._actions[env] = []
+                rows[env] = []
         # Envs that hold get no call, and their rows stay as they are. The marked Step of an env that was reset makes a
         # real engine tick once with zeros; ours only shows the observation.
+        phases: deque[_Phase] = deque()
         for envs in _windows(reset):
-            self._phases += [(self._publish_resets, envs), (self._publish_marked_steps, envs)]
-        self._phases += [(self._publish_steps, envs) for envs in _windows(stepped)]
-        self._publish_next()
+            phases += [self._resets(envs), self._marked_steps(envs)]
+        phases += [self._steps(envs, rows, self._batch(envs)) for envs in _windows(stepped)]
+        self._phases = phases  # no signal handler runs between these
+        self.open = True
+        if phases:
+            phases[0].calls.begin()
 
-    def _publish_next(self) -> None:
-        if self._phases:
-            publish, envs = self._phases.popleft()
-            publish(envs)
+    def _resets(self, envs: list[int]) -> _Phase:
+        contract, metadata = self._contract(), self._metadata(self._batch(envs))
+        requests = [self._reset_request(agent_name=self._names[env], simulation_contract=contract) for env in envs]
+        calls = CallsUnderWay([(self._reset, request, metadata) for request in requests])
+        return _Phase(envs, calls, self._take_reset)
 
-    def _publish_resets(self, envs: list[int]) -> None:
-        metadata = self._metadata(self._batch(envs))
-        contract = self._contract()
-        for env in envs:
-            request = self._reset_request(agent_name=self._names[env], simulation_contract=contract)
-            self._in_flight.append((env, self._connection.publish(self._reset, request, metadata), self._take_reset))
+    def _marked_steps(self, envs: list[int]) -> _Phase:
+        metadata, rest = self._metadata(((AFTER_RESET, "1"),)), [0.0] * self._spec.action.size
+        calls = CallsUnderWay([(self._step, self._step_of(env, rest), metadata) for env in envs])
+        return _Phase(envs, calls, self._rows.take_reset)
 
-    def _publish_marked_steps(self, envs: list[int]) -> None:
-        metadata = self._metadata(((AFTER_RESET, "1"),))
-        rest = [0.0] * self._spec.action.size
-        for env in envs:
-            future = self._connection.publish(self._step, self._step_of(env, rest), metadata)
-            self._in_flight.append((env, future, self._rows.take_reset))
-
-    def _publish_steps(self, envs: list[int]) -> None:
-        metadata = self._metadata(self._batch(envs))
-        for env in envs:
-            future = self._connection.publish(self._step, self._step_of(env, self._actions[env]), metadata)
-            self._in_flight.append((env, future, self._rows.take_step))
+    def _steps(self, envs: list[int], actions: Sequence[Sequence[float]], more: Metadata) -> _Phase:
+        metadata = self._metadata(more)
+        calls = CallsUnderWay([(self._step, self._step_of(env, actions[env]), metadata) for env in envs])
+        return _Phase(envs, calls, self._rows.take_step)
 
     def _step_of(self, env: int, actions: Sequence[float]) -> Any:
         return self._step_request(agent_name=self._names[env], actions=actions, timeout_s=self._timeout_s)
@@ -107,80 +97,60 @@ class AgentExchange(Exchange):
     def _batch(self, envs: list[int]) -> Metadata:
         return ((BATCH, str(len(envs))),) if self._spec.num_envs > 1 else ()
 
-    def _take_reset(self, env: int, response: Any) -> None:
+    def _take_reset(self, env: int, response: Any) -> bool:
+        """Return False for a reset that came too early."""
         if response.success:
-            return
+            return True
         if "not ready yet" not in response.message:  # what an engine says whose scene is still loading
             raise EngineFailed(f"{self._names[env]} was not reset: {response.message}", backend="grpc")
-        self._not_ready.append(env)
+        return False
 
     def finish(self, deadline: Deadline) -> Frame:
-        try:
-            while True:
-                while self._in_flight:
-                    env, future, take = self._in_flight[0]
-                    if not self._connection.arrived(future, deadline):
-                        raise self._connection.late(deadline)
-                    self._in_flight.popleft()
-                    self.open = False  # whatever goes wrong from here on is the engine's answer
-                    take(env, self._connection.result(future, deadline))
-                    self.open = True
-                if self._not_ready:
-                    self._reset_again(deadline)
-                elif not self._phases:
-                    break
-                else:
-                    self._publish_next()
-        except TransportError:
-            if not self.open:
-                self._abandon()
-            raise
+        while self._phases:
+            envs, calls, take = self._phases[0]
+            if not calls.wait(deadline):
+                raise self._connection.late(deadline)
+            try:
+                taken = zip(envs, self._connection.results(calls, deadline), strict=True)
+                early = [env for env, response in taken if take(env, response) is False]
+            except TransportError:  # the engine's answer
+                self.open = False
+                raise
+            if early:
+                self._reset_again(early, deadline)
+            else:
+                self._phases.popleft()
+        frame = self._rows.frame()
         self.open = False
-        return self._rows.frame()
+        return frame
 
-    def _reset_again(self, deadline: Deadline) -> None:
+    def _reset_again(self, envs: list[int], deadline: Deadline) -> None:
         """Ask once more for the resets that came too early."""
         if deadline.remaining_s < _RETRY_S:
             raise self._connection.late(deadline)
         time.sleep(_RETRY_S)
-        envs, self._not_ready = self._not_ready, []
-        self._publish_resets(envs)
-
-    def _abandon(self) -> None:
-        """Drop what is left of an exchange that was refused."""
-        for _, future, _ in self._in_flight:
-            future.cancel()
-        self._in_flight.clear()
-        self._phases.clear()
-        self._not_ready.clear()
+        self._phases[0] = self._resets(envs)
 
     def run(self, actions: NDArray[Any], control: NDArray[np.uint8] | None, deadline: Deadline) -> Frame:
         # With one env on our own server a blocking call is faster; its number makes it repeatable after a deadline.
         if self._spec.num_envs > 1 or not self._ours or (control is not None and control.any()):
             return super().run(actions, control, deadline)
-        self._seq += 1
+        number = self._seq + 1
+        rows, metadata = self._rows.to_lists(actions), ((SEQ, str(number)),)
+        phases = deque([self._steps([0], rows, metadata)])
+        self._seq = number  # no signal handler runs between these
+        self._phases = phases
         self.open = True
-        request = self._step_of(0, self._rows.to_lists(actions)[0])
-        metadata = self._metadata(((SEQ, str(self._seq)),))
-        try:
-            response = self._step(request, timeout=deadline.remaining_s, metadata=metadata)
-        except grpc.RpcError as error:
-            if is_local_timeout(error):
-                self._repeat(request, metadata)
-            else:
-                self.open = False
-            raise self._connection.error(error, deadline) from error
-        except BaseException as error:
-            self._connection.check_channel(error)
-            if not self._connection.closed:
-                self._repeat(request, metadata)  # Ctrl-C: the call is given up, the exchange is not
-            raise
-        self.open = False
-        self._rows.take_step(0, response)
-        return self._rows.frame()
+        self._connection.answer(phases[0].calls, deadline)
+        return self.finish(deadline)
 
-    def _repeat(self, request: Any, metadata: Metadata) -> None:
-        self._in_flight.append((0, self._connection.publish(self._step, request, metadata), self._rows.take_step))
+
+class _Phase(NamedTuple):
+    """Calls for some envs that go on together. take: what is done with each response; False for one to ask again."""
+
+    envs: list[int]
+    calls: CallsUnderWay
+    take: Callable[[int, Any], bool | None]
 
 
 def _windows(envs: NDArray[np.intp]) -> list[list[int]]:

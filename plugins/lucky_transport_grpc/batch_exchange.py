@@ -8,15 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.errors import RemoteProtocolError, TransportError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 from lucky_transport_grpc import _pb
+from lucky_transport_grpc.calls_under_way import CallsUnderWay
 from lucky_transport_grpc.connection import GrpcConnection
-from lucky_transport_grpc.errors import is_local_timeout
 from lucky_transport_grpc.exchange import Exchange
 from lucky_transport_grpc.packing import pack, unpack
-from lucky_transport_grpc.runtime import grpc
 
 __all__ = ["BatchExchange"]
 
@@ -45,55 +44,49 @@ class BatchExchange(Exchange):
         self._blocks = frame_bytes < _BLOCKING_BYTES
         self._action_seq = 0
         self._frame_seq = 0
-        self._future: Any = None
+        self._calls = CallsUnderWay(())
 
     def start(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> None:
-        self._publish(self._next_request(actions, control))
-
-    def _next_request(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> Any:
-        self._action_seq += 1
-        self.open = True
-        return self._request(
-            action_seq=self._action_seq,
-            actions=pack(actions),
-            control=b"" if control is None else pack(control),
-        )
-
-    def _publish(self, request: Any) -> None:
-        self._future = self._connection.publish(self._method, request, self._connection.identity)
-
-    def finish(self, deadline: Deadline) -> Frame:
-        if not self._connection.arrived(self._future, deadline):
-            raise self._connection.late(deadline)
-        self.open = False
-        return self._frame(self._connection.result(self._future, deadline))
+        self._open(actions, control)
+        self._calls.begin()
 
     def run(self, actions: NDArray[Any], control: NDArray[np.uint8] | None, deadline: Deadline) -> Frame:
         if not self._blocks:
             return super().run(actions, control, deadline)
-        request = self._next_request(actions, control)
+        self._open(actions, control)
+        self._connection.answer(self._calls, deadline)
+        return self.finish(deadline)
+
+    def _open(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> None:
+        number = self._action_seq + 1
+        request = self._request(
+            action_seq=number,
+            actions=pack(actions),
+            control=b"" if control is None else pack(control),
+        )
+        calls = CallsUnderWay([(self._method, request, self._connection.identity)])
+        self._action_seq = number  # no signal handler runs between these
+        self._calls = calls
+        self.open = True
+
+    def finish(self, deadline: Deadline) -> Frame:
+        if not self._calls.wait(deadline):
+            raise self._connection.late(deadline)
         try:
-            reply = self._method(request, timeout=deadline.remaining_s, metadata=self._connection.identity)
-        except grpc.RpcError as error:
-            if is_local_timeout(error):
-                self._publish(request)
-            else:
-                self.open = False
-            raise self._connection.error(error, deadline) from error
-        except BaseException as error:
-            self._connection.check_channel(error)
-            if not self._connection.closed:
-                self._publish(request)  # Ctrl-C: the call is given up, the exchange is not
+            [reply] = self._connection.results(self._calls, deadline)
+            frame, number = self._frame(reply), reply.frame_seq
+        except TransportError:
+            self.open = False
             raise
+        self._frame_seq = number  # no signal handler runs between these
         self.open = False
-        return self._frame(reply)
+        return frame
 
     def _frame(self, reply: Any) -> Frame:
         spec, bad = self._spec, RemoteProtocolError
         n = (spec.num_envs,)
         if self._frame_seq and reply.frame_seq != self._frame_seq + 1:
             raise bad(f"frame {reply.frame_seq} after frame {self._frame_seq}: one was lost", backend="grpc")
-        self._frame_seq = reply.frame_seq
         frame = Frame(
             unpack("observations", reply.observations, spec.observation.dtype, spec.observation_shape, bad),
             unpack("rewards", reply.rewards, "float32", n, bad),

@@ -131,17 +131,15 @@ class GrpcTransport(Transport):
         self._calls = calls
         self._settings = connection.settings
         self._bounds = Bounds(spec.action)
-        self._lockstep = Lockstep(LockstepState.READY, self.name)
+        self._ended: LockstepState | None = None
         self._seq = 0
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         checked, control = self._check(actions, control)
-        self._lockstep.on(LockstepEvent.SEND)
         self._exchange.start(checked, control)
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not LockstepState.SENT:
-            raise self._lockstep.state_error(LockstepEvent.FRAME)
+        self._expect(LockstepEvent.FRAME)
         self._connection.check_process()
         try:
             frame = self._exchange.finish(Deadline.after(deadline, self._settings.step_timeout_s))
@@ -154,7 +152,6 @@ class GrpcTransport(Transport):
         self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None, deadline: Deadline | None = None
     ) -> Frame:
         checked, control = self._check(actions, control)
-        self._lockstep.on(LockstepEvent.SEND)
         try:
             frame = self._exchange.run(checked, control, Deadline.after(deadline, self._settings.step_timeout_s))
         except TransportError as error:
@@ -165,8 +162,7 @@ class GrpcTransport(Transport):
     def _check(
         self, actions: NDArray[Any], control: NDArray[np.uint8] | None
     ) -> tuple[NDArray[Any], NDArray[np.uint8] | None]:
-        if self._lockstep.state is not LockstepState.READY:
-            raise self._lockstep.state_error(LockstepEvent.SEND)
+        self._expect(LockstepEvent.SEND)
         self._connection.check_process()
         checked = check_actions(self.spec, actions)
         if control is not None:
@@ -174,37 +170,41 @@ class GrpcTransport(Transport):
         self.out_of_bounds += self._bounds.count_outside(checked)
         return checked, control
 
+    def _expect(self, event: LockstepEvent) -> None:
+        """Raise unless `event` may come now. The exchange knows whether a frame is outstanding, as a signal handler may
+        raise after any operation.
+        """
+        under_way = LockstepState.SENT if self._exchange.open else LockstepState.READY
+        Lockstep(self._ended or under_way, self.name).on(event)
+
     def _note(self, error: TransportError) -> None:
-        """Bring the order of calls in line with how the exchange ended, if it ended."""
-        if self._lockstep.state is not LockstepState.SENT or self._exchange.open:
-            return
-        self._lockstep.on(LockstepEvent.LOST if isinstance(error, PeerDied) else LockstepEvent.REFUSED)
+        """The connection is lost when an exchange ended with the death of the engine."""
+        if isinstance(error, PeerDied) and not self._exchange.open and self._ended is None:
+            self._ended = LockstepState.LOST
 
     def _arrived(self, frame: Frame) -> Frame:
-        self._lockstep.on(LockstepEvent.FRAME)
         self._seq += 1
         frame.seq = self._seq
         return frame
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        if self._lockstep.state is LockstepState.CLOSED:
-            raise self._connection.ended()
-        self._connection.check_process()
+        self._check_open()
         return self._calls.call(method, request, Deadline.after(deadline, self._settings.command_timeout_s))
 
     def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Future[Any]:
-        if self._lockstep.state is LockstepState.CLOSED:
-            raise self._connection.ended()
-        self._connection.check_process()
+        self._check_open()
         return self._calls.begin(method, request, Deadline.after(deadline, self._settings.command_timeout_s))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
-        if self._lockstep.state is LockstepState.CLOSED:
-            raise self._connection.ended()
-        self._connection.check_process()
+        self._check_open()
         return self._calls.stream(method, request, deadline)
 
+    def _check_open(self) -> None:
+        if self._ended is LockstepState.CLOSED:
+            raise self._connection.ended()
+        self._connection.check_process()
+
     def close(self) -> None:
-        if self._lockstep.state is not LockstepState.CLOSED:
-            self._lockstep.on(LockstepEvent.CLOSE)
+        if self._ended is not LockstepState.CLOSED:
+            self._ended = LockstepState.CLOSED
             self._connection.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import os
 import secrets
 import threading
@@ -20,7 +21,8 @@ from lucky_transport.errors import ClosedError, NotReachable, PeerTimeout, Trans
 from lucky_transport.futures import on_cancel, settle
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.address import target_of
-from lucky_transport_grpc.errors import from_rpc, is_local_timeout
+from lucky_transport_grpc.calls_under_way import CallsUnderWay
+from lucky_transport_grpc.errors import from_rpc, is_given_up, is_local_timeout
 from lucky_transport_grpc.metadata import CLIENT, Metadata
 from lucky_transport_grpc.runtime import grpc
 
@@ -58,6 +60,7 @@ class GrpcConnection:
         self._closed = False
         self._attachment: Any = None
         self._channel = self._open_channel()
+        self._channel_locks = _locks_of(self._channel)
         self._intercepted: weakref.WeakSet[_InterceptedStream] = weakref.WeakSet()
 
     def _open_channel(self) -> Any:
@@ -112,15 +115,30 @@ class GrpcConnection:
         When the deadline is over the call is given up; whether the engine did what it asked for is unknown.
         """
         try:
-            return method(request, timeout=deadline.remaining_s, metadata=self.identity + metadata)
+            return self._invoke(method, request, self.identity + metadata, deadline)
         except grpc.RpcError as error:
             raise self.error(error, deadline) from error
 
-    def publish(self, method: Any, request: Any, metadata: Metadata) -> Any:
-        """Return a call under way, without a deadline: it ends with its answer, the engine or this connection."""
+    def answer(self, calls: CallsUnderWay, deadline: Deadline) -> None:
+        """Make the only one of these calls here, which takes 50 us less. One that is given up can be made again."""
+        [call] = calls.calls
         try:
-            return method.future(request, metadata=metadata)
-        except ValueError as error:
+            calls.end(None, [self._invoke(*call, deadline)])
+        except grpc.RpcError as error:
+            if is_given_up(error):
+                raise self.error(error, deadline) from error
+            calls.end(error)
+
+    def _invoke(self, method: Any, request: Any, metadata: Metadata, deadline: Deadline) -> Any:
+        try:
+            return method(request, timeout=deadline.remaining_s, metadata=metadata)
+        except grpc.RpcError:
+            raise
+        except BaseException as error:
+            # gRPC takes its channel's lock in Python: a signal handler that raised there left it to this thread
+            for lock in self._channel_locks:
+                while lock._is_owned():
+                    lock.release()
             self.check_channel(error)
             raise
 
@@ -148,23 +166,11 @@ class GrpcConnection:
         call.add_done_callback(lambda done: settle(future, response))
         return future
 
-    def arrived(self, future: Any, deadline: Deadline) -> bool:
-        """Wait for a call under way; False when the deadline came first (the call goes on)."""
+    def results(self, calls: CallsUnderWay, deadline: Deadline) -> list[Any]:
+        """Return the responses of calls that have ended; raises our error for whatever went wrong."""
         try:
-            future.exception(deadline.remaining_s)  # by position: gRPC's own stand-ins for a call name it differently
-        except grpc.FutureTimeoutError:
-            return False
-        except grpc.FutureCancelledError:
-            pass
-        return True
-
-    def result(self, future: Any, deadline: Deadline) -> Any:
-        """Return the response of a call that has ended; raises our error for whatever went wrong."""
-        try:
-            return future.result()
-        except grpc.FutureCancelledError as error:
-            raise self.ended() from error
-        except grpc.RpcError as error:
+            return calls.results()
+        except (grpc.RpcError, grpc.FutureCancelledError, ValueError) as error:
             raise self.error(error, deadline) from error
 
     def error(self, error: Any, deadline: Deadline) -> TransportError:
@@ -265,6 +271,14 @@ class GrpcConnection:
 def _has_interceptors(channel: Any) -> bool:
     """Return False for gRPC's own channel; whatever stands in front of it is taken for an interceptor."""
     return type(channel).__module__ != "grpc._channel"
+
+
+def _locks_of(channel: Any) -> list[Any]:
+    """Return the conditions that gRPC's core keeps for the channel; none where it has changed."""
+    while hasattr(channel, "_channel"):
+        channel = channel._channel
+    states = gc.get_referents(channel)
+    return [found for state in states for found in gc.get_referents(state) if isinstance(found, threading.Condition)]
 
 
 class _InterceptedStream:

@@ -29,7 +29,17 @@ from lucky_transport.errors import (
 from lucky_transport_grpc.metadata import ERROR
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["RAISED", "code_for", "code_of", "details_of", "from_rpc", "is_local_timeout", "is_ours", "refuse"]
+__all__ = [
+    "RAISED",
+    "code_for",
+    "code_of",
+    "details_of",
+    "from_rpc",
+    "is_given_up",
+    "is_local_timeout",
+    "is_ours",
+    "refuse",
+]
 
 _Code = grpc.StatusCode
 
@@ -58,6 +68,9 @@ RAISED: Mapping[grpc.StatusCode, tuple[type[TransportError], str]] = {
 }
 #: gRPC's own words for a message beyond a limit: it answers RESOURCE_EXHAUSTED, and a retry does not help.
 _TOO_LONG = "message larger than max"
+
+#: What gRPC's client says of a message that cannot be sent, or read.
+_OF_OUR_MESSAGES = ("Exception serializing request!", "Exception deserializing response!")
 
 # gRPC refuses a call whose metadata exceeds 8 KiB altogether. Details travel percent-encoded (three bytes for one at
 # worst), binary metadata as base64 (four for three); this and the host's MAX_TEXT_BYTES keep both together below it.
@@ -117,6 +130,13 @@ def details_of(error: Any) -> str:
 def is_local_timeout(error: Any) -> bool:
     """True when the call `error` ended by our own deadline: whether the engine did what it asked for is unknown."""
     return code_of(error) is _Code.DEADLINE_EXCEEDED and not is_ours(error)
+
+
+def is_given_up(error: Any) -> bool:
+    """True when the call `error` ended on this side, by its deadline or because gRPC took what a signal handler raised
+    for a failure of the message's code: the engine may have done what it asked for.
+    """
+    return is_local_timeout(error) or details_of(error) in _OF_OUR_MESSAGES
 
 
 def is_ours(error: Any) -> bool:

@@ -7,34 +7,39 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, TransportError
 from lucky_transport.messages.methods import Flow, Method
 from lucky_transport.transport import Stream
+from lucky_transport.uninterrupted import WaitQueue
 from lucky_transport_grpc.codec import decode
 from lucky_transport_grpc.connection import GrpcConnection
+from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_grpc.metadata import DROPPED
 from lucky_transport_grpc.runtime import grpc
 
 __all__ = ["GrpcStream"]
 
-#: Items of a `Flow.LATEST` stream that wait for their reader at most, so that a short pause costs nothing.
+#: Items that wait for their reader at most, so that a short pause costs nothing.
 KEPT = 16
 
 
 class GrpcStream(Stream):
-    """The items of one call of `method`, decoded."""
+    """The items of one call of `method`, decoded. start: makes the call."""
 
-    def __init__(self, connection: GrpcConnection, method: Method, call: Any, deadline: Deadline | None) -> None:
-        self._reading = _Reading(connection, method, call, deadline)
+    def __init__(
+        self, connection: GrpcConnection, method: Method, start: Callable[[], Any], deadline: Deadline | None
+    ) -> None:
+        self._reading = _Reading(connection, method, start, deadline)
         self._method = method
-        self._latest = method.stream is Flow.LATEST
-        # gRPC lets a sender run ahead by thousands of small items. A thread that always reads keeps the newest ones and
-        # counts the rest. It refers to `_Reading` only, so that a stream which is dropped ends on both sides.
-        if self._latest:
-            threading.Thread(target=self._reading.run, name="lucky-grpc-stream", daemon=True).start()
+        # gRPC lets a sender run ahead by thousands of small items, and a signal handler that raises in its calls leaves
+        # them unusable (see `CallsUnderWay`). So a thread reads. Of the latest state it keeps the newest items and
+        # counts the rest. It refers to `_Reading` only: a stream which is dropped ends on both sides.
+        threading.Thread(target=self._reading.run, name="lucky-grpc-stream", daemon=True).start()
 
     @property
     def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - a count, read only
@@ -42,8 +47,7 @@ class GrpcStream(Stream):
         return self._reading.dropped
 
     def __next__(self) -> Any:
-        item = self._reading.newest() if self._latest else self._reading.next()
-        return decode(item, self._method.response)
+        return decode(self._reading.next(), self._method.response)
 
     def cancel(self) -> None:
         reading = getattr(self, "_reading", None)
@@ -54,75 +58,78 @@ class GrpcStream(Stream):
 class _Reading:
     """The call under way, what has come of it, and how it ended."""
 
-    def __init__(self, connection: GrpcConnection, method: Method, call: Any, deadline: Deadline | None) -> None:
+    def __init__(
+        self, connection: GrpcConnection, method: Method, start: Callable[[], Any], deadline: Deadline | None
+    ) -> None:
         self.dropped = 0
         self._connection = connection
         self._method = method
-        self._call = call
+        self._start = start
         self._deadline = deadline
+        self._call: Any = None
         self._pid = os.getpid()
-        self._changed = threading.Condition()
+        self._changed = WaitQueue()
         self._items: deque[Any] = deque()
         self._cancelled = False
         self._ended = False
         self._told = False  # the reader knows the end
-        self._error: TransportError | None = None
+        self._error: BaseException | None = None
 
     def next(self) -> Any:
-        """Return the next item of all."""
-        self._check()
-        try:
-            return next(self._call)
-        except (grpc.RpcError, StopIteration) as error:
-            self._end(error)
-        raise self._outcome()
-
-    def newest(self) -> Any:
         """Return the next of the items that were kept, waiting for one."""
-        self._check(read=True)
-        with self._changed:
-            while not self._items and not self._ended and not self._cancelled:
-                self._changed.wait()
-            if self._items and not self._cancelled:
-                return self._items.popleft()
+        self._connection.check_process()
+        if self._deadline is not None and self._deadline.expired and not self._is_over():
+            # gRPC rounds deadlines up: a short one may see items after its end
+            self._error = self._connection.stream_late(self._method.name, self._deadline)
+            self._ended = True
+            self._items.clear()
+            self._end_call()
+        while not self._cancelled:
+            with suppress(IndexError):
+                item = self._items.popleft()
+                self._changed.wake_all()
+                return item
+            if self._ended and not self._items:
+                break
+            self._changed.wait_for(lambda: self._items or self._is_over())
         raise self._outcome()
 
     def run(self) -> None:
-        """Read until the end, keeping the newest items."""
+        """Make the call and read until the end."""
         try:
+            self._call = self._start()
+            if self._is_over():
+                self._call.cancel()
             for item in self._call:
-                with self._changed:
-                    if len(self._items) == KEPT:
+                if self._method.stream is not Flow.LATEST:
+                    self._changed.wait_for(self._has_room)
+                elif len(self._items) >= KEPT:
+                    with suppress(IndexError):
                         self._items.popleft()
                         self.dropped += 1
-                    self._items.append(item)
-                    self._changed.notify()
-        except grpc.RpcError as error:
+                self._items.append(item)
+                self._changed.wake_all()
+            self._end(None)
+        except BaseException as error:  # an interceptor's code may raise anything
             self._end(error)
-        else:
-            self._end(StopIteration())
 
-    def _check(self, *, read: bool = False) -> None:
-        self._connection.check_process()
-        if self._deadline is not None and self._deadline.expired and not self._ended and not self._cancelled:
-            # gRPC rounds deadlines up: a short one may see items after its end
-            with self._changed:
-                self._ended, self._error = True, self._connection.stream_late(self._method.name, self._deadline)
-            self._call.cancel()
-            raise self._outcome()
-        if self._cancelled or (self._ended and not read):
-            raise self._outcome()
+    def _is_over(self) -> bool:
+        return self._ended or self._cancelled
+
+    def _has_room(self) -> bool:
+        return len(self._items) < KEPT or self._is_over() or self._connection.closed
 
     def _end(self, error: Any) -> None:
-        """Note how the call ended."""
-        with self._changed:
-            if not self._ended:
-                self._ended = True
-                if isinstance(error, grpc.RpcError):
-                    self._error = self._connection.stream_error(error, self._method.name, self._deadline)
-                else:
-                    self.dropped += _told_dropped(self._call)
-            self._changed.notify_all()
+        """Note how the call ended; None: with its last item."""
+        if not self._ended:
+            if isinstance(error, grpc.RpcError):
+                self._error = self._connection.stream_error(error, self._method.name, self._deadline)
+            elif error is not None:
+                self._error = error
+            else:
+                self.dropped += _told_dropped(self._call)
+            self._ended = True
+        self._changed.wake_all()
 
     def _outcome(self) -> BaseException:
         """Return what a reader gets that asks for more."""
@@ -133,18 +140,21 @@ class _Reading:
             return self._connection.ended()
         if self._error is None:
             return StopIteration()
+        if not isinstance(self._error, TransportError):
+            return self._error
         return type(self._error)(str(self._error), backend=self._error.backend)
 
     def cancel(self) -> None:
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid or self._told:
             return
-        with self._changed:
-            if self._told:
-                return
-            self._cancelled = True
-            self._items.clear()
-            self._changed.notify_all()
-        self._call.cancel()
+        self._cancelled = True
+        self._items.clear()
+        self._changed.wake_all()
+        self._end_call()
+
+    def _end_call(self) -> None:
+        if self._call is not None:
+            run_on_kept_thread(self._call.cancel)
 
 
 def _told_dropped(call: Any) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from lucky_transport.call import check_stream, check_unary, deadline_error
@@ -66,8 +68,8 @@ class TypedCalls:
         message = self._message(method, request)
         if deadline is not None and deadline.expired:
             raise deadline_error(method.name, deadline.timeout_s, "grpc")
-        call = self._connection.stream(method.name, message, deadline)
-        return GrpcStream(self._connection, method, call, deadline)
+        start = partial(self._connection.stream, method.name, message, deadline)
+        return GrpcStream(self._connection, method, partial(copy_context().run, start), deadline)
 
     def _request(self, method: Method, request: Any, deadline: Deadline) -> Any:
         """Return the message of a unary method's request. Raises PeerTimeout where no time is left."""

@@ -18,10 +18,10 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.uninterrupted import Latch, uninterrupted
+from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.callbacks import Callbacks
 from lucky_transport_stubs.credentials import Fetch
 from lucky_transport_stubs.ended import status_at_end
-from lucky_transport_stubs.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.link import CLOSED, OF_THE_PARENT, Link
 from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.metadata import within_limit

@@ -22,7 +22,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, StatusError, Unimplemented
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.uninterrupted import uninterrupted
-from lucky_transport_stubs.kept_threads import run_on_kept_thread
+from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.metadata import InvalidMetadata, outgoing
 from lucky_transport_stubs.options import Options, authority
 from lucky_transport_stubs.status import LATE, Code, error_of

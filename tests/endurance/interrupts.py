@@ -26,6 +26,7 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.env.autoreset import NeedsReset
+from lucky_transport.errors import EngineFailed
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.sessions.client import SessionClient
 
@@ -201,6 +202,11 @@ def _reads(open_stream: Callable[[], Any], number_of: Callable[[Any], int]) -> W
     return read
 
 
+def _agent_step(endpoint: str) -> Iterator[Work]:
+    """One call per agent: what is interrupted may have made some of the calls of an exchange."""
+    yield from _step(f"{endpoint}?service=agent")
+
+
 #: Kind of work -> the engine, its endpoint's scheme, and what yields the work.
 KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
     "unary": ("echo", "shm", _unary),
@@ -215,6 +221,14 @@ KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
     "stream in process": ("echo", "inproc", _stream_in_process),
     "step in process": ("echo", "inproc", _step),
     "sessions in process": ("cartpole", "inproc", _sessions),
+    "grpc unary": ("echo", "grpc", _unary),
+    "grpc stream": ("echo", "grpc", _stream),
+    "grpc images": ("echo", "grpc", _images),
+    "grpc shared": ("echo", "grpc", _shared),
+    "grpc step": ("echo", "grpc", _step),
+    "grpc agent step": ("echo", "grpc", _agent_step),
+    "grpc agents step": ("echo", "grpc", _agent_step),
+    "grpc sessions": ("cartpole", "grpc", _sessions),
 }
 
 
@@ -244,6 +258,9 @@ def interrupt(work: Work, times: int, moments: random.Random) -> int:
                 lost += 1
             except Interrupted:
                 pass
+            except EngineFailed as error:
+                if "Exception " not in str(error):  # grpcio takes what is raised in a message's code for its failure
+                    raise
             work()
             work()
     finally:
@@ -258,12 +275,14 @@ def run(kinds: list[str], interrupts: int, seed: int) -> None:
     moments = random.Random(seed)
     for kind in kinds:
         engine, scheme, work = KINDS[kind]
-        endpoint = f"{scheme}://{unique_name()}"
+        endpoint = "grpc://127.0.0.1:0" if scheme == "grpc" else f"{scheme}://{unique_name()}"
         with contextlib.ExitStack() as stack:
             if scheme == "inproc":
                 stack.enter_context(api.serve(engine, endpoint))
             else:
-                stack.callback(EngineProcess(engine, [endpoint]).stop)
+                process = EngineProcess(engine, [endpoint], num_envs=3 if kind == "grpc agents step" else 1)
+                stack.callback(process.stop)
+                endpoint = str(process.endpoints[0])
             once = stack.enter_context(contextlib.contextmanager(work)(endpoint))
             lost = interrupt(once, interrupts, moments)
             print(f"{kind}: usable after each of {interrupts} interrupts, {lost} of them in finalizers", flush=True)

@@ -21,13 +21,13 @@ from lucky_transport.errors import TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.event_loop import LoopCondition, LoopReader, is_running_here
+from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
 from lucky_transport_stubs.aio.retried_call import RetriedCall
 from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.credentials import channel_credentials
-from lucky_transport_stubs.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.metadata import USER_AGENT
 from lucky_transport_stubs.options import (
     Options,

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.worker_pool import WorkerPool
 
-__all__ = ["KEPT_THREADS", "run_on_kept_thread"]
+__all__ = ["run_on_kept_thread"]
 
-#: What these threads are called.
-KEPT_THREADS = "grpc kept"
 _UNLIMITED = 2**31
 
 _pools: list[WorkerPool] = []
@@ -22,7 +20,7 @@ def run_on_kept_thread(task: Callable[[], object]) -> None:
 
 
 def _begin() -> None:
-    _pools[:] = [WorkerPool(KEPT_THREADS, _UNLIMITED)]
+    _pools[:] = [WorkerPool("grpc kept", _UNLIMITED)]
 
 
 _begin()
