@@ -391,6 +391,12 @@ CALL_PLANTS: tuple[Plant, ...] = (
         found={proof("ListEntities"): ("entities[7].id",), R: ("entities[7].id",)},
     ),
     Plant(
+        "a value of another type",
+        "a text stands where a number belongs",
+        answers(_JOINTS, lambda answer: answer.state and answer.state.positions.__setitem__(0, "far")),
+        found={proof("GetJointState"): ("response", "far"), R: ("response", "far")},
+    ),
+    Plant(
         "a request's field is lost",
         "a field of a request does not arrive",
         RequestsLoseAField,

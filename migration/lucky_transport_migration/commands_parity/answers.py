@@ -24,16 +24,15 @@ from lucky_transport_migration.compare.shown import error_text
 
 __all__ = [
     "ASPECTS",
-    "EXPIRING",
     "FEW_ITEMS",
     "MOST_ITEMS",
     "PATIENCE_S",
+    "READS",
     "WRONG_CALLS",
     "Ask",
     "CallResult",
     "answered",
     "ask",
-    "ask_until_late",
     "differing",
 ]
 
@@ -174,8 +173,8 @@ WRONG_CALLS: dict[str, Ask] = {
     ),
 }
 
-#: The kind of call whose deadline expires while its handler waits.
-EXPIRING = "with a deadline that expires in the handler"
+#: Further calls of methods that change nothing; where one ends without an error it says nothing.
+READS: dict[str, Ask] = {"with a deadline that expires in the handler": ask_until_late}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +187,6 @@ class _Pair:
     rules: ComparisonRules
 
     @property
-    def dropped(self) -> int:
-        return self.left.dropped + self.right.dropped
-
-    @property
     def is_open(self) -> bool:
         """True when a side that was left has no more items than the other: how many there are is not known then."""
         mine, other = self.left, self.right
@@ -199,8 +194,8 @@ class _Pair:
         return any(one.left and len(one.items) == most for one in (mine, other))
 
     def items(self, *, ended_early: bool = True) -> Difference | None:
-        answers = self.left.items, self.right.items
-        return ItemPairs(self.method, *answers, self.rules, ended_early=ended_early, dropped=self.dropped).differing()
+        items, dropped = (self.left.items, self.right.items), self.left.dropped + self.right.dropped
+        return ItemPairs(self.method, *items, self.rules, ended_early=ended_early, dropped=dropped).differing()
 
     def ending(self) -> Difference | None:
         left, right = self.left, self.right

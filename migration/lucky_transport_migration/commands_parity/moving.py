@@ -33,11 +33,7 @@ OF_STATES = tuple(row for row in METHODS if row.stream is Flow.LATEST and row.re
 
 def watched(step: StepRequest) -> Ask:
     """Return what takes the first states of a stream, with `step` made between every two of them."""
-
-    def ask(transport: Transport, row: Method, request: Any) -> CallResult:
-        return answered(lambda answer: _take(answer, transport, row, request, step))
-
-    return ask
+    return lambda transport, row, request: answered(lambda answer: _take(answer, transport, row, request, step))
 
 
 def _take(answer: CallResult, transport: Transport, row: Method, request: Any, step: StepRequest) -> None:

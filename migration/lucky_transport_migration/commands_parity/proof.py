@@ -37,14 +37,13 @@ from lucky_transport.messages import (
 )
 from lucky_transport.messages.methods import METHODS, Effect, Method, method
 from lucky_transport_migration.commands_parity.answers import (
-    EXPIRING,
     FEW_ITEMS,
     MOST_ITEMS,
+    READS,
     WRONG_CALLS,
     Ask,
     CallResult,
     ask,
-    ask_until_late,
     differing,
 )
 from lucky_transport_migration.commands_parity.inventory import take_inventory
@@ -184,11 +183,9 @@ class _Run:
         self._random.shuffle(self._methods)
         for row in self._methods:
             requests = [self._request(row, number)]
-            others = WRONG_CALLS if number == 0 else {}
-            if number == 0 and row.effect is Effect.READ:
-                others = {**others, EXPIRING: ask_until_late}
+            others = {**WRONG_CALLS, **(READS if row.effect is Effect.READ else {})} if number == 0 else {}
             if number % _ROUNDS_PER_WATCH == 0 and row in OF_STATES:
-                others = {**others, "while the world moves": watched(self._moving_step())}
+                others["while the world moves"] = watched(self._moving_step())
             requests += [_Request(row, row.request(), what, how, is_misuse=True) for what, how in others.items()]
             for request in requests:
                 self._make(request)
@@ -242,7 +239,7 @@ class _Run:
         setattr(counts, answers[0].verdict, getattr(counts, answers[0].verdict) + 1)
         counts.unimplemented += isinstance(answers[0].raised, Unimplemented)
         for link, answer in zip(links[1:], answers[1:], strict=True):
-            ended = request.ask is ask_until_late and not (answers[0].error and answer.error)  # before its deadline
+            ended = request.what in READS and not (answers[0].error and answer.error)  # before its deadline
             found = None if ended else differing(request.method, answers[0], answer, self.parity.rules)
             if found is None and request.needs_wire and answer.items:
                 found = Difference("code", "outcome", "answered", "answered, though no wire can carry the request")

@@ -30,7 +30,10 @@ def first_unequal(
     Without rules those count that the project has by itself. streamed: they are items of a stream.
     """
     walk = _Walk(rules or ComparisonRules(), streamed)
-    return next(walk.messages(message, left, right, "", message.__name__), None)
+    try:
+        return next(walk.messages(message, left, right, "", message.__name__), None)
+    except (TypeError, ValueError, OverflowError, AttributeError):  # a value of a kind that no wire carries there
+        return None if repr(left) == repr(right) else Difference("item", "", repr(left), repr(right))
 
 
 def first_unequal_byte(left: Any, right: Any, rule: Rule, path: str = "") -> Difference | None:
