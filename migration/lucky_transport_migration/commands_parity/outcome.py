@@ -115,7 +115,7 @@ class CommandsParity:
         """The outcome as one sentence."""
         if self.equal:
             requests, methods = plural(self.calls, "request"), plural(len(self.methods), "method")
-            return f"EQUAL: all {requests} to {methods} are answered alike."
+            return f"EQUAL: all {requests} to {methods} are answered alike in what was compared."
         first = self.first_difference
         return f"DIFFERENT: {first.sentence() if first else self.lost or 'nothing was compared'}"
 
