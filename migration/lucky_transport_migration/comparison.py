@@ -186,13 +186,18 @@ def each(
         except Exception as error:  # whatever it is, it is the thing to be compared
             errors[name] = error
     values = {name: error_text(errors[name]) if name in errors else "no error" for name in members}
-    (first, expected), *others = values.items()
-    for name, value in others:
-        if value != expected:
-            return made, LocatedDifference(Difference("error", "error", expected, value), (first, name), place)
-    if errors:
-        raise errors[first]
-    return made, None
+    found = _first_unlike(values, "error", place)
+    if errors and found is None:
+        raise next(iter(errors.values()))
+    return made, found
+
+
+def _first_unlike(outcomes: Mapping[str, str], what: str, place: AtMove) -> LocatedDifference | None:
+    (first, expected), *others = outcomes.items()
+    for name, found in others:
+        if found != expected:
+            return LocatedDifference(Difference("error", what, expected, found), (first, name), place)
+    return None
 
 
 def first_finding(
@@ -218,13 +223,9 @@ def compare_contract(envs: Mapping[str, VectorEnv], mode: str, counts: Counts) -
     A contract stays in force, so the trajectories compared afterwards are randomised ones. "no error" means accepted.
     """
     outcomes = {name: invalid_use.outcome(env, invalid_use.reset_randomized) for name, env in envs.items()}
-    (name, expected), *others = outcomes.items()
-    for other, found in others:
-        if found != expected:
-            difference = Difference("item", "randomisation contract", expected, found)
-            return LocatedDifference(difference, (name, other), AtMove(mode, 1, "reset")), expected
+    expected = next(iter(outcomes.values()))
     counts.exchanges += expected == "no error"
-    return None, expected
+    return _first_unlike(outcomes, "randomisation contract", AtMove(mode, 1, "reset")), expected
 
 
 def compare_misuse(
@@ -234,14 +235,11 @@ def compare_misuse(
     counts: Counts,
 ) -> LocatedDifference | None:
     """Return where a wrong call is answered differently, None when class and text are the same on all `envs`."""
-    outcomes = {
-        name: [(what, invalid_use.outcome(env, call)) for what, call in calls(env)] for name, env in envs.items()
-    }
-    (name, baseline), *others = outcomes.items()
-    for other_name, other in others:
-        for (what, expected), (_, found) in zip(baseline, other, strict=True):
-            if expected != found:
-                place = AtMove(mode, counts.exchanges, "misuse")
-                return LocatedDifference(Difference("item", what, expected, found), (name, other_name), place)
-    counts.misuse += len(baseline)
+    made = {name: {what: invalid_use.outcome(env, call) for what, call in calls(env)} for name, env in envs.items()}
+    wrong_calls = next(iter(made.values()))
+    for what in wrong_calls:
+        outcomes = {name: of_env[what] for name, of_env in made.items()}
+        if (found := _first_unlike(outcomes, what, AtMove(mode, counts.exchanges, "misuse"))) is not None:
+            return found
+    counts.misuse += len(wrong_calls)
     return None

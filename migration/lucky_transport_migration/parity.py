@@ -227,5 +227,9 @@ def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator
     yield _gap(f"batches of other than {plural(parity.num_envs, 'env')}", "not asked for; pass --num-envs")
     for what, why in parity.rules.arrays_left_out().items():
         yield _gap(what, why)
+    yield _gap(
+        "what is wrong alike over all paths",
+        "VectorEnv and the engine's host are those of both; `replay` and `run --transport staged` reach other servers",
+    )
     yield _gap("latency", UNSEEN["latency"])
     yield _gap("camera images", "no transport carries them in a step")

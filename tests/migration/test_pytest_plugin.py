@@ -383,7 +383,9 @@ def test_policy(lucky_side_by_side):
 """
     done = run(source, *BETWEEN)
     done.assert_outcomes(failed=1)
-    done.stdout.fnmatch_lines(["*field *spec.observation.shape", "*inproc*'[[]4]'", "*twin *'[[]5]'"])
+    done.stdout.fnmatch_lines(
+        ["*field *spec.observation.shape", "*inproc*'[[]4]'", "*twin *'[[]5]'", "DIFFERENT: 1 of 1 test"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
+from lucky_transport.errors import EngineFailed, PeerDied
+from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import Method
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport.transport import Frame, Transport
+from lucky_transport.transport import Frame, Stream, Transport
 from tests.planted.plant import Plant, PlantedTransport
 
 __all__ = ["STEP_PLANTS"]
@@ -76,6 +78,25 @@ class NanPayloadInMessage(PlantedTransport):
         if method.python_name == "get_joint_state" and response.success:
             response.state.velocities[0] = float(np.array([0x7FF8000000000001], np.uint64).view(np.float64)[0])
         return response
+
+
+class OtherFrameNumbers(PlantedTransport):
+    """The images of a stream are numbered from 1,000."""
+
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
+        return _Renumbered(super().stream(method, request, deadline, copy=copy))
+
+
+class _Renumbered(Stream):
+    def __init__(self, inner: Stream) -> None:
+        self._inner = inner
+
+    def __next__(self) -> Any:
+        item = next(self._inner)
+        return replace(item, frame_number=item.frame_number + 1000) if isinstance(item, ImageFrame) else item
+
+    def cancel(self) -> None:
+        self._inner.cancel()
 
 
 class NegativeZero(FramePlant):
@@ -273,6 +294,12 @@ STEP_PLANTS: tuple[Plant, ...] = (
         given={P: {"steps": None, "num_envs": None}},
     ),
     Plant(
+        "a server of another kind",
+        "what is wrong alike over all paths",
+        PlantedTransport,
+        unseen={P: ("not compared: what is wrong alike over all paths",)},
+    ),
+    Plant(
         "one bit too late",
         "the same later",
         OneBitTooLate,
@@ -300,6 +327,15 @@ STEP_PLANTS: tuple[Plant, ...] = (
         "the bits of a NaN in a response",
         NanPayloadInMessage,
         unseen={T: _OF_THE_OTHERS, R: _OF_THE_OTHERS},
+    ),
+    Plant(
+        "other frame numbers",
+        "of the images of a stream",
+        OtherFrameNumbers,
+        unseen={
+            T: ("not compared: items of /hazel.rpc.CameraService/StreamCamera",),
+            R: ("not compared: ImageFrame.frame_number of streams",),
+        },
     ),
     everywhere("negative zero", "-0.0 for 0.0", NegativeZero, "signals.out_of_range", "-0.0", "exchange 97"),
     everywhere("wide signals", "float64 for float32", WideSignals, "signals.alive", "float64 (4,)", "exchange 1"),
@@ -377,6 +413,10 @@ STEP_PLANTS: tuple[Plant, ...] = (
     everywhere(
         "a send raises", "the same before the step", raising(KeyError("planted"), "send"), "KeyError", "exchange 97"
     ),
+    everywhere(
+        "a step fails", "an error of transports", raising(EngineFailed("planted"), "recv"), "planted", "exchange 97"
+    ),
+    everywhere("the peer dies", "in a step", raising(PeerDied("planted"), "recv"), "planted", "exchange 97"),
     everywhere("seeds raise", "the same in a typed call", raising(RuntimeError("planted"), "call"), "RuntimeError"),
     Plant(
         "close raises",

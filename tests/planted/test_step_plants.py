@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lucky_transport.process import EngineProcess
+from lucky_transport_migration import paths
 from tests.planted.plant import PLANT, Plant
 from tests.planted.step_plants import STEP_PLANTS
 from tests.planted.tools import TOOLS
@@ -37,6 +39,18 @@ def test_what_a_tool_does_not_look_at_is_said_in_its_report(
     report = TOOLS[tool](tmp_path, **plant.given.get(tool, {}))
     assert report.status == 0, report.text
     assert report.says(plant.unseen[tool]), report.text
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_difference_is_found_between_engine_processes(
+    tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant = STEP_PLANTS[0]
+    monkeypatch.setattr(paths, "EngineProcess", EngineProcess)
+    monkeypatch.setenv(PLANT, plant.name)
+    report = TOOLS[tool](tmp_path)
+    assert report.status, report.text
+    assert report.says(plant.found[tool]), report.text
 
 
 @pytest.mark.parametrize("tool", TOOLS)

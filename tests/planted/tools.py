@@ -122,6 +122,9 @@ def drive(env: Any, steps: int = 120) -> None:
         if step % 40 == 10:
             env.client.scene.list_entities()
             env.client.mujoco.get_joint_state("agent_1")
+            with env.client.camera.stream(name="front") as images:
+                for _ in range(3):
+                    next(images)
 
 
 def parity_calls(folder: Path, methods: str, count: int = 3) -> Report:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lucky_transport.errors import plural
+
 if TYPE_CHECKING:
     from lucky_transport_migration.compare.difference import LocatedDifference
     from lucky_transport_migration.side_by_side.event import Event
@@ -36,7 +38,7 @@ class ComparisonCounts:
     @property
     def sentence(self) -> str:
         """What was compared, in words."""
-        parts = [_count(self.exchanges, "exchange"), _count(self.calls, "call"), _count(self.values, "value")]
+        parts = [plural(self.exchanges, "exchange"), plural(self.calls, "call"), plural(self.values, "value")]
         return f"{parts[0]} and {parts[1]} ({parts[2]})"
 
     def add(self, event: Event) -> None:
@@ -65,7 +67,3 @@ class ComparisonCounts:
     def plain(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {name: getattr(self, name) for name in self.__slots__}
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

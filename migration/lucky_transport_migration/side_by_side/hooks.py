@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.errors import plural
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.engines import Engines
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
@@ -79,7 +80,7 @@ class Hooks:
         if not found.tests:
             return
         terminalreporter.section(f"lucky_transport: {' and '.join(self.session.between)} side by side")
-        tests = f"{found.tests:,} test{'' if found.tests == 1 else 's'}"
+        tests = plural(found.tests, "test")
         if found.differences:
             terminalreporter.line(f"DIFFERENT: {len(found.differences)} of {tests}", red=True)
         elif found.events:
