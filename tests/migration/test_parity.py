@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.difference import AtMove
+from lucky_transport_migration.compare.rule import Rule
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.comparison import Counts, compare_envs, compare_frames, compare_misuse
 from lucky_transport_migration.parity import MODES, prove, total_steps
 from lucky_transport_migration.paths import ConnectedEngine
@@ -142,6 +145,28 @@ def test_an_injected_difference_is_reported_with_step_env_and_field(
     assert found.place == AtMove("next_step", 7, "step")
     for env in envs.values():
         env.close()
+
+
+def test_a_field_of_the_spec_that_a_rule_leaves_out_may_differ_and_is_listed(
+    twin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = ConnectedEngine.connect
+
+    def with_another_step_s(link: ConnectedEngine) -> Transport:
+        found = connect(link)
+        if link.path.name == twin:
+            found.spec = replace(found.spec, step_s=0.5)
+        return found
+
+    monkeypatch.setattr(ConnectedEngine, "connect", with_another_step_s)
+    given: dict[str, Any] = {"num_envs": 2, "steps": 5, "seed": 0}
+    assert prove("toy", ("inproc", twin), **given).sentence == (
+        "DIFFERENT: spec.step_s differs in exchange 0 (spec, frames): inproc 0.02, twin 0.5"
+    )
+    rules = ComparisonRules({"spec.step_s": Rule(skip="ours is slower")})
+    outcome = prove("toy", ("inproc", twin), **given, rules=rules)
+    assert outcome.equal
+    assert {"what": "spec.step_s", "why": "ours is slower"} in outcome.not_compared
 
 
 def test_frames_are_compared_below_the_env(serve: Any) -> None:

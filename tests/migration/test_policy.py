@@ -45,6 +45,24 @@ def test_resets_of_all_of_one_and_of_some_envs_occur(steps: int) -> None:
         assert move.mask.any()
 
 
+@pytest.mark.parametrize("part", [slice(0, 400), slice(400, 800), slice(800, 1200)])
+def test_resets_with_seeds_options_and_both_occur_from_the_first_step_to_the_last(part: slice) -> None:
+    made = moves(RolloutPlan(spec(8), 0, 1200, options=True), 1200)[part]
+    brought = {(move.seed is not None, bool(move.options)) for move in made if move.kind in ("one", "some")}
+    assert brought == {(True, False), (False, True), (True, True), (False, False)}
+
+
+def test_some_seeds_of_a_reset_of_all_are_for_some_envs_only() -> None:
+    made = moves(RolloutPlan(spec(8), 0, 1200, options=True), 1200)
+    seeds = [move.seed for move in made if isinstance(move.seed, list)]
+    assert seeds
+    assert all(None in one and any(isinstance(seed, int) for seed in one) for one in seeds)
+
+
+def test_without_options_no_reset_has_some() -> None:
+    assert not any(move.options for move in moves(RolloutPlan(spec(8), 0, 1200), 1200))
+
+
 def test_actions_leave_the_bounds_and_stay_finite() -> None:
     made = np.stack([move.actions for move in moves(RolloutPlan(spec(), 0, 200), 200)])
     assert np.isfinite(made).all()

@@ -16,7 +16,7 @@ __all__ = ["ARRAYS", "METADATA", "check_key", "is_pattern"]
 #: What comes before the key of a pair of metadata.
 METADATA = "metadata."
 
-#: The arrays of a step, or, before a dot, what they lie in.
+#: The arrays of a step, or, before a dot, what they lie in; and "spec", whose fields stand behind the dot.
 ARRAYS = ("observation", "observations", "reward", "rewards", "terminated", "truncated", "signals", "info", "spec")
 
 _NUMBERS = ("f32", "f64", "i32", "u32", "u64", "bytes")
@@ -30,6 +30,8 @@ def is_pattern(key: str) -> bool:
 def check_key(key: str, rule: Rule, source: str) -> None:
     """Raise ConfigError for a key that names nothing, and for a tolerance of what is no number."""
     head, _, path = key.partition(".")
+    if head == "spec" and not rule.skip:
+        raise ConfigError(f"{source}: {key!r} has a tolerance", hint="a field of a spec is left out or equal; skip it")
     if is_pattern(key) or key.startswith(METADATA) or head in ARRAYS:
         return
     message = _messages().get(head)

@@ -95,6 +95,7 @@ def test_every_field_of_every_response_has_a_rule() -> None:
         ('"JointStat.positions" = { abs = 1 }', r"begins with no known name; did you mean 'JointState'\?"),
         ('"JointState.positions.x" = { abs = 1 }', r"a number or text has no field 'x'"),
         ('"JointState" = { abs = 1 }', r"JointState has no field ''"),
+        ('"spec.step_s" = { abs = 1 }', r"has a tolerance; a field of a spec is left out or equal; skip it"),
         ('"GetJointStateResponse.message" = { abs = 1 }', r"is of kind str; only numbers have a tolerance"),
         ("JointState.positions = { abs = 1 }", r"unknown key 'positions'"),
     ],
