@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
-from lucky_transport_migration.bench.histogram import Histogram
 from lucky_transport_migration.bench.page import Html, figure
 from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.plots.curves import percentile_curves, sweep
-from lucky_transport_migration.bench.plots.distribution import ridges
 from lucky_transport_migration.bench.plots.marks import ratio_intervals, two_sided_dots
 from lucky_transport_migration.bench.reading import (
     cpu_each,
@@ -58,7 +56,6 @@ def _of_steps(result: Result) -> Iterator[Html]:
         yield from _sweep(rows, "frame_bytes", what, axis, bytes_text, f"p50 by size of the frame{title}", caption)
     caption = "Logarithmic. In a closed loop a waiting side that spins burns CPU as long as the step takes."
     yield from _cpu(single, "CPU time per exchange", f"CPU per exchange, both processes, {envs}", caption)
-    yield _spread(single, result, envs)
 
 
 def _of_calls(result: Result) -> Iterator[Html]:
@@ -102,18 +99,6 @@ def _cpu(rows: Sequence[Row], what: str, title: str, caption: str) -> Iterator[H
     used = {row["path"]: (client, engine) for row in rows for client, engine in [cpu_each(row)] if client is not None}
     if len(used) > 1:
         yield figure(two_sided_dots(used, f"{what}, client and engine"), title, caption)
-
-
-def _spread(rows: Sequence[Row], result: Result, envs: str) -> Html:
-    order = sorted(rows, key=lambda row: row["us"]["p50"])
-    counts = {row["path"]: Histogram.decoded(row["hdr"]).counts() for row in order}
-    floor = result["noise_floor"]
-    again = None if floor is None else (floor["path"], Histogram.decoded(floor["row"]["hdr"]).counts())
-    if again is not None and again[0] not in counts:
-        again = None
-    dashed = "" if again is None else f" Dashed: {label(again[0])} measured again (A/A), the noise of this run."
-    drawn = ridges(counts, again, "How long exchanges took")
-    return figure(drawn, f"Distribution, {envs}", f"All rounds together; the higher, the more often.{dashed}")
 
 
 def _ratios(result: Result) -> Iterator[Html]:

@@ -63,26 +63,6 @@ class Histogram:
         highest = max(SHARES[name] for name in supported(self.n)) if self.n else 0.0
         return [(share, self.us(share)) for share in GRID if share <= max(highest, 50.0)] if self.n else []
 
-    @classmethod
-    def decoded(cls, text: str) -> Histogram:
-        """Return the histogram that `encoded` gave."""
-        made = cls()
-        made._counts.decode_and_add(text)
-        return made
-
-    def counts(self) -> list[tuple[float, int]]:
-        """Return (microseconds, samples) of every duration that occurred, shortest first."""
-        found: list[tuple[float, int]] = []
-        left, index = self.n, 0  # the library's own iterator takes twenty times as long
-        while left:
-            samples = int(self._counts.get_count_at_index(index))
-            if samples:
-                ns = self._counts.get_highest_equivalent_value(self._counts.get_value_from_index(index))
-                found.append((ns / 1e3, samples))
-                left -= samples
-            index += 1
-        return found
-
     def encoded(self) -> str:
         """Return the histogram in HdrHistogram's compressed base64 form, which its other tools read."""
         return self._counts.encode().decode("ascii")

@@ -21,7 +21,7 @@ from lucky_transport_migration.bench.page import (
     word,
 )
 from lucky_transport_migration.bench.plots.curves import percentile_curves
-from lucky_transport_migration.bench.plots.marks import bars, lollipops, two_sided_dots
+from lucky_transport_migration.bench.plots.marks import two_sided_dots
 from lucky_transport_migration.bench.reading import supported_us
 from lucky_transport_migration.bench.slower_cases import STANDING_LIMITS
 from lucky_transport_migration.paths import label
@@ -44,7 +44,7 @@ def demo_page(result: Result) -> str:
         ),
         _verdict(result),
         section("Side by side", _table(result, rows)),
-        section("Charts", Html('<div class="charts">' + "".join(_charts(result, rows)) + "</div>")),
+        section("Charts", Html('<div class="charts">' + "".join(_charts(rows)) + "</div>")),
         section("Where shared memory does not win", items([*result["limits"], STANDING_LIMITS[1]])),
         section(
             "How this was done",
@@ -127,14 +127,7 @@ def _cells(name: str, row: Mapping[str, Any], ratio: Mapping[str, Any] | None) -
     )
 
 
-def _charts(result: Result, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[Html]:
-    wires = {name: row for name, row in rows.items() if name != "inproc"}
-    engine = ("engine alone", result["in_process"]["step_us"]["p50"])
-    yield figure(
-        bars({name: row["step_us"]["p50"] for name, row in wires.items()}, engine, "A step, p50"),
-        "A step, p50",
-        "The dashed line is the engine's own work, measured in one process; beyond it is what a transport adds.",
-    )
+def _charts(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[Html]:
     yield figure(
         percentile_curves({name: row["curve"] for name, row in rows.items()}, "Step latency"),
         "Step latency by percentile",
@@ -145,12 +138,6 @@ def _charts(result: Result, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[H
         two_sided_dots(cpu, "CPU time per step, client and engine"),
         "CPU per step, both processes",
         "Logarithmic; waiting that burns a core would show here.",
-    )
-    alone = {name: row["transport_us"]["p50"] for name, row in wires.items()}
-    yield figure(
-        lollipops(alone, "The transport alone, p50"),
-        "The transport alone",
-        "Logarithmic. The same step with an engine that does nothing.",
     )
 
 

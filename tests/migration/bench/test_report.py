@@ -92,7 +92,7 @@ def test_every_chart_is_told_in_a_sentence(bench_text: str) -> None:
     charts = found.tags.count("svg")
     labels = [value for tag, name, value in found.attributes if tag == "svg" and name == "aria-label"]
     roles = [value for tag, name, value in found.attributes if tag == "svg" and name == "role"]
-    assert charts == len(labels) == 10
+    assert charts == len(labels) == 9
     assert roles == ["img"] * charts
     assert all(label is not None and "shared memory" in label for label in labels)
 

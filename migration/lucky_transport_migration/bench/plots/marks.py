@@ -1,4 +1,4 @@
-"""Figures as marks, one row each: CPU of both sides, durations, ratios with their intervals."""
+"""Figures as marks, one row each: CPU of both sides, ratios with their intervals."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from lucky_transport_migration.bench.palette import INK, look
-from lucky_transport_migration.bench.plots.canvas import draw, height_in, tick_text, us_axis
+from lucky_transport_migration.bench.plots.canvas import draw, height_in, us_axis
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import duration_text, times_text
 
-__all__ = ["bars", "lollipops", "ratio_intervals", "two_sided_dots"]
+__all__ = ["ratio_intervals", "two_sided_dots"]
 
 
 def two_sided_dots(rows: Mapping[str, tuple[float, float | None]], what: str) -> str:
@@ -44,54 +44,6 @@ def two_sided_dots(rows: Mapping[str, tuple[float, float | None]], what: str) ->
         for name, (client, engine) in rows.items()
     )
     return draw(f"{what}. {told}.", paint, height_in(len(rows)))
-
-
-def lollipops(rows: Mapping[str, float], what: str) -> str:
-    """Return one duration (microseconds) per path on a logarithmic axis, with its value written beside it."""
-
-    def paint(axes: Axes) -> None:
-        axes.set_xscale("log")
-        low, high = min(rows.values()) / 4, max(rows.values()) * 9
-        for place, (name, us) in enumerate(rows.items()):
-            drawn = look(name, tuple(rows))
-            axes.plot([low, us], [place, place], color=drawn.light, linewidth=1.0, alpha=0.6)
-            axes.plot([us], [place], drawn.marker, color=drawn.light, markersize=6.5)
-            axes.text(us * 1.35, place, duration_text(us), va="center", ha="left")
-        axes.set_yticks(range(len(rows)), [label(name) for name in rows])
-        axes.tick_params(axis="y", length=0)
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlim(low, high)
-        axes.spines["left"].set_visible(False)
-        axes.grid(visible=True, axis="x")
-        us_axis(axes.xaxis, low, high)
-
-    told = "; ".join(f"{label(name)}: {duration_text(us)}" for name, us in rows.items())
-    return draw(f"{what}. {told}.", paint, height_in(len(rows)))
-
-
-def bars(rows: Mapping[str, float], floor: tuple[str, float], what: str) -> str:
-    """Return one bar per path, in microseconds on a linear axis, and a line where `floor` (name, microseconds) is."""
-
-    def paint(axes: Axes) -> None:
-        longest = max(rows.values())
-        for place, (name, us) in enumerate(rows.items()):
-            axes.barh(place, us, color=look(name, tuple(rows)).light, height=0.55)
-            axes.text(max(us, floor[1]) + longest * 0.02, place, duration_text(us), va="center", ha="left")
-        axes.axvline(floor[1], color=INK, linewidth=1.0, linestyle=(0, (4, 2)))
-        axes.annotate(
-            f"{floor[0]}: {duration_text(floor[1])}", (floor[1], len(rows) - 0.45), (4, 0), textcoords="offset points"
-        )
-        axes.set_yticks(range(len(rows)), [label(name) for name in rows])
-        axes.tick_params(axis="y", length=0)
-        axes.set_ylim(len(rows) - 0.2, -0.6)
-        axes.set_xlim(0, longest * 1.24)
-        axes.spines["left"].set_visible(False)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda us, _: "0" if us == 0 else tick_text(us)))
-        axes.locator_params(axis="x", nbins=4)
-        axes.grid(visible=True, axis="x")
-
-    told = "; ".join(f"{label(name)}: {duration_text(us)}" for name, us in rows.items())
-    return draw(f"{what}. {told}; {floor[0]}: {duration_text(floor[1])}.", paint, height_in(len(rows) + 1))
 
 
 def ratio_intervals(rows: Sequence[tuple[str, str, float, float, float]], floor: float, reference: str) -> str:
