@@ -3,7 +3,7 @@
 env = LuckyVecEnv(lucky_transport.make("mujoco:quadruped-walk", num_envs=64, framework="rsl_rl"))
 OnPolicyRunner(env, config, log_dir=None, device="cpu").learn(100)
 
-The config is rsl_rl's own; `examples/rsl_rl.py` has a short one.
+The config is rsl_rl's own; `examples/rsl_rl.py` has a short one of rsl_rl 5.
 """
 
 # pyright: reportMissingImports=false

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,3 +31,10 @@ def test_an_example_gives_the_same_numbers_over_both_transports(name: str, reque
     assert over_shm == over_grpc
     assert len(over_shm) >= 2
     assert len(set(over_shm)) > 1
+
+
+def test_the_page_on_rsl_rl_shows_the_config_that_its_example_runs_with() -> None:
+    root = Path(__file__).parents[2]
+    example = (root / "plugins/lucky_transport_frameworks/examples/rsl_rl.py").read_text()
+    config = example[example.index("NETWORK = ") : example.index("def train(")].strip()
+    assert config in (root / "docs/how-to/rsl-rl.md").read_text()

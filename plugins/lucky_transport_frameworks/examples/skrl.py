@@ -26,7 +26,8 @@ def train(steps: int = 9600, num_envs: int = 64, **settings: Any) -> list[float]
     config = PPO_CFG(rollouts=32, learning_epochs=5, mini_batches=4, learning_rate=3e-4)
     config.experiment.write_interval = config.experiment.checkpoint_interval = 0
     agent = PPO(models=models, memory=RandomMemory(memory_size=32, num_envs=num_envs), cfg=config, **spaces)
-    SequentialTrainer(env=env, agents=agent, cfg={"timesteps": steps, "close_environment_at_exit": False}).train()
+    settled = {"timesteps": steps, "headless": True, "close_environment_at_exit": False}
+    SequentialTrainer(env=env, agents=agent, cfg=settled).train()
     observations, rewards = env.reset()[0], list[float]()
     for _ in range(50):
         actions = policy.act({"observations": observations}, role="policy")[1]["mean_actions"].detach()
