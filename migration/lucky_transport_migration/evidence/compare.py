@@ -35,7 +35,10 @@ from lucky_transport_migration.evidence.record import (
 from lucky_transport_migration.evidence.request_hash import request_hash
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
-__all__ = ["ASPECTS", "compare"]
+__all__ = ["ASPECTS", "BEYOND", "compare"]
+
+#: What is not looked at of a stream that was left, or of which no more was kept.
+BEYOND = "items beyond the last that both sent"
 
 _LATE = "DEADLINE_EXCEEDED"
 
@@ -113,18 +116,17 @@ def _compared(
     items = ItemPairs(row, primary.items, shadow.items, rules, ended_early=is_cut, dropped=known)
     if not items.comparable:
         return replace(evidence, verdict=NOT_COMPARED, why="the stream was left before both had sent an item")
-    unseen = set(comparison.unseen)
+    unseen = dict.fromkeys(comparison.unseen)
     if is_cut:
-        unseen |= ASPECTS.keys() - {"items"}
+        unseen |= dict.fromkeys((BEYOND, *(name for name in ASPECTS if name != "items")))
     elif not (primary.headers or primary.trailing or shadow.headers or shadow.trailing or _is_bytes(comparison)):
-        unseen |= {"headers", "trailing metadata"}
+        unseen |= dict.fromkeys(("headers", "trailing metadata"))
     looks = (look(primary, shadow, items, rules) for name, look in ASPECTS.items() if name not in unseen)
     found = next(filter(None, looks), None)
     if skipped and is_latest and (found is None or is_cut or found.where != "items"):
         why = f"{' and '.join(skipped)} that its reader was too slow for"
         return replace(evidence, verdict=NOT_COMPARED, why=why)
-    left_out = dict.fromkeys((*items.left_out, *(one for one in (*ASPECTS, *comparison.unseen) if one in unseen)))
-    evidence = replace(evidence, verdict=EQUAL, left_out=tuple(left_out))
+    evidence = replace(evidence, verdict=EQUAL, left_out=(*items.left_out, *unseen))
     return evidence if found is None else replace(evidence, verdict=DIFFERENT, **_named(found, primary, shadow))
 
 

@@ -12,6 +12,9 @@ from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, 
 
 __all__ = ["RunSummary", "say"]
 
+#: What no live comparison looks at.
+_NEVER = "hints of errors, deadlines that expire, what comes of a stream that was left"
+
 
 def say(text: str) -> None:
     """Write a line to the process's own stderr, whatever the program has put into sys.stderr."""
@@ -54,7 +57,7 @@ class RunSummary:
         text = f"{alarm}{compared:,} of {calls} of {methods} compared: {counts}"
         lost = f"; {self.lost:,} more came too fast to be looked at" if self.lost else ""
         first = f"; the first: {self._first.sentence}" if self._first else ""
-        return f"{text}{lost}{first}{unseen}; evidence in {folder}"
+        return f"{text}{lost}{first}{unseen}; of no call: {_NEVER}; evidence in {folder}"
 
     def _never_compared(self) -> str:
         """Return the methods of which no call was looked at, though their stage asks for it, by reason."""

@@ -89,7 +89,8 @@ def test_with_nothing_planted_nothing_is_demoted(project: Any, both: Both) -> No
     assert len(project.evidence) == 1000
     assert project.journal == []
     assert project.told == [
-        f"1,000 of 1,000 calls of 2 methods compared: 1,000 equal, 0 different, 0 failed; "
+        "1,000 of 1,000 calls of 2 methods compared: 1,000 equal, 0 different, 0 failed; of no call: "
+        "hints of errors, deadlines that expire, what comes of a stream that was left; "
         f"evidence in {project.folder / 'lucky-evidence'}"
     ]
 
@@ -223,7 +224,7 @@ def test_a_summary_is_loud_about_differences_and_names_what_was_not_looked_at(tm
     side = SideResult("grpc"), SideResult("shm")
     own = Evidence("/lab.Arm/Read", "shadow", SideResult("grpc"), why="it is in no table")
     summary.add(own)
-    assert "not looked at: /lab.Arm/Read: it is in no table; evidence in" in summary.sentence(tmp_path)
+    assert "not looked at: /lab.Arm/Read: it is in no table; of no call: hints of errors" in summary.sentence(tmp_path)
     summary.add(Evidence("/lab.Arm/Move", "grpc", SideResult("grpc"), why="no shadow was asked"))  # none was wanted
     summary.add(Evidence("/lab.Scene/Get", "shadow", *side, verdict="equal"))
     summary.add(Evidence("/lab.Scene/Get", "shadow", SideResult("grpc"), why="too many shadows are under way"))
