@@ -16,7 +16,10 @@ from lucky_transport.call import Metadata
 from lucky_transport.routing import Decision
 from lucky_transport_migration.compare.difference import Difference
 
-__all__ = ["CallOutcome", "Comparison", "RoutingPolicy"]
+__all__ = ["CANDIDATE", "CONTROL", "CallOutcome", "Comparison", "RoutingPolicy"]
+
+#: What a call can go over, by the names that decisions have for it, wherever it is.
+CONTROL, CANDIDATE = "grpc", "shm"
 
 
 @dataclass(slots=True)

@@ -27,9 +27,9 @@ from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.verdict import GateVerdict, judge
 from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing.connection import RoutedConnection
-from lucky_transport_migration.routing.policy import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.transport import StagedTransport
+from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL
 from lucky_transport_migration.stages.evidence_window import recent_evidence
 from lucky_transport_migration.stages.journal import Journal
 

@@ -16,9 +16,9 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, Unimplemented
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing.connection import RoutedConnection
-from lucky_transport_migration.routing.policy import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.router import process_router
 from lucky_transport_migration.routing.transport import StagedTransport
+from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL
 from lucky_transport_migration.stages.plan import StagePlan
 
 __all__ = ["no_server", "open_staged"]

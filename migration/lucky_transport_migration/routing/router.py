@@ -17,14 +17,13 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.routing import Count, Decision, Ending, RoutedCall, ShadowCaller
 from lucky_transport_migration.recording.policy import recorded
 from lucky_transport_migration.rollout.policy import EvidencePolicy
-from lucky_transport_migration.routing.policy import CONTROL, GuardedPolicy
 from lucky_transport_migration.routing.read_check import ReadCheck
 from lucky_transport_migration.routing.received import MOST_ITEMS
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.shadows import Shadows
 from lucky_transport_migration.routing.workers import Workers
 from lucky_transport_migration.routing.world import WorldChanges
-from lucky_transport_migration.routing_policy import RoutingPolicy
+from lucky_transport_migration.routing_policy import CONTROL, RoutingPolicy
 
 __all__ = ["ProcessRouter", "TargetRouter", "process_router"]
 
@@ -37,13 +36,13 @@ _MOMENT_S = 1.0
 
 
 class ProcessRouter:
-    """A `lucky_transport.routing.Router`. policy: decides and takes notes, without harm.
+    """A `lucky_transport.routing.Router`. policy: decides and takes notes; its methods neither wait nor raise.
 
     workers: for shadows; endings: for what is to be read from calls that are over.
     """
 
     def __init__(self, policy: RoutingPolicy) -> None:
-        self.policy = GuardedPolicy(policy)
+        self.policy = policy
         self.workers = Workers("shadow calls", _THREADS, _ROOM)
         self.endings = Workers("ended calls", 1, _ENDINGS)
         self._worlds: defaultdict[str, tuple[WorldChanges, ReadCheck]] = defaultdict(

@@ -194,7 +194,7 @@ def test_the_router_of_the_registry_decides_by_stages_and_records_where_it_is_as
     process_router.cache_clear()
     router = load(registry().routers["stages"].open, owner="tests")()
     process_router.cache_clear()
-    assert type(router.policy._policy) is kind
+    assert type(router.policy) is kind
     decision = router.policy.decide(READ)
     assert (decision.primary, decision.shadow) == ("grpc", "" if record else "shm")
     router.close()

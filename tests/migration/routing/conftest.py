@@ -17,10 +17,9 @@ from lucky_transport.routing import Decision
 from lucky_transport.testing.fault_injection import FaultSpec, FaultyTransport
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing.connection import RoutedConnection
-from lucky_transport_migration.routing.policy import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.transport import StagedTransport
-from lucky_transport_migration.routing_policy import Comparison
+from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL, Comparison
 from tests.support.waiting import PATIENCE_S
 
 

@@ -21,10 +21,9 @@ from lucky_transport.testing.streams_contract import StreamsContract
 from lucky_transport.testing.suite import TransportSuite
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing.connection import RoutedConnection
-from lucky_transport_migration.routing.policy import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.transport import StagedTransport
-from lucky_transport_migration.routing_policy import Comparison
+from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL, Comparison
 
 
 class _Policy:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from lucky_transport import api
-from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, ConfigError, Unimplemented
 from lucky_transport.messages import GetAgentSchemaRequest, StreamTelemetryRequest
 from lucky_transport.messages.methods import method
@@ -28,34 +27,6 @@ _TELEMETRY = method("TelemetryService/StreamTelemetry")
 _ASKED = GetAgentSchemaRequest("agent_1")
 
 New = Callable[..., Any]
-
-
-@pytest.mark.parametrize("decision", [_SHADOW, _SHM])
-def test_a_policy_out_of_order_harms_no_call(
-    open_staged: New, serve: New, caplog: pytest.LogCaptureFixture, decision: Decision
-) -> None:
-    class Broken:
-        def decide(self, method: str) -> Decision:
-            if decision is _SHADOW:
-                raise RuntimeError("no idea")
-            return decision
-
-        def note(self, comparison: Comparison) -> None:
-            raise OSError("disk full")
-
-        def close(self) -> None:
-            pass
-
-    endpoint = serve("toy")
-    staged = open_staged(Broken(), endpoint, endpoint)
-    for _ in range(3):
-        assert staged.call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
-    assert staged._target.router.workers.drain(Deadline(20))
-    assert [record.message.partition(":")[0] for record in caplog.records] == (
-        ["the policy cannot decide, calls go over gRPC", "the policy takes no note of calls"]
-        if decision is _SHADOW
-        else ["the policy takes no note of calls"]
-    )
 
 
 def test_nothing_can_be_served_at_a_staged_endpoint() -> None:

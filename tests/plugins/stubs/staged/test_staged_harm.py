@@ -149,48 +149,6 @@ def test_the_end_of_the_process_waits_a_moment_for_shadows_then_closes_the_polic
         assert policy.only().why == "too many shadows are under way"
 
 
-class BrokenPolicy:
-    def decide(self, method: str) -> Decision:
-        raise RuntimeError("cannot decide")
-
-    def note(self, comparison: Comparison) -> None:
-        raise RuntimeError("cannot note")
-
-    def close(self) -> None:
-        raise RuntimeError("cannot close")
-
-
-@pytest.fixture
-def use_policy(router: ProcessRouter) -> Callable[[Any], None]:
-    from lucky_transport_migration.routing.policy import GuardedPolicy
-
-    return lambda policy: setattr(router, "policy", GuardedPolicy(policy))
-
-
-def test_a_policy_that_raises_is_said_once_and_calls_go_over_grpc(
-    pair: Any, router: ProcessRouter, use_policy: Callable[[Any], None], caplog: pytest.LogCaptureFixture
-) -> None:
-    use_policy(BrokenPolicy())
-    with pair.channel() as channel:
-        answers(channel, 3)
-    router.policy.close()
-    assert [record.getMessage() for record in caplog.records] == [
-        "the policy cannot decide, calls go over gRPC: RuntimeError: cannot decide",
-        "the policy takes no note of calls: RuntimeError: cannot note",
-        "the policy cannot be closed: RuntimeError: cannot close",
-    ]
-
-
-def test_a_decision_that_nobody_can_follow_is_said_and_not_followed(
-    pair: Any, policy: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    policy.decision = Decision("pigeon", "shm")
-    with pair.channel() as channel:
-        assert channel.unary_unary(ECHO)(b"x") == b"x"
-    assert policy.only().decision == Decision("grpc", stage="grpc")
-    assert "there are grpc and shm" in caplog.text
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_shadows_of_its_own(pair: Any, policy: Any) -> None:
     """Its channel is new, as after every fork; threads and jobs of the parent's are not waited for."""
