@@ -34,7 +34,7 @@ BUILT_IN: Mapping[str, Rule] = {
     "TelemetryFrame.timestamp_ms": _CLOCK,
     "StepResponse.physics_step_duration_us": Rule(skip="microseconds that the engine took"),
     "ImageFrame.frame_number": Rule(
-        skip="counts ticks of the wall clock, of which a busy engine leaves out some; compared is that it grows",
+        skip="counts ticks of the wall clock, of which a busy engine leaves out some; parity looks whether it grows",
         streams=True,
     ),
 }
