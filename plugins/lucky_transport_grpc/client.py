@@ -8,7 +8,9 @@ grpc://127.0.0.1:50051?service=batch    the batch service or nothing
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import PeerDied, PeerTimeout, TransportError, Unimplemented
+from lucky_transport.errors import PeerDied, PeerTimeout, Unimplemented
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
@@ -141,23 +143,13 @@ class GrpcTransport(Transport):
     def recv(self, deadline: Deadline | None = None) -> Frame:
         self._expect(LockstepEvent.FRAME)
         self._connection.check_process()
-        try:
-            frame = self._exchange.finish(Deadline.after(deadline, self._settings.step_timeout_s))
-        except TransportError as error:
-            self._note(error)
-            raise
-        return self._arrived(frame)
+        return self._end(self._exchange.finish, deadline)
 
     def step(
         self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None, deadline: Deadline | None = None
     ) -> Frame:
         checked, control = self._check(actions, control)
-        try:
-            frame = self._exchange.run(checked, control, Deadline.after(deadline, self._settings.step_timeout_s))
-        except TransportError as error:
-            self._note(error)
-            raise
-        return self._arrived(frame)
+        return self._end(partial(self._exchange.run, checked, control), deadline)
 
     def _check(
         self, actions: NDArray[Any], control: NDArray[np.uint8] | None
@@ -177,12 +169,14 @@ class GrpcTransport(Transport):
         under_way = LockstepState.SENT if self._exchange.open else LockstepState.READY
         Lockstep(self._ended or under_way, self.name).on(event)
 
-    def _note(self, error: TransportError) -> None:
-        """The connection is lost when an exchange ended with the death of the engine."""
-        if isinstance(error, PeerDied) and not self._exchange.open and self._ended is None:
-            self._ended = LockstepState.LOST
-
-    def _arrived(self, frame: Frame) -> Frame:
+    def _end(self, exchange: Callable[[Deadline], Frame], deadline: Deadline | None) -> Frame:
+        """Return the frame; the connection is lost when the exchange ends with the death of the engine."""
+        try:
+            frame = exchange(Deadline.after(deadline, self._settings.step_timeout_s))
+        except PeerDied:
+            if not self._exchange.open and self._ended is None:
+                self._ended = LockstepState.LOST
+            raise
         self._seq += 1
         frame.seq = self._seq
         return frame
