@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,15 @@ from lucky_transport.deadline import log_long_wait
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.engine_options import check_call, check_num_envs
-from lucky_transport.errors import BrokenPlugin, ConfigError, MissingExtra, SpecError, UnknownName, raise_wire_error
+from lucky_transport.errors import (
+    BrokenPlugin,
+    ConfigError,
+    MissingExtra,
+    SpecError,
+    Unimplemented,
+    UnknownName,
+    raise_wire_error,
+)
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.interceptors import Interceptor
 from lucky_transport.interceptors.transport import InterceptedTransport
@@ -80,14 +88,14 @@ def _make_engine(
 def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -> Transport:
     """Return the client end of a connection to the engine at `endpoint`, recorded where the settings say so.
 
-    Raises UnknownName (scheme), MissingExtra, NotReachable, Busy.
+    Raises UnknownName (scheme), Unimplemented (the transport has no client), MissingExtra, NotReachable, Busy.
     """
     endpoint = Endpoint.parse(endpoint)
     settings = settings or load_settings()
     if settings.record and endpoint.scheme != _RECORDED:
         endpoint = Endpoint(_RECORDED, "", (("to", str(endpoint)), ("file", settings.record)))
     info = registry().transport_of_scheme(endpoint.scheme)
-    client = load(info.client, owner=f"transport {info.name!r}", extra=info.extra)
+    client = _end(info, "client", endpoint)
     interceptors = _interceptors(settings)
     timeout_s = settings.start_timeout_s if info.starts_engines else settings.connect_timeout_s
     what = f"the engine at {endpoint}"
@@ -176,7 +184,16 @@ def serve(
 
 def _server(endpoint: Endpoint, settings: Settings) -> Server:
     info = registry().transport_of_scheme(endpoint.scheme)
-    return load(info.server, owner=f"transport {info.name!r}", extra=info.extra)(endpoint, settings)
+    return _end(info, "server", endpoint)(endpoint, settings)
+
+
+def _end(info: TransportInfo, end: Literal["client", "server"], endpoint: Endpoint) -> Any:
+    """Return what makes an end of a transport; raises Unimplemented where the transport has none."""
+    target = info.client if end == "client" else info.server
+    if not target:
+        hint = info.instead.format(address=endpoint.address)
+        raise Unimplemented(f"{endpoint}: transport {info.name!r} has no {end}", backend=info.name, hint=hint)
+    return load(target, owner=f"transport {info.name!r}", extra=info.extra)
 
 
 def make(

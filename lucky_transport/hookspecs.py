@@ -40,7 +40,8 @@ class TransportInfo:
     so that no other transport's name contradicts its endpoints. `clean_up`: "module:function", called as `f()` before
     an engine process with such an endpoint starts and after one was killed, to remove what killed engines could not
     remove ("" = nothing). `starts_engines`: its client starts the engines that its endpoint names, so connecting takes
-    as long as starting.
+    as long as starting. `instead`: what to use for the `client` or `server` that is "", because there is no such end;
+    "{address}" in it is the endpoint's.
     """
 
     name: str
@@ -53,6 +54,7 @@ class TransportInfo:
     routes: bool = False
     clean_up: str = ""
     starts_engines: bool = False
+    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def broken_plugins(found: Registry | None = None) -> dict[str, str]:
 
 
 def _problem(*targets: str, owner: str, extra: str = "") -> str:
-    for target in targets:
+    for target in filter(None, targets):
         try:
             load(target, owner=owner, extra=extra)
         except TransportError as error:

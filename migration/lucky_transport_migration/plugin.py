@@ -58,17 +58,19 @@ def lucky_transport_transports() -> list[TransportInfo]:
             name="staged",
             schemes=("staged",),
             client="lucky_transport_migration.routing.client:open_staged",
-            server="lucky_transport_migration.routing.client:no_server",
+            server="",
             summary="each method over the transport that its stage says",
             routes=True,
+            instead="serve the engine at both, e.g. --endpoint grpc://127.0.0.1:50051 --endpoint shm://demo",
         ),
         TransportInfo(
             name="recorded",
             schemes=("recorded",),
             client="lucky_transport_migration.recording.client:open_recorded",
-            server="lucky_transport_migration.recording.client:no_server",
+            server="",
             summary="another transport, with everything written to a file",
             routes=True,
+            instead="serve at another endpoint and record its clients",
         ),
     ]
 

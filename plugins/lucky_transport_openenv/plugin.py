@@ -13,9 +13,10 @@ def lucky_transport_transports() -> list[TransportInfo]:
         TransportInfo(
             name="openenv",
             schemes=("openenv",),
-            client="lucky_transport_openenv.client:connect",
+            client="",
             server="lucky_transport_openenv.server:server",
             summary="an OpenEnv environment for agents: episodes and MCP tools over HTTP and WebSocket; serves only",
             extra="openenv",
+            instead="use openenv.core.GenericEnvClient('http://{address}'), or serve the engine at shm:// too",
         )
     ]

@@ -13,8 +13,9 @@ def lucky_transport_transports() -> list[TransportInfo]:
         TransportInfo(
             name="pipe",
             schemes=("pipe",),
-            client="lucky_transport_pipe.client:connect",
+            client="",
             server="lucky_transport_pipe.server:server",
             summary="lines of text over a named pipe, as Unity training scenes speak them",
+            instead="play experiments with lucky_transport_pipe.instance.Instance, or serve the engine at shm:// too",
         )
     ]

@@ -14,9 +14,10 @@ def lucky_transport_transports() -> list[TransportInfo]:
             name="ray",
             schemes=("ray",),
             client="lucky_transport_ray.client:connect",
-            server="lucky_transport_ray.server:server",
+            server="",
             summary="one batch over the nodes of a Ray cluster, an engine in each actor; starts its engines itself",
             extra="ray",
             starts_engines=True,
+            instead="a client starts its engines itself: lucky_transport.make(endpoint='ray:?engine=toy&num_envs=8')",
         )
     ]

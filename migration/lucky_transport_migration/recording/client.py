@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 from lucky_transport.api import open_transport
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError, Unimplemented
+from lucky_transport.errors import ConfigError
 from lucky_transport_migration.recording.entries import Header
 from lucky_transport_migration.recording.file_sink import FileSink
 from lucky_transport_migration.recording.recorder import recorder_of
 from lucky_transport_migration.recording.transport import RecordedTransport
 
-__all__ = ["no_server", "open_recorded", "recorded_endpoint"]
+__all__ = ["open_recorded", "recorded_endpoint"]
 
 
 def recorded_endpoint(to: str, file: Path, seed: int | None = None) -> Endpoint:
@@ -48,8 +47,3 @@ def open_recorded(endpoint: Endpoint, settings: Settings) -> RecordedTransport:
     except BaseException:
         inner.close()
         raise
-
-
-def no_server(endpoint: Endpoint, settings: Settings) -> NoReturn:
-    """Raise Unimplemented: what is served is recorded at the client's end."""
-    raise Unimplemented("nothing can be served at recorded:", hint="serve at another endpoint and record its clients")

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn
 
 from lucky_transport import api
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError, Unimplemented
+from lucky_transport.errors import ConfigError
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import process_router
@@ -21,7 +20,7 @@ from lucky_transport_migration.routing.transport import StagedTransport
 from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL
 from lucky_transport_migration.stages.plan import StagePlan
 
-__all__ = ["no_server", "open_staged"]
+__all__ = ["open_staged"]
 
 #: As long as gRPC answers too, no caller shall wait long for the candidate.
 _CANDIDATE_CONNECT_S = 2.0
@@ -41,15 +40,6 @@ def open_staged(endpoint: Endpoint, settings: Settings) -> StagedTransport:
         RoutedConnection(CANDIDATE, partial(_connect, "candidate", candidate, hasty, plan)),
     )
     return StagedTransport(*sides, process_router(), control or candidate)
-
-
-def no_server(endpoint: Endpoint, settings: Settings) -> NoReturn:
-    """Raise Unimplemented: an engine is served over transports, each at an endpoint of its own."""
-    raise Unimplemented(
-        f"nothing is served at {endpoint}: it is two transports as one, for clients",
-        backend="staged",
-        hint="serve the engine at both, e.g. --endpoint grpc://127.0.0.1:50051 --endpoint shm://demo",
-    )
 
 
 def _connect(key: str, endpoint: str, settings: Settings, plan: StagePlan) -> Transport:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lucky_transport import api
-from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, Unimplemented
 from lucky_transport_ray.options import RayOptions, ray_options
-from lucky_transport_ray.server import server
 
 
 def test_an_endpoint_names_the_cluster_the_engine_and_the_shares() -> None:
@@ -42,5 +40,5 @@ def test_make_without_an_endpoint_says_which_one_to_write() -> None:
 
 
 def test_it_cannot_be_served() -> None:
-    with pytest.raises(Unimplemented, match="cannot be served: a client of it starts its engines itself"):
-        server(Endpoint.parse("ray:?engine=toy"), load_settings({}))
+    with pytest.raises(Unimplemented, match="'ray' has no server; a client starts its engines itself"):
+        api.serve("toy", "ray:?engine=toy")
