@@ -122,9 +122,11 @@ def _take(answer: CallResult, transport: Transport, method: Method, request: Any
     fps = request.target_fps if hasattr(request, "target_fps") else 0
     wanted, look = 1 if isinstance(fps, int) and 0 < fps < _SLOWEST_HZ else most, Deadline(_LOOK_S)
     with transport.stream(method, request, Deadline(PATIENCE_S), copy=copy_images) as stream:
-        while len(answer.items) < wanted and not look.expired:
-            item = next(stream)
-            answer.items.append(replace(item, data=bytes(item.data)) if isinstance(item, ImageFrame) else item)
+        try:
+            while len(answer.items) < wanted and not look.expired:
+                item = next(stream)
+                answer.items.append(replace(item, data=bytes(item.data)) if isinstance(item, ImageFrame) else item)
+        finally:
             answer.dropped = stream.dropped
         answer.left = True
         stream.cancel()
@@ -194,7 +196,7 @@ class _Pair:
         return any(one.left and len(one.items) == most for one in (mine, other))
 
     def items(self, *, ended_early: bool = True) -> Difference | None:
-        items, dropped = (self.left.items, self.right.items), self.left.dropped + self.right.dropped
+        items, dropped = (self.left.items, self.right.items), (self.left.dropped, self.right.dropped)
         return ItemPairs(self.method, *items, self.rules, ended_early=ended_early, dropped=dropped).differing()
 
     def ending(self) -> Difference | None:

@@ -42,6 +42,7 @@ def _take(answer: CallResult, transport: Transport, row: Method, request: Any, s
         for _ in range(_STATES - 1):
             transport.call(_STEP, step, Deadline(PATIENCE_S))
             answer.items.append(_next_state(stream, row, answer.items[-1]))
+            answer.dropped = stream.dropped
     answer.left = True
 
 

@@ -27,8 +27,8 @@ _AHEAD = 64
 
 
 class ItemPairs:
-    """The items of both sides of one call. method: None for one that is not in the table. dropped: how many items both
-    streams skipped, None = not known.
+    """The items of both sides of one call. method: None for one that is not in the table. dropped: how many items each
+    stream skipped, None = not known.
 
     left_out: after `differing`, the fields that rules left out.
     """
@@ -41,7 +41,7 @@ class ItemPairs:
         rules: ComparisonRules,
         *,
         ended_early: bool,
-        dropped: int | None = None,
+        dropped: tuple[int, int] | None = None,
     ) -> None:
         self._method = method
         self._left, self._right = left, right
@@ -49,7 +49,7 @@ class ItemPairs:
         self._streamed = method is not None and method.stream is not None
         is_latest = method is not None and method.stream is Flow.LATEST
         self._is_open = ended_early or (is_latest and dropped is None)
-        self._may_lack = (dropped or 0) if is_latest else 0
+        self._may_lack = dropped if is_latest and dropped is not None else (0, 0)
         self.left_out: tuple[str, ...] = ()
 
     @property
@@ -59,20 +59,18 @@ class ItemPairs:
 
     def differing(self) -> Difference | None:
         """Return the first difference; None when there is none."""
-        at, other, spare = 0, 0, self._may_lack
+        at, other, (mine, others) = 0, 0, self._may_lack
         while at < len(self._left) and other < len(self._right):
             unequal = self._unequal(self._left[at], self._right[other])
             if unequal is not None:
-                in_left = self._place(self._left, self._right[other], at + 1)
-                in_right = self._place(self._right, self._left[at], other + 1)
-                gaps = [gap for gap in (in_left - at, in_right - other) if 0 < gap <= spare]
-                if not gaps:
-                    return self._named(at, unequal, in_left, in_right)
-                spare -= min(gaps)
-                at, other = (in_left, other) if in_left - at == min(gaps) else (at, in_right)
+                gap = self._gap(at, other, mine, others)
+                if gap is None:
+                    is_rest = len(self._left) - at <= others or len(self._right) - other <= mine
+                    return None if self._is_open and is_rest else self._named(at, other, unequal)
+                at, other, others, mine = at + gap[0], other + gap[1], others - gap[0], mine - gap[1]
             at, other = at + 1, other + 1
         lengths = len(self._left), len(self._right)
-        if self._is_open or abs(lengths[0] - lengths[1]) <= self._may_lack:
+        if self._is_open or abs(lengths[0] - lengths[1]) <= sum(self._may_lack):
             return None
         return self._missing(min(lengths), max(lengths), lacking=lengths.index(min(lengths)))
 
@@ -89,10 +87,21 @@ class ItemPairs:
             return found if known or found is None else replace(found, where=found.where + unread)
         return None if left == right else Difference("item", "", left, right)
 
-    def _named(self, index: int, unequal: Difference, in_left: int, in_right: int) -> Difference:
-        """Return what is wrong from the first place on where items differ; where each side's other item stands."""
+    def _gap(self, at: int, other: int, mine: int, others: int) -> tuple[int, int] | None:
+        """Return how many items to pass over on each side, where the left may lack `mine` and the right `others`."""
+        for total in range(1, min(mine + others, _AHEAD) + 1):
+            for skipped in range(max(0, total - mine), min(total, others) + 1):
+                pair = self._left[at + skipped :][:1], self._right[other + total - skipped :][:1]
+                if all(pair) and self._unequal(pair[0][0], pair[1][0]) is None:
+                    return skipped, total - skipped
+        return None
+
+    def _named(self, index: int, other: int, unequal: Difference) -> Difference:
+        """Return what is wrong from the first place on where items differ."""
+        in_left = self._place(self._left, self._right[other], index + 1)
+        in_right = self._place(self._right, self._left[index], other + 1)
         longer = len(self._left) - len(self._right)
-        following = self._left[index + 1 :][:1], self._right[index + 1 :][:1]
+        following = self._left[index + 1 :][:1], self._right[other + 1 :][:1]
         is_single = all(following) and self._unequal(following[0][0], following[1][0]) is None
         if is_single:
             in_left = in_right = 0

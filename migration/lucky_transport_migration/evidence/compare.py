@@ -112,7 +112,7 @@ def _compared(
     row = BY_NAME.get(comparison.method)
     is_latest = row is not None and row.stream is Flow.LATEST
     skipped = [f"{one.transport} skipped {_dropped(one)} items" for one in (primary, shadow) if _dropped(one)]
-    known = None if is_latest and skipped else 0
+    known = None if is_latest and skipped else (0, 0)
     items = ItemPairs(row, primary.items, shadow.items, rules, ended_early=is_cut, dropped=known)
     if not items.comparable:
         return replace(evidence, verdict=NOT_COMPARED, why="the stream was left before both had sent an item")
