@@ -47,20 +47,24 @@ class EvidenceQueue:
         if not self._is_started:
             self._start()
 
-    def close(self, timeout_s: float) -> None:
-        """Take nothing more, and wait until what is there was worked on, but not longer than that. Idempotent."""
+    def close(self, timeout_s: float) -> bool:
+        """Take nothing more, and wait until what is there was worked on, but not longer than that. Idempotent.
+
+        Returns False where it is still being worked on.
+        """
         self._is_closed = True
         deadline = Deadline(timeout_s)
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join(timeout_s)
             if self._thread.is_alive():
-                return
+                return False
         while not deadline.expired:  # what the thread left, or all of it where none could be started
             try:
                 self._one(self._queue.get_nowait())
             except Empty:
-                return
+                break
+        return True
 
     def _begin(self) -> None:
         self._queue: SimpleQueue[tuple[Any, int] | None] = SimpleQueue()

@@ -82,8 +82,8 @@ class EvidencePolicy:
 
     def close(self) -> None:
         """Look at what is left, for two seconds at most, and sum up. Idempotent."""
-        self._queue.close(_CLOSE_S)
-        self._lines.close()
+        if self._queue.close(_CLOSE_S):  # else the thread may be writing to the file at this moment
+            self._lines.close()
         self._summary.lost, self._queue.refused = self._queue.refused, 0
         text = self._summary.sentence(self._plan.evidence)
         if text and (self._summary.is_bad or not self._quiet):

@@ -17,12 +17,13 @@ from prometheus_client import CollectorRegistry
 
 from lucky_transport.messages import GetJointStateResponse, JointState
 from lucky_transport.testing.bit_flip import flip_message
+from lucky_transport_migration.evidence import lines
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.record import EQUAL
 from lucky_transport_migration.rollout import policy as policy_module
 from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing_policy import Comparison
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 READ = "/hazel.rpc.MujocoService/GetJointState"
 
@@ -80,7 +81,8 @@ def test_what_is_too_large_to_be_kept_is_refused_and_counted(project: Any, both:
     assert "68 more came too fast to be looked at" in project.told[0]
 
 
-def test_many_threads_may_note_at_once(project: Any, both: Both) -> None:
+def test_many_threads_may_note_at_once(project: Any, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_module, "_CLOSE_S", PATIENCE_S)  # none is left over on a busy machine
     policy = project.policy()
     threads = [
         threading.Thread(target=lambda: [policy.note(both([JOINTS], [JOINTS])) for _ in range(200)]) for _ in range(8)
@@ -91,6 +93,28 @@ def test_many_threads_may_note_at_once(project: Any, both: Both) -> None:
         thread.join(10)
     policy.close()
     assert len(project.evidence) == 1600
+
+
+def test_a_file_that_is_being_written_is_not_closed_under_its_writer(
+    project: Any, both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another file may get its descriptor."""
+    monkeypatch.setattr(policy_module, "_CLOSE_S", 0.0)
+    writes, may_write = threading.Event(), threading.Event()
+    policy = project.policy()
+    append = lines.append
+
+    def slow(descriptor: int, text: bytes) -> int:
+        writes.set()
+        assert may_write.wait(PATIENCE_S)
+        return append(descriptor, text)
+
+    monkeypatch.setattr(lines, "append", slow)
+    policy.note(both([JOINTS], [JOINTS]))
+    assert writes.wait(PATIENCE_S)
+    policy.close()
+    may_write.set()
+    until(lambda: project.evidence)
 
 
 def test_closing_twice_and_noting_after_it_are_harmless(project: Any, both: Both) -> None:
