@@ -74,10 +74,7 @@ class Reader:
         Raises PeerTimeout.
         """
         if not self._lock.acquire(timeout=deadline.remaining_s):
-            raise PeerTimeout(
-                f"session {self.session_id} was in use for {deadline.timeout_s:g} s",
-                hint="one call after another advances it",
-            )
+            raise PeerTimeout(f"session {self.session_id} was in use for {deadline.timeout_s:g} s", hint="try again")
         try:
             yield
         finally:

@@ -24,8 +24,7 @@ from typing import Any
 from lucky_transport.errors import LocalProtocolError, RemoteProtocolError
 from lucky_transport.nesting import parse_json
 from lucky_transport_pipe.address import BACKEND
-from lucky_transport_pipe.client_run import ClientRun
-from lucky_transport_pipe.conversation import Conversation
+from lucky_transport_pipe.conversation import ClientRun, Conversation
 from lucky_transport_pipe.json_codec import codec_of, compact
 from lucky_transport_pipe.lines import MessageType, ParsedLine, parse_score
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError
 from lucky_transport.messages.scalars import F32, F64, I32
-from lucky_transport_pipe.client_run import ClientRun
 from lucky_transport_pipe.control import CLIENT, ENGINE, Control, ControlEvent, ControlState
+from lucky_transport_pipe.conversation import ClientRun
 from lucky_transport_pipe.experiment import json_word
 from lucky_transport_pipe.json_codec import camel_case, codec_of, compact, snake_case
 from lucky_transport_pipe.lines import (
