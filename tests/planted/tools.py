@@ -204,11 +204,13 @@ def side_by_side(folder: Path, source: str = "") -> Report:
     """`pytest --lucky-between shm,planted` on a team's tests."""
     import io
 
-    (folder / "test_team.py").write_text(source or _TEAM.format(n=NUM_ENVS, seed=SEED))
+    (folder / "test_planted_team.py").write_text(source or _TEAM.format(n=NUM_ENVS, seed=SEED))
     output = io.StringIO()
     options = ("-q", "-p", "no:cacheprovider", "--import-mode=importlib", "--lucky-between", "shm,planted")
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        status = pytest.main([*options, "--rootdir", str(folder), "-c", "/dev/null", str(folder / "test_team.py")])
+        status = pytest.main(
+            [*options, "--rootdir", str(folder), "-c", "/dev/null", str(folder / "test_planted_team.py")]
+        )
     return Report(int(status), output.getvalue())
 
 
