@@ -79,6 +79,7 @@ def _show(result: ReplayResult) -> None:
     for name, row in result.methods.items():
         for why, calls in row.not_compared.items():
             echo(f"not compared: {name}, {calls:,} times: {why}")
+    echo(f"compared: {', '.join(result.aspects) or 'nothing'}")
     for what, why in result.left_out.items():
         echo(f"not compared: {what} ({why})")
     echo(result.sentence)

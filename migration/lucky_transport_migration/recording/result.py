@@ -11,6 +11,7 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
+from lucky_transport_migration.evidence.compare import ASPECTS
 from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, Evidence
 
 __all__ = ["ReplayCounts", "ReplayResult"]
@@ -35,12 +36,15 @@ class ReplayCounts:
 
 @dataclass
 class ReplayResult:
-    """See the module. rules: what answers were compared by. torn: how a recording ends that is not whole."""
+    """See the module. rules: what answers were compared by. torn: how a recording ends that is not whole. aspects: what
+    of the answers was compared.
+    """
 
     rules: ComparisonRules = field(default_factory=ComparisonRules)
     methods: dict[str, ReplayCounts] = field(default_factory=dict[str, ReplayCounts])
     first_difference: Evidence | None = None
     torn: str = ""
+    aspects: dict[str, None] = field(default_factory=dict[str, None])
 
     def add(self, evidence: Evidence) -> None:
         """Count a call or step."""
@@ -48,7 +52,9 @@ class ReplayResult:
         row.calls += 1
         if evidence.verdict == NOT_COMPARED:
             row.not_compared[evidence.why] += 1
-        elif evidence.verdict != EQUAL:
+            return
+        self.aspects |= dict.fromkeys(name for name in ASPECTS if name not in evidence.left_out)
+        if evidence.verdict != EQUAL:
             row.mismatches += 1
             self.first_difference = self.first_difference or evidence
 
@@ -103,6 +109,7 @@ class ReplayResult:
             "torn": self.torn,
             "calls": self.calls,
             "compared": self.compared,
+            "aspects": list(self.aspects),
             "methods": rows,
             "left_out": [{"what": what, "why": why} for what, why in self.left_out.items()],
             "first_difference": first,
