@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from lucky_transport.messages.method import Effect
 from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, FAILED, Evidence, SideResult
-from lucky_transport_migration.gate.latency import ENOUGH, Pairs, Samples, Tails
+from lucky_transport_migration.gate.latency import ENOUGH, Pairs, Tails
 from lucky_transport_migration.stages.stage import Placement, Stage
 
 __all__ = ["JUDGED", "EvidenceSummary"]
@@ -31,7 +31,8 @@ class EvidenceSummary:
 
     verdicts: how many calls had which verdict. aspects: of mismatches and failures, what they were. unseen: why calls
     were not compared. first: the first sentence on a difference. left_out: fields that rules leave out. pairs: of
-    control and candidate, aa: of an A/A run, whose last pair is of the moment aa_at. live: calls of programs that were
+    control and candidate, aa: of an A/A run, whose last pair is of the moment aa_at. tails: durations of calls that a
+    caller waited for; a shadow's are those of its thread. live: calls of programs that were
     compared, by_candidate: calls of programs that the candidate answered.
 
     effect: what a call changes. rung: where the method is, None where it is on none that the gate judges. Live calls of
@@ -50,9 +51,8 @@ class EvidenceSummary:
         self.left_out: dict[str, None] = {}
         self.aa_at = ""
         self.live = self.by_candidate = 0
-        self._pairs = (array("d"), array("d"))
-        self._aa = (array("d"), array("d"))
-        self._waited = (array("d"), array("d"))
+        self.pairs, self.aa = (Pairs(array("d"), array("d")) for _ in range(2))
+        self.tails = Tails(array("d"), array("d"))
         self._noisy: set[str] = set()
         self._is_bad: defaultdict[str, bool] = defaultdict(bool)
         self._unvaried: Counter[bool] = Counter()
@@ -105,24 +105,9 @@ class EvidenceSummary:
         """True when there is something to judge: a call was compared, or both transports answer live calls."""
         return bool(self.compared or self.stages & JUDGED)
 
-    @property
-    def pairs(self) -> Pairs:
-        """Durations of control and candidate of the calls that both answered."""
-        return Pairs(*self._pairs)
-
-    @property
-    def tails(self) -> Tails:
-        """Durations of control and candidate in calls that a caller waited for; a shadow's are those of its thread."""
-        return Tails(*self._waited)
-
-    @property
-    def aa(self) -> tuple[Samples, Samples]:
-        """Durations of the first and the second answer of an A/A run."""
-        return self._aa
-
     def judges_tail(self) -> bool:
         """True when callers waited for the candidate as well as for the control, or are beginning to."""
-        return "canary" in self.stages or min(map(len, self._waited)) >= ENOUGH
+        return "canary" in self.stages or len(self.tails) >= ENOUGH
 
     def noise_in(self, where: str) -> bool:
         """True when a field differs between two calls over one transport as well; indexes do not count."""
@@ -133,7 +118,7 @@ class EvidenceSummary:
             self._noisy.add(_INDEX.sub("[]", one.where))
         elif one.verdict == EQUAL and _is_timed(one.primary) and _is_timed(one.shadow):
             self.aa_at = max(self.aa_at, one.at)
-            _append(self._aa, one.primary.us, one.shadow.us)
+            self.aa.add(one.primary.us, one.shadow.us)
 
     def _add_trial(self, one: Evidence) -> None:
         is_bad = one.verdict != EQUAL
@@ -145,17 +130,12 @@ class EvidenceSummary:
     def _add_durations(self, one: Evidence) -> None:
         sides = {side.transport == CONTROL: side.us for side in (one.primary, one.shadow) if _is_timed(side)}
         if len(sides) == 2:
-            _append(self._pairs, sides[True], sides[False])
+            self.pairs.add(sides[True], sides[False])
         waited = (one.primary,) if one.kind == "live" else (one.primary, one.shadow)
         for side in waited:
             if _is_timed(side):
-                self._waited[side.transport != CONTROL].append(side.us)
+                (self.tails.control if side.transport == CONTROL else self.tails.candidate).append(side.us)
 
 
 def _is_timed(side: SideResult | None) -> TypeGuard[SideResult]:
     return side is not None and side.code == "OK" and side.us > 0
-
-
-def _append(pair: tuple[array[float], array[float]], first: float, second: float) -> None:
-    pair[0].append(first)
-    pair[1].append(second)

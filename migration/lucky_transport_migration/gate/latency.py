@@ -9,7 +9,7 @@ so they hold for latencies of any distribution.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import MutableSequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ ENOUGH = 100
 MOST_NOISE = 1.25
 
 #: Durations in microseconds, in any order.
-Samples = Sequence[float]
+Samples = MutableSequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +80,22 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """Durations of control and candidate for the same calls, in one order."""
-
+class _Sides:
     control: Samples
     candidate: Samples
 
     def __len__(self) -> int:
-        return len(self.control)
+        return min(len(self.control), len(self.candidate))
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs(_Sides):
+    """Durations of control and candidate for the same calls, in one order."""
+
+    def add(self, control_us: float, candidate_us: float) -> None:
+        """Take the durations of one more call."""
+        self.control.append(control_us)
+        self.candidate.append(candidate_us)
 
     def latency(self, limit: float, noise: str, error: float) -> Latency:
         """Return how the middle of the pairs compares. error: the probability that the true ratio is above `at_most`.
@@ -110,11 +118,8 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Tails:
+class Tails(_Sides):
     """Durations of control and candidate, each side's of calls of its own."""
-
-    control: Samples
-    candidate: Samples
 
     def latency(self, limit: float, noise: str, error: float) -> Latency:
         """Return how the p99 compares; both sides have as many samples as `needed_tails` says."""
@@ -123,8 +128,7 @@ class Tails:
         high = rank_above(theirs.size, 0.99, error / 2)
         control, candidate = percentile(ours, 99), percentile(theirs, 99)
         at_most = float(theirs[high - 1] / ours[low - 1])
-        calls = min(ours.size, theirs.size)
-        return Latency("p99", control, candidate, candidate / control, at_most, limit, noise, calls)
+        return Latency("p99", control, candidate, candidate / control, at_most, limit, noise, len(self))
 
     def noise(self, error: float = 0.05) -> float:
         """Return the ratio, from 1, that an A/A run of these durations shows, as `_noise` does."""
@@ -136,7 +140,7 @@ def _noise(aa: Pairs | Tails, needed: int, error: float) -> float:
 
     The bound is above the true ratio with probability `error` at most: few samples show less noise, never more.
     """
-    if min(len(aa.control), len(aa.candidate)) < needed:
+    if len(aa) < needed:
         return 1.0
     either = (aa, type(aa)(aa.candidate, aa.control))
     return min(MOST_NOISE, max(1.0, *(1 / one.latency(1.0, "", error / 2).at_most for one in either)))

@@ -16,7 +16,7 @@ from lucky_transport.messages.method import Effect
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
 from lucky_transport_migration.gate.bounds import error_of_look, needed_trials, upper_bound
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
-from lucky_transport_migration.gate.latency import ENOUGH, Latency, Pairs, Tails, needed_pairs, needed_tails
+from lucky_transport_migration.gate.latency import ENOUGH, Latency, Tails, needed_pairs, needed_tails
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.stages.stage import Stage
 
@@ -74,6 +74,8 @@ def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, lo
     missing += _unproven(summary, limits)
     if summary.compared:  # else there is nothing to be timed either
         doubts += [*missing, *(one.sentence for one in latency if one.holds_back)]
+    if doubts and look > 1:
+        doubts[-1] += f" (look {look:,}: each one makes the bounds wider)"
     has_trials = summary.trials >= limits.calls and upper_bound(0, summary.trials, 1 - error) <= limits.mismatch_limit
     return MethodVerdict(
         reasons=doubts,
@@ -87,7 +89,7 @@ def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, lo
         left_out=list(summary.left_out),
         aspects=dict(summary.aspects),
         first=summary.first.sentence if summary.first else "",
-        aa_calls=len(summary.aa[0]),
+        aa_calls=len(summary.aa),
         aa_at=summary.aa_at,
         look=look,
         is_whole=has_trials and not missing,
@@ -100,7 +102,7 @@ def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[li
     """Return what can be said of durations, and what is missing for the rest."""
     found: list[Latency] = []
     missing: list[str] = []
-    aa = Pairs(*summary.aa)
+    aa = summary.aa
     share = error / (2 if summary.judges_tail() else 1) / (2 if len(aa) >= ENOUGH else 1)  # the noise may err as well
     if len(summary.pairs) >= needed_pairs(share):
         found.append(summary.pairs.latency(*_limit(aa.noise(share), summary, limits), share))
@@ -112,8 +114,8 @@ def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[li
         )
     if summary.judges_tail():
         tails, needed = summary.tails, needed_tails(share)
-        if min(len(tails.control), len(tails.candidate)) >= needed:
-            found.append(tails.latency(*_limit(Tails(*summary.aa).noise(share), summary, limits), share))
+        if len(tails) >= needed:
+            found.append(tails.latency(*_limit(Tails(aa.control, aa.candidate).noise(share), summary, limits), share))
         else:
             missing.append(_too_few_tails(tails, needed, summary.timed))
     return found, missing
@@ -123,7 +125,7 @@ def _limit(noise: float, summary: EvidenceSummary, limits: Limits) -> tuple[floa
     """Return the limit in force and what raised it: what an A/A run shows at least differs where nothing does."""
     if noise <= limits.slower_limit:
         return limits.slower_limit, ""
-    return noise, f" (noise of {plural(len(summary.aa[0]), 'A/A pair')}, the last of {summary.aa_at[:10]})"
+    return noise, f" (noise of {plural(len(summary.aa), 'A/A pair')}, the last of {summary.aa_at[:10]})"
 
 
 def _too_few_tails(tails: Tails, needed: int, timed: str) -> str:

@@ -10,18 +10,7 @@ from lucky_transport_migration.units import duration_text
 
 __all__ = ["show_verdict"]
 
-_COLUMNS = (
-    "method",
-    "calls",
-    "compared",
-    "mismatches",
-    "failures",
-    "look",
-    "rate at most",
-    "p50 grpc",
-    "p50 shm",
-    "may move",
-)
+_COLUMNS = ("method", "calls", "compared", "mismatches", "failures", "rate at most", "p50 grpc", "p50 shm", "may move")
 
 
 def show_verdict(verdict: GateVerdict) -> None:
@@ -52,5 +41,5 @@ def _row(name: str, row: MethodVerdict) -> tuple[str, ...]:
     middle = next((one for one in row.latency if one.percentile == "p50"), None)
     durations = ("", "") if middle is None else (duration_text(middle.control_us), duration_text(middle.candidate_us))
     repeats = f" ({row.distinct:,} distinct)" if row.distinct < row.compared else ""
-    counts = (f"{row.calls:,}", f"{row.compared:,}{repeats}", f"{row.mismatches:,}", f"{row.failures:,}", str(row.look))
+    counts = (f"{row.calls:,}", f"{row.compared:,}{repeats}", f"{row.mismatches:,}", f"{row.failures:,}")
     return (name, *counts, f"{row.mismatch_bound * 100:.3g} %", *durations, "yes" if row.promote else "no")

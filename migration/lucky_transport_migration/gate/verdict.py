@@ -12,11 +12,12 @@ no evidence for the candidate; it tells what noise is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lucky_transport_migration.evidence.record import EXCHANGE, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.record import CONTROL, EXCHANGE, NOT_COMPARED, Evidence
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
@@ -24,7 +25,7 @@ from lucky_transport_migration.gate.method import MethodVerdict, judge_method
 from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.journal import Demotion
 
-__all__ = ["GateVerdict", "judge"]
+__all__ = ["GateVerdict", "judge", "twins_as_candidates"]
 
 _NO_EVIDENCE = (
     "no evidence: no call of a method that is on its way was seen; set methods to shadow and run the program, or use "
@@ -76,7 +77,7 @@ def judge(
     def row(name: str, look: int) -> MethodVerdict:
         return judge_method(moving[name], limits, among=len(moving), look=look)
 
-    seen = {name: (one.calls, len(one.aa[0])) for name, one in moving.items()}
+    seen = {name: (one.calls, len(one.aa)) for name, one in moving.items()}
     numbers = (
         {} if looks is None else looks.take(seen, lambda name, look: name not in held and row(name, look).is_whole)
     )
@@ -84,6 +85,21 @@ def judge(
     rows |= {name: replace(rows[name], reasons=[_held_back(one), *rows[name].reasons]) for name, one in held.items()}
     reasons = [f"{name}: {reason}" for name, row in rows.items() for reason in row.reasons]
     return GateVerdict(bool(rows) and not reasons, reasons if rows else [_NO_EVIDENCE], rows)
+
+
+def twins_as_candidates(evidence: Iterable[Evidence]) -> Iterator[Evidence]:
+    """Yield the A/A pairs of `evidence`; every other one of a method becomes a live call with a candidate.
+
+    The others say what noise is, so what the gate says of all is what it says where nothing differs.
+    """
+    seen: Counter[str] = Counter()
+    for one in evidence:
+        if one.kind == "aa" and one.shadow is not None:
+            seen[one.method] += 1
+            if seen[one.method] % 2:
+                sides = replace(one.primary, transport=CONTROL), replace(one.shadow, transport="candidate")
+                one = replace(one, kind="live", stage="shadow", primary=sides[0], shadow=sides[1])
+            yield one
 
 
 def _new_summary(name: str, standing: EffectiveStages | None) -> EvidenceSummary:
@@ -96,7 +112,7 @@ def _as_exchange(one: Evidence) -> Evidence:
     """Return evidence of Step as one of the stepping path, whose exchange is other code than a typed call of Step."""
     if one.kind == "live" or one.stage == EXCHANGE or one.verdict == NOT_COMPARED:
         return one
-    return replace(one, verdict=NOT_COMPARED, why=_TYPED_STEP)
+    return replace(one, verdict=NOT_COMPARED, why=_TYPED_STEP, left_out=())
 
 
 def _held_back(demotion: Demotion) -> str:

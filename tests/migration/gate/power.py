@@ -10,7 +10,8 @@ passes when any of its looks does. Exit code 0 when at most 5 % of the runs of e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
+from lucky_transport_migration.gate.latency import Pairs, Tails
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.method import MethodVerdict, judge_method
 
@@ -27,9 +29,9 @@ __all__ = ["CALLS", "LOOKS", "MOST", "drawn", "passes", "promoted_share", "summa
 #: Methods judged together -> compared calls of each with which the gate's defaults can be met at the first look.
 CALLS = {1: 1_200, 10: 2_000, 72: 3_000}
 
-#: The calls of a run, and after which of them it is looked at.
-MOST = 5_000
-LOOKS = {looks: range(MOST // looks, MOST + 1, MOST // looks) for looks in (1, 10, 50)}
+#: The calls of a run at `shadow`, of one in a canary, and how often each is looked at, in equal distances.
+MOST, MOST_IN_CANARY = 5_000, 80_000
+LOOKS = (1, 10, 50)
 
 _SIGMA = 0.4
 Durations = NDArray[np.float64]
@@ -43,7 +45,7 @@ def summary(control: Durations, candidate: Durations, calls: int, *, bad: int = 
     found = EvidenceSummary()
     found.verdicts.update({EQUAL: calls - bad, DIFFERENT: bad})
     found._unvaried.update({False: calls - bad, True: bad})  # pyright: ignore[reportPrivateUsage] - `add` takes too long
-    _keep(found._pairs, control, candidate)  # pyright: ignore[reportPrivateUsage]
+    found.pairs = Pairs(*_kept(control, candidate))
     return found
 
 
@@ -65,10 +67,10 @@ def promoted_share(methods: int, times: float, runs: int) -> float:
     return sum(found) / runs
 
 
-def passes(growing: Growing, looks: Iterable[int], limits: Limits) -> bool:
+def passes(growing: Growing, looks: int, limits: Limits, most: int = MOST) -> bool:
     """True when any look lets the method pass; one from which nothing could come is not counted, as in `Looks`."""
     number = 1
-    for calls in looks:
+    for calls in range(most // looks, most + 1, most // looks):
         found = judge_method(growing(calls), limits, look=number)
         if found.promote:
             return True
@@ -92,16 +94,15 @@ def mismatches(random: np.random.Generator, rate: float) -> Growing:
     return lambda calls: summary(control[:calls], candidate[:calls], calls, bad=int(bad[calls - 1]))
 
 
-def tails(random: np.random.Generator, times: float, aa: int = 0, callers: int = MOST) -> Growing:
-    """Return a run at `canary 50%`: callers wait for both. aa: pairs of an A/A run, which has no noise but chance."""
-    waited = _durations(random, callers, times)
+def tails(random: np.random.Generator, times: float, aa: int = 0, most: int = MOST_IN_CANARY) -> Growing:
+    """Return a run at `canary 50%`: callers wait for either. aa: pairs of an A/A run, alike but for chance."""
+    waited = _durations(random, most // 2, times)
     alike = _durations(random, aa, 1.0)
 
     def growing(calls: int) -> EvidenceSummary:
-        share = calls * callers // MOST
         found = summary(np.full(calls, 400.0), np.full(calls, 40.0), calls)
-        _keep(found._waited, *(side[: share // 2] for side in waited))  # pyright: ignore[reportPrivateUsage]
-        _keep(found._aa, *alike)  # pyright: ignore[reportPrivateUsage]
+        found.tails = Tails(*_kept(*(side[: calls // 2] for side in waited)))
+        found.aa = Pairs(*_kept(*alike))
         found.stages.add("canary")
         return found
 
@@ -113,29 +114,29 @@ def _durations(random: np.random.Generator, calls: int, times: float) -> tuple[D
     return control, candidate
 
 
-def _keep(kept: tuple[object, object], control: Durations, candidate: Durations) -> None:
-    for side, durations in zip(kept, (control, candidate), strict=True):
-        side.frombytes(durations.tobytes())  # type: ignore[attr-defined]
+def _kept(*sides: Durations) -> Iterator[array[float]]:
+    return (array("d", side.tobytes()) for side in sides)
 
 
 def _share(kind: Callable[..., Growing], looks: int, runs: int, limits: Limits, **given: float) -> float:
     """Return the share of runs of a kind that pass."""
     random = np.random.default_rng([looks, *map(round, (1000 * one for one in given.values()))])
-    return sum(passes(kind(random, **given), LOOKS[looks], limits) for _ in range(runs)) / runs
+    most = MOST_IN_CANARY if kind is tails else MOST
+    return sum(passes(kind(random, **given), looks, limits, most) for _ in range(runs)) / runs
 
 
-#: What is simulated: a kind of run, what it is given, and limits that decide nothing but what it is about.
+#: What is simulated: a kind of run, what it is given, and limits of which the others decide nothing.
+_Kinds = dict[str, tuple[Callable[..., Growing], dict[str, float], Limits]]
 _LOOSE = Limits(mismatch_limit=0.5)
-_AT_LIMIT: dict[str, tuple[Callable[..., Growing], dict[str, float], Limits]] = {
-    "p50 at slower_limit": (pairs, {"times": 1.1}, _LOOSE),
-    "p99 at slower_limit": (tails, {"times": 1.1}, _LOOSE),
-    "p99 at slower_limit, A/A run of 500 pairs": (tails, {"times": 1.1, "aa": 500}, _LOOSE),
-    "p99 at slower_limit, 50,000 callers": (tails, {"times": 1.1, "aa": 500, "callers": 10 * MOST}, _LOOSE),
-    "mismatches at mismatch_limit": (mismatches, {"rate": 0.003}, Limits()),
+_AT_LIMIT: _Kinds = {
+    "p50 at slower_limit, 5,000 calls": (pairs, {"times": 1.1}, _LOOSE),
+    "p99 at slower_limit, 80,000 calls": (tails, {"times": 1.1}, _LOOSE),
+    "p99 at slower_limit, 80,000 calls, A/A run of 500 pairs": (tails, {"times": 1.1, "aa": 500}, _LOOSE),
+    "mismatches at mismatch_limit, 5,000 calls": (mismatches, {"rate": 0.003}, Limits()),
 }
-_EQUAL: dict[str, tuple[Callable[..., Growing], dict[str, float], Limits]] = {
-    "equal at shadow": (pairs, {"times": 1.0}, Limits()),
-    "equal in a canary, 50,000 callers": (tails, {"times": 1.0, "callers": 10 * MOST}, Limits()),
+_EQUAL: _Kinds = {
+    "equal at shadow, 5,000 calls": (pairs, {"times": 1.0}, Limits()),
+    "equal in a canary, 80,000 calls": (tails, {"times": 1.0}, Limits()),
 }
 
 
@@ -145,7 +146,7 @@ _EQUAL: dict[str, tuple[Callable[..., Growing], dict[str, float], Limits]] = {
 )
 @click.option("--runs", default=1_000, show_default=True, help="Runs of each kind, or for each point.")
 def main(out: Path | None, runs: int) -> None:
-    """Simulate runs of 5,000 calls, or draw the power curves."""
+    """Simulate runs, or draw the power curves."""
     if out is not None:
         _draw(out, runs)
         return
