@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lucky_transport.found_file import open_found, refusal
 
-__all__ = ["append", "moment", "open_to_append", "read_lines"]
+__all__ = ["append", "append_once", "moment", "open_to_append", "read_lines"]
 
 
 def open_to_append(path: Path) -> int:
@@ -48,6 +48,15 @@ def append(descriptor: int, lines: bytes) -> int:
     if os.write(descriptor, lines) < len(lines):
         raise OSError("no space left")
     return size + len(lines)
+
+
+def append_once(path: Path, lines: bytes) -> None:
+    """Append whole lines to the file, which is not kept open. Raises OSError as `open_to_append` and `append` do."""
+    descriptor = open_to_append(path)
+    try:
+        append(descriptor, lines)
+    finally:
+        os.close(descriptor)
 
 
 def moment(at: float) -> str:

@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
 
+from lucky_transport.codec.flatbuffers import encode
 from lucky_transport.messages.methods import BY_NAME, Effect, Flow
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_migration.compare.difference import Difference
@@ -32,10 +35,9 @@ from lucky_transport_migration.evidence.record import (
     Evidence,
     SideResult,
 )
-from lucky_transport_migration.evidence.request_hash import request_hash
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
-__all__ = ["ASPECTS", "BEYOND", "compare"]
+__all__ = ["ASPECTS", "BEYOND", "compare", "request_hash"]
 
 #: What is not looked at of a stream that was left, or of which no more was kept.
 BEYOND = "items beyond the last that both sent"
@@ -192,3 +194,26 @@ def _named(found: Difference, primary: CallOutcome, shadow: CallOutcome) -> dict
     other = shadow.transport if shadow.transport != primary.transport else f"{shadow.transport} again"
     values = dict(zip((primary.transport, other), shown(found.left, found.right), strict=True))
     return {"aspect": found.aspect, "where": found.where, "values": values}
+
+
+def request_hash(request: Any) -> str:
+    """Return 16 hex digits that equal requests have in common, "" for one that carries nothing or cannot be known.
+
+    request: a message, bytes, or a list of them where requests are a stream.
+    """
+    found = blake2b(digest_size=8)
+    is_empty = True
+    for one in request if isinstance(request, list) else [request]:
+        payload = _payload(one)
+        is_empty = is_empty and not payload
+        found.update(len(payload).to_bytes(8, "little") + payload)
+    return "" if is_empty else found.hexdigest()
+
+
+def _payload(request: Any) -> bytes:
+    if request is None or isinstance(request, bytes):
+        return request or b""
+    try:
+        return b"" if request == type(request)() else encode(request)
+    except (TypeError, ValueError):  # an engine in this process may be given what no wire could carry
+        return b""

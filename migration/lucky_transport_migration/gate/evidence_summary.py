@@ -15,7 +15,8 @@ from typing import TypeGuard
 from lucky_transport.messages.method import Effect
 from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, FAILED, Evidence, SideResult
 from lucky_transport_migration.gate.latency import ENOUGH, Pairs, Tails
-from lucky_transport_migration.stages.stage import Placement, Stage
+from lucky_transport_migration.stages.effective_stages import EffectiveStages
+from lucky_transport_migration.stages.stage import Stage
 
 __all__ = ["JUDGED", "EvidenceSummary"]
 
@@ -32,17 +33,18 @@ class EvidenceSummary:
     verdicts: how many calls had which verdict. aspects: of mismatches and failures, what they were. unseen: why calls
     were not compared. first: the first sentence on a difference. left_out: fields that rules leave out. pairs: of
     control and candidate, aa: of an A/A run, whose last pair is of the moment aa_at. tails: durations of calls that a
-    caller waited for; a shadow's are those of its thread. live: calls of programs that were
-    compared, by_candidate: calls of programs that the candidate answered.
+    caller waited for; a shadow's are those of its thread. live: calls of programs that were compared, by_candidate:
+    those that the candidate answered. effect: what a call changes. rung: where `standing` has the method, None where
+    that is no stage that the gate judges. timed: the kinds of calls whose durations count.
 
-    effect: what a call changes. rung: where the method is, None where it is on none that the gate judges. Live calls of
-    another rung do not count; of a READ on a rung only live calls are timed. timed: the kinds of calls that are.
+    Live calls of another rung do not count; of a READ on a rung only live calls are timed.
     """
 
-    def __init__(self, effect: Effect = Effect.WORLD, rung: Placement | None = None) -> None:
-        self.effect = effect
-        self.rung = rung if rung is not None and rung.stage in JUDGED else None
-        self.timed = "live" if self.rung is not None and effect is Effect.READ else "live, parity"
+    def __init__(self, method: str = "", standing: EffectiveStages | None = None) -> None:
+        at = standing.placement(method) if standing else None
+        self.rung = at if at and at.stage in JUDGED else None
+        self.effect = standing.plan.effect(method) if standing else Effect.WORLD
+        self.timed = ("live",) if self.rung and self.effect is Effect.READ else ("live", "parity")
         self.verdicts: Counter[str] = Counter()
         self.aspects: Counter[str] = Counter()
         self.unseen: Counter[str] = Counter()

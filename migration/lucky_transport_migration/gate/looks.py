@@ -10,7 +10,6 @@ new look. The file begins with the evidence. Where it is missing or damaged, a l
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import parse_json
 from lucky_transport_migration.evidence.record import LOOKS
-from lucky_transport_migration.jsonl import append, moment, open_to_append, read_lines
+from lucky_transport_migration.jsonl import append_once, moment, read_lines
 from lucky_transport_migration.stages.journal import Journal
 
 __all__ = ["Looks"]
@@ -47,7 +46,8 @@ class Looks:
                 return {name: _assumed(one) for name, one in seen.items()}
             numbers = self._numbers(seen)
             if made := [name for name, (number, is_new) in numbers.items() if is_new and counts(name, number)]:
-                self._append({name: seen[name] for name in made})
+                rows = ({"v": 1, "at": moment(time.time()), "method": name, "seen": seen[name]} for name in made)
+                append_once(self._path, "".join(json.dumps(row) + "\n" for row in rows).encode())
                 numbers = self._numbers(seen)  # others may have looked as well
         except OSError as error:
             hint = "each look has to be counted: let the gate read and write the file"
@@ -72,14 +72,6 @@ class Looks:
             found = [*looks[name], one]
             numbers[name] = max(found.index(one) + 1, _assumed(one) if is_damaged else 1), one not in looks[name]
         return numbers
-
-    def _append(self, made: Mapping[str, _Seen]) -> None:
-        rows = ({"v": 1, "at": moment(time.time()), "method": name, "seen": one} for name, one in made.items())
-        descriptor = open_to_append(self._path)
-        try:
-            append(descriptor, "".join(json.dumps(row) + "\n" for row in rows).encode())
-        finally:
-            os.close(descriptor)
 
 
 def _assumed(seen: _Seen) -> int:

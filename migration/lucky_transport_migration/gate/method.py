@@ -66,7 +66,7 @@ class MethodVerdict:
 
 
 def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, look: int = 1) -> MethodVerdict:
-    """Return the verdict on one method; among: how many methods are judged together, look: for the how-manieth time."""
+    """Return the verdict on one method; among: how many methods are judged together, look: the number of this look."""
     error = error_of_look((1 - limits.confidence) / among, look)
     bound = upper_bound(summary.bad_trials, summary.trials, 1 - error)
     doubts = list(_doubts(summary, bound, limits, error))
@@ -110,14 +110,14 @@ def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[li
         needed, pairs = needed_pairs(share), len(summary.pairs)
         missing.append(
             f"its p50 is not known: {needed - pairs:,} are missing of {plural(needed, 'pair')} of timed calls "
-            f"({summary.timed}; no replay)"
+            f"({', '.join(summary.timed)}; no replay)"
         )
     if summary.judges_tail():
         tails, needed = summary.tails, needed_tails(share)
         if len(tails) >= needed:
             found.append(tails.latency(*_limit(Tails(aa.control, aa.candidate).noise(share), summary, limits), share))
         else:
-            missing.append(_too_few_tails(tails, needed, summary.timed))
+            missing.append(_too_few_tails(summary, needed))
     return found, missing
 
 
@@ -128,12 +128,13 @@ def _limit(noise: float, summary: EvidenceSummary, limits: Limits) -> tuple[floa
     return noise, f" (noise of {plural(len(summary.aa), 'A/A pair')}, the last of {summary.aa_at[:10]})"
 
 
-def _too_few_tails(tails: Tails, needed: int, timed: str) -> str:
+def _too_few_tails(summary: EvidenceSummary, needed: int) -> str:
+    tails = summary.tails
     sides = (("control", len(tails.control)), ("candidate", len(tails.candidate)))
     short = " and ".join(f"{needed - calls:,} of the {side}" for side, calls in sides if calls < needed)
     return (
         f"its p99 is not known: {short} are missing of {plural(needed, 'timed call')} each that a caller waited for "
-        f"({timed})"
+        f"({', '.join(summary.timed)})"
     )
 
 

@@ -68,7 +68,7 @@ def judge(
     summaries: dict[str, EvidenceSummary] = {}
     for one in evidence:
         if one.method not in summaries:
-            summaries[one.method] = _new_summary(one.method, standing)
+            summaries[one.method] = EvidenceSummary(one.method, standing)
         summaries[one.method].add(_as_exchange(one) if one.method == STEP else one)
     moving = {name: one for name, one in summaries.items() if one.moving or _TYPED_STEP in one.unseen}
     held = {name: one for name, one in (demotions or {}).items() if one.cooling_s() or name not in moving}
@@ -77,10 +77,8 @@ def judge(
     def row(name: str, look: int) -> MethodVerdict:
         return judge_method(moving[name], limits, among=len(moving), look=look)
 
-    seen = {name: (one.calls, len(one.aa)) for name, one in moving.items()}
-    numbers = (
-        {} if looks is None else looks.take(seen, lambda name, look: name not in held and row(name, look).is_whole)
-    )
+    seen = {name: (one.calls, len(one.aa)) for name, one in moving.items() if name not in held}
+    numbers = {} if looks is None else looks.take(seen, lambda name, look: row(name, look).is_whole)
     rows = {name: row(name, numbers.get(name, 1)) for name in sorted(moving)}
     rows |= {name: replace(rows[name], reasons=[_held_back(one), *rows[name].reasons]) for name, one in held.items()}
     reasons = [f"{name}: {reason}" for name, row in rows.items() for reason in row.reasons]
@@ -100,12 +98,6 @@ def twins_as_candidates(evidence: Iterable[Evidence]) -> Iterator[Evidence]:
                 sides = replace(one.primary, transport=CONTROL), replace(one.shadow, transport="candidate")
                 one = replace(one, kind="live", stage="shadow", primary=sides[0], shadow=sides[1])
             yield one
-
-
-def _new_summary(name: str, standing: EffectiveStages | None) -> EvidenceSummary:
-    if standing is None:
-        return EvidenceSummary()
-    return EvidenceSummary(standing.plan.effect(name), standing.placement(name))
 
 
 def _as_exchange(one: Evidence) -> Evidence:

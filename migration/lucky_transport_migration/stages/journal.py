@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.nesting import parse_json
-from lucky_transport_migration.jsonl import append, moment, open_to_append, read_lines
+from lucky_transport_migration.jsonl import append_once, moment, read_lines
 from lucky_transport_migration.stages.stage import Placement
 
 __all__ = ["COOL_DOWN_S", "FILE_NAME", "Demotion", "Entry", "Journal"]
@@ -144,9 +143,5 @@ class Journal:
         return found
 
     def _append(self, entry: Entry) -> Entry:
-        descriptor = open_to_append(self.path)
-        try:
-            append(descriptor, entry.line().encode() + b"\n")
-        finally:
-            os.close(descriptor)
+        append_once(self.path, entry.line().encode() + b"\n")
         return entry
