@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from lucky_transport.host.host import Host
 
 __all__ = ["IDLE_S", "STEP", "Driver", "DriverLease", "only"]
+
+R = TypeVar("R")
 
 #: The control byte of an env that steps.
 STEP = 0
@@ -106,37 +108,39 @@ class DriverLease:
         self._left: deque[str] = deque(maxlen=_MAX_LEFT)
         self._done: dict[Hashable, tuple[int, TransportError | None]] = {}
 
-    @contextmanager
-    def holding(self, driver: Driver, timeout_s: float) -> Generator[None]:
-        """Hold the lease for `driver`: only this block touches the buffers and steps.
+    def run(self, driver: Driver, timeout_s: float, act: Callable[[], R]) -> R:
+        """Return what `act` does while `driver` holds the lease: nobody else touches the buffers or steps.
 
         It holds the host's own lock, so no second lock can deadlock with it. Raises Busy naming the present driver,
         PeerTimeout if the step before is not over after `timeout_s`, Cancelled if the call ended while it waited.
         """
         handover: _Handover | None = None
-        while True:
-            with self.host.between_steps(timeout_s) as held:
-                if not held:
-                    raise PeerTimeout(
-                        f"engine {self.spec.engine!r} did not finish the exchange before this one"
-                        f" within {timeout_s:.3g} s",
-                        backend=self.spec.engine,
-                        hint="raise the timeout (LUCKY_STEP_TIMEOUT_S)",
-                    )
-                if driver.is_over():
-                    raise Cancelled("the call ended before its turn came", backend=self.spec.engine)
-                try:
-                    self._take(driver)
-                except Busy:
-                    handover = handover or _Handover(Deadline(min(driver.handover_s, timeout_s)), self._last_action_s)
-                    if not self._may_be_going(handover):
-                        raise
-                else:
-                    self._last_action_s = time.monotonic()
-                    yield
-                    self._last_action_s = time.monotonic()
-                    return
+
+        def turn(held: bool) -> list[R]:
+            nonlocal handover
+            if not held:
+                raise PeerTimeout(
+                    f"engine {self.spec.engine!r} did not finish the exchange before this one within {timeout_s:.3g} s",
+                    backend=self.spec.engine,
+                    hint="raise the timeout (LUCKY_STEP_TIMEOUT_S)",
+                )
+            if driver.is_over():
+                raise Cancelled("the call ended before its turn came", backend=self.spec.engine)
+            try:
+                self._take(driver)
+            except Busy:
+                handover = handover or _Handover(Deadline(min(driver.handover_s, timeout_s)), self._last_action_s)
+                if not self._may_be_going(handover):
+                    raise
+                return []
+            self._last_action_s = time.monotonic()
+            done = [act()]
+            self._last_action_s = time.monotonic()
+            return done
+
+        while not (done := self.host.while_still(turn, timeout_s)):
             time.sleep(_POLL_S)
+        return done[0]
 
     def has(self, key: str) -> bool:
         """True while the client `key` has the lease, alone or with others."""
@@ -228,7 +232,7 @@ class DriverLease:
     def once(self, key: Hashable, seq: int, action: Callable[[], None]) -> None:
         """Do `action` unless it was done for this `key` and `seq` already; then only repeat its outcome.
 
-        So a client can repeat a call that it gave up. Only inside `holding`.
+        So a client can repeat a call that it gave up. Only inside `run`.
         """
         if self.last_seq(key) == seq:
             error = self._done[key][1]
@@ -268,5 +272,5 @@ class DriverLease:
     def _remove(self, is_leaving: Callable[[Driver], bool]) -> None:
         if not any(is_leaving(driver) for driver in tuple(self._drivers.values())):
             return  # without waiting for the step of another client
-        with self.host.between_steps():
+        with self.host.lock:
             self._keep({key: driver for key, driver in self._drivers.items() if not is_leaving(driver)})

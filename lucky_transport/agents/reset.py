@@ -57,20 +57,23 @@ class AgentResets:
         if all(reset.refusal for reset in resets):
             return [reset.refusal for reset in resets]
         refusals: dict[int, str] = {}
-        with self._lease.holding(driver, timeout_s):
+
+        def act() -> None:
             if self._leases != self._lease.leases:
                 self._given.clear()
                 self._leases = self._lease.leases
             self._given = {env: given for env, given in self._given.items() if self._lease.has(given[0])}
             for contract, envs in self._groups(resets):
                 refusal = self._stage(contract)
-                refusals |= dict.fromkeys(envs, refusal)
+                refusals.update(dict.fromkeys(envs, refusal))
                 if not refusal:
                     self._lease.exchange(only(self._lease.spec, envs, RESET))
                     self._lease.fresh[envs] = True
                     if contract is not None:
                         brought = [reset.env for reset in resets if reset.contract is not None and reset.env in envs]
                         self._given |= dict.fromkeys(brought, (driver.key, contract))
+
+        self._lease.run(driver, timeout_s, act)
         return [reset.refusal or refusals[reset.env] for reset in resets]
 
     def forget_contracts(self) -> None:

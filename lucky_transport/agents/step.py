@@ -109,11 +109,13 @@ class AgentSteps:
         envs = [step.env for step in steps]
         if len(set(envs)) < len(envs):
             raise LocalProtocolError(f"a batch of Steps names an agent twice: {sorted(envs)}")
-        with self._lease.holding(driver, timeout_s):
-            took_us = 0
-            if not self._only_shows(steps, options):
-                took_us = self._exchange(steps, envs, driver.key, options.seq)
+
+        def act() -> Any:
+            shows = self._only_shows(steps, options)
+            took_us = 0 if shows else self._exchange(steps, envs, driver.key, options.seq)
             return responses.show(envs, terms, took_us, self._camera_frames(steps))
+
+        return self._lease.run(driver, timeout_s, act)
 
     def _only_shows(self, steps: Sequence[AgentStep], options: StepOptions) -> bool:
         """True when the frame already shows the result of the reset; it does so for one Step."""

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from lucky_transport.call import Call, check_stream, check_unary, deadline_error
 from lucky_transport.engine import Buffers, CallHandler, Engine, Handler, StreamHandler
@@ -37,6 +37,8 @@ from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.uninterrupted import uninterrupted
 
 __all__ = ["Host", "Lease", "PlainHandler"]
+
+R = TypeVar("R")
 
 _log = logging.getLogger("lucky_transport")
 #: Time for the engine's thread to wake and to get the interpreter.
@@ -159,17 +161,29 @@ class Host:
             raise self._late(method, call)
 
     @contextmanager
-    def between_steps(self, timeout_s: float = -1) -> Generator[bool]:
-        """Hold the engine while no step runs, to observe it; False when it was not free within `timeout_s`.
+    def between_steps(self) -> Generator[None]:
+        """Hold the engine while no step runs, for a handler; elsewhere `while_still` survives a signal's exception.
 
         A thread that made the engine wait lets it step first afterwards: its own work can wait, a step cannot.
         """
+        has_waited = not self.lock.acquire(False)
+        if has_waited:
+            self.lock.enter()
+        try:
+            yield
+        finally:
+            self.lock.release()
+            if has_waited:
+                time.sleep(_WAKE_S)
+
+    def while_still(self, act: Callable[[bool], R], timeout_s: float = -1) -> R:
+        """Return what `act(held)` does while no step runs; held: False when one still ran after `timeout_s`."""
         held = has_waited = False
         try:
             [held] = uninterrupted(self.lock.acquire, False)
             has_waited = not held
             held = held or self.lock.enter(timeout_s)
-            yield held
+            return act(held)
         finally:
             if held:
                 self.lock.release()
@@ -250,7 +264,8 @@ class Host:
         """End the engine; idempotent. Waits up to `timeout_s` for a step in progress, then leaves the engine open."""
         if self.sessions is not None:
             self.sessions.close()
-        with self.between_steps(timeout_s) as held:
+
+        def end(held: bool) -> None:
             if not held:
                 _log.warning("engine %r is still in a step after %s s; not closed", self.spec.engine, timeout_s)
             elif not self._closed:
@@ -260,6 +275,8 @@ class Host:
                     self._lease = None
                 with foreign_code(self.spec.engine, "close"):
                     self._engine.close()
+
+        self.while_still(end, timeout_s)
 
 
 def _never() -> bool:

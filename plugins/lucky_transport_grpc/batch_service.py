@@ -53,7 +53,8 @@ class BatchService:
     def _exchange(self, request: Any, caller: Caller) -> Any:
         lease = self._lease
         actions, control = self._read(request)  # every byte is checked before the engine's buffers are touched
-        with lease.holding(caller.driver, caller.timeout_s):
+
+        def act() -> Any:
             last = lease.last_seq("Exchange")
             if last and request.action_seq not in (last, last + 1):
                 raise RemoteProtocolError(
@@ -74,6 +75,8 @@ class BatchService:
                 truncated=pack(buffers.truncated),
                 signals=pack(buffers.signals),
             )
+
+        return lease.run(caller.driver, caller.timeout_s, act)
 
     def _read(self, request: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None]:
         spec = self._lease.spec

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,7 @@ def host() -> Generator[AgentHost]:
 
 
 def _step(lease: DriverLease, client: str, idle_s: float = 10.0, **more: Any) -> None:
-    with lease.holding(Driver(client, idle_s=idle_s, **more), 1.0):
-        lease.exchange(None)
+    lease.run(Driver(client, idle_s=idle_s, **more), 1.0, lambda: lease.exchange(None))
 
 
 def test_a_second_client_is_refused_and_told_who_drives(host: AgentHost) -> None:
@@ -137,57 +137,72 @@ def test_who_takes_the_lease_sees_the_last_frame(host: AgentHost) -> None:
     other = host.drive("before", buffers := Buffers.allocate(host.spec))
     other.step(np.full(3, RESET, np.uint8))
     other.release()
-    with lease.holding(Driver("a", idle_s=0.0), 1.0):
+
+    def turn() -> None:
         assert lease.buffers.observations.tobytes() == buffers.observations.tobytes()
+
+    lease.run(Driver("a", idle_s=0.0), 1.0, turn)
 
 
 def test_a_step_that_does_not_end_makes_others_wait_only_so_long(host: AgentHost) -> None:
     lease = DriverLease(host)
-    with lease.holding(Driver("a", idle_s=0.0), 1.0):
-        failures: list[Any] = []
+    failures: list[Any] = []
 
-        def wait() -> None:
-            try:
-                _wait_briefly(lease)
-            except PeerTimeout as error:
-                failures.append(str(error))
+    def wait() -> None:
+        try:
+            _wait_briefly(lease)
+        except PeerTimeout as error:
+            failures.append(str(error))
 
+    def turn() -> None:
         waiter = threading.Thread(target=wait)
         waiter.start()
         waiter.join(10)
+
+    lease.run(Driver("a", idle_s=0.0), 1.0, turn)
     assert "did not finish the exchange before this one within 0.05 s" in failures[0]
 
 
 def _wait_briefly(lease: DriverLease) -> None:
-    with lease.holding(Driver("b", idle_s=0.0), 0.05):
-        pass
+    lease.run(Driver("b", idle_s=0.0), 0.05, lambda: None)
 
 
 def test_frame_numbers_start_again_with_each_reset(host: AgentHost) -> None:
     lease = DriverLease(host)
-    with lease.holding(Driver("a", idle_s=0.0), 1.0):
+
+    def turn() -> None:
         lease.exchange(None)
         lease.exchange(np.array([RESET, STEP, HOLD], np.uint8))
         assert lease.frame_numbers.tolist() == [1, 2, 1]
         assert lease.frames == 2
 
+    lease.run(Driver("a", idle_s=0.0), 1.0, turn)
+
 
 def test_stepping_an_env_makes_it_stale(host: AgentHost) -> None:
     lease = DriverLease(host)
-    with lease.holding(Driver("a", idle_s=0.0), 1.0):
+
+    def turn() -> None:
         lease.fresh[:] = True
         lease.exchange(np.array([STEP, HOLD, RESET], np.uint8))
         assert lease.fresh.tolist() == [False, True, False]
 
+    lease.run(Driver("a", idle_s=0.0), 1.0, turn)
+
 
 def test_a_new_driver_inherits_nothing(host: AgentHost) -> None:
     lease = DriverLease(host)
-    with lease.holding(Driver("a", idle_s=0.0), 1.0):
+
+    def of_the_first() -> None:
         lease.once("key", 4, lambda: None)
         lease.fresh[:] = True
-    with lease.holding(Driver("b", idle_s=0.0), 1.0):
+
+    def of_the_second() -> None:
         assert lease.last_seq("key") == 0
         assert not lease.fresh.any()
+
+    lease.run(Driver("a", idle_s=0.0), 1.0, of_the_first)
+    lease.run(Driver("b", idle_s=0.0), 1.0, of_the_second)
 
 
 def test_once_does_an_action_once_per_number_and_repeats_its_error(host: AgentHost) -> None:
@@ -198,12 +213,14 @@ def test_once_does_an_action_once_per_number_and_repeats_its_error(host: AgentHo
         done.append(2)
         raise EngineFailed("it broke")
 
-    with lease.holding(Driver("a", idle_s=0.0), 1.0):
+    def turn() -> None:
         for _ in range(2):
             lease.once("key", 1, lambda: done.append(1))
         for _ in range(2):
             with pytest.raises(EngineFailed, match=r"^it broke$"):
                 lease.once("key", 2, fail)
+
+    lease.run(Driver("a", idle_s=0.0), 1.0, turn)
     assert done == [1, 2]
 
 
@@ -295,9 +312,12 @@ def test_who_reports_the_end_of_a_run_gives_back_its_own_share(host: AgentHost, 
 
 def test_the_number_of_a_step_is_its_clients_own(shared: DriverLease) -> None:
     done: list[str] = []
+
+    def once(client: str) -> None:
+        shared.once((client, 0), 1, lambda: done.append(client))
+
     for client in ("a", "b", "a"):
-        with shared.holding(Driver(client), 1.0):
-            shared.once((client, 0), 1, lambda client=client: done.append(client))
+        shared.run(Driver(client), 1.0, partial(once, client))
     assert done == ["a", "b"]
 
 
@@ -311,13 +331,31 @@ def test_a_call_that_ended_while_it_waited_does_nothing(shared: DriverLease) -> 
         except Cancelled as error:
             outcome.append(str(error))
 
-    with shared.holding(Driver("a"), 1.0):
-        waiter = threading.Thread(target=wait)
+    waiter = threading.Thread(target=wait)
+
+    def turn() -> None:
         waiter.start()
         over.set()
+
+    shared.run(Driver("a"), 1.0, turn)
     waiter.join(10)
     assert outcome == ["the call ended before its turn came"]
     assert (shared.leases, shared.frames) == (1, 0)
+
+
+def test_a_handler_that_raises_in_a_turn_leaves_the_engine_to_others(host: AgentHost) -> None:
+    lease = DriverLease(host)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as kept:  # and with it the frames of the turn
+        lease.run(Driver("a", idle_s=0.0), 1.0, interrupted)
+    other = threading.Thread(target=_wait_briefly, args=(lease,), daemon=True)
+    other.start()
+    other.join(10)
+    assert not other.is_alive()
+    assert kept.value is not None
 
 
 class Sharing(RuleBasedStateMachine):
