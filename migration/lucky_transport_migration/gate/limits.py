@@ -27,7 +27,7 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits in force. The defaults fit together: 1,000 calls without a mismatch bound its rate by 0.003.
+    """The limits in force. With the defaults 1,163 calls without a mismatch suffice at the first look (see looks.py).
 
     calls: compared calls that each method needs. mismatch_limit: a method is held back while the upper bound of its
     mismatch rate is above it. slower_limit: how many times longer than the control the candidate may take: a method is

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.gate.bounds import needed_trials, upper_bound
+from lucky_transport_migration.gate.bounds import error_of_look, needed_trials, upper_bound
 from lucky_transport_migration.gate.limits import Limits
 
 
@@ -19,13 +19,12 @@ def test_without_a_file_the_defaults_fit_together(tmp_path: Path) -> None:
 
 def test_the_readme_says_how_many_calls_the_default_limit_needs() -> None:
     limits = Limits()
-    needed = [needed_trials(0, limits.mismatch_limit, 1 - (1 - limits.confidence) / methods) for methods in (1, 10, 72)]
+    error = error_of_look(1 - limits.confidence, 1)
+    needed = [needed_trials(0, limits.mismatch_limit, 1 - error / methods) for methods in (1, 10, 72)]
     one, ten, all_of_them = (f"{calls:,}" for calls in needed)
     readme = " ".join((Path(__file__).parents[3] / "migration" / "README.md").read_text().split())
-    assert (
-        f"needs {one} requests of a single method, {ten} of each of 10 methods and {all_of_them} of each of 72"
-        in readme
-    )
+    counts = f"at the first look, {ten} of each of 10 methods and {all_of_them} of each of 72"
+    assert f"needs {one} requests of a single method {counts}" in readme
 
 
 def test_the_file_says_otherwise(tmp_path: Path) -> None:
