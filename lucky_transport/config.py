@@ -8,6 +8,7 @@ writes os.environ or reads these files.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -30,6 +31,7 @@ __all__ = [
     "load_launch",
     "load_settings",
     "load_table",
+    "number",
     "only",
     "read_table",
     "runtime_directories",
@@ -314,6 +316,15 @@ def only(is_right: Callable[[Any], bool]) -> Callable[[Any], Any]:
         return value
 
     return read
+
+
+def number(is_right: Callable[[Any], bool], kinds: type | tuple[type, ...] = (int, float)) -> Callable[[Any], Any]:
+    """Return a reader that takes a right finite number of those kinds as it is; true and false are no numbers."""
+
+    def is_number(value: Any) -> bool:
+        return isinstance(value, kinds) and not isinstance(value, bool) and -math.inf < value < math.inf
+
+    return only(lambda value: is_number(value) and is_right(value))
 
 
 def _read(key: str, value: Any, source: str, readers: Readers) -> Any:

@@ -6,11 +6,10 @@ Without a tolerance bits are compared: 0.0 and -0.0 differ, a NaN equals every N
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-from lucky_transport.config import Readers, only, read_table
+from lucky_transport.config import Readers, number, only, read_table
 from lucky_transport.errors import ConfigError
 
 __all__ = ["EXACT", "Rule", "read_rule"]
@@ -57,14 +56,6 @@ def read_rule(value: Any, source: str) -> Rule:
     return Rule(**value)
 
 
-def _is_distance(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and _is_distance(value)
-
-
 def _is_policy(value: Any) -> bool:
     return value in ("equal", "different")
 
@@ -73,10 +64,12 @@ def _is_reason(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+_DISTANCE = number(lambda value: value >= 0)
+
 _READERS: Readers = {
-    "abs": (only(_is_distance), "a number >= 0, e.g. 1e-6"),
-    "rel": (only(_is_distance), "a number >= 0, e.g. 1e-5"),
-    "ulp": (only(_is_count), "a whole number >= 0, e.g. 4"),
+    "abs": (_DISTANCE, "a number >= 0, e.g. 1e-6"),
+    "rel": (_DISTANCE, "a number >= 0, e.g. 1e-5"),
+    "ulp": (number(lambda value: value >= 0, int), "a whole number >= 0, e.g. 4"),
     "nan": (only(_is_policy), "'equal' or 'different'"),
     "skip": (only(_is_reason), "the reason, e.g. 'the wall clock'"),
 }

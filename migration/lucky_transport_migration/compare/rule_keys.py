@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from functools import cache
 
-from lucky_transport.errors import ConfigError
+from lucky_transport.errors import ConfigError, did_you_mean
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import METHODS
 from lucky_transport_migration.compare.rule import Rule
@@ -36,7 +35,8 @@ def check_key(key: str, rule: Rule, source: str) -> None:
         return
     message = _messages().get(head)
     if message is None:
-        hint = _did_you_mean(head, [*_messages(), *ARRAYS], "a message ('JointState.positions') or an array of a step")
+        near = did_you_mean(head, [*_messages(), *ARRAYS]).rstrip()
+        hint = near or "name a message ('JointState.positions') or an array of a step"
         raise ConfigError(f"{source}: {key!r} begins with no known name", hint=hint)
     field = _field_at(message, path, f"{source}: {key!r}")
     if rule.tolerant and field.kind not in _NUMBERS:
@@ -48,13 +48,9 @@ def _field_at(message: type | None, path: str, what: str) -> Field:
     fields = {} if message is None else {field.name: field for field in fields_of(message)}
     if name not in fields:
         owner = "a number or text" if message is None else message.__name__
-        raise ConfigError(f"{what}: {owner} has no field {name!r}", hint=_did_you_mean(name, list(fields), "a field"))
+        hint = did_you_mean(name, fields).rstrip() or "name a field"
+        raise ConfigError(f"{what}: {owner} has no field {name!r}", hint=hint)
     return _field_at(fields[name].message, rest, what) if rest else fields[name]
-
-
-def _did_you_mean(name: str, known: list[str], what: str) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"name {what}"
 
 
 @cache

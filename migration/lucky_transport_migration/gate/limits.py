@@ -14,12 +14,10 @@ A wrong key or value is a ConfigError that names source, key, value and remedy.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
-from lucky_transport.config import Readers, load_table, only, read_table
+from lucky_transport.config import Readers, load_table, number, only, read_table
 from lucky_transport_migration.stages.evidence_window import AA_DAYS
 
 __all__ = ["Limits"]
@@ -51,24 +49,15 @@ class Limits:
         return cls(**read_table(table, source, _READERS))
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
+_COUNT = number(lambda value: value >= 1, int)
 
 _READERS: Readers = {
-    "calls": (only(_is_count), "a whole number of calls from 1, e.g. 1000"),
-    "mismatch_limit": (only(lambda value: _is_number(value) and 0 < value < 1), "a rate between 0 and 1, e.g. 0.003"),
-    "slower_limit": (only(lambda value: _is_number(value) and value >= 1), "a ratio from 1, e.g. 1.1"),
-    "confidence": (
-        only(lambda value: _is_number(value) and 0.5 <= value < 1),
-        "a share from 0.5 to below 1, e.g. 0.95",
-    ),
-    "aa_days": (only(_is_count), "a whole number of days from 1, e.g. 7"),
+    "calls": (_COUNT, "a whole number of calls from 1, e.g. 1000"),
+    "mismatch_limit": (number(lambda value: 0 < value < 1), "a rate between 0 and 1, e.g. 0.003"),
+    "slower_limit": (number(lambda value: value >= 1), "a ratio from 1, e.g. 1.1"),
+    "confidence": (number(lambda value: 0.5 <= value < 1), "a share from 0.5 to below 1, e.g. 0.95"),
+    "aa_days": (_COUNT, "a whole number of days from 1, e.g. 7"),
     "demote": (only(lambda value: isinstance(value, bool)), "true or false"),
-    "cool_down_s": (only(lambda value: _is_number(value) and value >= 0), "seconds >= 0, e.g. 300"),
+    "cool_down_s": (number(lambda value: value >= 0), "seconds >= 0, e.g. 300"),
 }
 assert list(_READERS) == [f.name for f in fields(Limits)]

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from lucky_transport.errors import plural
 from lucky_transport_migration.scan.known import is_stub_module
 
 __all__ = ["KINDS", "LEVELS", "Finding", "GrpcUse", "Kind", "ScanResult", "Unread"]
@@ -108,13 +109,13 @@ class ScanResult:
     def sentence(self) -> str:
         """The result as one sentence."""
         if self.nothing_left:
-            return f"Nothing of gRPC is left in {_count(self.files, 'file')}."
+            return f"Nothing of gRPC is left in {plural(self.files, 'file')}."
         parts = [self._of_findings()] if self.findings else []
         if self.generated:
             stubs = f" ({len(self.generated_stubs):,} with stubs)" if self.generated_stubs else ""
-            parts.append(f"{_count(len(self.generated), 'generated file')}{stubs}")
+            parts.append(f"{plural(len(self.generated), 'generated file')}{stubs}")
         if self.unread:
-            parts.append(f"{_count(len(self.unread), 'file')} not understood")
+            parts.append(f"{plural(len(self.unread), 'file')} not understood")
         return f"Left of gRPC: {'; '.join(parts)}."
 
     def _of_findings(self) -> str:
@@ -126,8 +127,8 @@ class ScanResult:
         )
         levels = Counter(one.level for one in self.findings)
         through = ", ".join(f"{levels[level]:,} at level {level}" for level in sorted(levels))
-        places = _count(len(self.findings), "place")
-        return f"{places} in {_count(len({one.path for one in self.findings}), 'file')} ({listed}); {through}"
+        places = plural(len(self.findings), "place")
+        return f"{places} in {plural(len({one.path for one in self.findings}), 'file')} ({listed}); {through}"
 
     def plain(self) -> dict[str, Any]:
         """Return the result as JSON values."""
@@ -144,7 +145,3 @@ class ScanResult:
 
 def _singular(kind: str) -> str:
     return {"build": "build step", "channel": "channel or target"}.get(kind, kind)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

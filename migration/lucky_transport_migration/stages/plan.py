@@ -19,13 +19,12 @@ file says; which methods were demoted since is in the journal (see decision.py f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.config import Readers, environment, load_table, read_table
+from lucky_transport.config import Readers, environment, load_table, number, only, read_table
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport.found_file import find_up
@@ -125,22 +124,8 @@ def _endpoint(value: Any) -> str:
         raise ValueError from error
 
 
-def _share(value: Any) -> float:
-    if isinstance(value, bool) or not math.isfinite(value) or not 0 <= value <= 1:
-        raise ValueError
-    return float(value)
-
-
-def _port(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 65536:
-        raise ValueError
-    return value
-
-
-def _folder(value: Any) -> str:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError
-    return value
+def _is_folder(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and "\0" not in value
 
 
 #: Per key of [stages]: how a value is read, and what a right one looks like.
@@ -148,7 +133,7 @@ _READERS: Readers = {
     "default": (Placement.parse, PLACEMENTS),
     "control": (_endpoint, "the endpoint of gRPC, e.g. 'grpc://127.0.0.1:50051'"),
     "candidate": (_endpoint, "the endpoint of shared memory, e.g. 'shm://demo'"),
-    "evidence": (_folder, "a folder's name, e.g. 'lucky-evidence'"),
-    "sample": (_share, "a share from 0 to 1, e.g. 0.1"),
-    "metrics_port": (_port, "a port from 1 to 65535, or 0 for none"),
+    "evidence": (only(_is_folder), "a folder's name, e.g. 'lucky-evidence'"),
+    "sample": (number(lambda value: 0 <= value <= 1), "a share from 0 to 1, e.g. 0.1"),
+    "metrics_port": (number(lambda value: 0 <= value < 65536, int), "a port from 1 to 65535, or 0 for none"),
 }
