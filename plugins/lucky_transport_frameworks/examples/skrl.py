@@ -28,10 +28,9 @@ def train(steps: int = 9600, num_envs: int = 64, **settings: Any) -> list[float]
     agent = PPO(models=models, memory=RandomMemory(memory_size=32, num_envs=num_envs), cfg=config, **spaces)
     settled = {"timesteps": steps, "headless": True, "close_environment_at_exit": False}
     SequentialTrainer(env=env, agents=agent, cfg=settled).train()
-    observations, rewards = env.reset()[0], list[float]()
+    seen, rewards = env.reset()[0], list[float]()
     for _ in range(50):
-        actions = policy.act({"observations": observations}, role="policy")[1]["mean_actions"].detach()
-        observations, reward, *_ = env.step(actions)
+        seen, reward, *_ = env.step(policy.act({"observations": seen}, role="policy")[1]["mean_actions"].detach())
         rewards.append(float(reward.mean()))
     env.close()
     return rewards

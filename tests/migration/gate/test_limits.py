@@ -18,13 +18,18 @@ def test_without_a_file_the_defaults_fit_together(tmp_path: Path) -> None:
 
 
 def test_the_readme_says_how_many_calls_the_default_limit_needs() -> None:
-    limits = Limits()
-    error = error_of_look(1 - limits.confidence, 1)
-    needed = [needed_trials(0, limits.mismatch_limit, 1 - error / methods) for methods in (1, 10, 72)]
-    one, ten, all_of_them = (f"{calls:,}" for calls in needed)
     readme = " ".join((Path(__file__).parents[3] / "migration" / "README.md").read_text().split())
+    one, ten, all_of_them = (_needed(methods=methods) for methods in (1, 10, 72))
     counts = f"at the first look, {ten} of each of 10 methods and {all_of_them} of each of 72"
     assert f"needs {one} requests of a single method {counts}" in readme
+    fifth, fiftieth = (_needed(look=look) for look in (5, 50))
+    assert f"needs {one} requests at the first look, {fifth} at the fifth and {fiftieth} at the fiftieth" in readme
+
+
+def _needed(methods: int = 1, look: int = 1) -> str:
+    limits = Limits()
+    error = error_of_look(1 - limits.confidence, look)
+    return f"{needed_trials(0, limits.mismatch_limit, 1 - error / methods):,}"
 
 
 def test_the_file_says_otherwise(tmp_path: Path) -> None:
