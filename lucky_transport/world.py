@@ -123,7 +123,8 @@ class Worlds(ABC):
     maps: the names `create` knows, the first is the default. action, observation: slots dataclasses that the derived
     codec can carry (see `lucky_transport.messages.fields`). events: every name `World.tick` can return. tick_s: the
     simulated time of one tick in seconds, and the pace of a session that runs freely "in real time". batch: None
-    where a world cannot be a row.
+    where a world cannot be a row. options: the names that `create` knows, None for any; a reset of a batch leaves
+    others out, since frameworks pass names of their own.
     """
 
     maps: tuple[str, ...]
@@ -132,6 +133,7 @@ class Worlds(ABC):
     events: tuple[str, ...] = ()
     tick_s: float
     batch: WorldBatch | None = None
+    options: tuple[str, ...] | None = None
 
     def check(self, options: Mapping[str, Any]) -> None:  # noqa: B027 - any option may be one that `create` takes
         """Raise ValueError, with the remedy, for options that `create` would refuse; never takes long."""

@@ -157,6 +157,7 @@ class CartPoleWorlds(Worlds):
     events = ("fell", "left_track", "time_out", "game_over")
     tick_s = _TICK_S
     batch = CartPoleBatch()
+    options = tuple(_OPTIONS)
 
     def check(self, options: Mapping[str, Any]) -> None:
         check_numbers(options, _OPTIONS)

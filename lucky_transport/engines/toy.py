@@ -296,7 +296,7 @@ class ToyEngine(Engine):
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Noise is `joint_position_noise` of the contract, or the option "noise"; with neither it is as at first."""
         options = requested_options(request) or {}
-        check_numbers(options, {"noise": float})
+        check_numbers({name: value for name, value in options.items() if name == "noise"}, {"noise": float})
         if request.contract is not None and request.contract.joint_position_noise:
             options.setdefault("noise", request.contract.joint_position_noise)
         if request.contract is None and not options:

@@ -117,7 +117,9 @@ class WorldsEngine(Engine):
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Set the options of worlds created from now on; a world that restarts in place keeps its own."""
-        options = self._factory.options | json_object(request.options_json, "options_json")
+        given, known = json_object(request.options_json, "options_json"), self._worlds.options
+        given = {name: value for name, value in given.items() if known is None or name in known}
+        options = self._factory.options | given
         self._factory = WorldFactory(self._worlds, self.spec.engine, self._factory.map_name, options)
         return SetResetOptionsResponse(True)
 

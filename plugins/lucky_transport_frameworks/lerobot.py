@@ -39,7 +39,8 @@ class LuckyLeRobotEnv(gymnasium.vector.VectorWrapper):
     (num_envs, height, width, 3), what the env's camera sees.
 
     Where an episode ended, `info["final_info"]` has "is_success", bool (num_envs,). `call` and `get_attr` are the
-    env's: "task", "task_description", "_max_episode_steps", "render". Options that only LeRobot knows do no harm.
+    env's: "task", "task_description", "_max_episode_steps", "render". Options of LeRobot's own, `lerobot_...`, do not go
+    to the engine.
     """
 
     def __init__(self, env: VectorEnv, success: Success = outlasted, *, pixels: bool | None = None) -> None:
@@ -65,6 +66,7 @@ class LuckyLeRobotEnv(gymnasium.vector.VectorWrapper):
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
 
     def reset(self, *, seed: Any = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        options = {name: value for name, value in (options or {}).items() if not name.startswith("lerobot_")}
         observations, info = self._env.reset(seed=seed, options=options)
         return self._seen(observations), info
 

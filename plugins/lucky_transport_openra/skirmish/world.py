@@ -88,6 +88,7 @@ class SkirmishWorlds(Worlds):
     observation = Observation
     events = EVENTS
     tick_s = TICK_S
+    options = tuple(_DEFAULTS)
 
     def __init__(self, defaults: Mapping[str, Any] | None = None) -> None:
         self._defaults = {**_DEFAULTS, **_checked(defaults or {})}
