@@ -39,8 +39,8 @@ class LuckyLeRobotEnv(gymnasium.vector.VectorWrapper):
     (num_envs, height, width, 3), what the env's camera sees.
 
     Where an episode ended, `info["final_info"]` has "is_success", bool (num_envs,). `call` and `get_attr` are the
-    env's: "task", "task_description", "_max_episode_steps", "render". Options of LeRobot's own, `lerobot_...`, do not go
-    to the engine.
+    env's: "task", "task_description", "_max_episode_steps", "render". LeRobot's own options, `lerobot_...`, do not
+    go to the engine.
     """
 
     def __init__(self, env: VectorEnv, success: Success = outlasted, *, pixels: bool | None = None) -> None:

@@ -8,7 +8,7 @@ import torch
 from skrl.agents.torch.ppo import PPO, PPO_CFG
 from skrl.envs.wrappers.torch import wrap_env
 from skrl.memories.torch import RandomMemory
-from skrl.trainers.torch import SequentialTrainer
+from skrl.trainers.torch import SequentialTrainer as Trainer
 from skrl.utils.model_instantiators.torch import deterministic_model, gaussian_model
 
 import lucky_transport
@@ -25,9 +25,8 @@ def train(steps: int = 9600, num_envs: int = 64, **settings: Any) -> list[float]
     models = {"policy": policy, "value": deterministic_model(**spaces, network=network, output="ONE")}
     config = PPO_CFG(rollouts=32, learning_epochs=5, mini_batches=4, learning_rate=3e-4)
     config.experiment.write_interval = config.experiment.checkpoint_interval = 0
-    agent = PPO(models=models, memory=RandomMemory(memory_size=32, num_envs=num_envs), cfg=config, **spaces)
-    settled = {"timesteps": steps, "headless": True, "close_environment_at_exit": False}
-    SequentialTrainer(env=env, agents=agent, cfg=settled).train()
+    ppo = PPO(models=models, memory=RandomMemory(memory_size=32, num_envs=num_envs), cfg=config, **spaces)
+    Trainer(env=env, agents=ppo, cfg={"timesteps": steps, "headless": True, "close_environment_at_exit": False}).train()
     seen, rewards = env.reset()[0], list[float]()
     for _ in range(50):
         seen, reward, *_ = env.step(policy.act({"observations": seen}, role="policy")[1]["mean_actions"].detach())
