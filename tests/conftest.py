@@ -14,9 +14,11 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 os.environ.setdefault("MONO_CRASH_NOFILE", "1")
 # Hundreds of tests start engines: a fifth of such a start is compiling modules, where bytecode may not be kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# A shell starts what runs in the background with SIGINT ignored, which all children would inherit.
+# A shell's background has SIGINT ignored, and nohup SIGHUP, which all children would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 import pytest
 from hypothesis import settings

@@ -11,7 +11,6 @@
 #define TIMED_OUT (-1)
 #define OUT_OF_ORDER (-3)
 #define NOT_TRIED (-10)
-#define INTERRUPTED (-100)
 #define UNFIT_ACTIONS (-11)
 #define NOT_FINITE (-12)
 #define UNFIT_CONTROL (-13)

@@ -20,7 +20,9 @@
 
 #include "constants.h"
 
-/* A result of channel.py's `Result`; INTERRUPTED: a Python exception is set. */
+/* Beside channel.py's `Result`: a signal's handler raised, and its Python exception is set. */
+#define INTERRUPTED (-100)
+
 static inline PyObject *as_result(int result) { return result == INTERRUPTED ? NULL : PyLong_FromLong(result); }
 
 /* Every native object starts so; `view` holds the mapping. */

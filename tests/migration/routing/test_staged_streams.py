@@ -28,7 +28,7 @@ def test_a_stream_is_compared_as_far_as_its_reader_went(open_staged: New, new_po
     (note,) = policy.wait_for(_TELEMETRY.name)
     assert note.ended_early
     assert list(note.primary.items) == taken
-    assert len(note.shadow.items) == 5
+    assert len(note.shadow.items) >= 5  # it may have been ahead of the reader
     assert note.shadow.code == "OK"
 
 
