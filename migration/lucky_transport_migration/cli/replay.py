@@ -71,13 +71,10 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
 
 
 def _show(result: ReplayResult) -> None:
-    rows = [
-        (name, f"{row.calls:,}", f"{row.mismatches:,}", f"{row.not_compared.total():,}")
-        for name, row in result.methods.items()
-    ]
+    rows = [(name, f"{row.calls:,}", f"{row.bad:,}", f"{row.unseen.total():,}") for name, row in result.methods.items()]
     show("Replay", ("method", "calls", "mismatches", "not compared"), rows, empty="nothing was recorded")
     for name, row in result.methods.items():
-        for why, calls in row.not_compared.items():
+        for why, calls in row.unseen.items():
             echo(f"not compared: {name}, {calls:,} times: {why}")
     echo(f"compared: {', '.join(result.aspects) or 'nothing'}")
     for what, why in result.left_out.items():

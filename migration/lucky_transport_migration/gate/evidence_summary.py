@@ -14,6 +14,7 @@ from typing import TypeGuard
 
 from lucky_transport.messages.method import Effect
 from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, FAILED, Evidence, SideResult
+from lucky_transport_migration.evidence.tally import COMPARED, Tally
 from lucky_transport_migration.gate.latency import ENOUGH, Pairs, Tails
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.stage import Stage
@@ -23,33 +24,29 @@ __all__ = ["JUDGED", "EvidenceSummary"]
 #: Stages that the gate is asked about: from `grpc` on nothing is at stake, and `complete` is the last one.
 JUDGED = frozenset({Stage.SHADOW, Stage.CANARY, Stage.SHM})
 
-_COMPARED = (EQUAL, DIFFERENT, FAILED)
 _INDEX = re.compile(r"\[\d+\]")
 
 
-class EvidenceSummary:
+class EvidenceSummary(Tally):
     """Adds up one method's evidence; `add` it in any order.
 
-    verdicts: how many calls had which verdict. aspects: of mismatches and failures, what they were. unseen: why calls
-    were not compared. first: the first sentence on a difference. left_out: fields that rules leave out. pairs: of
-    control and candidate, aa: of an A/A run, whose last pair is of the moment aa_at. tails: durations of calls that a
-    caller waited for; a shadow's are those of its thread. live: calls of programs that were compared, by_candidate:
-    those that the candidate answered. effect: what a call changes. rung: where `standing` has the method, None where
-    that is no stage that the gate judges. timed: the kinds of calls whose durations count.
+    aspects: of mismatches and failures, what they were. left_out: fields that rules leave out. pairs: of control and
+    candidate, aa: of an A/A run, whose last pair is of the moment aa_at. tails: durations of calls that a caller waited
+    for; a shadow's are those of its thread. live: calls of programs that were compared, by_candidate: those that the
+    candidate answered. effect: what a call changes. rung: where `standing` has the method, None where that is no stage
+    that the gate judges. timed: the kinds of calls whose durations count.
 
     Live calls of another rung do not count; of a READ on a rung only live calls are timed.
     """
 
     def __init__(self, method: str = "", standing: EffectiveStages | None = None) -> None:
+        super().__init__()
         at = standing.placement(method) if standing else None
         self.rung = at if at and at.stage in JUDGED else None
         self.effect = standing.plan.effect(method) if standing else Effect.WORLD
         self.timed = ("live",) if self.rung and self.effect is Effect.READ else ("live", "parity")
-        self.verdicts: Counter[str] = Counter()
         self.aspects: Counter[str] = Counter()
-        self.unseen: Counter[str] = Counter()
         self.stages: set[str] = set()
-        self.first: Evidence | None = None
         self.left_out: dict[str, None] = {}
         self.aa_at = ""
         self.live = self.by_candidate = 0
@@ -67,30 +64,17 @@ class EvidenceSummary:
         if one.kind == "live":
             if self.rung is not None and one.stage != str(self.rung):
                 return
-            self.live += one.verdict in _COMPARED
+            self.live += one.verdict in COMPARED
             self.by_candidate += one.primary.transport != CONTROL
-        self.verdicts[one.verdict] += 1
+        super().add(one)
         self.stages.add(one.stage.partition(" ")[0])
         self.left_out |= dict.fromkeys(one.left_out)
         if one.verdict in (DIFFERENT, FAILED):
-            self.first = self.first or one
             self.aspects[one.aspect or one.verdict] += 1
-        elif one.verdict != EQUAL:
-            self.unseen[one.why or "no shadow was asked"] += 1
-        if one.verdict in _COMPARED:
+        if one.verdict in COMPARED:
             self._add_trial(one)
         if one.kind in self.timed:
             self._add_durations(one)
-
-    @property
-    def calls(self) -> int:
-        """How many calls were seen, compared or not."""
-        return self.verdicts.total()
-
-    @property
-    def compared(self) -> int:
-        """How many calls were compared; a candidate that failed was found to be different."""
-        return sum(self.verdicts[one] for one in _COMPARED)
 
     @property
     def trials(self) -> int:

@@ -42,8 +42,8 @@ def played(
 
 def first(result: ReplayResult) -> Evidence:
     assert not result.equal
-    assert result.first_difference is not None
-    return result.first_difference
+    assert result.first is not None
+    return result.first
 
 
 def test_a_fresh_engine_with_the_same_seed_answers_the_same(recording: Recording, serve_toy: Serve) -> None:
@@ -176,7 +176,7 @@ def test_what_cannot_be_compared_is_counted_with_the_reason(
     result = played(changed(change), serve_toy())
     assert not result.equal
     assert result.sentence == "NOTHING COMPARED: of 4 recorded calls and steps none could be compared."
-    reasons = [why for row in result.methods.values() for why in row.not_compared]
+    reasons = [why for row in result.methods.values() for why in row.unseen]
     assert "no table of methods" in reasons[0]
     assert "hang on the clock" in reasons[1]
     assert "0 requests" in reasons[2]
