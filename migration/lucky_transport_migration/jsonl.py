@@ -1,15 +1,22 @@
-"""Files of JSON lines that are appended to, by one process or by several, and survive what kills their writers."""
+"""Files of JSON lines that are appended to, by one process or by several, and survive what kills their writers.
+
+A line that a killed process tore is no entry, and hides none.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
+from lucky_transport.errors import ConfigError
 from lucky_transport.found_file import open_found, refusal
 
-__all__ = ["append", "append_once", "moment", "open_to_append", "read_lines"]
+__all__ = ["append", "append_once", "moment", "open_to_append", "read_entries"]
+
+_Entry = TypeVar("_Entry")
 
 
 def open_to_append(path: Path) -> int:
@@ -25,16 +32,23 @@ def open_to_append(path: Path) -> int:
     return descriptor
 
 
-def read_lines(path: Path, start: int = 0) -> Iterator[bytes]:
-    """Yield the lines of the file from byte `start` on, torn ones too.
+def read_entries(path: Path, read: Callable[[bytes], _Entry], start: int = 0) -> Iterator[tuple[bytes, _Entry | None]]:
+    """Yield the lines of the file from byte `start` on, each as `read` reads it: None for one that is no entry.
 
-    Raises OSError, and ConfigError for a file that others may write.
+    Raises OSError, and ConfigError for a file that others may write and where `read` does.
     """
     with open_found(path) as file:
         if refused := refusal(path, file.fileno()):
             raise refused
         file.seek(start)
-        yield from file
+        for line in file:
+            try:
+                entry = read(line)
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {error}", hint=error.hint) from error
+            except (ValueError, KeyError, TypeError):
+                entry = None
+            yield line, entry
 
 
 def append(descriptor: int, lines: bytes) -> int:

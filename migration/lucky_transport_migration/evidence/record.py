@@ -5,8 +5,7 @@
      "verdict": "different", "aspect": "item", "where": "entity.name", "values": {"grpc": "a", "shm": "b"}, "why": "",
      "left_out": ["AgentFrame.timestamp_ms"], "request": "5f0c6b1d9a3e7728"}
 
-A piece of evidence is one line of JSON in `<folder>/calls-<pid>.jsonl`; a process writes only its own file. A line that
-a killed process left unfinished is no evidence, and hides none.
+A piece of evidence is one line of JSON in `<folder>/calls-<pid>.jsonl`; a process writes only its own file.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import parse_json
-from lucky_transport_migration.jsonl import read_lines
+from lucky_transport_migration.jsonl import read_entries
 
 __all__ = [
     "CONTROL",
@@ -33,7 +32,6 @@ __all__ = [
     "VERSION",
     "Evidence",
     "SideResult",
-    "read_file",
     "read_folder",
 ]
 
@@ -176,21 +174,6 @@ def read_folder(folder: Path | str) -> Iterator[Evidence]:
     others may write.
     """
     for path in sorted(Path(folder).glob("calls-*.jsonl")):
-        for _, evidence in read_file(path):
+        for _, evidence in read_entries(path, Evidence.read):
             if evidence is not None:
                 yield evidence
-
-
-def read_file(path: Path, start: int = 0) -> Iterator[tuple[bytes, Evidence | None]]:
-    """Yield the lines of a file from a byte on, each with its evidence, None for what a killed process tore.
-
-    Raises ConfigError as `read_folder`.
-    """
-    for line in read_lines(path, start):
-        try:
-            evidence = Evidence.read(line)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}", hint=error.hint) from error
-        except ValueError:
-            evidence = None
-        yield line, evidence

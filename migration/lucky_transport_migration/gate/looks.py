@@ -17,7 +17,7 @@ from pathlib import Path
 from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import parse_json
 from lucky_transport_migration.evidence.record import LOOKS
-from lucky_transport_migration.jsonl import append_once, moment, read_lines
+from lucky_transport_migration.jsonl import append_once, moment, read_entries
 from lucky_transport_migration.stages.journal import Journal
 
 __all__ = ["Looks"]
@@ -59,19 +59,24 @@ class Looks:
         since = {entry.method: entry.moment for entry in Journal(self._folder).entries()}
         looks: dict[str, list[_Seen]] = {name: [] for name in seen}
         is_damaged = False
-        for line in read_lines(self._path):
-            try:
-                plain = parse_json(line)
-                method, (calls, pairs) = str(plain["method"]), plain["seen"]
-                if str(plain["at"]) > since.get(method, "") and (calls, pairs) not in looks.setdefault(method, []):
-                    looks[method].append((calls, pairs))
-            except (ValueError, KeyError, TypeError):
+        for _, look in read_entries(self._path, _look):
+            if look is None:
                 is_damaged = True
+                continue
+            at, method, counted = look
+            if at > since.get(method, "") and counted not in looks.setdefault(method, []):
+                looks[method].append(counted)
         numbers: dict[str, tuple[int, bool]] = {}
         for name, one in seen.items():
             found = [*looks[name], one]
             numbers[name] = max(found.index(one) + 1, _assumed(one) if is_damaged else 1), one not in looks[name]
         return numbers
+
+
+def _look(line: bytes) -> tuple[str, str, _Seen]:
+    plain = parse_json(line)
+    calls, pairs = plain["seen"]
+    return str(plain["at"]), str(plain["method"]), (calls, pairs)
 
 
 def _assumed(seen: _Seen) -> int:

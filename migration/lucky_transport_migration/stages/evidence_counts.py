@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from lucky_transport_migration.evidence.record import read_file
+from lucky_transport_migration.evidence.record import Evidence
+from lucky_transport_migration.jsonl import read_entries
 from lucky_transport_migration.stages.evidence_window import counted_since
 
 __all__ = ["EvidenceCounts"]
@@ -64,7 +65,7 @@ def _counted(path: Path, file: _CountedFile | None) -> _CountedFile:
     inode = path.stat().st_ino
     if file is None or file.inode != inode:
         file = _CountedFile(inode)
-    lines = read_file(path, file.end - len(file.last))
+    lines = read_entries(path, Evidence.read, file.end - len(file.last))
     if file.end and next(lines, (b"",))[0] != file.last:
         return _counted(path, None)
     for line, one in lines:

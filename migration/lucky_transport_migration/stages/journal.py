@@ -5,7 +5,7 @@
     {"v": 1, "at": "...", "event": "promoted", "method": "...", "from": "shadow", "to": "canary 1%", "why": "..."}
 
 A demoted method is at `to`, whatever the file of stages says, until it is promoted again. A line is written by one
-append, so that any number of processes may write; a torn line is no entry. Of two demotions the lower one counts, in
+append, so that any number of processes may write. Of two demotions the lower one counts, in
 whatever order processes wrote them.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.nesting import parse_json
-from lucky_transport_migration.jsonl import append_once, moment, read_lines
+from lucky_transport_migration.jsonl import append_once, moment, read_entries
 from lucky_transport_migration.stages.stage import Placement
 
 __all__ = ["COOL_DOWN_S", "FILE_NAME", "Demotion", "Entry", "Journal"]
@@ -61,17 +61,14 @@ class Entry:
 
     @classmethod
     def read(cls, line: str) -> Entry:
-        """Return the entry of a line; raises ValueError for anything else than a whole line of this version."""
+        """Return the entry of a line; raises ValueError, KeyError or TypeError for one that is none of this version."""
         plain = parse_json(line)
-        try:
-            if plain["v"] != _VERSION or plain["event"] not in ("demoted", "promoted"):
-                raise ValueError(f"neither demoted nor promoted: {line!r}")
-            at = datetime.fromisoformat(plain["at"]).timestamp()
-            before, to = Placement.parse(plain["from"]), Placement.parse(plain["to"])
-            why, cool_down_s = str(plain["why"]), float(plain.get("cool_down_s", 0))
-            return cls(at, plain["event"], str(plain["method"]), before, to, why, cool_down_s)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"no entry: {line!r}") from error
+        if plain["v"] != _VERSION or plain["event"] not in ("demoted", "promoted"):
+            raise ValueError(f"neither demoted nor promoted: {line!r}")
+        at = datetime.fromisoformat(plain["at"]).timestamp()
+        before, to = Placement.parse(plain["from"]), Placement.parse(plain["to"])
+        why, cool_down_s = str(plain["why"]), float(plain.get("cool_down_s", 0))
+        return cls(at, plain["event"], str(plain["method"]), before, to, why, cool_down_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +118,9 @@ class Journal:
         Raises ConfigError for a journal that others may write.
         """
         with contextlib.suppress(OSError):
-            for line in read_lines(self.path):
-                try:
-                    entry = Entry.read(line.decode(errors="replace"))
-                except ValueError:  # written by a process that was killed, or by a newer version
-                    continue
-                yield entry
+            for _, entry in read_entries(self.path, lambda line: Entry.read(line.decode(errors="replace"))):
+                if entry is not None:  # None: of a newer version, or torn
+                    yield entry
 
     def demotions(self) -> Mapping[str, Demotion]:
         """Return the demotions in force, by method."""
