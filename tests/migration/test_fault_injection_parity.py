@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +16,10 @@ from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, Fau
 from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration import paths
 from lucky_transport_migration.commands_parity import answers
-from lucky_transport_migration.commands_parity.answers import differing
+from lucky_transport_migration.commands_parity.answers import CallResult, differing
 from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
 from lucky_transport_migration.commands_parity.proof import prove_commands
-from lucky_transport_migration.compare.difference import AtCall, AtMove
+from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference
 from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.parity_evidence import EvidenceWriter
@@ -167,7 +168,7 @@ def test_an_injected_difference_in_the_stepping_path_is_found_and_named(
         assert found.values == {"inproc": "no error", "twin": value}
 
 
-def test_what_a_proof_saw_is_evidence_for_the_gate(inject: Inject, tmp_path: Any) -> None:
+def test_what_a_proof_saw_is_evidence_for_the_gate(inject: Inject, tmp_path: Path) -> None:
     inject(FaultSpec(Fault.BIT, SCHEMA.name, path="schema.action_size"))
     with closing(EvidenceWriter(tmp_path, ComparisonRules())) as writer:
         outcome = compared(SCHEMA, note=writer.note)
@@ -176,7 +177,16 @@ def test_what_a_proof_saw_is_evidence_for_the_gate(inject: Inject, tmp_path: Any
     (one,) = (one for one in seen if one.verdict == "different")
     assert (one.aspect, one.where, one.shadow and one.shadow.transport) == ("item", "schema.action_size", "inproc")
     assert one.kind == "aa", "both paths of this test are one transport"
+    assert list(one.values) == ["inproc", "inproc again"]
     assert {one.method for one in seen} == set(outcome.methods)
+
+
+def test_evidence_of_what_only_a_proof_compares_has_the_values_of_both_sides(tmp_path: Path) -> None:
+    found = Difference("hint", "hint", "wait", "try again")
+    with closing(EvidenceWriter(tmp_path, ComparisonRules())) as writer:
+        writer.note(SCHEMA, SCHEMA.request(), (("inproc", CallResult()), ("inproc", CallResult())), found)
+    (one,) = read_folder(tmp_path)
+    assert (one.verdict, one.values) == ("different", {"inproc": "wait", "inproc again": "try again"})
 
 
 def test_two_engines_behind_one_path_are_equal_and_called_by_number() -> None:

@@ -37,7 +37,7 @@ from lucky_transport_migration.evidence.record import (
 )
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
-__all__ = ["ASPECTS", "BEYOND", "compare", "request_hash"]
+__all__ = ["ASPECTS", "BEYOND", "compare", "differing_at", "request_hash"]
 
 #: What is not looked at of a stream that was left, or of which no more was kept.
 BEYOND = "items beyond the last that both sent"
@@ -72,7 +72,7 @@ def compare(comparison: Comparison, rules: ComparisonRules, *, kind: str = "live
     if candidate.code in _FAILURES and control.code not in _NO_ANSWER | {candidate.code}:
         aspect = "late" if candidate.code == _LATE else "code"
         found = Difference(aspect, "code", _status(primary), _status(shadow))
-        return replace(evidence, verdict=FAILED, **_named(found, primary, shadow))
+        return replace(differing_at(found, evidence), verdict=FAILED)
     if why := _incomparable(control, candidate):
         return replace(evidence, verdict=NOT_COMPARED, why=why)
     return _compared(evidence, comparison, primary, shadow, rules)
@@ -129,7 +129,7 @@ def _compared(
         why = f"{' and '.join(skipped)} that its reader was too slow for"
         return replace(evidence, verdict=NOT_COMPARED, why=why)
     evidence = replace(evidence, verdict=EQUAL, left_out=(*items.left_out, *unseen))
-    return evidence if found is None else replace(evidence, verdict=DIFFERENT, **_named(found, primary, shadow))
+    return evidence if found is None else differing_at(found, evidence)
 
 
 def _is_bytes(comparison: Comparison) -> bool:
@@ -189,11 +189,13 @@ def _status(outcome: CallOutcome) -> str:
     return f"{outcome.code}: {outcome.details}" if outcome.details else outcome.code
 
 
-def _named(found: Difference, primary: CallOutcome, shadow: CallOutcome) -> dict[str, object]:
-    """Return a difference as fields of evidence, with values that JSON can carry."""
-    other = shadow.transport if shadow.transport != primary.transport else f"{shadow.transport} again"
-    values = dict(zip((primary.transport, other), shown(found.left, found.right), strict=True))
-    return {"aspect": found.aspect, "where": found.where, "values": values}
+def differing_at(found: Difference, evidence: Evidence) -> Evidence:
+    """Return evidence of two answers as that of a difference, with values that JSON can carry."""
+    assert evidence.shadow is not None
+    name, other = evidence.primary.transport, evidence.shadow.transport
+    names = (name, other if other != name else f"{other} again")
+    values = dict(zip(names, shown(found.left, found.right), strict=True))
+    return replace(evidence, verdict=DIFFERENT, aspect=found.aspect, where=found.where, values=values)
 
 
 def request_hash(request: Any) -> str:

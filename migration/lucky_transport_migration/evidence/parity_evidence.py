@@ -18,8 +18,7 @@ from lucky_transport.routing import Decision
 from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.compare.difference import Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.compare.shown import shown
-from lucky_transport_migration.evidence.compare import compare
+from lucky_transport_migration.evidence.compare import compare, differing_at
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
@@ -54,8 +53,7 @@ class EvidenceWriter:
         made = Comparison(method.name, decision, *outcomes, request, ended_early=method.stream is not None)
         evidence = replace(compare(made, self._rules, kind="parity"), at=moment(time.time()))
         if found is not None and evidence.verdict == EQUAL:  # of streams, more is compared by a proof
-            values = dict(zip((left, right), shown(found.left, found.right), strict=True))
-            evidence = replace(evidence, verdict=DIFFERENT, aspect=found.aspect, where=found.where, values=values)
+            evidence = differing_at(found, evidence)
         self._lines.write(self._folder, [evidence])
 
     def note_step(self, took_us: Mapping[str, float], found: LocatedDifference | None = None) -> None:

@@ -34,8 +34,7 @@ from lucky_transport_migration.compare.arrays import first_difference
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.compare.shown import shown
-from lucky_transport_migration.evidence.compare import compare
+from lucky_transport_migration.evidence.compare import compare, differing_at
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, NOT_COMPARED, Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.outcomes import call_outcome, ending_of
@@ -108,9 +107,7 @@ class _Player:
             return replace(evidence, where=f"{place}: {evidence.where}") if evidence.where else evidence
         env = "" if found.env is None else f"[env {found.env}]"
         where = f"{found.where}{env}{''.join(f'[{index}]' for index in found.index)}"
-        again = now.transport if now.transport != was.transport else f"{now.transport} again"
-        values = dict(zip((was.transport, again), shown(found.left, found.right), strict=True))
-        return replace(evidence, verdict=DIFFERENT, aspect="item", where=f"{place}: {where}", values=values)
+        return differing_at(Difference("item", f"{place}: {where}", found.left, found.right), evidence)
 
     def call(self, call: RecordedCall) -> Evidence:
         """Return what a recorded call or stream shows."""
