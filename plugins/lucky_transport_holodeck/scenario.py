@@ -22,9 +22,7 @@ _Triple = tuple[float, float, float]
 _ORIGIN: _Triple = (0.0, 0.0, 0.0)
 
 #: The keys that have an effect, and those that only the original's installation reads.
-_SCENARIO_KEYS = frozenset(
-    ("name", "world", "package_name", "main_agent", "agents", "weather", "window_width", "window_height")
-)
+_SCENARIO_KEYS = frozenset(("name", "world", "package_name", "main_agent", "agents", "window_width", "window_height"))
 _AGENT_KEYS = frozenset(
     (
         *("agent_name", "agent_type", "sensors", "control_scheme", "existing"),
@@ -32,8 +30,6 @@ _AGENT_KEYS = frozenset(
     )
 )
 _SENSOR_KEYS = frozenset(("sensor_type", "sensor_name", "configuration", "socket", "location", "rotation"))
-_WEATHER_KEYS = frozenset(("hour", "type", "fog_density", "day_cycle_length"))
-_WEATHER_TYPES = ("rain", "cloudy", "sunny")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,6 @@ class Scenario:
     agents: tuple[AgentPlan, ...]
     main_agent: str = ""
     window: tuple[int, int] = (1280, 720)
-    weather: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         names = [agent.name for agent in self.agents]
@@ -130,7 +125,6 @@ def read_scenario(plain: Mapping[str, Any]) -> Scenario:
         tuple(_agent(each) for each in plain["agents"]),
         str(plain.get("main_agent", "")),
         (int(plain.get("window_width", 1280)), int(plain.get("window_height", 720))),
-        _weather(plain.get("weather", {})),
     )
 
 
@@ -139,21 +133,6 @@ def _warn_of_unknown(plain: Mapping[str, Any], known: frozenset[str], where: str
     others = [key for key in plain if key not in known]
     if others:
         _log.warning("Holodeck %s: %s has no effect; known: %s", where, ", ".join(others), ", ".join(sorted(known)))
-
-
-def _weather(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the weather with what the original refuses refused, by ValueError, and the type in small letters."""
-    _warn_of_unknown(plain, _WEATHER_KEYS, "scenario's weather")
-    weather = dict(plain)
-    if "type" in weather:
-        weather["type"] = kind = str(weather["type"]).lower()
-        if kind not in _WEATHER_TYPES:
-            raise ValueError(f"weather type {kind!r}: expected rain, cloudy or sunny")
-    if not 0 <= weather.get("fog_density", 0) <= 1:
-        raise ValueError(f"weather fog_density {weather['fog_density']}: expected 0 to 1")
-    if not weather.get("day_cycle_length", 1) > 0:
-        raise ValueError(f"weather day_cycle_length {weather['day_cycle_length']}: expected minutes above 0")
-    return weather
 
 
 def _agent(plain: Mapping[str, Any]) -> AgentPlan:

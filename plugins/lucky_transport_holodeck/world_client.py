@@ -209,8 +209,6 @@ class WorldClient:
                 self.send(
                     add_sensor(plan.name, each.name, kind, each.config, each.socket, each.location, each.rotation)
                 )
-        for name, strings, numbers in _weather(self.scenario):
-            self.world_command(name, numbers, strings)
 
     # -- the state ----------------------------------------------------------------------------------------------------
 
@@ -253,19 +251,6 @@ def reward_and_terminal(agent: RemoteAgent, state: dict[str, NDArray[Any]]) -> t
     """Return the sum of the rewards of the agent's tasks, and whether one of them has ended its episode."""
     tasks = [state[sensor.name] for sensor in agent.plan.sensors if sensor.is_task]
     return float(sum(task[0] for task in tasks)), any(task[1] == 1 for task in tasks)
-
-
-def _weather(scenario: Scenario) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
-    """Yield name, strings and numbers of the commands that make the scenario's weather."""
-    weather = scenario.weather
-    if "hour" in weather:
-        yield "SetHour", (), (float(weather["hour"] % 24),)
-    if "type" in weather:
-        yield "SetWeather", (str(weather["type"]),), ()
-    if "fog_density" in weather:
-        yield "SetFogDensity", (), (float(weather["fog_density"]),)
-    if "day_cycle_length" in weather:
-        yield "SetDayCycle", (), (1.0, float(weather["day_cycle_length"]))
 
 
 def _remove(names: Names) -> None:

@@ -151,7 +151,6 @@ _EVERYTHING = {
         {"agent_name": "sphere", "agent_type": "SphereAgent", "control_scheme": 0, "sensors": []},
         {"agent_name": "nav", "agent_type": "NavAgent", "control_scheme": 0, "sensors": []},
     ],
-    "weather": {"hour": 25, "type": "Rain", "fog_density": 0.25, "day_cycle_length": 3},
 }
 
 
@@ -271,9 +270,6 @@ def test_keys_that_have_no_effect_are_named(caplog: pytest.LogCaptureFixture) ->
         (one_agent(_TASK, location_randomization=[1]), "unpack"),
         (one_agent(_TASK, rotation_randomization="abc"), "could not convert"),
         (one_agent({"sensor_type": "IMUSensor", "configuration": [1]}), r"configuration of IMUSensor is \[1\]"),
-        (one_agent(_TASK) | {"weather": {"type": "hail"}}, "weather type 'hail'.*rain, cloudy or sunny"),
-        (one_agent(_TASK) | {"weather": {"fog_density": 2}}, "fog_density 2.*0 to 1"),
-        (one_agent(_TASK) | {"weather": {"day_cycle_length": 0}}, "day_cycle_length 0.*above 0"),
         (one_agent(_TASK, existing="yes"), "existing is 'yes'.*true or false"),
     ],
 )
