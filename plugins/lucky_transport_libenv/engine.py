@@ -119,11 +119,10 @@ class LibenvEngine(Engine):
         return self._places
 
     def _attach(self) -> None:
-        """Give every env that was made a place: the bound rows, or contiguous memory."""
+        """Give every env that was made the bound rows."""
         for block in self._blocks:
             if block.places is None:
-                places = Places(self.spec) if self._settings.contiguous else self._bound
-                block.attach(places, self._rewards, self._first)
+                block.attach(self._bound, self._rewards, self._first)
                 block.show(self._bound)
 
     def _each(self, move: Callable[[EnvSlice], None], blocks: list[EnvSlice]) -> None:
@@ -157,17 +156,6 @@ class LibenvEngine(Engine):
         self._attach()
         self._state.set(block.handle, index, state)
         block.observe(self._bound)
-
-    def function(self, symbol: str, result: Any, *arguments: Any) -> Callable[..., list[Any]]:
-        """Return any other function of the library whose first argument is an env, by its ctypes.
-
-        Called, it is called for each handle in turn, and gives the list of the results. Raises SpecError when the
-        library has none of that name.
-        """
-        import ctypes
-
-        called = self._library.function(symbol, result, ctypes.c_void_p, *arguments)
-        return lambda *given: [called(block.handle, *given) for block in self._blocks]
 
     def _get_state(self, request: GetStateRequest) -> GetStateResponse:
         return GetStateResponse(self.get_state(request.env))

@@ -114,15 +114,13 @@ class LibenvSettings:
 
     handles: how many envs of the library make the batch, each with num_envs / handles rows. 1: as gym3 does it, and
     the fastest. num_envs: each row on its own, which can be held and reset. threads: how many of them step at a time.
-    seed_option: the library's int option that is its seed, "" when it has none. contiguous: for a library that takes a
-    tensor of all envs for one array; costs a copy. isolated: whether the library gets a process of its own; None: where
-    this process is not the engine's already.
+    seed_option: the library's int option that is its seed, "" when it has none. isolated: whether the library gets a
+    process of its own; None: where this process is not the engine's already.
     """
 
     handles: int = 1
     threads: int = 1
     seed_option: str = ""
-    contiguous: bool = False
     isolated: bool | None = None
 
     @classmethod

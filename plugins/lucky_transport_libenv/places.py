@@ -19,21 +19,17 @@ from lucky_transport_libenv.interface import LibenvBuffers
 
 __all__ = ["Places", "table"]
 
-_ALIGNMENT = 64
-
 
 class Places:
     """Rows of observations, infos and actions of all envs, tensor by tensor, each array (num_envs, *shape).
 
-    observations, infos, actions: in the library's order. Made of a driver's buffers they are views of these, so nothing
-    is copied; a library that takes a tensor's first pointer for an array of all envs gets arrays of its own.
+    observations, infos, actions: in the library's order, views of a driver's buffers, so nothing is copied.
     """
 
-    def __init__(self, spec: BatchSpec, buffers: engine.Buffers | None = None) -> None:
-        """Without `buffers` the arrays are contiguous memory of their own, on 64-byte boundaries."""
-        self.observations = _arrays(spec, spec.observation_parts, buffers and buffers.observations)
-        self.infos = _arrays(spec, spec.info_parts, buffers and buffers.observations)
-        self.actions = _arrays(spec, spec.action_parts, buffers and buffers.actions)
+    def __init__(self, spec: BatchSpec, buffers: engine.Buffers) -> None:
+        self.observations = _views(spec.observation_parts, buffers.observations)
+        self.infos = _views(spec.info_parts, buffers.observations)
+        self.actions = _views(spec.action_parts, buffers.actions)
 
     def is_memory_of(self, buffers: engine.Buffers) -> bool:
         """True when these are views of the memory that `buffers` are."""
@@ -53,18 +49,8 @@ class Places:
             mine[rows] = theirs[rows]
 
 
-def _arrays(spec: BatchSpec, parts: Sequence[Part], rows: NDArray[Any] | None) -> list[NDArray[Any]]:
-    if rows is not None:
-        return list(Record(parts, rows.shape[-1]).views(rows).values())
-    return [_aligned(part.array.dtype, (spec.num_envs, *part.array.shape)) for part in parts]
-
-
-def _aligned(dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return zeros on a 64-byte boundary."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    memory = np.zeros(size + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
+def _views(parts: Sequence[Part], rows: NDArray[Any]) -> list[NDArray[Any]]:
+    return list(Record(parts, rows.shape[-1]).views(rows).values())
 
 
 def _pointers(arrays: Sequence[NDArray[Any]], start: int, size: int) -> Any:

@@ -229,5 +229,3 @@ LIBENV_API void set_state(libenv_env *handle, int index, char *data, int size) {
     struct env *e = handle;
     if (size == (int)sizeof *e->points) memcpy(&e->points[index], data, sizeof *e->points);
 }
-
-LIBENV_API int sample_acts(libenv_env *handle, int more) { return ((struct env *)handle)->acts + more; }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -21,9 +20,13 @@ from lucky_transport.spec.composite import views
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.trajectories import Move, first_difference, random_actions, record_frames
 from lucky_transport.transport import Frame
+from lucky_transport_libenv.block import EnvSlice
 from lucky_transport_libenv.engine import LibenvEngine
+from lucky_transport_libenv.library import Library
 from lucky_transport_libenv.options import LibenvSettings
+from lucky_transport_libenv.places import Places
 from lucky_transport_libenv.seeds import SEEDS
+from lucky_transport_libenv.spaces import batch_spec
 
 N = 4
 
@@ -58,10 +61,6 @@ class TestAlone(AloneContract):
 
 class TestAloneInThreads(AloneContract):
     settings = LibenvSettings(handles=N, threads=2, seed_option="seed")
-
-
-class TestAloneInMemoryOfItsOwn(AloneContract):
-    settings = LibenvSettings(handles=N, contiguous=True, seed_option="seed")
 
 
 @contextmanager
@@ -224,22 +223,17 @@ def test_a_second_driver_goes_on_where_the_first_was(sample: str) -> None:
 
 def test_a_library_writes_into_the_drivers_own_memory(sample: str) -> None:
     """Nothing is copied: what the library writes between two exchanges is in the buffers at once."""
-    engine = LibenvEngine(sample, 1, settings=LibenvSettings(handles=1))
-    buffers = Buffers.allocate(engine.spec)
+    library = Library(sample)
+    block = EnvSlice(library, slice(0, 1), {})
+    spec = batch_spec(library, block.handle, sample, 1, alone=True)
+    buffers = Buffers.allocate(spec)
     try:
-        engine.bind(buffers)
-        engine.step(every(RESET, 1))
+        block.attach(Places(spec, buffers), np.zeros(1, np.float32), np.zeros(1, np.uint8))
         buffers.observations.fill(0)
-        engine.function("libenv_observe", None)()
+        library.observe(block.handle)
         assert buffers.observations.any()
     finally:
-        engine.close()
-
-
-def test_memory_of_its_own_is_one_array_per_tensor(sample: str) -> None:
-    with driven(sample, contiguous=True) as own, driven(sample) as shared:
-        moves = from_the_start(shared, 10)
-        assert first_difference(record_frames(own, moves), record_frames(shared, moves)) is None
+        block.close()
 
 
 # seeds
@@ -297,16 +291,6 @@ def test_a_state_that_was_kept_can_be_returned_to(sample: str) -> None:
         engine.close()
 
 
-def test_any_function_of_a_library_can_be_called_for_each_handle(sample: str) -> None:
-    engine = LibenvEngine(sample, 2, settings=LibenvSettings(handles=2))
-    try:
-        engine.bind(Buffers.allocate(engine.spec))
-        engine.step(None)
-        assert engine.function("sample_acts", ctypes.c_int, ctypes.c_int)(10) == [11, 11]
-    finally:
-        engine.close()
-
-
 @pytest.mark.parametrize("env", [-1, 4])
 def test_a_state_of_no_env_is_refused(sample: str, env: int) -> None:
     engine = LibenvEngine(sample, N)
@@ -332,7 +316,7 @@ def test_a_library_that_makes_nothing_is_an_error(sample: str) -> None:
         ({"frobnicate": 2}, ConfigError, "it has handles, threads"),
         ({"handles": 2.0}, SpecError, "expected int"),
         ({"handles": True}, SpecError, "expected int"),
-        ({"contiguous": 1}, SpecError, "expected bool"),
+        ({"seed_option": 1}, SpecError, "expected str"),
         ([], SpecError, "expected a dict"),
     ],
 )
