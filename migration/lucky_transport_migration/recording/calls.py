@@ -17,7 +17,7 @@ from lucky_transport_migration.routing_policy import CallOutcome
 
 __all__ = ["KEPT_BYTES", "KEPT_ITEMS", "call_entry", "encoded", "outcome_of", "request_of"]
 
-#: What is kept of one stream; staged channels note as much.
+#: What is kept of one call for a recording, and for a comparison of bytes.
 KEPT_ITEMS = 256
 KEPT_BYTES = 16 << 20
 

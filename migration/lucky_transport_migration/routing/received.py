@@ -8,11 +8,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-__all__ = ["MOST_ITEMS", "ReceivedItems"]
+from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS
 
-#: How many messages of a call are kept, where their size is bounded too because they are bytes.
-MOST_ITEMS = 256
-_MOST_BYTES = 16 << 20
+__all__ = ["ReceivedItems"]
 
 
 class ReceivedItems:
@@ -21,7 +19,7 @@ class ReceivedItems:
     last_ns: when the last one came (`time.perf_counter_ns`), 0 before the first. dropped: items that a stream skipped.
     """
 
-    def __init__(self, most: int = MOST_ITEMS) -> None:
+    def __init__(self, most: int = KEPT_ITEMS) -> None:
         self.items: list[Any] = []
         self.last_ns = 0
         self.dropped = 0
@@ -31,7 +29,7 @@ class ReceivedItems:
     @property
     def is_full(self) -> bool:
         """True when no more is kept."""
-        return len(self.items) >= self._most or self._bytes >= _MOST_BYTES
+        return len(self.items) >= self._most or self._bytes >= KEPT_BYTES
 
     def add(self, item: Any) -> None:
         """Keep one more item, unless there are too many."""

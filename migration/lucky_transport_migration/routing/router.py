@@ -15,10 +15,10 @@ from functools import cache, cached_property
 from lucky_transport.config import load_launch
 from lucky_transport.deadline import Deadline
 from lucky_transport.routing import Count, Decision, Ending, RoutedCall, ShadowCaller
+from lucky_transport_migration.recording.calls import KEPT_ITEMS
 from lucky_transport_migration.recording.policy import recorded
 from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing.read_check import ReadCheck
-from lucky_transport_migration.routing.received import MOST_ITEMS
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.shadows import Shadows
 from lucky_transport_migration.routing.workers import Workers
@@ -89,7 +89,7 @@ class TargetRouter:
         timeout_s: float | None = None,
         *,
         decision: Decision | None = None,
-        most: int = MOST_ITEMS,
+        most: int = KEPT_ITEMS,
     ) -> TrackedCall:
         """As in the contract. decision: instead of the policy's. most: how many items of each side are kept."""
         decided = self.policy.decide(method) if decision is None else decision
