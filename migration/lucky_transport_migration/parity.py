@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import ConfigError, plural
+from lucky_transport.errors import plural
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_migration import invalid_use
 from lucky_transport_migration.compare.difference import AtMove, LocatedDifference
@@ -33,7 +33,7 @@ from lucky_transport_migration.comparison import (
     compare_misuse,
     each,
 )
-from lucky_transport_migration.paths import ConnectedEngine, find_path, open_links
+from lucky_transport_migration.paths import ConnectedEngine, find_paths, open_links
 from lucky_transport_migration.policy import RolloutPlan
 
 __all__ = ["MODES", "Parity", "open_ends", "prove", "total_steps"]
@@ -120,9 +120,7 @@ def prove(
     compared, bit for bit by default. Raises ConfigError for fewer than two
     different names, and what finding, starting and driving the engines raises.
     """
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
-    paths = [find_path(name) for name in names]
+    paths = find_paths(names)
     parity = Parity(list(names), rules or ComparisonRules(), num_envs)
     start = partial(ConnectedEngine, engine=engine, num_envs=num_envs, seed=seed, options=options)
     specs: list[BatchSpec] = []

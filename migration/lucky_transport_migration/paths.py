@@ -33,7 +33,7 @@ from lucky_transport.transport import Transport
 from lucky_transport_migration.commands_parity.stream_log import StreamLog
 from lucky_transport_migration.compare.shown import error_text
 
-__all__ = ["NAMED", "ConnectedEngine", "Path", "find_path", "label", "open_links"]
+__all__ = ["NAMED", "ConnectedEngine", "Path", "find_path", "find_paths", "label", "open_links"]
 
 #: Paths that are more than a transport with its defaults: name -> (transport, endpoint options of the client).
 NAMED: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
@@ -97,6 +97,13 @@ def find_path(name: str) -> Path:
     load(info.client, owner=f"transport {transport!r}", extra=info.extra)
     behind = find_path(_RELAYED[base]) if base in _RELAYED else None
     return Path(name, transport, options, native=base not in _PURE_PYTHON, behind=behind)
+
+
+def find_paths(names: Sequence[str]) -> list[Path]:
+    """Return the paths to be compared, as `find_path`; raises ConfigError for fewer than two different ones."""
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
+    return [find_path(name) for name in names]
 
 
 class ConnectedEngine:

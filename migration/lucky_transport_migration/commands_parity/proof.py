@@ -54,7 +54,7 @@ from lucky_transport_migration.commands_parity.stream_log import StreamLog
 from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import short
-from lucky_transport_migration.paths import ConnectedEngine, Path, find_path, open_links
+from lucky_transport_migration.paths import ConnectedEngine, Path, find_paths, open_links
 
 __all__ = ["chosen_methods", "prove_commands"]
 
@@ -110,9 +110,7 @@ def prove_commands(
     for fewer than two different names, Unimplemented where a transport carries no typed calls, and what finding,
     starting and reaching the engines raises.
     """
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
-    paths = [_whole(find_path(name)) for name in names]
+    paths = list(map(_whole, find_paths(names)))
     with ExitStack() as stack:
         folder = FilePath(stack.enter_context(TemporaryDirectory(prefix="lucky_streams_")))
 
