@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lucky_transport.errors import ConfigError, SpecError, UnknownName, did_you_mean
-from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest
+from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SetSeedsResponse
 from lucky_transport.nesting import json_object
 
 __all__ = [
+    "answer_seeds",
     "check_call",
     "check_num_envs",
     "check_numbers",
     "check_options",
     "option_names",
     "requested_options",
-    "requested_seeds",
     "unknown_variant",
 ]
 
@@ -86,13 +86,21 @@ def unknown_variant(engine: str, variant: str, known: Iterable[str]) -> UnknownN
     )
 
 
-def requested_seeds(request: SetSeedsRequest, num_envs: int) -> dict[int, int]:
-    """Return the seed of each env that the request seeds; raises SpecError unless it has one per env."""
-    if len(request.seeds) != num_envs:
-        raise SpecError(f"{len(request.seeds)} seeds for {num_envs} envs: expected one per env")
-    if len(request.mask) not in (0, num_envs):
-        raise SpecError(f"mask of {len(request.mask)} bytes for {num_envs} envs: expected one per env")
-    return {env: seed for env, seed in enumerate(request.seeds) if not request.mask or request.mask[env]}
+def answer_seeds(request: SetSeedsRequest, num_envs: int, take: Callable[[dict[int, int]], object]) -> SetSeedsResponse:
+    """Have `take` keep the seed of each env that the request seeds, and return the response.
+
+    The response says what is wrong where there is not one seed per env, or `take` raises SpecError.
+    """
+    seeds, mask = request.seeds, request.mask
+    if len(seeds) != num_envs:
+        return SetSeedsResponse(False, f"{len(seeds)} seeds for {num_envs} envs: expected one per env")
+    if len(mask) not in (0, num_envs):
+        return SetSeedsResponse(False, f"mask of {len(mask)} bytes for {num_envs} envs: expected one per env")
+    try:
+        take({env: seed for env, seed in enumerate(seeds) if not mask or mask[env]})
+    except SpecError as error:
+        return SetSeedsResponse(False, str(error))
+    return SetSeedsResponse(True)
 
 
 def requested_options(request: SetResetOptionsRequest) -> dict[str, Any] | None:

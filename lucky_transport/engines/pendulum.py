@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.call import Call
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
-from lucky_transport.engine_options import check_options, option_names, requested_seeds, unknown_variant
+from lucky_transport.engine_options import answer_seeds, check_options, option_names, unknown_variant
 from lucky_transport.errors import SpecError, UnknownName
 from lucky_transport.host.task import agent_index
 from lucky_transport.messages import (
@@ -185,13 +185,11 @@ class PendulumEngine(Engine):
     # the typed methods
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
-        try:
-            seeds = requested_seeds(request, self.spec.num_envs)
-        except SpecError as error:
-            return SetSeedsResponse(False, str(error))
+        return answer_seeds(request, self.spec.num_envs, self._take_seeds)
+
+    def _take_seeds(self, seeds: dict[int, int]) -> None:
         for env, seed in seeds.items():
             self._seeds[env], self._episodes[env] = seed, 0
-        return SetSeedsResponse(True)
 
     def _joint_state(self, request: GetJointStateRequest) -> GetJointStateResponse:
         env = agent_index(self.spec, request.robot_name)

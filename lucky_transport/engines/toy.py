@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from lucky_transport.call import Call
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
 from lucky_transport.engine_options import (
+    answer_seeds,
     check_numbers,
     check_options,
     option_names,
     requested_options,
-    requested_seeds,
     unknown_variant,
 )
 from lucky_transport.errors import SpecError
@@ -285,13 +285,11 @@ class ToyEngine(Engine):
         return x[:, 0]
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
-        try:
-            seeds = requested_seeds(request, self.spec.num_envs)
-        except SpecError as error:
-            return SetSeedsResponse(False, str(error))
+        return answer_seeds(request, self.spec.num_envs, self._take_seeds)
+
+    def _take_seeds(self, seeds: dict[int, int]) -> None:
         for env, seed in seeds.items():
             self._seeds[env], self._episodes[env] = seed, 0
-        return SetSeedsResponse(True)
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Noise is `joint_position_noise` of the contract, or the option "noise"; with neither it is as at first."""

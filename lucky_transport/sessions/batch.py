@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler
-from lucky_transport.engine_options import requested_seeds
+from lucky_transport.engine_options import answer_seeds
 from lucky_transport.errors import SpecError
 from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.messages import (
@@ -210,10 +210,8 @@ class EpisodeSeeds:
 
     def set(self, request: SetSeedsRequest) -> SetSeedsResponse:
         """Start over with other seeds from the next episode on."""
-        try:
-            seeds = requested_seeds(request, len(self._seeds))
-        except SpecError as error:
-            return SetSeedsResponse(False, str(error))
+        return answer_seeds(request, len(self._seeds), self._take)
+
+    def _take(self, seeds: dict[int, int]) -> None:
         for env, seed in seeds.items():
             self._seeds[env], self._episodes[env] = seed, 0
-        return SetSeedsResponse(True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
-from lucky_transport.engine_options import check_num_envs, requested_options, requested_seeds
+from lucky_transport.engine_options import answer_seeds, check_num_envs, requested_options
 from lucky_transport.errors import SpecError
 from lucky_transport.messages import (
     SetResetOptionsRequest,
@@ -90,11 +90,7 @@ class GymnasiumEngine(Engine):
         out.truncated[index] = bool(truncated)
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
-        try:
-            self._seeds |= requested_seeds(request, self.spec.num_envs)
-        except SpecError as error:
-            return SetSeedsResponse(False, str(error))
-        return SetSeedsResponse(True)
+        return answer_seeds(request, self.spec.num_envs, self._seeds.update)
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Keep the options for the next exchange in which envs are reset."""

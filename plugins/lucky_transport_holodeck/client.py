@@ -24,6 +24,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import RESET, Buffers
+from lucky_transport.engine_options import answer_seeds
 from lucky_transport.errors import (
     LocalProtocolError,
     NotReachable,
@@ -187,11 +188,8 @@ class WorldTransport(LockstepTransport):
         return self._set_seeds(request)
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
-        seeds, mask, n = request.seeds, request.mask, len(self._agents)
-        if len(seeds) != n or len(mask) not in (0, n):
-            return SetSeedsResponse(False, f"{len(seeds)} seeds and a mask of {len(mask)} for {n} envs")
-        self.world.seed([seed if not mask or mask[env] else None for env, seed in enumerate(seeds)])
-        return SetSeedsResponse(True)
+        envs = range(len(self._agents))
+        return answer_seeds(request, len(envs), lambda seeds: self.world.seed([seeds.get(env) for env in envs]))
 
     def _unimplemented(self, method: Method) -> TransportError:
         return Unimplemented(f"engine {self.spec.engine!r} does not implement {method.name}", backend="holodeck")

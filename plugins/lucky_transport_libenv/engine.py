@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
+from lucky_transport.engine_options import answer_seeds
 from lucky_transport.errors import SpecError
 from lucky_transport.messages import (
     GetStateRequest,
@@ -171,7 +172,8 @@ class LibenvEngine(Engine):
         return block, env - block.rows.start
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
-        return self._seeds.take(request, [block.rows for block in self._blocks])
+        rows = [block.rows for block in self._blocks]
+        return answer_seeds(request, self.spec.num_envs, lambda seeds: self._seeds.take(seeds, rows))
 
     def close(self) -> None:
         if self._pool is not None:

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lucky_transport.engine_options import requested_seeds
 from lucky_transport.errors import SpecError
-from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import method
 
 __all__ = ["SEEDS", "Seeds"]
@@ -62,29 +60,27 @@ class Seeds:
         """True while a seed for these rows was set and not used."""
         return rows.start in self._waiting
 
-    def take(self, request: SetSeedsRequest, blocks: Sequence[slice]) -> SetSeedsResponse:
-        """Keep the seeds for the next reset: rows that are one env in the library take that of the first of them."""
-        try:
-            seeds = requested_seeds(request, blocks[-1].stop)
-        except SpecError as error:
-            return SetSeedsResponse(False, str(error))
+    def take(self, seeds: Mapping[int, int], blocks: Sequence[slice]) -> None:
+        """Keep the seeds for the next reset: rows that are one env in the library take that of the first of them.
+
+        Raises SpecError for seeds that cannot be kept, and then keeps none.
+        """
         chosen: dict[int, int] = {}
         for rows in blocks:
             given = seeds.keys() & range(rows.start, rows.stop)
             if given and len(given) < rows.stop - rows.start:
-                return SetSeedsResponse(
-                    False, f"envs {rows.start} to {rows.stop - 1} are one in the library: seed all of them or none"
+                raise SpecError(
+                    f"envs {rows.start} to {rows.stop - 1} are one in the library: seed all of them or none"
                 )
             if given:
                 chosen[rows.start] = seeds[rows.start]
         for seed in chosen.values():
             if not seed <= _LARGEST:
-                return SetSeedsResponse(False, f"seed {seed}: an option has 32 bits, 0 to {_LARGEST}")
+                raise SpecError(f"seed {seed}: an option has 32 bits, 0 to {_LARGEST}")
         for start in chosen:
             del self._uses[start]
         self._seeds |= chosen
         self._waiting |= chosen.keys()
-        return SetSeedsResponse(True)
 
 
 def _following(seed: int, uses: int) -> int:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler, StreamHandler
 from lucky_transport.engine_options import (
+    answer_seeds,
     check_options,
     option_names,
     requested_options,
-    requested_seeds,
     unknown_variant,
 )
 from lucky_transport.errors import SpecError
@@ -211,13 +211,11 @@ class MujocoEngine(Engine):
         out.observations[envs] = observe(Sight(motion, self._commands.values[envs], action, ticks), self._task)
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
-        try:
-            seeds = requested_seeds(request, self.spec.num_envs)
-        except SpecError as error:
-            return SetSeedsResponse(False, str(error))
+        return answer_seeds(request, self.spec.num_envs, self._plan_seeds)
+
+    def _plan_seeds(self, seeds: dict[int, int]) -> None:
         for env, seed in seeds.items():
             self._streams.plan(env, seed)
-        return SetSeedsResponse(True)
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Keep the contract for all later resets. This engine knows no other option, and ignores those of others."""
