@@ -61,6 +61,17 @@ class Endpoint:
         """Return the query option `key`, or `default`."""
         return dict(self.options).get(key, default)
 
+    def host_and_port(self, example: str) -> tuple[str, int]:
+        """Return what the address names. Raises ConfigError, with the example, when it is not `host:port`."""
+        host, _, port = self.address.rpartition(":")
+        if not host or "/" in host or not port.isdecimal() or int(port) > 65535:
+            raise ConfigError(
+                f"endpoint {str(self)!r}: the address is not host:port",
+                backend=self.scheme,
+                hint=f"write for instance {example}",
+            )
+        return host, int(port)
+
     def with_address(self, address: str) -> Endpoint:
         """Return this endpoint at another address (a server at port 0 returns the real port)."""
         return Endpoint(self.scheme, address, self.options)

@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 from lucky_transport.endpoint import Endpoint
+from lucky_transport.endpoint_options import EndpointOption, one_of, read_options
 from lucky_transport.errors import ConfigError, NotReachable
 from lucky_transport.limits import limit_reached
 
@@ -26,22 +27,20 @@ def target_of(endpoint: Endpoint) -> str:
     """
     if endpoint.scheme == "grpc+unix":
         if not endpoint.address:
-            raise _malformed(endpoint, "it has no path", "grpc+unix:///run/engine.sock")
+            raise ConfigError(
+                f"endpoint {str(endpoint)!r}: it has no path",
+                backend="grpc",
+                hint="write for instance grpc+unix:///run/engine.sock",
+            )
         return f"unix:{endpoint.address}"
-    host, colon, port = endpoint.address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535 or "/" in host:
-        raise _malformed(endpoint, "the address is not host:port", "grpc://127.0.0.1:50051")
-    return f"{host}:{int(port)}"
+    host, port = endpoint.host_and_port("grpc://127.0.0.1:50051")
+    return f"{host}:{port}"
 
 
 def service_of(endpoint: Endpoint) -> str:
     """Return the endpoint's option `service`; raises ConfigError for an option or a value there is not."""
-    unknown = [key for key, _ in endpoint.options if key != "service"]
-    service = endpoint.option("service", "auto")
-    if unknown or service not in SERVICES:
-        what = f"unknown option {unknown[0]!r}" if unknown else f"service={service!r}"
-        raise _malformed(endpoint, what, f"?service={'|'.join(SERVICES)}")
-    return service
+    option = EndpointOption(one_of(*SERVICES), f"one of {', '.join(SERVICES)}")
+    return read_options(endpoint, {"service": option}, backend="grpc").get("service", "auto")
 
 
 def bind_failure(target: str) -> str:
@@ -63,10 +62,6 @@ def bind_failure(target: str) -> str:
                 raise
             failure = (error.strerror or str(error)).lower()
     return failure
-
-
-def _malformed(endpoint: Endpoint, what: str, example: str) -> ConfigError:
-    return ConfigError(f"endpoint {str(endpoint)!r}: {what}", backend="grpc", hint=f"write for instance {example}")
 
 
 class SocketFile:

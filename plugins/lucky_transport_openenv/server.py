@@ -18,7 +18,7 @@ from lucky_transport.agents.agents import AgentHost
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError, EngineFailed, NotReachable
+from lucky_transport.errors import EngineFailed, NotReachable
 from lucky_transport.limits import limit_reached
 from lucky_transport.serving import Server
 from lucky_transport_openenv.access import CONNECTION, AccessControl
@@ -47,7 +47,7 @@ class OpenEnvServer(Server):
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
         self._endpoint = endpoint
-        self._address = _address(endpoint)
+        self._address = endpoint.host_and_port("openenv://127.0.0.1:8000")
         self._options = server_options(endpoint, settings.step_timeout_s)
         self._settings = settings
         self._running: _Running | None = None
@@ -88,13 +88,6 @@ class OpenEnvServer(Server):
         if self._running is not None:
             self._running.stop(grace_s)
             self._running = None
-
-
-def _address(endpoint: Endpoint) -> tuple[str, int]:
-    host, colon, port = endpoint.address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"endpoint {str(endpoint)!r}", backend="openenv", hint="write openenv://127.0.0.1:8000")
-    return host, int(port)
 
 
 def _episodes(host: AgentHost, options: ServerOptions) -> Episodes:

@@ -34,9 +34,12 @@ def test_a_malformed_address_is_named_with_an_example(url: str) -> None:
         target_of(Endpoint.parse(url))
 
 
-@pytest.mark.parametrize("query", ["service=fast", "sevrice=agent"])
-def test_an_option_there_is_not_is_refused(query: str) -> None:
-    with pytest.raises(ConfigError, match=r"service=auto\|batch\|agent"):
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [("service=fast", "expected one of auto, batch, agent"), ("sevrice=agent", "did you mean 'service'")],
+)
+def test_an_option_there_is_not_is_refused(query: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
         service_of(Endpoint.parse(f"grpc://h:1?{query}"))
 
 
