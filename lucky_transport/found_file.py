@@ -1,4 +1,4 @@
-"""Files that a search finds or that lie in a shared place: where is looked, and whose files are obeyed.
+"""Files that a search finds or that lie in a shared place: where is looked, and whose files are obeyed or removed.
 
 Another user can put a file wherever it may write. So the search upwards ends where that begins, and a file is read only
 when it belongs to this user or to root and nobody else may write it. A group counts as its owner alone when it has the
@@ -7,15 +7,17 @@ owner's number, as a user's private group does.
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
+import socket
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["describe_user", "find_up", "open_found", "refusal"]
+__all__ = ["describe_user", "find_up", "open_found", "refusal", "remove_unused_socket"]
 
 
 def find_up(name: str, directory: Path | None = None) -> Path | None:
@@ -65,6 +67,28 @@ def describe_user(uid: int) -> str:
         return f"user {uid} ({pwd.getpwuid(uid).pw_name})"
     except KeyError:
         return f"user {uid} (no name)"
+
+
+def remove_unused_socket(path: str) -> bool:
+    """Remove the socket that an ended program left at `path`; False when a program listens there.
+
+    Raises FileExistsError when what is there is no socket, OSError when it cannot be tried.
+    """
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:  # nothing there, or no such directory: binding says which
+        return True
+    if not stat.S_ISSOCK(mode):
+        raise FileExistsError(errno.EEXIST, "a file that is no socket is there", path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as probe:
+        probe.setblocking(False)
+        error = probe.connect_ex(path)
+    if error in (0, errno.EAGAIN):  # EAGAIN: more connect than it has accepted
+        return False
+    if error not in (errno.ECONNREFUSED, errno.ENOENT):
+        raise OSError(error, os.strerror(error), path)
+    Path(path).unlink(missing_ok=True)
+    return True
 
 
 def _others_may_write(status: os.stat_result) -> bool:

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import os
 import socket
-import stat
 from pathlib import Path
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.endpoint_options import EndpointOption, one_of, read_options
 from lucky_transport.errors import ConfigError, NotReachable
+from lucky_transport.found_file import remove_unused_socket
 from lucky_transport.limits import limit_reached
 
 __all__ = ["SERVICES", "SocketFile", "bind_failure", "service_of", "target_of"]
@@ -78,21 +78,13 @@ class SocketFile:
         gRPC itself deletes whatever socket lies at a path that it binds, live or not.
         """
         try:
-            mode = self._path.lstat().st_mode
-        except OSError:
-            return  # nothing there, or no such folder: binding says which
-        if not stat.S_ISSOCK(mode):
-            raise self._taken("there is a file that is no socket")
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(1.0)
-            try:
-                probe.connect(str(self._path))
-            except ConnectionRefusedError:
-                self._path.unlink(missing_ok=True)  # its server died without removing it
-                return
-            except OSError as error:
-                raise self._taken(f"the socket there cannot be tried ({error})") from error
-        raise self._taken("another server listens there")
+            is_free = remove_unused_socket(str(self._path))
+        except OSError as error:
+            if limit_reached(error)[0]:  # that says nothing about the path
+                raise
+            raise self._taken(error.strerror or str(error)) from error
+        if not is_free:
+            raise self._taken("another server listens there")
 
     def _taken(self, why: str) -> NotReachable:
         return NotReachable(f"cannot serve at {self._endpoint}: {why}", backend="grpc", hint="use another path")

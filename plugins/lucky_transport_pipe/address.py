@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 
 from lucky_transport.config import environment
 from lucky_transport.errors import ConfigError
 
-__all__ = ["BACKEND", "lock_path", "path_of", "remove_socket"]
+__all__ = ["BACKEND", "lock_path", "path_of"]
 
 BACKEND = "pipe"
 
@@ -45,17 +44,6 @@ def path_of(name: str) -> str:
             hint="use a shorter name, or set TMPDIR to a shorter path for both sides",
         )
     return path
-
-
-def remove_socket(path: str) -> bool:
-    """Remove the socket at `path`; True when nothing is there afterwards, for what is no socket is left alone."""
-    try:
-        if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            return False
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
-    return True
 
 
 def lock_path(path: str) -> str:

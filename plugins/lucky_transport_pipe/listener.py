@@ -8,14 +8,16 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ConfigError, NotReachable
+from lucky_transport.found_file import remove_unused_socket
 from lucky_transport.limits import limit_reached
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.namespaces import process_name
-from lucky_transport_pipe.address import BACKEND, lock_path, path_of, remove_socket
+from lucky_transport_pipe.address import BACKEND, lock_path, path_of
 from lucky_transport_pipe.connection import PipeConnection
 
 __all__ = ["PipeListener"]
@@ -70,31 +72,18 @@ class PipeListener:
         try:
             with contextlib.ExitStack() as undo:
                 listener = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC))
-                self._remove_left_over()
+                if not remove_unused_socket(self.path):
+                    raise Busy(
+                        f"another program listens at {self.path}", backend=BACKEND, hint="end it, or use another name"
+                    )
                 listener.bind(self.path)
-                undo.callback(remove_socket, self.path)
+                undo.callback(os.unlink, self.path)
                 os.chmod(self.path, 0o600)
                 listener.listen(1)
                 undo.pop_all()
                 return listener
         except OSError as error:
             raise _unusable(self.path, error) from error
-
-    def _remove_left_over(self) -> None:
-        """Remove the socket of a killed client. Raises Busy when a program that knows no lock listens there."""
-        if not os.path.lexists(self.path):
-            return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as probe:
-            probe.setblocking(False)
-            with contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
-                probe.connect(self.path)
-                raise Busy(
-                    f"another program listens at {self.path}", backend=BACKEND, hint="end it, or use another name"
-                )
-        if not remove_socket(self.path):
-            raise ConfigError(
-                f"no pipe can be at {self.path}: a file that is no socket is there", backend=BACKEND, hint=_OTHER_PLACE
-            )
 
     def accept(self, deadline: Deadline, exit_report: Callable[[], str] = lambda: "") -> PipeConnection:
         """Return the connection of the engine that comes. The socket's file is then gone: no other engine can come.
@@ -128,8 +117,8 @@ class PipeListener:
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.close()
-            if os.getpid() == self._pid:
-                remove_socket(self.path)
+            if os.getpid() == self._pid and (place := Path(self.path)).is_socket():
+                place.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let the next client have the pipe; idempotent, and nothing is removed in a forked child."""

@@ -15,12 +15,13 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, PeerDied, TransportError, Unimplemented
+from lucky_transport.found_file import remove_unused_socket
 from lucky_transport.host.host import Host
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Server
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.liveness import peer_of
-from lucky_transport_pipe.address import BACKEND, lock_path, path_of, remove_socket
+from lucky_transport_pipe.address import BACKEND, lock_path, path_of
 from lucky_transport_pipe.connection import PipeConnection
 from lucky_transport_pipe.experiments import Experiments
 from lucky_transport_pipe.line_service import LineService
@@ -159,6 +160,6 @@ def _remove_left_over(path: str) -> None:
         if held is None:
             return
         try:
-            remove_socket(path)
+            remove_unused_socket(path)
         finally:
             held.release(unlink=True)

@@ -64,7 +64,7 @@ def test_a_living_servers_socket_is_not_touched(tmp_path: Path) -> None:
 def test_a_file_that_is_no_socket_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("precious")
-    with pytest.raises(NotReachable, match="there is a file that is no socket"):
+    with pytest.raises(NotReachable, match="a file that is no socket is there"):
         SocketFile(Endpoint.parse(f"grpc+unix://{path}")).prepare()
     assert path.read_text() == "precious"
 
