@@ -2,7 +2,6 @@
 
 openra://127.0.0.1:9999                               the batch service where the engine offers it, else the bridge
 openra://127.0.0.1:9999?service=bridge&sessions=8     eight sessions of the bridge as a batch of eight envs
-openra://127.0.0.1:9999?service=batch                 the batch service or nothing
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ _log = logging.getLogger("lucky_transport")
 def connect(endpoint: Endpoint, settings: Settings) -> Transport:
     """Return a transport to the engine at `openra://host:port`, whose service never changes afterwards.
 
-    Raises ConfigError (a malformed endpoint), NotReachable (no server answers within `connect_timeout_s`),
-    Unimplemented (the engine has not the service asked for).
+    Raises ConfigError (a malformed endpoint), NotReachable (no server answers within `connect_timeout_s`).
     """
     options = client_options(endpoint)
     if options.service != "bridge":
@@ -41,8 +39,6 @@ def connect(endpoint: Endpoint, settings: Settings) -> Transport:
             told = str(error).removesuffix(f"; {error.hint}")
             raise _not_reachable(told.replace(str(_batch_endpoint(endpoint)), str(endpoint))) from error
         except (Unimplemented, SpecError):
-            if options.service == "batch":
-                raise
             _log.info("openra: %s has no batch service; playing sessions over its bridge", endpoint)
         else:
             transport.name = "openra"

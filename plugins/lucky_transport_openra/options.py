@@ -17,7 +17,7 @@ from lucky_transport.endpoint_options import EndpointOption, number, one_of, rea
 __all__ = ["SERVICES", "ClientOptions", "ServerOptions", "client_options", "grpc_endpoint", "server_options"]
 
 #: How a client goes about it; see `lucky_transport_openra.client`.
-SERVICES = ("auto", "batch", "bridge")
+SERVICES = ("auto", "bridge")
 
 
 @dataclass(frozen=True, slots=True)

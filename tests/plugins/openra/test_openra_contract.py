@@ -23,11 +23,6 @@ from lucky_transport.testing.suite import open_reference, outcome
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_env, record_frames
 from lucky_transport.transport import Transport
 
-
-class TestOpenra(TransportContract):
-    endpoint = "openra://127.0.0.1:0"
-
-
 _MAY_GAIN_NOTHING = "a game may gain nothing in a step"
 
 

@@ -334,7 +334,7 @@ def test_an_address_without_an_engine_is_not_reachable() -> None:
         ("sesions=2", r"unknown option 'sesions'; did you mean 'sessions'\? there are bots, map, planning, rate, seed"),
         ("sessions=0", "sessions=0; expected a number of sessions, at least 1"),
         ("sessions=many", "sessions=many; expected a number of sessions"),
-        ("service=carrier-pigeon", "expected one of auto, batch, bridge"),
+        ("service=carrier-pigeon", "expected one of auto, bridge"),
         ("rate=-1", "rate=-1; expected ticks a second"),
         ("planning=perhaps", "planning=perhaps; expected 1 or 0"),
     ],
