@@ -8,9 +8,9 @@ writes os.environ or reads these files.
 from __future__ import annotations
 
 import logging
-import math
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -322,7 +322,7 @@ def number(is_right: Callable[[Any], bool], kinds: type | tuple[type, ...] = (in
     """Return a reader that takes a right finite number of those kinds as it is; true and false are no numbers."""
 
     def is_number(value: Any) -> bool:
-        return isinstance(value, kinds) and not isinstance(value, bool) and -math.inf < value < math.inf
+        return isinstance(value, kinds) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
     return only(lambda value: is_number(value) and is_right(value))
 

@@ -51,6 +51,7 @@ def test_the_file_says_otherwise(tmp_path: Path) -> None:
         ("demote = 'no'", "true or false"),
         ("cool_down_s = -1", "seconds >= 0"),
         ("cool_down_s = inf", "seconds >= 0"),
+        (f"cool_down_s = 1{'0' * 400}", "seconds >= 0"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_source_and_a_remedy(tmp_path: Path, row: str, remedy: str) -> None:
