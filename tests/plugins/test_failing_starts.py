@@ -20,7 +20,7 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import ConfigError, NotReachable, TransportError
+from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, TransportError
 from lucky_transport.serving import Server
 from lucky_transport.shm.segment_files import DIRECTORY
 from tests.plugins.failing_starts import FAULTS, no_threads
@@ -201,7 +201,7 @@ class _Unbound(_Watched):
 
 def test_an_engine_that_cannot_be_bound_is_closed_once() -> None:
     engine = _Unbound()
-    with pytest.raises(MemoryError):
+    with pytest.raises(EngineFailed, match="failed in bind: MemoryError"):
         api.serve(engine, "inproc:")
     assert engine.closed == 1
 

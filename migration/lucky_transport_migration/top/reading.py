@@ -74,9 +74,9 @@ def read_stages(directory: Path | None = None, counts: EvidenceCounts | None = N
         found = list(lines(standing, counts=counts))
     except (ConfigError, OSError) as error:
         return StagesReading(problem=str(error))
-    counts = Counter(line.stage for line in found)
+    by_stage = Counter(line.stage for line in found)
     moved = tuple(line for line in found if line.stage != "grpc" or line.seen)
-    return StagesReading(str(standing.plan.path), dict(counts), moved)
+    return StagesReading(str(standing.plan.path), dict(by_stage), moved)
 
 
 def read_top(activity: ActivityMonitor, counts: EvidenceCounts) -> TopReading:

@@ -19,8 +19,8 @@ def found(
     left: Sequence[int], right: Sequence[int], *, dropped: tuple[int, int] | None = (0, 0), left_early: bool = False
 ) -> Difference | None:
     """Return where two streams of the latest with items of these numbers differ."""
-    sides = ([TelemetryFrame(frame_number=number) for number in side] for side in (left, right))
-    return ItemPairs(LATEST, *sides, ComparisonRules(), ended_early=left_early, dropped=dropped).differing()
+    ours, theirs = ([TelemetryFrame(frame_number=number) for number in side] for side in (left, right))
+    return ItemPairs(LATEST, ours, theirs, ComparisonRules(), ended_early=left_early, dropped=dropped).differing()
 
 
 @pytest.mark.parametrize("world", [[1, 2, 3, 4], [1, 1, 1, 1]], ids=["moving", "still"])
