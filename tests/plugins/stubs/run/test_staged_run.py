@@ -87,16 +87,22 @@ def test_each_method_goes_where_its_stage_says_and_reads_are_compared(
     done = launch(*place.options, "--report", "calls.json", command=python(code, place.port))
     assert done.returncode == 0, done.stderr
     assert f"127.0.0.1:{place.port} goes to gRPC or {place.endpoint}, each method as its stage says" in done.stderr
-    assert "15 calls over shared memory, 15 over gRPC, by 1 process" in done.stderr
+    counted = Counter(calls(tmp_path))
+    drawn = counted[SCHEMA, True]  # which calls go to a canary is random
+    assert f"{10 + drawn} calls over shared memory, {20 - drawn} over gRPC, by 1 process" in done.stderr
     assert f"127.0.0.1:{place.port} over gRPC: the stage of the method\n" in done.stderr
-    assert calls(tmp_path) == {(SCHEMA, True): 5, (SCHEMA, False): 5, (INFO, True): 10, (RESET, False): 10}
+    assert counted == Counter(
+        {(SCHEMA, True): drawn, (SCHEMA, False): 10 - drawn, (INFO, True): 10, (RESET, False): 10}
+    )
     seen = Counter((one["method"], one["authority"]["transport"], one["verdict"]) for one in evidence(tmp_path))
-    assert seen == {
-        (SCHEMA, "grpc", "equal"): 5,
-        (SCHEMA, "shm", "equal"): 5,
-        (INFO, "shm", "equal"): 10,
-        (RESET, "grpc", "not_compared"): 10,
-    }
+    assert seen == Counter(
+        {
+            (SCHEMA, "grpc", "equal"): 10 - drawn,
+            (SCHEMA, "shm", "equal"): drawn,
+            (INFO, "shm", "equal"): 10,
+            (RESET, "grpc", "not_compared"): 10,
+        }
+    )
 
 
 def test_stages_that_change_change_the_running_program(
