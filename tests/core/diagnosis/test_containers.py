@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -116,16 +117,20 @@ with api.serve("toy", f"shm://{name}"):
     ("own", "what", "remedy"),
     [
         ("/dev/shm", "not in /dev/shm, but listening: ", "share /dev/shm"),
-        ("/tmp", "out of reach for commands: ", "share the runtime directory"),
+        ("", "out of reach for commands: ", "share the runtime directory"),
     ],
 )
-def test_an_engine_in_a_container_that_does_not_share_a_directory_is_named(own: str, what: str, remedy: str) -> None:
+def test_an_engine_in_a_container_that_does_not_share_a_directory_is_named(
+    own: str, what: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needs(PID)
     name = unique_name()
-    with boxed(PID, "-c", SERVE, name, own) as box:
-        assert box.line() == "ready"
-        with boxed(PID, "-c", LOOK) as other:
-            said = other.line()
+    with tempfile.TemporaryDirectory(dir="/tmp") as runtime:  # a socket's path is short
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        with boxed(PID, "-c", SERVE, name, own or runtime) as box:
+            assert box.line() == "ready"
+            with boxed(PID, "-c", LOOK) as other:
+                said = other.line()
     assert said.startswith("warn: ")
     assert what + name in said
     assert remedy in said

@@ -173,6 +173,6 @@ def test_an_unknown_method_is_unimplemented(serve: Serve, stub: Any, refused: An
 
 def test_thousands_of_calls_may_be_pending(serve: Serve, stub: Any) -> None:
     raw = stub(serve(num_envs=1))
-    calls = [raw.start("Step", timeout_s=60, agent_name="agent_0") for _ in range(3000)]
+    calls = [raw.start("Step", timeout_s=600, agent_name="agent_0") for _ in range(3000)]
     numbers = [call.result().observation.frame_number for call in calls]
     assert sorted(numbers) == list(range(1, 3001))
