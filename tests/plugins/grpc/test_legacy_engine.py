@@ -205,7 +205,7 @@ def test_an_engine_without_agents_is_not_reachable_as_an_engine(serve: Serve, co
             return {AGENT + "GetAgentSchema": lambda _: GetAgentSchemaResponse(AgentSchema())}
 
     with pytest.raises(NotReachable, match="has no agent that could be stepped"):
-        connect(serve(Empty(), legacy=True), connect_timeout_s=0.3)
+        connect(serve(Empty(), legacy=True), connect_timeout_s=5.0)
 
 
 def test_a_reset_that_comes_too_early_is_tried_again(serve: Serve, connect: Any, zeros: Any) -> None:
