@@ -25,10 +25,7 @@ def test_a_difference_is_found_and_named(
     plant: Plant, tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PLANT, plant.name)
-    report = TOOLS[tool](tmp_path, **plant.given.get(tool, {}))
-    assert report.status, report.text
-    assert "Traceback" not in report.text, report.text
-    assert report.says(plant.found[tool]), report.text
+    TOOLS[tool](tmp_path, **plant.given.get(tool, {})).must_name(plant.found[tool])
 
 
 @pytest.mark.parametrize(("plant", "tool"), UNSEEN, ids=_id)
@@ -36,9 +33,7 @@ def test_what_a_tool_does_not_look_at_is_said_in_its_report(
     plant: Plant, tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PLANT, plant.name)
-    report = TOOLS[tool](tmp_path, **plant.given.get(tool, {}))
-    assert report.status == 0, report.text
-    assert report.says(plant.unseen[tool]), report.text
+    TOOLS[tool](tmp_path, **plant.given.get(tool, {})).must_list(plant.unseen[tool])
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -48,9 +43,7 @@ def test_a_difference_is_found_between_engine_processes(
     plant = STEP_PLANTS[0]
     monkeypatch.setattr(paths, "EngineProcess", EngineProcess)
     monkeypatch.setenv(PLANT, plant.name)
-    report = TOOLS[tool](tmp_path)
-    assert report.status, report.text
-    assert report.says(plant.found[tool]), report.text
+    TOOLS[tool](tmp_path).must_name(plant.found[tool])
 
 
 @pytest.mark.parametrize("tool", TOOLS)

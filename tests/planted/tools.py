@@ -34,6 +34,17 @@ class Report:
         """True when it contains all the words."""
         return all(word in self.text for word in words)
 
+    def must_name(self, words: Sequence[str]) -> None:
+        """Fail unless it is a difference with these words, and no traceback."""
+        assert self.status, self.text
+        assert "Traceback" not in self.text, self.text
+        assert self.says(words), self.text
+
+    def must_list(self, words: Sequence[str]) -> None:
+        """Fail unless all that was compared is equal, and these words say what was not."""
+        assert self.status == 0, self.text
+        assert self.says(words), self.text
+
 
 @contextlib.contextmanager
 def site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
