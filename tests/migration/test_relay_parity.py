@@ -15,12 +15,12 @@ BETWEEN = ("grpc", "relay")
 
 def test_steps_are_equal() -> None:
     outcome = prove("toy", BETWEEN, num_envs=3, steps=40, seed=0, modes=("next_step", "same_step", "disabled"))
-    assert outcome.equal, outcome.plain()
+    assert outcome.equal, outcome.sentence
 
 
 def test_calls_and_streams_are_equal() -> None:
     outcome = prove_commands("toy", BETWEEN, num_envs=2, count=3)
-    assert outcome.equal, outcome.plain()
+    assert outcome.equal, outcome.sentence
 
 
 def test_both_processes_end_with_their_link() -> None:
