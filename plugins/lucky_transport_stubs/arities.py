@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.inner import ChannelBase, shown_as_grpcs
+from lucky_transport_stubs.grpc_inside import ChannelBase, shown_as_grpcs
 
 __all__ = ["ARITIES", "ArityChannel", "arity_of"]
 

@@ -9,7 +9,6 @@ known without any.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import queue
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from lucky_transport.errors import ConfigError, StatusError, Unimplemented
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport_grpc.kept_threads import run_on_kept_thread
+from lucky_transport_stubs.grpc_inside import AccessToken, compiled
 from lucky_transport_stubs.metadata import InvalidMetadata, outgoing
 from lucky_transport_stubs.options import Options, authority
 from lucky_transport_stubs.status import LATE, Code, error_of
@@ -41,14 +41,11 @@ __all__ = [
 ]
 
 _log = logging.getLogger("lucky_transport")
-_compiled: Any = importlib.import_module("grpc._cython.cygrpc")
 
 #: What grpc makes of a plugin: called with the service's URL, the method's name, and what takes (metadata, code, text).
 Plugin = Callable[[str, str, Callable[[Any, int, Any], None]], None]
 #: Is given the metadata of a call's credentials, or the error that ends the call; once, on any thread.
 Done = Callable[[Metadata | StatusError], None]
-
-_AccessToken: Any = importlib.import_module("grpc._auth").AccessTokenAuthMetadataPlugin
 
 #: How long a thread that waits for a plugin takes to see that the call is not wanted any more.
 _SLICE_S = 0.05
@@ -128,9 +125,9 @@ class ChannelCredentials:
 
 #: What each of grpc's kinds of channel credentials comes to; the kinds that are absent authenticate a network's peer.
 _BY_KIND = {
-    _compiled.InsecureChannelCredentials: ChannelCredentials(),
-    _compiled.LocalChannelCredentials: ChannelCredentials(is_secure=True),
-    _compiled.SSLChannelCredentials: ChannelCredentials(is_secure=True, scheme="https"),
+    compiled.InsecureChannelCredentials: ChannelCredentials(),
+    compiled.LocalChannelCredentials: ChannelCredentials(is_secure=True),
+    compiled.SSLChannelCredentials: ChannelCredentials(is_secure=True, scheme="https"),
 }
 
 
@@ -157,12 +154,12 @@ def why_no_channel(credentials: Any) -> str:
 
 
 def _read(core: Any) -> ChannelCredentials:
-    if isinstance(core, _compiled.CompositeChannelCredentials):
+    if isinstance(core, compiled.CompositeChannelCredentials):
         found = _read(core._channel_credentials)
         return replace(found, plugins=(*found.plugins, *(p for one in core._call_credentialses for p in _plugins(one))))
-    if isinstance(core, _compiled.XDSChannelCredentials):  # those of a target that xDS does not resolve
+    if isinstance(core, compiled.XDSChannelCredentials):  # those of a target that xDS does not resolve
         return _read(core._fallback_credentials)
-    if not isinstance(core, _compiled.ChannelCredentials):
+    if not isinstance(core, compiled.ChannelCredentials):
         raise TypeError(f"Argument 'channel_credentials' has incorrect type (got {type(core).__name__})")
     if type(core) not in _BY_KIND:
         raise ConfigError(
@@ -174,15 +171,15 @@ def _read(core: Any) -> ChannelCredentials:
 
 def _plugins(core: Any) -> tuple[Plugin | Metadata, ...]:
     """Return the plugins of a call's credentials in their order, of access tokens what they answer."""
-    if isinstance(core, _compiled.MetadataPluginCallCredentials):
+    if isinstance(core, compiled.MetadataPluginCallCredentials):
         plugin = core._metadata_plugin
         token: Any = getattr(plugin, "_metadata_plugin", None)
         answers: list[Metadata] = []
-        if type(token) is _AccessToken:
+        if type(token) is AccessToken:
             with contextlib.suppress(StatusError):  # it is invalid, and the plugin says so
                 token(None, lambda metadata, error: answers.append(outgoing(metadata)))
         return tuple(answers) or (plugin,)
-    if isinstance(core, _compiled.CompositeCallCredentials):
+    if isinstance(core, compiled.CompositeCallCredentials):
         return tuple(plugin for one in core._call_credentialses for plugin in _plugins(one))
     raise TypeError(f"Argument 'credentials' has incorrect type (got {type(core).__name__})")
 

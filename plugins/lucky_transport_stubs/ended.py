@@ -12,7 +12,7 @@ from typing import Any
 from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
-from lucky_transport_stubs.inner import InactiveRpcError, Rendezvous, RpcState
+from lucky_transport_stubs.grpc_inside import InactiveRpcError, Rendezvous, RpcState
 from lucky_transport_stubs.metadata import check_size, metadata_of, within_limit
 from lucky_transport_stubs.status import OK, CallStatus
 

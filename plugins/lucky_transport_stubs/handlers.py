@@ -8,7 +8,7 @@ from typing import Any
 
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.inner import HandlerCallDetails
+from lucky_transport_stubs.grpc_inside import HandlerCallDetails
 from lucky_transport_stubs.metadata import invocation_metadata
 
 __all__ = ["Handlers"]

@@ -5,7 +5,6 @@ Invalid metadata are refused before they are sent, with gRPC's status and text o
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from typing import Any
 from lucky_transport.errors import StatusError
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.grpc_inside import Metadatum
 from lucky_transport_stubs.status import Code, error_of
 
 __all__ = [
@@ -30,8 +30,6 @@ __all__ = [
     "within_limit",
 ]
 
-#: The class of the pairs with `key` and `value` that programs get; grpc has no public name for it.
-_Metadatum: Any = importlib.import_module("grpc._cython.cygrpc")._Metadatum
 _KEY = re.compile(r"[a-z0-9_.-]+")
 _VALUE = re.compile(rb"[\x20-\x7e]*")
 #: gRPC's hard limit for one side's metadata, which the receiver applies too, and what it counts for an entry beside
@@ -95,7 +93,7 @@ def within_limit(metadata: Metadata) -> Metadata:
 
 def metadata_of(metadata: Metadata) -> tuple[Any, ...]:
     """Return metadata that came, as programs get them."""
-    return tuple(_Metadatum(key, value) for key, value in metadata) if metadata else ()
+    return tuple(Metadatum(key, value) for key, value in metadata) if metadata else ()
 
 
 def invocation_metadata(metadata: Metadata) -> tuple[Any, ...]:
@@ -103,7 +101,7 @@ def invocation_metadata(metadata: Metadata) -> tuple[Any, ...]:
     if metadata and metadata[0][0] == ENCODING:
         metadata = metadata[1:]
     if not metadata or metadata[0][0] != "user-agent":  # clients send only one that their options make
-        return (_Metadatum("user-agent", USER_AGENT), *metadata_of(metadata))
+        return (Metadatum("user-agent", USER_AGENT), *metadata_of(metadata))
     return metadata_of(metadata)
 
 

@@ -19,7 +19,7 @@ from lucky_transport_stubs.call_state import CallState, credentials_metadata
 from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.credentials import ChannelCredentials, Fetch
 from lucky_transport_stubs.ended import failed, succeeded
-from lucky_transport_stubs.inner import MULTI_CALLABLES, shown_as_grpcs
+from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
 from lucky_transport_stubs.link import Link
 from lucky_transport_stubs.messages import AS_THEY_ARE, Messages
 from lucky_transport_stubs.metadata import check_size, outgoing, within_limit

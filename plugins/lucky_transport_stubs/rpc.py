@@ -14,7 +14,7 @@ from typing import Any
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.call_state import CallState
 from lucky_transport_stubs.ended import ended_state, failed
-from lucky_transport_stubs.inner import Rendezvous, RpcState
+from lucky_transport_stubs.grpc_inside import Rendezvous, RpcState
 from lucky_transport_stubs.metadata import metadata_of
 from lucky_transport_stubs.status import CallStatus, Code
 

@@ -19,10 +19,10 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.aio.outcome import AioCallState
 from lucky_transport_stubs.credentials import Fetch
 from lucky_transport_stubs.ended import status_at_end
+from lucky_transport_stubs.grpc_inside import EOF
 from lucky_transport_stubs.metadata import check_size, metadata_of, outgoing, within_limit
 from lucky_transport_stubs.options import received_too_long, sent_too_long
 from lucky_transport_stubs.status import status_of

@@ -17,9 +17,8 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.connection import Connection
-from lucky_transport_stubs.aio.inner import ChannelHalf, working_loop
 from lucky_transport_stubs.channel import endpoint_of
-from lucky_transport_stubs.inner import shown_as_grpcs
+from lucky_transport_stubs.grpc_inside import AioChannelBase, shown_as_grpcs, working_loop
 
 __all__ = ["Channel", "aio_channel"]
 
@@ -54,7 +53,7 @@ def aio_channel(
     return grpc.aio.secure_channel(target_of(found), credentials, options, compression, interceptors)
 
 
-class Channel(ChannelHalf):
+class Channel(AioChannelBase):
     """Made by `aio_channel`. An interceptor of several kinds is registered for the first only, as grpc.aio does it."""
 
     __repr__ = shown_as_grpcs

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.context import CallerContext
+from lucky_transport_stubs.grpc_inside import EOF
 from lucky_transport_stubs.status import number_of
 
 __all__ = ["ServicerContext", "StatusContext"]

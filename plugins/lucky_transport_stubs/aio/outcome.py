@@ -13,7 +13,7 @@ from typing import Any
 
 from lucky_transport.rpc.event_loop import LoopCondition
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio.inner import RpcStatus
+from lucky_transport_stubs.grpc_inside import RpcStatus
 from lucky_transport_stubs.metadata import metadata_of
 from lucky_transport_stubs.status import CallStatus, code_of
 

@@ -27,13 +27,12 @@ from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.server_loop import ServerLoop
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.answering import answer
-from lucky_transport_stubs.aio.inner import ServerBase, working_loop
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
 from lucky_transport_stubs.compression import checked_default, refusal_of
 from lucky_transport_stubs.credentials import PortSecurity
+from lucky_transport_stubs.grpc_inside import AioServerBase, HandlerCallDetails, shown_as_grpcs, working_loop
 from lucky_transport_stubs.handlers import Handlers
-from lucky_transport_stubs.inner import HandlerCallDetails, shown_as_grpcs
 from lucky_transport_stubs.metadata import invocation_metadata
 from lucky_transport_stubs.options import log_ignored, max_receive_bytes, max_send_bytes
 from lucky_transport_stubs.port import CLOSE_MESSAGE, PORT, AddsHandlersAndPorts, OnCall, server_loop_at
@@ -69,7 +68,7 @@ def aio_server(
     return Server(migration_thread_pool, handlers or (), interceptors or (), options or (), maximum_concurrent_rpcs)
 
 
-class Server(AddsHandlersAndPorts, ServerBase):
+class Server(AddsHandlersAndPorts, AioServerBase):
     """Made by `aio_server`. on_call: is told the address and method of each call to a port that is added after it."""
 
     on_call: OnCall = None

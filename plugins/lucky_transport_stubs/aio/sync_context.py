@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 from lucky_transport.errors import Cancelled
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.context import ServicerContext, StatusContext
-from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.aio.loop_thread import await_on
 from lucky_transport_stubs.aio.rpc import ServerRpc
+from lucky_transport_stubs.grpc_inside import EOF
 
 __all__ = ["SyncServicerContext"]
 

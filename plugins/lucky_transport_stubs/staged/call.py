@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lucky_transport.routing import LEFT, RoutedCall
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio.inner import EOF
+from lucky_transport_stubs.grpc_inside import EOF
 from lucky_transport_stubs.staged.ending import aio_ending, is_lost, sent
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lucky_transport.routing import RoutedTarget
-from lucky_transport_stubs.aio.inner import compiled_half
+from lucky_transport_stubs.grpc_inside import compiled_half
 from lucky_transport_stubs.staged.call import StagedCall
 
 __all__ = ["StagedConnection"]

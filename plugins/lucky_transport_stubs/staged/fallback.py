@@ -15,7 +15,7 @@ from typing import Any
 
 from lucky_transport.uninterrupted import Latch
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.inner import Rendezvous
+from lucky_transport_stubs.grpc_inside import Rendezvous
 
 __all__ = ["FallbackFuture"]
 

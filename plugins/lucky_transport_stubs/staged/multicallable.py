@@ -13,7 +13,7 @@ from typing import Any
 
 from lucky_transport.routing import LEFT, SO_FAR, Ending, RoutedCall, RoutedTarget
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.inner import MULTI_CALLABLES, shown_as_grpcs
+from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
 from lucky_transport_stubs.staged.ending import ending, is_hidden, is_lost, later_ending
 from lucky_transport_stubs.staged.fallback import FallbackFuture
 

@@ -59,7 +59,7 @@ def open_aio_channel(
 ) -> Any:
     """Return a `grpc.aio.Channel` with these interceptors."""
     from lucky_transport_stubs.aio.channel import Channel
-    from lucky_transport_stubs.aio.inner import working_loop
+    from lucky_transport_stubs.grpc_inside import working_loop
     from lucky_transport_stubs.staged.connection import StagedConnection
 
     connection: Any = StagedConnection(working_loop(), sides, _routed(target, shadows, count))

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio.inner import EOF
+from lucky_transport_stubs.grpc_inside import EOF
 
 
 async def echo(request: bytes, context: Any) -> bytes:

@@ -18,7 +18,7 @@ import lucky_transport_stubs
 from lucky_transport.rpc.event_loop import LoopReader
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio import connection as aio_connection
-from lucky_transport_stubs.aio.inner import compiled_half
+from lucky_transport_stubs.grpc_inside import compiled_half
 from tests.support.waiting import PATIENCE_S, until_in_loop
 
 State = grpc.ChannelConnectivity

@@ -15,7 +15,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 import lucky_transport_stubs
 from lucky_transport.errors import ConfigError
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio import inner
+from lucky_transport_stubs import grpc_inside
 from lucky_transport_stubs.aio.call import RingCall
 from lucky_transport_stubs.aio.connection import Connection
 from tests.support.waiting import PATIENCE_S
@@ -30,7 +30,9 @@ async def echo(request: bytes, context: Any) -> bytes:
 ECHO = {"unary_unary Echo": echo}
 
 
-@pytest.mark.parametrize(("ours", "compiled"), [(Connection, inner.CompiledChannel), (RingCall, inner.CompiledCall)])
+@pytest.mark.parametrize(
+    ("ours", "compiled"), [(Connection, grpc_inside.compiled.AioChannel), (RingCall, grpc_inside.compiled._AioCall)]
+)
 def test_we_have_every_method_of_the_compiled_half(ours: type, compiled: type) -> None:
     """Where a newer grpcio adds one, this says which."""
     theirs = {name for name in dir(compiled) if not name.startswith("_")} - {"target"}  # an attribute of ours
@@ -177,7 +179,7 @@ def test_the_configured_endpoint_is_the_default(aio: Any, monkeypatch: pytest.Mo
 
 def test_registered_methods_are_taken_by_keyword_and_by_place(aio: Any) -> None:
     """As generated code passes it, where the grpc that is installed knows it."""
-    if "_registered_method" not in inspect.signature(inner.ChannelHalf.unary_unary).parameters:
+    if "_registered_method" not in inspect.signature(grpc_inside.AioChannelBase.unary_unary).parameters:
         pytest.skip("generated code for this grpcio says nothing of registered methods")
 
     async def scenario(ends: Any) -> None:
