@@ -42,9 +42,9 @@ from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import Part, pack, views
 from lucky_transport.transport import Capabilities, Frame
 from lucky_transport_holodeck.names import Names
+from lucky_transport_holodeck.options import WorldOptions
 from lucky_transport_holodeck.scenario import AgentPlan, Scenario, SensorPlan
 from lucky_transport_holodeck.world_client import WorldClient
-from lucky_transport_holodeck.world_options import WorldOptions
 
 __all__ = ["WorldTransport", "connect"]
 

@@ -9,10 +9,10 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, PeerDied
 from lucky_transport.process import ChildProcess
 from lucky_transport_holodeck.names import Names
+from lucky_transport_holodeck.options import WorldOptions
 from lucky_transport_holodeck.peer_lookup import find_peer
 from lucky_transport_holodeck.scenario import Scenario
 from lucky_transport_holodeck.semaphores import Semaphore, unlink
-from lucky_transport_holodeck.world_options import WorldOptions
 
 __all__ = ["AttachedEngine", "EngineLink", "StartedEngine"]
 

@@ -27,10 +27,10 @@ from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, add
 from lucky_transport_holodeck.engine_link import AttachedEngine, EngineLink, StartedEngine
 from lucky_transport_holodeck.handshake import ClientHandshake
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, REFUSED, RESET, Names
+from lucky_transport_holodeck.options import WorldOptions
 from lucky_transport_holodeck.remote_agent import RemoteAgent
 from lucky_transport_holodeck.scenario import Scenario
 from lucky_transport_holodeck.sensor_types import wire_type
-from lucky_transport_holodeck.world_options import WorldOptions
 
 __all__ = ["State", "WorldClient"]
 

@@ -25,7 +25,7 @@ from lucky_transport.messages import (
     SetStateRequest,
     SetStateResponse,
 )
-from lucky_transport_libenv.block import EnvOperation, EnvSlice
+from lucky_transport_libenv.env_slice import EnvOperation, EnvSlice
 from lucky_transport_libenv.isolation import IsolatedEngine
 from lucky_transport_libenv.library import GET_STATE, SET_STATE, Library, StateFunctions
 from lucky_transport_libenv.options import LibenvSettings
@@ -63,13 +63,13 @@ class LibenvEngine(Engine):
         self._seeds = Seeds(settings.seed_option, dict(options or {}), num_envs, seed)
         self._library = Library(name)
         size = num_envs // settings.handles
-        self._blocks: list[EnvSlice] = []
+        self._slices: list[EnvSlice] = []
         self._pool = ThreadPoolExecutor(settings.threads, "libenv") if settings.threads > 1 else None
         try:
             for start in range(0, num_envs, size):
                 rows = slice(start, start + size)
-                self._blocks.append(EnvSlice(self._library, rows, self._seeds.options(start)))
-            self.spec = batch_spec(self._library, self._blocks[0].handle, name, num_envs, alone=size == 1)
+                self._slices.append(EnvSlice(self._library, rows, self._seeds.options(start)))
+            self.spec = batch_spec(self._library, self._slices[0].handle, name, num_envs, alone=size == 1)
         except BaseException:
             self.close()
             raise
@@ -90,28 +90,30 @@ class LibenvEngine(Engine):
         buffers.truncated.fill(0)
         if self._places is None or not self._places.is_memory_of(buffers):
             self._places = next(
-                (b.places for b in self._blocks if b.places is not None and b.places.is_memory_of(buffers)),
+                (b.places for b in self._slices if b.places is not None and b.places.is_memory_of(buffers)),
                 Places(self.spec, buffers),
             )
 
     def step(self, control: NDArray[np.uint8] | None) -> None:
         self._attach()
         if control is None:
-            self._each(lambda block: block.step(self._bound, _NO_ROWS, self._rest), self._blocks)
+            self._each(lambda env_slice: env_slice.step(self._bound, _NO_ROWS, self._rest), self._slices)
             self._publish(slice(None))
             return
-        moves = [block.plan(control, self._first, renews=self._seeds.wait(block.rows)) for block in self._blocks]
+        moves = [
+            env_slice.plan(control, self._first, renews=self._seeds.wait(env_slice.rows)) for env_slice in self._slices
+        ]
         reset = (control & RESET) != 0
         steps = ~reset & ((control & HOLD) == 0)
-        for block, move in zip(self._blocks, moves, strict=True):
+        for env_slice, move in zip(self._slices, moves, strict=True):
             if move is EnvOperation.RENEW:
-                block.options = self._seeds.options(block.rows.start)
-                block.make()
+                env_slice.options = self._seeds.options(env_slice.rows.start)
+                env_slice.make()
             elif move is EnvOperation.STAY:
-                block.show(self._bound)
+                env_slice.show(self._bound)
         self._attach()
-        stepping = [block for block, move in zip(self._blocks, moves, strict=True) if move is EnvOperation.STEP]
-        self._each(lambda block: block.step(self._bound, _inside(block.rows, reset), self._rest), stepping)
+        stepping = [env_slice for env_slice, move in zip(self._slices, moves, strict=True) if move is EnvOperation.STEP]
+        self._each(lambda env_slice: env_slice.step(self._bound, _inside(env_slice.rows, reset), self._rest), stepping)
         self._publish(np.flatnonzero(steps))
 
     @property
@@ -121,17 +123,17 @@ class LibenvEngine(Engine):
 
     def _attach(self) -> None:
         """Give every env that was made the bound rows."""
-        for block in self._blocks:
-            if block.places is None:
-                block.attach(self._bound, self._rewards, self._first)
-                block.show(self._bound)
+        for env_slice in self._slices:
+            if env_slice.places is None:
+                env_slice.attach(self._bound, self._rewards, self._first)
+                env_slice.show(self._bound)
 
-    def _each(self, move: Callable[[EnvSlice], None], blocks: list[EnvSlice]) -> None:
+    def _each(self, move: Callable[[EnvSlice], None], slices: list[EnvSlice]) -> None:
         if self._pool is None:
-            for block in blocks:
-                move(block)
+            for env_slice in slices:
+                move(env_slice)
         else:
-            for done in [self._pool.submit(move, block) for block in blocks]:
+            for done in [self._pool.submit(move, env_slice) for env_slice in slices]:
                 done.result()
 
     def _publish(self, rows: slice | NDArray[np.intp]) -> None:
@@ -145,18 +147,18 @@ class LibenvEngine(Engine):
 
         Raises Unimplemented when the library has none, EngineFailed when it gives none.
         """
-        block, index = self._place_of(env)
-        return self._state.get(block.handle, index)
+        env_slice, index = self._place_of(env)
+        return self._state.get(env_slice.handle, index)
 
     def set_state(self, env: int, state: bytes) -> None:
         """Put an env into a state that `get_state` returned, and show what it sees; between steps only.
 
         Raises Unimplemented when the library has no `set_state`.
         """
-        block, index = self._place_of(env)
+        env_slice, index = self._place_of(env)
         self._attach()
-        self._state.set(block.handle, index, state)
-        block.observe(self._bound)
+        self._state.set(env_slice.handle, index, state)
+        env_slice.observe(self._bound)
 
     def _get_state(self, request: GetStateRequest) -> GetStateResponse:
         return GetStateResponse(self.get_state(request.env))
@@ -168,18 +170,18 @@ class LibenvEngine(Engine):
     def _place_of(self, env: int) -> tuple[EnvSlice, int]:
         if not 0 <= env < self.spec.num_envs:
             raise SpecError(f"env {env}: expected 0 to {self.spec.num_envs - 1}", backend="libenv")
-        block = next(block for block in self._blocks if block.rows.stop > env)
-        return block, env - block.rows.start
+        env_slice = next(env_slice for env_slice in self._slices if env_slice.rows.stop > env)
+        return env_slice, env - env_slice.rows.start
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
-        rows = [block.rows for block in self._blocks]
+        rows = [env_slice.rows for env_slice in self._slices]
         return answer_seeds(request, self.spec.num_envs, lambda seeds: self._seeds.take(seeds, rows))
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown()
-        for block in self._blocks:
-            block.close()
+        for env_slice in self._slices:
+            env_slice.close()
 
 
 def _inside(rows: slice, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -19,7 +19,7 @@ from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import TransportError
-from lucky_transport_pipe.rules import SessionRules
+from lucky_transport_pipe.options import SessionRules
 from lucky_transport_pipe.server import PipeServer
 
 __all__ = ["main"]

@@ -23,7 +23,7 @@ from lucky_transport_pipe.lines import (
     warning_line,
 )
 from lucky_transport_pipe.objects import ObjectCollector
-from lucky_transport_pipe.rules import SessionRules, changed
+from lucky_transport_pipe.options import SessionRules, changed
 from lucky_transport_pipe.run import Run
 
 __all__ = ["LineService"]

@@ -21,7 +21,7 @@ from lucky_transport.errors import EngineFailed
 from lucky_transport.world import World
 from lucky_transport_pipe.experiments import Experiments, world_of
 from lucky_transport_pipe.lines import score_text
-from lucky_transport_pipe.rules import SessionRules
+from lucky_transport_pipe.options import SessionRules
 
 __all__ = ["Run"]
 

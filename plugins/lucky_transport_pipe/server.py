@@ -25,7 +25,7 @@ from lucky_transport_pipe.address import BACKEND, lock_path, path_of
 from lucky_transport_pipe.connection import PipeConnection
 from lucky_transport_pipe.experiments import Experiments
 from lucky_transport_pipe.line_service import LineService
-from lucky_transport_pipe.rules import SessionRules, rules_of
+from lucky_transport_pipe.options import SessionRules, rules_of
 
 __all__ = ["PipeServer", "server"]
 

@@ -35,9 +35,9 @@ from lucky_transport.messages import (
     StreamCameraRequest,
 )
 from lucky_transport_mujoco.lookup import rate_hz, unknown_name
-from lucky_transport_mujoco.scene import Entities
 from lucky_transport_mujoco.sensors.render_scene import Snapshot
 from lucky_transport_mujoco.sensors.render_thread import CHANNELS, MAX_SIDE, RenderRequest, RenderThread
+from lucky_transport_mujoco.services.scene import Entities
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
 __all__ = ["DEPTH_FORMAT", "Cameras", "colour_frame", "depth_frame", "size"]

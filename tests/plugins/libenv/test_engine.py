@@ -20,8 +20,8 @@ from lucky_transport.spec.composite import views
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.trajectories import Move, first_difference, random_actions, record_frames
 from lucky_transport.transport import Frame
-from lucky_transport_libenv.block import EnvSlice
 from lucky_transport_libenv.engine import LibenvEngine
+from lucky_transport_libenv.env_slice import EnvSlice
 from lucky_transport_libenv.library import Library
 from lucky_transport_libenv.options import LibenvSettings
 from lucky_transport_libenv.places import Places

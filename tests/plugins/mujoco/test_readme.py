@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 from lucky_transport_mujoco import physics, robot, terrain
-from lucky_transport_mujoco.contract import QUANTITIES
+from lucky_transport_mujoco.contract_fields import QUANTITIES
 from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD, POLICIES
 from lucky_transport_mujoco.engine import MujocoEngine
 from lucky_transport_mujoco.sensors import cameras

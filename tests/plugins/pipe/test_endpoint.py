@@ -15,7 +15,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ConfigError, Unimplemented
 from lucky_transport_pipe.address import path_of
 from lucky_transport_pipe.instance import Instance
-from lucky_transport_pipe.rules import SessionRules, rules_of
+from lucky_transport_pipe.options import SessionRules, rules_of
 from tests.support.waiting import until
 
 

@@ -13,7 +13,7 @@ from lucky_transport.messages import SetResetOptionsRequest, SimulationContract
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
-from lucky_transport_mujoco.contract import DEFAULTS, QUANTITIES, findings
+from lucky_transport_mujoco.contract_fields import DEFAULTS, QUANTITIES, findings
 
 
 def test_every_field_of_a_contract_is_known_and_checked() -> None:

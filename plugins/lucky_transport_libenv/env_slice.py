@@ -24,7 +24,7 @@ __all__ = ["EnvOperation", "EnvSlice"]
 
 
 class EnvOperation(Enum):
-    """What an exchange does with a block: nothing, a step of all its rows, a new env of the library."""
+    """What an exchange does with a slice: nothing, a step of all its rows, a new env of the library."""
 
     STAY = "stay"
     STEP = "step"

@@ -19,19 +19,28 @@ from lucky_transport.messages import (
     SimulationContract,
 )
 from lucky_transport_mujoco import terrain
-from lucky_transport_mujoco.contract import QUANTITIES, Quantity
+from lucky_transport_mujoco.contract_fields import QUANTITIES, Quantity
 from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD
-from lucky_transport_mujoco.controller_service import controller_handlers, controller_streams, motion_graph_handlers
-from lucky_transport_mujoco.policy_service import policy_command_handlers, policy_handlers
 from lucky_transport_mujoco.robot import NAME, Robot
-from lucky_transport_mujoco.scene import Entities, scene_handlers
-from lucky_transport_mujoco.scene_state import control_handlers, scene_state_handlers, scene_state_streams
 from lucky_transport_mujoco.sensors.cameras import Cameras
 from lucky_transport_mujoco.sensors.lidar import Lidar
 from lucky_transport_mujoco.sensors.render_thread import RenderThread
 from lucky_transport_mujoco.sensors.viewport import Viewport, debug_handlers
+from lucky_transport_mujoco.services.controller_service import (
+    controller_handlers,
+    controller_streams,
+    motion_graph_handlers,
+)
+from lucky_transport_mujoco.services.policy_service import policy_command_handlers, policy_handlers
+from lucky_transport_mujoco.services.scene import Entities, scene_handlers
+from lucky_transport_mujoco.services.scene_state import control_handlers, scene_state_handlers, scene_state_streams
+from lucky_transport_mujoco.services.telemetry import (
+    joint_handlers,
+    joint_streams,
+    telemetry_handlers,
+    telemetry_streams,
+)
 from lucky_transport_mujoco.tasks.velocity import TERMINATIONS, Task
-from lucky_transport_mujoco.telemetry import joint_handlers, joint_streams, telemetry_handlers, telemetry_streams
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["MujocoServices"]
