@@ -13,11 +13,11 @@ from typing import Any
 
 from lucky_transport.errors import TransportError
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.arities import arity_of
 from lucky_transport_stubs.context import ServicerContext
 from lucky_transport_stubs.received import Requests
 from lucky_transport_stubs.server_call_state import ServerCallState
-from lucky_transport_stubs.status import Code
+from lucky_transport_stubs.words.arities import arity_of
+from lucky_transport_stubs.words.status import Code
 
 __all__ = ["answer_call", "behaviour_of"]
 

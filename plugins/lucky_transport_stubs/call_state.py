@@ -20,13 +20,13 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.uninterrupted import Latch, uninterrupted
 from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.callbacks import Callbacks
-from lucky_transport_stubs.credentials import Fetch
 from lucky_transport_stubs.ended import status_at_end
 from lucky_transport_stubs.link import CLOSED, OF_THE_PARENT, Link
-from lucky_transport_stubs.messages import Messages
-from lucky_transport_stubs.metadata import within_limit
-from lucky_transport_stubs.retries import Retries
-from lucky_transport_stubs.status import LATE, CallStatus, Code, error_of, status_of
+from lucky_transport_stubs.words.credentials import Fetch
+from lucky_transport_stubs.words.messages import Messages
+from lucky_transport_stubs.words.metadata import within_limit
+from lucky_transport_stubs.words.retries import Retries
+from lucky_transport_stubs.words.status import LATE, CallStatus, Code, error_of, status_of
 
 __all__ = ["CallState", "Opening", "credentials_metadata"]
 

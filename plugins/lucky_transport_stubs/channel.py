@@ -17,16 +17,16 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.arities import ArityChannel
-from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.configured import ConfiguredUnaryUnary
 from lucky_transport_stubs.connectivity import Connectivity
-from lucky_transport_stubs.credentials import channel_credentials
 from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.link import Link
-from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.multicallable import BY_ARITY
-from lucky_transport_stubs.options import max_send_bytes, user_agent
+from lucky_transport_stubs.words.arities import ArityChannel
+from lucky_transport_stubs.words.compression import ChannelCompression
+from lucky_transport_stubs.words.credentials import channel_credentials
+from lucky_transport_stubs.words.messages import Messages
+from lucky_transport_stubs.words.options import max_send_bytes, user_agent
 
 __all__ = ["Channel", "channel", "endpoint_of"]
 

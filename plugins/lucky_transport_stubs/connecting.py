@@ -15,7 +15,7 @@ from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_stubs.connection_monitor import CONNECTION_MONITOR
-from lucky_transport_stubs.options import received_too_long
+from lucky_transport_stubs.words.options import received_too_long
 
 __all__ = ["connect"]
 

@@ -13,8 +13,8 @@ from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_stubs.grpc_inside import InactiveRpcError, Rendezvous, RpcState
-from lucky_transport_stubs.metadata import check_size, metadata_of, within_limit
-from lucky_transport_stubs.status import OK, CallStatus
+from lucky_transport_stubs.words.metadata import check_size, metadata_of, within_limit
+from lucky_transport_stubs.words.status import OK, CallStatus
 
 __all__ = ["ended_state", "failed", "status_at_end", "succeeded"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import HandlerCallDetails
-from lucky_transport_stubs.metadata import invocation_metadata
+from lucky_transport_stubs.words.metadata import invocation_metadata
 
 __all__ = ["Handlers"]
 

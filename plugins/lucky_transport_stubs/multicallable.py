@@ -16,18 +16,18 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.unary import UnaryResult
 from lucky_transport_stubs.call_state import CallState, credentials_metadata
-from lucky_transport_stubs.compression import ChannelCompression
-from lucky_transport_stubs.credentials import ChannelCredentials, Fetch
 from lucky_transport_stubs.ended import failed, succeeded
 from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
 from lucky_transport_stubs.link import Link
-from lucky_transport_stubs.messages import AS_THEY_ARE, Messages
-from lucky_transport_stubs.metadata import check_size, outgoing, within_limit
 from lucky_transport_stubs.replayed_requests import ReplayedRequests
 from lucky_transport_stubs.requests import send_requests
 from lucky_transport_stubs.rpc import Rpc
-from lucky_transport_stubs.service_config import MethodConfig
-from lucky_transport_stubs.status import CallStatus, Code, status_of
+from lucky_transport_stubs.words.compression import ChannelCompression
+from lucky_transport_stubs.words.credentials import ChannelCredentials, Fetch
+from lucky_transport_stubs.words.messages import AS_THEY_ARE, Messages
+from lucky_transport_stubs.words.metadata import check_size, outgoing, within_limit
+from lucky_transport_stubs.words.service_config import MethodConfig
+from lucky_transport_stubs.words.status import CallStatus, Code, status_of
 
 __all__ = [
     "BY_ARITY",

@@ -16,11 +16,11 @@ from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.server_loop import ServerLoop, ServerThread
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.handlers import Handlers
-from lucky_transport_stubs.options import received_too_long
 from lucky_transport_stubs.servicing import Servicing
+from lucky_transport_stubs.words.credentials import INSECURE, PortSecurity, port_security
+from lucky_transport_stubs.words.options import received_too_long
 
 __all__ = ["CLOSE_MESSAGE", "PORT", "AddsHandlersAndPorts", "OnCall", "open_port", "server_loop_at"]
 

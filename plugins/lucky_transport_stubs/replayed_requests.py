@@ -11,9 +11,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from lucky_transport_stubs.messages import Messages
-from lucky_transport_stubs.retries import Retries
-from lucky_transport_stubs.status import Code, error_of
+from lucky_transport_stubs.words.messages import Messages
+from lucky_transport_stubs.words.retries import Retries
+from lucky_transport_stubs.words.status import Code, error_of
 
 __all__ = ["ReplayedRequests"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client_call import ClientCall
-from lucky_transport_stubs.messages import Messages
-from lucky_transport_stubs.status import CallStatus, Code, status_of
+from lucky_transport_stubs.words.messages import Messages
+from lucky_transport_stubs.words.status import CallStatus, Code, status_of
 
 __all__ = ["send_requests"]
 

@@ -18,10 +18,10 @@ from typing import Any
 from lucky_transport.errors import Cancelled, LocalProtocolError, StatusError
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport_stubs.credentials import INSECURE, PortSecurity
-from lucky_transport_stubs.metadata import InvalidMetadata, checked
-from lucky_transport_stubs.options import sent_too_long
-from lucky_transport_stubs.status import Code, error_of, number_of
+from lucky_transport_stubs.words.credentials import INSECURE, PortSecurity
+from lucky_transport_stubs.words.metadata import InvalidMetadata, checked
+from lucky_transport_stubs.words.options import sent_too_long
+from lucky_transport_stubs.words.status import Code, error_of, number_of
 
 __all__ = ["ServerCallState"]
 

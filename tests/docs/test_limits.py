@@ -28,7 +28,7 @@ LIMITS = [
     ("plugins/lucky_transport_grpc/README.md", "lucky_transport_grpc.metadata", "WINDOW", "N is at most {}, because"),
     (
         "plugins/lucky_transport_stubs/README.md",
-        "lucky_transport_stubs.metadata",
+        "lucky_transport_stubs.words.metadata",
         "_MOST_BYTES",
         "has {:,} bytes at most",
     ),

@@ -28,7 +28,7 @@ from lucky_transport_grpc.errors import code_for, refuse
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_migration.outcomes import ending_of
 from lucky_transport_openra.errors import STATUSES, refuse_bridge
-from lucky_transport_stubs.status import status_of as stubs_status_of
+from lucky_transport_stubs.words.status import status_of as stubs_status_of
 
 INFO = method("MujocoService/GetMujocoInfo")
 STEP = method("AgentService/Step")

@@ -20,12 +20,12 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.outcome import AioCallState
-from lucky_transport_stubs.credentials import Fetch
 from lucky_transport_stubs.ended import status_at_end
 from lucky_transport_stubs.grpc_inside import EOF
-from lucky_transport_stubs.metadata import check_size, metadata_of, outgoing, within_limit
-from lucky_transport_stubs.options import received_too_long, sent_too_long
-from lucky_transport_stubs.status import status_of
+from lucky_transport_stubs.words.credentials import Fetch
+from lucky_transport_stubs.words.metadata import check_size, metadata_of, outgoing, within_limit
+from lucky_transport_stubs.words.options import received_too_long, sent_too_long
+from lucky_transport_stubs.words.status import status_of
 
 if TYPE_CHECKING:
     from lucky_transport_stubs.aio.connection import Connection

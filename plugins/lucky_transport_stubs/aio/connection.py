@@ -25,11 +25,11 @@ from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
 from lucky_transport_stubs.aio.retried_call import RetriedCall
-from lucky_transport_stubs.compression import ChannelCompression
 from lucky_transport_stubs.connecting import connect
-from lucky_transport_stubs.credentials import channel_credentials
-from lucky_transport_stubs.metadata import USER_AGENT
-from lucky_transport_stubs.options import (
+from lucky_transport_stubs.words.compression import ChannelCompression
+from lucky_transport_stubs.words.credentials import channel_credentials
+from lucky_transport_stubs.words.metadata import USER_AGENT
+from lucky_transport_stubs.words.options import (
     Options,
     log_ignored,
     max_receive_bytes,
@@ -37,8 +37,8 @@ from lucky_transport_stubs.options import (
     primary_user_agent,
     target_of,
 )
-from lucky_transport_stubs.service_config import load_service_config
-from lucky_transport_stubs.status import error_of
+from lucky_transport_stubs.words.service_config import load_service_config
+from lucky_transport_stubs.words.status import error_of
 
 __all__ = ["Connection"]
 
@@ -50,7 +50,7 @@ _PAUSE_S = 0.05
 
 
 class Connection:
-    """The way to the server at `endpoint` for one channel of `loop`. options: see `lucky_transport_stubs.options`.
+    """One channel's way to the server at `endpoint`, on `loop`. options: see `lucky_transport_stubs.words.options`.
 
     credentials: the channel's, None of an insecure one. compression: the channel's.
 

@@ -14,7 +14,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.context import CallerContext
 from lucky_transport_stubs.grpc_inside import EOF
-from lucky_transport_stubs.status import number_of
+from lucky_transport_stubs.words.status import number_of
 
 __all__ = ["ServicerContext", "StatusContext"]
 

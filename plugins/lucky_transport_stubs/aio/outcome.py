@@ -14,8 +14,8 @@ from typing import Any
 from lucky_transport.rpc.event_loop import LoopCondition
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import RpcStatus
-from lucky_transport_stubs.metadata import metadata_of
-from lucky_transport_stubs.status import CallStatus, code_of
+from lucky_transport_stubs.words.metadata import metadata_of
+from lucky_transport_stubs.words.status import CallStatus, code_of
 
 __all__ = ["AioCallState"]
 

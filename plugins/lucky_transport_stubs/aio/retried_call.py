@@ -15,10 +15,10 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
-from lucky_transport_stubs.credentials import Fetch
 from lucky_transport_stubs.ended import status_at_end
-from lucky_transport_stubs.retries import Retries
-from lucky_transport_stubs.status import CallStatus, status_of
+from lucky_transport_stubs.words.credentials import Fetch
+from lucky_transport_stubs.words.retries import Retries
+from lucky_transport_stubs.words.status import CallStatus, status_of
 
 if TYPE_CHECKING:
     from lucky_transport_stubs.aio.connection import Connection

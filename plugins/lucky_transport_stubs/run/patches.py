@@ -131,7 +131,7 @@ def _why_not(credentials: Any) -> str:
     refusal = why_no_threads()
     if refusal or credentials is None:
         return refusal
-    from lucky_transport_stubs.credentials import why_no_channel
+    from lucky_transport_stubs.words.credentials import why_no_channel
 
     return why_no_channel(credentials)
 
@@ -198,7 +198,7 @@ def _remembering(original: Factory, argument: str, asked: str) -> Factory:
 
     @functools.wraps(original)
     def make_credentials(*args: Any, **named: Any) -> Any:
-        from lucky_transport_stubs.credentials import remember
+        from lucky_transport_stubs.words.credentials import remember
 
         credentials = original(*args, **named)
         asks = asked and (not argument or signature.bind(*args, **named).arguments.get(argument))

@@ -16,10 +16,10 @@ from urllib.parse import urlencode
 import grpc
 
 from lucky_transport.errors import TransportError
-from lucky_transport_stubs.credentials import why_no_port
 from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
 from lucky_transport_stubs.run.switch import Served, Switch
 from lucky_transport_stubs.run.targets import parse_target, with_port
+from lucky_transport_stubs.words.credentials import why_no_port
 
 __all__ = ["Ports", "SwitchedAioServer", "SwitchedServer", "make_server"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lucky_transport.routing import RoutedTarget
-from lucky_transport_stubs.arities import ArityChannel
 from lucky_transport_stubs.staged.multicallable import BY_ARITY
+from lucky_transport_stubs.words.arities import ArityChannel
 
 __all__ = ["StagedChannel"]
 

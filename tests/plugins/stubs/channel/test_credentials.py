@@ -18,8 +18,8 @@ import grpc
 import lucky_transport_stubs
 from lucky_transport.errors import ConfigError
 from lucky_transport.process import unique_name
-from lucky_transport_stubs import credentials as credentials_of_calls
-from lucky_transport_stubs.credentials import remember
+from lucky_transport_stubs.words import credentials as credentials_of_calls
+from lucky_transport_stubs.words.credentials import remember
 from tests.support.waiting import PATIENCE_S
 
 from ..programs.certificates import CERTIFICATE, KEY

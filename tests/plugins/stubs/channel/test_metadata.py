@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.errors import StatusError
-from lucky_transport_stubs.metadata import (
+from lucky_transport_stubs.words.metadata import (
     USER_AGENT,
     InvalidMetadata,
     check_size,

@@ -18,8 +18,8 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 import grpc
 
 import lucky_transport_stubs
-from lucky_transport_stubs import options
-from lucky_transport_stubs.option_table import LOGGED, TABLE, rows
+from lucky_transport_stubs.words import options
+from lucky_transport_stubs.words.option_table import LOGGED, TABLE, rows
 
 
 def _aio_channel(given: Any) -> None:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport_stubs import retries as module
-from lucky_transport_stubs.messages import AS_THEY_ARE
 from lucky_transport_stubs.replayed_requests import ReplayedRequests
-from lucky_transport_stubs.retries import Retries, RetryPolicy, RetryThrottle
-from lucky_transport_stubs.service_config import load_service_config
-from lucky_transport_stubs.status import OK, CallStatus, Code
+from lucky_transport_stubs.words import retries as module
+from lucky_transport_stubs.words.messages import AS_THEY_ARE
+from lucky_transport_stubs.words.retries import Retries, RetryPolicy, RetryThrottle
+from lucky_transport_stubs.words.service_config import load_service_config
+from lucky_transport_stubs.words.status import OK, CallStatus, Code
 
 _FAILED = CallStatus(Code.UNAVAILABLE)
 

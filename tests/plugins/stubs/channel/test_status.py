@@ -8,9 +8,9 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport import errors
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.metadata import USER_AGENT
-from lucky_transport_stubs.options import max_receive_bytes, max_send_bytes, user_agent
-from lucky_transport_stubs.status import OK, CallStatus, code_of, error_of, status_of
+from lucky_transport_stubs.words.metadata import USER_AGENT
+from lucky_transport_stubs.words.options import max_receive_bytes, max_send_bytes, user_agent
+from lucky_transport_stubs.words.status import OK, CallStatus, code_of, error_of, status_of
 
 Code = grpc.StatusCode
 

@@ -17,8 +17,8 @@ pytest.importorskip("grpc")
 
 import grpc as real
 
-from lucky_transport_stubs.credentials import why_no_port
 from lucky_transport_stubs.staged import opening
+from lucky_transport_stubs.words.credentials import why_no_port
 
 from ..programs.certificates import CERTIFICATE, KEY
 

@@ -12,9 +12,9 @@ from typing import Any
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import StatusError
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT
-from lucky_transport_stubs.metadata import USER_AGENT
-from lucky_transport_stubs.option_table import LOGGED
-from lucky_transport_stubs.status import Code, error_of
+from lucky_transport_stubs.words.metadata import USER_AGENT
+from lucky_transport_stubs.words.option_table import LOGGED
+from lucky_transport_stubs.words.status import Code, error_of
 
 __all__ = [
     "Options",

@@ -15,7 +15,7 @@ from lucky_transport.errors import StatusError
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import Metadatum
-from lucky_transport_stubs.status import Code, error_of
+from lucky_transport_stubs.words.status import Code, error_of
 
 __all__ = [
     "ENCODING",

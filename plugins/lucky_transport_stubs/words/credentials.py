@@ -23,9 +23,9 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_stubs.grpc_inside import AccessToken, compiled
-from lucky_transport_stubs.metadata import InvalidMetadata, outgoing
-from lucky_transport_stubs.options import Options, authority
-from lucky_transport_stubs.status import LATE, Code, error_of
+from lucky_transport_stubs.words.metadata import InvalidMetadata, outgoing
+from lucky_transport_stubs.words.options import Options, authority
+from lucky_transport_stubs.words.status import LATE, Code, error_of
 
 __all__ = [
     "INSECURE",

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from lucky_transport_stubs.options import received_too_long, sent_too_long
-from lucky_transport_stubs.status import Code, error_of
+from lucky_transport_stubs.words.options import received_too_long, sent_too_long
+from lucky_transport_stubs.words.status import Code, error_of
 
 __all__ = ["AS_THEY_ARE", "Messages"]
 

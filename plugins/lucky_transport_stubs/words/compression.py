@@ -9,9 +9,9 @@ from typing import Any
 
 from lucky_transport.errors import StatusError
 from lucky_transport.rpc.error_envelope import Metadata
-from lucky_transport_stubs.metadata import ENCODING
-from lucky_transport_stubs.options import Options, compression_algorithm, enabled_algorithms
-from lucky_transport_stubs.status import Code, error_of
+from lucky_transport_stubs.words.metadata import ENCODING
+from lucky_transport_stubs.words.options import Options, compression_algorithm, enabled_algorithms
+from lucky_transport_stubs.words.status import Code, error_of
 
 __all__ = ["ChannelCompression", "check_compression", "checked_default", "refusal_of"]
 

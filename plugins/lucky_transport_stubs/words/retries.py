@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.rpc.error_envelope import Metadata
-from lucky_transport_stubs.metadata import ENCODING, PREVIOUS_ATTEMPTS
-from lucky_transport_stubs.status import CallStatus, Code
+from lucky_transport_stubs.words.metadata import ENCODING, PREVIOUS_ATTEMPTS
+from lucky_transport_stubs.words.status import CallStatus, Code
 
 __all__ = ["Retries", "RetryPolicy", "RetryThrottle"]
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from lucky_transport.nesting import parse_json
-from lucky_transport_stubs.options import Options, enables_retries, log_unsupported, retry_buffer_bytes
-from lucky_transport_stubs.options import service_config as given_service_config
-from lucky_transport_stubs.retries import Retries, RetryPolicy, RetryThrottle
-from lucky_transport_stubs.status import CallStatus, Code
+from lucky_transport_stubs.words.options import Options, enables_retries, log_unsupported, retry_buffer_bytes
+from lucky_transport_stubs.words.options import service_config as given_service_config
+from lucky_transport_stubs.words.retries import Retries, RetryPolicy, RetryThrottle
+from lucky_transport_stubs.words.status import CallStatus, Code
 
 __all__ = ["MethodConfig", "ServiceConfig", "load_service_config"]
 
