@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lucky_transport.handler_options import inline
     from lucky_transport_stubs.aio.channel import aio_channel
     from lucky_transport_stubs.aio.server import aio_server
-    from lucky_transport_stubs.channel import channel
+    from lucky_transport_stubs.client.channel import channel
     from lucky_transport_stubs.server import server
 
 __all__ = ["aio_channel", "aio_server", "channel", "inline", "server"]
@@ -26,7 +26,7 @@ __all__ = ["aio_channel", "aio_server", "channel", "inline", "server"]
 _HOMES = {
     "aio_channel": "lucky_transport_stubs.aio.channel",
     "aio_server": "lucky_transport_stubs.aio.server",
-    "channel": "lucky_transport_stubs.channel",
+    "channel": "lucky_transport_stubs.client.channel",
     "inline": "lucky_transport.handler_options",
     "server": "lucky_transport_stubs.server",
 }

@@ -150,7 +150,7 @@ def _shared(endpoint: str) -> Iterator[Work]:
 
 
 def _stub_unary(endpoint: str) -> Iterator[Work]:
-    from lucky_transport_stubs.channel import channel
+    from lucky_transport_stubs.client.channel import channel
 
     with channel(endpoint) as opened:
         unary: Any = opened.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
@@ -158,7 +158,7 @@ def _stub_unary(endpoint: str) -> Iterator[Work]:
 
 
 def _stub_future(endpoint: str) -> Iterator[Work]:
-    from lucky_transport_stubs.channel import channel
+    from lucky_transport_stubs.client.channel import channel
 
     with channel(endpoint) as opened:
         unary: Any = opened.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
@@ -173,7 +173,7 @@ def _stub_future(endpoint: str) -> Iterator[Work]:
 
 
 def _stub_stream(endpoint: str) -> Iterator[Work]:
-    from lucky_transport_stubs.channel import channel
+    from lucky_transport_stubs.client.channel import channel
 
     with channel(endpoint) as opened:
         many: Any = opened.unary_stream("/hazel.rpc.AgentService/StreamPolicySlotState")

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 from lucky_transport_stubs.aio.channel import aio_channel
-from lucky_transport_stubs.channel import channel
+from lucky_transport_stubs.client.channel import channel
 
 __all__ = ["aio_stubs", "stubs"]
 

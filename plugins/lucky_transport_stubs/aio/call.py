@@ -20,7 +20,7 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.outcome import AioCallState
-from lucky_transport_stubs.ended import status_at_end
+from lucky_transport_stubs.client.ended import status_at_end
 from lucky_transport_stubs.grpc_inside import EOF
 from lucky_transport_stubs.words.credentials import Fetch
 from lucky_transport_stubs.words.metadata import check_size, metadata_of, outgoing, within_limit

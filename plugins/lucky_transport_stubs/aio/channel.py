@@ -17,7 +17,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.connection import Connection
-from lucky_transport_stubs.channel import endpoint_of
+from lucky_transport_stubs.client.channel import endpoint_of
 from lucky_transport_stubs.grpc_inside import AioChannelBase, shown_as_grpcs, working_loop
 
 __all__ = ["Channel", "aio_channel"]

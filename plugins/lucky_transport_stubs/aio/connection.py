@@ -25,7 +25,7 @@ from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
 from lucky_transport_stubs.aio.retried_call import RetriedCall
-from lucky_transport_stubs.connecting import connect
+from lucky_transport_stubs.client.connecting import connect
 from lucky_transport_stubs.words.compression import ChannelCompression
 from lucky_transport_stubs.words.credentials import channel_credentials
 from lucky_transport_stubs.words.metadata import USER_AGENT

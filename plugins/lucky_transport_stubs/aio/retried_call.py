@@ -15,7 +15,7 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
-from lucky_transport_stubs.ended import status_at_end
+from lucky_transport_stubs.client.ended import status_at_end
 from lucky_transport_stubs.words.credentials import Fetch
 from lucky_transport_stubs.words.retries import Retries
 from lucky_transport_stubs.words.status import CallStatus, status_of

@@ -18,7 +18,7 @@ import lucky_transport_stubs
 from lucky_transport.config import Settings, load_settings
 from lucky_transport.errors import ConfigError
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs import connecting
+from lucky_transport_stubs.client import connecting
 from tests.support.resources import connections_of
 from tests.support.waiting import until
 

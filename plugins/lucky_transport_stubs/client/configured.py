@@ -9,8 +9,8 @@ from typing import Any
 
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.unary import UnaryResult
-from lucky_transport_stubs.call_state import credentials_metadata
-from lucky_transport_stubs.multicallable import Given, UnaryUnary, failed_call, until
+from lucky_transport_stubs.client.call_state import credentials_metadata
+from lucky_transport_stubs.client.methods import Given, UnaryUnary, failed_call, until
 from lucky_transport_stubs.words.metadata import check_size, outgoing
 from lucky_transport_stubs.words.status import LATE, OK
 

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.call_state import CallState
-from lucky_transport_stubs.ended import ended_state, failed
+from lucky_transport_stubs.client.call_state import CallState
+from lucky_transport_stubs.client.ended import ended_state, failed
 from lucky_transport_stubs.grpc_inside import Rendezvous, RpcState
 from lucky_transport_stubs.words.metadata import metadata_of
 from lucky_transport_stubs.words.status import CallStatus, Code

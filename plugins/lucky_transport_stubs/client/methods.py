@@ -15,13 +15,13 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.unary import UnaryResult
-from lucky_transport_stubs.call_state import CallState, credentials_metadata
-from lucky_transport_stubs.ended import failed, succeeded
+from lucky_transport_stubs.client.call_state import CallState, credentials_metadata
+from lucky_transport_stubs.client.ended import failed, succeeded
+from lucky_transport_stubs.client.link import Link
+from lucky_transport_stubs.client.replayed_requests import ReplayedRequests
+from lucky_transport_stubs.client.requests import send_requests
+from lucky_transport_stubs.client.rpc import Rpc
 from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
-from lucky_transport_stubs.link import Link
-from lucky_transport_stubs.replayed_requests import ReplayedRequests
-from lucky_transport_stubs.requests import send_requests
-from lucky_transport_stubs.rpc import Rpc
 from lucky_transport_stubs.words.compression import ChannelCompression
 from lucky_transport_stubs.words.credentials import ChannelCredentials, Fetch
 from lucky_transport_stubs.words.messages import AS_THEY_ARE, Messages

@@ -19,9 +19,9 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.uninterrupted import Latch, uninterrupted
 from lucky_transport_grpc.kept_threads import run_on_kept_thread
-from lucky_transport_stubs.callbacks import Callbacks
-from lucky_transport_stubs.ended import status_at_end
-from lucky_transport_stubs.link import CLOSED, OF_THE_PARENT, Link
+from lucky_transport_stubs.client.callbacks import Callbacks
+from lucky_transport_stubs.client.ended import status_at_end
+from lucky_transport_stubs.client.link import CLOSED, OF_THE_PARENT, Link
 from lucky_transport_stubs.words.credentials import Fetch
 from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import within_limit

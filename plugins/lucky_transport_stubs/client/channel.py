@@ -17,11 +17,11 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.configured import ConfiguredUnaryUnary
-from lucky_transport_stubs.connectivity import Connectivity
+from lucky_transport_stubs.client.configured import ConfiguredUnaryUnary
+from lucky_transport_stubs.client.connectivity import Connectivity
+from lucky_transport_stubs.client.link import Link
+from lucky_transport_stubs.client.methods import BY_ARITY
 from lucky_transport_stubs.greenlets import why_no_threads
-from lucky_transport_stubs.link import Link
-from lucky_transport_stubs.multicallable import BY_ARITY
 from lucky_transport_stubs.words.arities import ArityChannel
 from lucky_transport_stubs.words.compression import ChannelCompression
 from lucky_transport_stubs.words.credentials import channel_credentials

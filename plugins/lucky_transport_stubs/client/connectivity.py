@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lucky_transport.fork import on_child
-from lucky_transport_stubs.link import Link
+from lucky_transport_stubs.client.link import Link
 
 __all__ = ["Connectivity"]
 

@@ -14,7 +14,7 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.wait import strategy_code
-from lucky_transport_stubs.connection_monitor import CONNECTION_MONITOR
+from lucky_transport_stubs.client.connection_monitor import CONNECTION_MONITOR
 from lucky_transport_stubs.words.options import received_too_long
 
 __all__ = ["connect"]

@@ -20,8 +20,8 @@ from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.uninterrupted import Latch, uninterrupted
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.connecting import connect
-from lucky_transport_stubs.connection_monitor import CONNECTION_MONITOR
+from lucky_transport_stubs.client.connecting import connect
+from lucky_transport_stubs.client.connection_monitor import CONNECTION_MONITOR
 from lucky_transport_stubs.words.options import log_ignored, max_receive_bytes, target_of
 from lucky_transport_stubs.words.service_config import load_service_config
 from lucky_transport_stubs.words.status import CallStatus, Code, error_of, status_of
