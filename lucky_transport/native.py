@@ -1,31 +1,51 @@
-"""Loading the native modules, which are optional: without them everything runs in Python."""
+"""The native module, loaded when one of its names is first used; `native.pyi` says what each is.
+
+What only looks around, such as `lucky-transport doctor`, runs where the module was not built.
+"""
 
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from typing import Any
 
-__all__ = ["load_native"]
+from lucky_transport.errors import MissingExtra
 
-_REMEDY = "install a C compiler and run the install command again"
+__all__ = ["VERSION", "problem"]
+
+#: Of the interface in `native.pyi`: to be raised with each change of it.
+VERSION = 24
+
+_INSTALL = "install a C compiler and run the install command again"
 
 
-def load_native(name: str, version: int) -> tuple[ModuleType | None, str]:
-    """Return the module `name` and "", or None and why it cannot be used, with the remedy.
-
-    A module of another version is a stale build and counts as absent.
-    """
+def problem() -> MissingExtra | None:
+    """Return the ImportError that the use of a name raises, None where the module is loaded."""
     try:
-        module = importlib.import_module(name)
+        _load()
+    except MissingExtra as error:
+        return error
+    return None
+
+
+def _load() -> None:
+    """Copy the module's names to this one. Raises MissingExtra where it was not built, or is a stale build."""
+    try:
+        module = importlib.import_module("lucky_transport._native")
     except ImportError as error:
         why = "was not built" if isinstance(error, ModuleNotFoundError) else f"cannot be loaded ({error})"
-        return None, f"the native module {why}: {_REMEDY}"
+        raise MissingExtra(f"the native module {why}", hint=_INSTALL) from error
     found = getattr(module, "VERSION", None)
     if found is None:  # the folder of its sources can be imported, too
-        return None, f"the native module was not built: {_REMEDY}"
-    if found != version:
-        return (
-            None,
-            f"the native module is of version {found}, this code needs {version}: run the install command again",
-        )
-    return module, ""
+        raise MissingExtra("the native module was not built", hint=_INSTALL)
+    if found != VERSION:
+        text = f"the native module is of version {found}, this code needs {VERSION}"
+        raise MissingExtra(text, hint="run the install command again")
+    globals().update({name: value for name, value in vars(module).items() if not name.startswith("_")})
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        _load()
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.env import results
+from lucky_transport import native
 from lucky_transport.registry import registry
-from lucky_transport.shm import atomics
 
 ROOT = Path(__file__).parents[1]
 
@@ -257,17 +256,14 @@ def test_nothing_but_the_plugins_for_grpc_imports_grpc(package: Path) -> None:
 
 
 @pytest.mark.skipif(not REQUIRE_NATIVE, reason="LUCKY_REQUIRE_NATIVE is not set")
-def test_the_native_modules_are_there_where_they_are_required() -> None:
-    assert atomics.native_error() == ""
-    assert results.native_error() == ""
+def test_the_native_module_is_there_where_it_is_required() -> None:
+    assert native.problem() is None
 
 
 def test_a_missing_compiler_never_fails_the_install() -> None:
-    modules = PYPROJECT["tool"]["setuptools"]["ext-modules"]
-    assert all(module["optional"] is True for module in modules)
-    module, of_results = modules
-    assert of_results["sources"] == ["lucky_transport/env/_native.c"]
-    folder = ROOT / "lucky_transport" / "shm" / "_native"
+    (module,) = PYPROJECT["tool"]["setuptools"]["ext-modules"]
+    assert module["optional"] is True
+    folder = ROOT / "lucky_transport" / "_native"
     assert {ROOT / path for path in module["sources"]} == set(folder.glob("*.c"))
     assert {ROOT / path for path in module["depends"]} == set(folder.glob("*.h"))
-    assert module["name"] == "lucky_transport.shm._native"
+    assert module["name"] == "lucky_transport._native"

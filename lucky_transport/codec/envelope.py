@@ -2,7 +2,7 @@
 
 Every envelope is a FlatBuffers table. The two that travel most have a fixed layout besides, which one `struct` writes
 and reads: the compact envelope carries a request, response or stream item, the image envelope also says where the
-message's one image lies in shared memory. `shm/_native/envelope.c` writes and reads the same bytes.
+message's one image lies in shared memory. `_native/envelope.c` writes and reads the same bytes.
 
     compact   0 to 32    root offset, vtable, distance back to it: always the same
               32 to 68   method, correlation id, deadline, kind, offset and length of the payload

@@ -1,7 +1,7 @@
 """What a step returns, made from a frame: copies or views, rewards, flags and info.
 
 `StepResults` is the reference. A plain step, in which every env stepped and none ended, is most of them: the native
-module makes the same arrays and the same info in one call, three times as fast (`_native.c`).
+module makes the same arrays and the same info in one call, three times as fast (`PlainResults`).
 """
 
 from __future__ import annotations
@@ -12,28 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport import native
 from lucky_transport.env.composite import CompositeObservations
 from lucky_transport.env.infos import Info, InfoParts, TermColumns
-from lucky_transport.native import load_native
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 
-__all__ = ["RewardFunction", "StepResult", "StepResults", "native_error", "plain_results"]
+__all__ = ["RewardFunction", "StepResult", "StepResults", "plain_results"]
 
 #: Computes the reward, float (num_envs,), from the signals: term name -> float32 (num_envs,).
 RewardFunction = Callable[[dict[str, NDArray[np.float32]]], NDArray[Any]]
 
 #: What a step returns: observations, rewards, terminated, truncated, info.
 StepResult = tuple[Any, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
-
-#: Of the interface in `_native.pyi`: to be raised with each change of it.
-_NATIVE_VERSION = 1
-_native, _error = load_native("lucky_transport.env._native", _NATIVE_VERSION)
-
-
-def native_error() -> str:
-    """Return why the native module cannot be used, with the remedy; "" when it is in use."""
-    return _error
 
 
 class StepResults:
@@ -110,8 +101,8 @@ class StepResults:
 
 
 def plain_results(results: StepResults) -> Callable[[Frame], StepResult]:
-    """Return `results.plain`, or what does the same natively where the module was built and results are simple."""
-    if _native is None or not results.is_simple:
+    """Return `results.plain`, or what does the same natively where results are simple."""
+    if not results.is_simple:
         return results.plain
     columns = results.columns
-    return _native.PlainResults(Info, columns.shared, tuple(columns.reward_columns), results.copies, results.plain)
+    return native.PlainResults(Info, columns.shared, tuple(columns.reward_columns), results.copies, results.plain)

@@ -1,6 +1,6 @@
 """Which implementation is in use: the native module where it was built, else pure Python on x86-64.
 
-Both offer the names of `_native.pyi` with the same meaning, and the same tests run over both. Plain Python stores keep
+Both offer the names of `native.pyi` with the same meaning, and the same tests run over both. Plain Python stores keep
 their order on x86-64 only; elsewhere the fallback is refused, not hoped for.
 """
 
@@ -10,27 +10,23 @@ import platform
 from mmap import mmap
 from types import ModuleType
 
+from lucky_transport import native as native_module
 from lucky_transport.errors import MissingExtra
-from lucky_transport.native import load_native
 from lucky_transport.shm import fallback
 
 __all__ = [
-    "NATIVE_VERSION",
     "Words",
     "implementation",
     "native_error",
     "single_accesses",
 ]
 
-#: Of the interface in `_native.pyi`: to be raised with each change of it.
-NATIVE_VERSION = 23
-
-_native, _error = load_native("lucky_transport.shm._native", NATIVE_VERSION)
+_native = None if native_module.problem() else native_module
 
 
 def native_error() -> str:
     """Return why the native module cannot be used, with the remedy; "" when it is in use."""
-    return _error
+    return str(native_module.problem() or "")
 
 
 def implementation(native: bool = True) -> ModuleType:
@@ -42,7 +38,7 @@ def implementation(native: bool = True) -> ModuleType:
         return _native
     if platform.machine() not in ("x86_64", "AMD64"):
         raise MissingExtra(
-            f"shared memory on {platform.machine()} needs the native module; {_error or 'native = 0 was asked for'}",
+            f"shared memory on {platform.machine()} needs the native module",
             backend="shm",
             hint="install a C compiler, then install lucky-transport again",
         )

@@ -1,7 +1,7 @@
 """The C headers and C# constants that are made from Python: the segment's layout, and what the native module needs.
 
     python -m lucky_transport.shm.c_header > schema/lucky_shm.h
-    python -m lucky_transport.shm.c_header constants > lucky_transport/shm/_native/constants.h
+    python -m lucky_transport.shm.c_header constants > lucky_transport/_native/constants.h
     python -m lucky_transport.shm.c_header csharp > schema/kits/csharp/src/Generated/SegmentLayout.cs
 
 A test compares the committed files with what this makes.
@@ -13,10 +13,10 @@ import sys
 from collections.abc import Mapping
 from enum import IntEnum, IntFlag
 
+from lucky_transport import native
 from lucky_transport.codec.envelope import Kind
 from lucky_transport.errors import TransportError
 from lucky_transport.shm import ring, timing
-from lucky_transport.shm.atomics import NATIVE_VERSION
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.layout import (
     DEFAULT_RING_BYTES,
@@ -83,7 +83,7 @@ def render() -> str:
 def constants() -> str:
     """Return the text of `_native/constants.h`."""
     values = {
-        "NATIVE_VERSION": NATIVE_VERSION,
+        "NATIVE_VERSION": native.VERSION,
         **{name: value for name, value in vars(Result).items() if name.isupper()},
         **{f"WAIT_{name.upper()}": code for name, code in STRATEGIES.items()},
         "WAIT_OVERSUBSCRIBED": OVERSUBSCRIBED,
@@ -98,7 +98,7 @@ def constants() -> str:
         **timing.NATIVE,
     }
     lines = [
-        "/* Made from atomics.py, channel.py, wait.py, ring.py and timing.py, which say what each is, by",
+        "/* Made from native.py, channel.py, wait.py, ring.py and timing.py, which say what each is, by",
         " * `python -m lucky_transport.shm.c_header constants`; do not edit.",
         " */",
         "#ifndef LUCKY_CONSTANTS_H",

@@ -27,7 +27,7 @@ from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import spin, spin_budget
 
 if TYPE_CHECKING:
-    from lucky_transport.shm._native import RingReader
+    from lucky_transport.native import RingReader
 
 __all__ = ["PollResult", "Poller"]
 

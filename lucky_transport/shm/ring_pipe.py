@@ -16,7 +16,7 @@ from lucky_transport.shm.timing import WRITABLE_SLICE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
 
 if TYPE_CHECKING:
-    from lucky_transport.shm._native import RingReader, RingWriter
+    from lucky_transport.native import RingReader, RingWriter
 
 __all__ = ["EndOptions", "RingPipe", "open_reader", "open_writer"]
 

@@ -16,7 +16,7 @@ from lucky_transport.errors import ConfigError
 from lucky_transport.shm.atomics import implementation
 
 if TYPE_CHECKING:
-    from lucky_transport.shm._native import RingReader, SpinBudget
+    from lucky_transport.native import RingReader, SpinBudget
 
 __all__ = ["OVERSUBSCRIBED", "STRATEGIES", "spin", "spin_budget", "strategy_code"]
 

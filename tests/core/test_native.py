@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import importlib.util
 import sys
 from types import ModuleType
+from typing import Any
 
 import pytest
 
-from lucky_transport.native import load_native
+from lucky_transport import native
+from lucky_transport.errors import MissingExtra
 
-NAME = "lucky_transport.shm._native"
-REMEDY = "install a C compiler and run the install command again"
+NAME = "lucky_transport._native"
+INSTALL = "install a C compiler and run the install command again"
 
 
 def _module(**names: object) -> ModuleType:
@@ -17,28 +20,57 @@ def _module(**names: object) -> ModuleType:
     return module
 
 
-def test_a_module_of_the_wanted_version_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = _module(VERSION=3)
-    monkeypatch.setitem(sys.modules, NAME, module)
-    assert load_native(NAME, 3) == (module, "")
+@pytest.fixture
+def unloaded() -> ModuleType:
+    """The loader as it is before a name of the native module is used, under a name of its own."""
+    spec = importlib.util.spec_from_file_location("unloaded", native.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def test_a_module_of_another_version_counts_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, NAME, _module(VERSION=0))
-    why = "the native module is of version 0, this code needs 3: run the install command again"
-    assert load_native(NAME, 3) == (None, why)
+def test_a_name_of_the_native_module_is_loaded_when_it_is_used(
+    unloaded: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, NAME, _module(VERSION=native.VERSION, load32=min, _hidden=max))
+    assert "load32" not in vars(unloaded)
+    assert unloaded.load32 is min
+    assert vars(unloaded)["load32"] is min, "it is looked up again at each use"
+    assert unloaded.problem() is None
+    for name in ("_hidden", "store32"):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+            getattr(unloaded, name)
 
 
-def test_where_only_its_sources_lie_the_module_was_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    for found in (_module(), None):  # the folder of the sources, imported as a namespace package; nothing at all
-        monkeypatch.setitem(sys.modules, NAME, found)
-        assert load_native(NAME, 3) == (None, f"the native module was not built: {REMEDY}")
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (None, f"the native module was not built; {INSTALL}"),
+        (_module(), f"the native module was not built; {INSTALL}"),  # the folder of its sources, a namespace package
+        (
+            _module(VERSION=0),
+            f"the native module is of version 0, this code needs {native.VERSION}; run the install command again",
+        ),
+    ],
+    ids=["nothing", "its sources", "a stale build"],
+)
+def test_where_it_cannot_be_used_each_use_is_an_import_error_with_the_remedy(
+    unloaded: ModuleType, monkeypatch: pytest.MonkeyPatch, found: Any, why: str
+) -> None:
+    monkeypatch.setitem(sys.modules, NAME, found)
+    for _ in range(2):
+        with pytest.raises(ImportError) as caught:
+            _ = unloaded.load32
+        assert str(caught.value) == why
+        assert isinstance(caught.value, MissingExtra)
+    assert str(unloaded.problem()) == why
 
 
-def test_a_module_that_cannot_be_loaded_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_cannot_be_loaded_says_why(unloaded: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(name: str) -> ModuleType:
         raise ImportError(f"{name}: undefined symbol")
 
-    monkeypatch.setattr("lucky_transport.native.importlib.import_module", fail)
-    why = f"the native module cannot be loaded ({NAME}: undefined symbol): {REMEDY}"
-    assert load_native(NAME, 3) == (None, why)
+    monkeypatch.setattr("importlib.import_module", fail)
+    assert str(unloaded.problem()) == f"the native module cannot be loaded ({NAME}: undefined symbol); {INSTALL}"

@@ -23,9 +23,9 @@ import numpy as np
 __all__ = ["ENVIRONMENT", "POINTS", "build", "use"]
 
 ENVIRONMENT = "FAULT_POINTS_MODULE"
-_NAME = "lucky_transport.shm._native"
+_NAME = "lucky_transport._native"
 _ROOT = Path(__file__).parents[2]
-_SOURCES = _ROOT / "lucky_transport" / "shm" / "_native"
+_SOURCES = _ROOT / "lucky_transport" / "_native"
 _POINT = re.compile(r'(?:LUCKY_FAULT|copy_halves)\([^"\n]*"([a-z_.]+)"\)')
 #: Every point that the C sources have.
 POINTS = sorted({point for file in _SOURCES.glob("*.c") for point in _POINT.findall(file.read_text())})
@@ -59,7 +59,7 @@ def use(path: str) -> None:
     """Have this process use that build; it may not have imported the other one."""
     if _NAME in sys.modules:
         raise AssertionError("the native module is in use already")
-    import lucky_transport.shm as package  # which imports nothing
+    import lucky_transport as package  # which does not import it
 
     loader = importlib.machinery.ExtensionFileLoader(_NAME, path)
     spec = importlib.util.spec_from_file_location(_NAME, path, loader=loader)

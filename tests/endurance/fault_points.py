@@ -127,7 +127,7 @@ def armed(fault: Fault, tell: Callable[[int, int], object]) -> See:
 
 def watch(see: See) -> None:
     """Call `see` at each point of this process from now on, in all threads that are started later and in this one."""
-    native = sys.modules.get("lucky_transport.shm._native")
+    native = sys.modules.get("lucky_transport._native")
     if native is not None and hasattr(native, "fault_hook"):
         native.fault_hook(see)
     traced = {_code_of(module, name): name for module, names in PUBLISHES.items() for name in names}

@@ -27,7 +27,7 @@ from lucky_transport.shm.ring import HEAD_BYTES, SKIP, largest_record, ring_byte
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 
 if TYPE_CHECKING:
-    from lucky_transport.shm._native import RingReader, RingWriter
+    from lucky_transport.native import RingReader, RingWriter
 
 __all__ = ["RingFinding", "RingFuzz"]
 

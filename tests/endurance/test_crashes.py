@@ -80,7 +80,7 @@ def test_the_kits_have_the_same_points() -> None:
 
 
 def test_the_installed_module_has_no_fault_points() -> None:
-    code = "from lucky_transport.shm import _native; raise SystemExit(hasattr(_native, 'fault_hook'))"
+    code = "from lucky_transport import _native; raise SystemExit(hasattr(_native, 'fault_hook'))"
     environment = {name: value for name, value in os.environ.items() if name != fault_native.ENVIRONMENT}
     assert subprocess.run([sys.executable, "-c", code], env=environment, timeout=60).returncode == 0
 

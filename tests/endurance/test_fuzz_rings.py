@@ -11,7 +11,7 @@ from tests.endurance import fuzz_rings
 from tests.endurance.fuzz_rings import RingFinding, RingFuzz
 
 if TYPE_CHECKING:
-    from lucky_transport.shm._native import RingReader
+    from lucky_transport.native import RingReader
 
 pytestmark = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 

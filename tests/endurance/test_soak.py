@@ -15,7 +15,7 @@ from tests.endurance import soak as soaking
 from tests.endurance.soak import FLAT_KIB, SoakReport, main, soak
 
 if TYPE_CHECKING:
-    from lucky_transport.shm._native import RingReader, RingWriter
+    from lucky_transport.native import RingReader, RingWriter
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["NATIVE", "NOT_MODELLED", "atomic_steps", "functions", "normalised", "python_functions"]
 
-NATIVE = Path(__file__).parents[2] / "lucky_transport" / "shm" / "_native"
+NATIVE = Path(__file__).parents[2] / "lucky_transport" / "_native"
 
 _STEP = re.compile(
     r"\b(?:__atomic_(?:load_n|store_n|exchange_n|compare_exchange_n|fetch_add|thread_fence)|load32|load64)\("
@@ -64,7 +64,7 @@ def python_functions() -> dict[str, str]:
     """Return the sources of the methods of the Python modules that the tables name, as "Class.method"."""
     import ast
 
-    root = NATIVE.parent
+    root = NATIVE.parent / "shm"
     found: dict[str, str] = {}
     for path in (root / "slot_files" / "latest_value.py", root / "poller.py", *root.glob("fallback*.py")):
         source = path.read_text(encoding="utf-8")

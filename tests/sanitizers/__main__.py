@@ -55,7 +55,7 @@ def _harness(folder: Path, times: int) -> int:
 
 def _python(folder: Path) -> int:
     environment = build_module(folder)
-    shown = "from lucky_transport.shm import _native; print(_native.__file__)"
+    shown = "from lucky_transport import _native; print(_native.__file__)"
     subprocess.run([sys.executable, "-c", shown], cwd=folder, env=environment, check=True)
     return max(
         subprocess.run([sys.executable, *command], cwd=folder, env=environment).returncode for command in _PYTHON

@@ -12,7 +12,7 @@ from pathlib import Path
 __all__ = ["JOBS", "ROOT", "SANITIZERS", "SOURCES", "Unavailable", "build_harness", "build_module", "run"]
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "lucky_transport" / "shm" / "_native"
+SOURCES = ROOT / "lucky_transport" / "_native"
 
 #: What a build has, by name.
 SANITIZERS = {"thread": "thread", "address": "address,undefined"}

@@ -24,7 +24,7 @@ from lucky_transport.shm.private_file import remove_private
 from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET, SlotFile
 
 if TYPE_CHECKING:
-    from lucky_transport.shm._native import ImageSlot
+    from lucky_transport.native import ImageSlot
 
 __all__ = ["SUFFIX", "ImageFile", "WriterSlot", "remove_images", "slot_words"]
 

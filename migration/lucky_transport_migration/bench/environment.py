@@ -53,7 +53,7 @@ def capture() -> dict[str, Any]:
         "dev_shm_gib": _dev_shm(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "switch_interval_s": sys.getswitchinterval(),
-        "native_module": getattr(importlib.util.find_spec("lucky_transport.shm._native"), "has_location", False),
+        "native_module": getattr(importlib.util.find_spec("lucky_transport._native"), "has_location", False),
         "versions": {name: found for name in _PACKAGES if (found := _version(name))},
         "git": _git(Path(lucky_transport.__file__).parent),
     }

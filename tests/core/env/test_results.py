@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lucky_transport.env.infos import Info
-from lucky_transport.env.results import StepResults, native_error, plain_results
+from lucky_transport.env.results import StepResults, plain_results
 from lucky_transport.spec.array_spec import ArraySpec
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
-
-native = pytest.mark.skipif(bool(native_error()), reason=native_error())
 
 DTYPES = ("float32", "float64", "int8", "int64", "uint16", "bool")
 
@@ -57,7 +55,6 @@ def _assert_same(ours: Any, reference: Any) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-@native
 @given(
     num_envs=st.integers(1, 5),
     shape=st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple),
@@ -80,7 +77,6 @@ def test_the_native_result_is_the_reference(
     assert not any(np.shares_memory(array, frame.signals) for array in ours[4].values())
 
 
-@native
 @pytest.mark.parametrize("strange", ["strided", "transposed", "a term set", "a subclass"])
 def test_a_frame_that_is_not_plain_goes_to_the_reference(strange: str) -> None:
     spec = _spec(3, (4, 4), "float32", 2, 1)
@@ -100,7 +96,6 @@ def test_a_frame_that_is_not_plain_goes_to_the_reference(strange: str) -> None:
     assert ours[4]["termination_terms/t0"].any() == (strange == "a term set")
 
 
-@native
 def test_results_keep_nothing_alive_and_lose_nothing() -> None:
     spec = _spec(2, (3,), "float32", 2, 1)
     reference = StepResults(spec, copy=False, reward_fn=None)
@@ -118,7 +113,6 @@ def test_results_keep_nothing_alive_and_lose_nothing() -> None:
     assert alive() is None
 
 
-@native
 def test_wrong_use_of_the_native_results_is_a_type_error() -> None:
     spec = _spec(1, (1,), "float32", 1, 0)
     make: Any = plain_results(StepResults(spec, copy=True, reward_fn=None))

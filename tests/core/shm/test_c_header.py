@@ -48,7 +48,7 @@ def test_the_committed_header_is_the_one_the_layout_gives() -> None:
 
 def test_the_committed_constants_of_the_native_module_are_those_of_python() -> None:
     committed = (ROOT / "lucky_transport" / "shm" / "_native" / "constants.h").read_text()
-    command = "python -m lucky_transport.shm.c_header constants > lucky_transport/shm/_native/constants.h"
+    command = "python -m lucky_transport.shm.c_header constants > lucky_transport/_native/constants.h"
     assert committed == constants(), f"run: {command}"
 
 

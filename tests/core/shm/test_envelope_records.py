@@ -17,7 +17,7 @@ from lucky_transport.shm.layout import RING_HEAD_BYTES
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 
 if TYPE_CHECKING:
-    from lucky_transport.shm._native import RingReader, RingWriter
+    from lucky_transport.native import RingReader, RingWriter
 
 SIZE = 4096
 NATIVE = pytest.param(

@@ -40,7 +40,7 @@ def _run(code: str) -> str:
 
 _SWEEP = """
 from mmap import mmap
-from lucky_transport.shm import _native
+from lucky_transport import _native
 checked = 0
 def refuses(use):
     try:

@@ -22,7 +22,7 @@ from lucky_transport.shm.wait import spin
 from tests.support.waiting import call_later
 
 if TYPE_CHECKING:
-    from lucky_transport.shm._native import RingReader, RingWriter
+    from lucky_transport.native import RingReader, RingWriter
 
 PARK, RING, SIZE = 0, 128, 4096
 LONG_NS = 20_000_000_000

@@ -25,7 +25,7 @@ namespace LuckyTransport
     }
 
     /// <summary>
-    /// Waits as lucky_transport/shm/_native/wait.c does: looks and pauses, then looks and yields, then sleeps on its
+    /// Waits as lucky_transport/_native/wait.c does: looks and pauses, then looks and yields, then sleeps on its
     /// park word. It learns from its waits: after several short ones it yields for longer, after two long ones it
     /// sleeps at once.
     /// </summary>

@@ -287,5 +287,5 @@ static PyType_Slot client_slots[] = {{Py_tp_init, client_init},
                                      {Py_tp_methods, client_methods},
                                      {Py_tp_getset, client_getset},
                                      {0, NULL}};
-PyType_Spec client_channel_spec = {"lucky_transport.shm._native.ClientChannel", sizeof(Client), 0,
+PyType_Spec client_channel_spec = {"lucky_transport._native.ClientChannel", sizeof(Client), 0,
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, client_slots};

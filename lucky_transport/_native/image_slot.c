@@ -105,4 +105,4 @@ static PyType_Slot slot_slots[] = {{Py_tp_init, slot_init},
                                    {Py_tp_dealloc, mapped_dealloc},
                                    {Py_tp_methods, slot_methods},
                                    {0, NULL}};
-PyType_Spec image_slot_spec = {"lucky_transport.shm._native.ImageSlot", sizeof(ImageSlot), 0, Py_TPFLAGS_DEFAULT, slot_slots};
+PyType_Spec image_slot_spec = {"lucky_transport._native.ImageSlot", sizeof(ImageSlot), 0, Py_TPFLAGS_DEFAULT, slot_slots};

@@ -128,5 +128,5 @@ static PyType_Slot budget_slots[] = {
     {0, NULL},
 };
 PyType_Spec spin_budget_spec = {
-    "lucky_transport.shm._native.SpinBudget", sizeof(SpinBudgetObject), 0, Py_TPFLAGS_DEFAULT, budget_slots,
+    "lucky_transport._native.SpinBudget", sizeof(SpinBudgetObject), 0, Py_TPFLAGS_DEFAULT, budget_slots,
 };

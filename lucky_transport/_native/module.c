@@ -1,4 +1,4 @@
-/* The extension module lucky_transport.shm._native: its types and functions; _native.pyi says what they do. */
+/* The extension module lucky_transport._native: its types and functions; native.pyi says what they do. */
 #include "faults.h"
 
 void mapped_dealloc(PyObject *self) {
@@ -31,7 +31,7 @@ void *never_initialised(void) {
 }
 
 static struct PyModuleDef module_def = {
-    PyModuleDef_HEAD_INIT, "_native", "See _native.pyi.", -1, NULL, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_native", "See native.pyi.", -1, NULL, NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__native(void) {
@@ -42,7 +42,9 @@ PyMODINIT_FUNC PyInit__native(void) {
         {"ClientChannel", &client_channel_spec}, {"EngineChannel", &engine_channel_spec},
         {"RingWriter", &ring_writer_spec},       {"RingReader", &ring_reader_spec},
         {"ImageSlot", &image_slot_spec},         {"SpinBudget", &spin_budget_spec},
+        {"PlainResults", &plain_results_spec},
     };
+    if (import_numpy()) return NULL;
     PyObject *module = PyModule_Create(&module_def);
     if (!module) return NULL;
     int failed = PyModule_AddFunctions(module, word_methods) || PyModule_AddFunctions(module, ring_methods) ||

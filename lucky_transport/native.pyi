@@ -1,19 +1,25 @@
-"""The native module: ordered words, waits, step channels, ring ends and image slots; `fallback` has the same in Python.
+"""The native module: ordered words, waits, step channels, ring ends, image slots, and what `VectorEnv.step` returns.
 
 Offsets count bytes from the start of the mapping and are checked once, when an object is made: ValueError for one that
 does not lie in it. A method of an object that was never initialised raises TypeError. Waits release the GIL and look at
 Python's signals.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 
+from lucky_transport.env.results import StepResult
+from lucky_transport.errors import MissingExtra
 from lucky_transport.rpc.pipe import RecordReader, RecordWriter
 from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
+from lucky_transport.transport import Frame
 
 VERSION: int
+
+def problem() -> MissingExtra | None: ...
+
 #: 1: `guard` works here.
 GUARDS: int
 
@@ -272,3 +278,23 @@ def wait32(
 
     park: byte of the word on which this side sleeps. strategy: see wait.py. peer: PEER_* bits.
     """
+
+class PlainResults:
+    """Makes what `StepResults.plain` of env/results.py makes, in one call; called with the frame.
+
+    info: class of the info, made from `shared`, the columns that such steps have in common. reward_columns: names of
+    the columns that the first signals are. copies: of the observations. reference: called with a frame whose arrays
+    are no plain, contiguous ones, or in which a termination term is set.
+    """
+
+    def __init__(
+        self,
+        info: type[dict[str, Any]],
+        shared: Mapping[str, Any],
+        reward_columns: tuple[str, ...],
+        copies: bool,
+        reference: Callable[[Frame], StepResult],
+        /,
+    ) -> None: ...
+    def __call__(self, frame: Frame, /) -> StepResult:
+        """Return observations, rewards, terminated, truncated and info."""

@@ -1,10 +1,10 @@
-/* Made from atomics.py, channel.py, wait.py, ring.py and timing.py, which say what each is, by
+/* Made from native.py, channel.py, wait.py, ring.py and timing.py, which say what each is, by
  * `python -m lucky_transport.shm.c_header constants`; do not edit.
  */
 #ifndef LUCKY_CONSTANTS_H
 #define LUCKY_CONSTANTS_H
 
-#define NATIVE_VERSION 23
+#define NATIVE_VERSION 24
 #define FRAME 0
 #define FRAME_ENDED 1
 #define FRAME_REFUSED 2

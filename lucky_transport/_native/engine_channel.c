@@ -218,5 +218,5 @@ static PyType_Slot engine_slots[] = {{Py_tp_init, engine_init},
                                      {Py_tp_methods, engine_methods},
                                      {Py_tp_getset, engine_getset},
                                      {0, NULL}};
-PyType_Spec engine_channel_spec = {"lucky_transport.shm._native.EngineChannel", sizeof(EngineEnd), 0,
+PyType_Spec engine_channel_spec = {"lucky_transport._native.EngineChannel", sizeof(EngineEnd), 0,
                                   Py_TPFLAGS_DEFAULT, engine_slots};

@@ -159,7 +159,7 @@ static PyType_Slot reader_slots[] = {{Py_tp_init, reader_init},
                                      {Py_tp_methods, reader_methods},
                                      {Py_tp_getset, reader_getset},
                                      {0, NULL}};
-PyType_Spec ring_reader_spec = {"lucky_transport.shm._native.RingReader", sizeof(Ring), 0,
+PyType_Spec ring_reader_spec = {"lucky_transport._native.RingReader", sizeof(Ring), 0,
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, reader_slots};
 
 /* ---- many readers at once ---------------------------------------------------------------------------------------- */

@@ -182,5 +182,5 @@ static PyType_Slot writer_slots[] = {{Py_tp_init, writer_init},
                                      {Py_tp_methods, writer_methods},
                                      {Py_tp_getset, writer_getset},
                                      {0, NULL}};
-PyType_Spec ring_writer_spec = {"lucky_transport.shm._native.RingWriter", sizeof(Ring), 0,
+PyType_Spec ring_writer_spec = {"lucky_transport._native.RingWriter", sizeof(Ring), 0,
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, writer_slots};

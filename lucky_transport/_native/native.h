@@ -39,11 +39,14 @@ void *at(const Py_buffer *view, unsigned long long offset, unsigned long long si
 /* Refuse a second initialisation: 0, or -1 with TypeError. */
 int first_init(PyObject *self);
 
+/* Import NumPy's C API: 0, or -1 with an exception. */
+int import_numpy(void);
+
 /* NULL with TypeError, of an object whose initialisation never came or failed. */
 void *never_initialised(void);
 
 extern PyType_Spec client_channel_spec, engine_channel_spec, ring_writer_spec, ring_reader_spec, image_slot_spec,
-    spin_budget_spec;
+    spin_budget_spec, plain_results_spec;
 extern PyMethodDef word_methods[], ring_methods[], truncation_methods[];
 
 #endif
