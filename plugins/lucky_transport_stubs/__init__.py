@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lucky_transport_stubs.aio.channel import aio_channel
     from lucky_transport_stubs.aio.server import aio_server
     from lucky_transport_stubs.client.channel import channel
-    from lucky_transport_stubs.server import server
+    from lucky_transport_stubs.server.server import server
 
 __all__ = ["aio_channel", "aio_server", "channel", "inline", "server"]
 
@@ -28,12 +28,12 @@ _HOMES = {
     "aio_server": "lucky_transport_stubs.aio.server",
     "channel": "lucky_transport_stubs.client.channel",
     "inline": "lucky_transport.handler_options",
-    "server": "lucky_transport_stubs.server",
+    "server": "lucky_transport_stubs.server.server",
 }
 
 
 class _Package(ModuleType):
-    """The package itself. Importing a module sets it here; the function of the same name takes its place."""
+    """The package itself. Importing a module sets it here, unless a function of this package has its name."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in _HOMES:
@@ -42,7 +42,8 @@ class _Package(ModuleType):
         return vars(self)[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, getattr(value, name) if name in _HOMES and isinstance(value, ModuleType) else value)
+        if name not in _HOMES or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
 
 
 sys.modules[__name__].__class__ = _Package

@@ -17,7 +17,7 @@ def lucky_transport_foreign_services() -> list[ForeignServicesInfo]:
     return [
         ForeignServicesInfo(
             "grpc",
-            services="lucky_transport_stubs.engine_services:EngineServices",
+            services="lucky_transport_stubs.server.engine_services:EngineServices",
             summary="the gRPC services of every engine, for generated stubs",
             extra="grpc",
         )

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.rpc import ServerRpc
-from lucky_transport_stubs.context import CallerContext
 from lucky_transport_stubs.grpc_inside import EOF
+from lucky_transport_stubs.server.context import CallerContext
 from lucky_transport_stubs.words.status import number_of
 
 __all__ = ["ServicerContext", "StatusContext"]

@@ -16,7 +16,7 @@ from lucky_transport.rpc.event_loop import LoopCondition
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.server_call_state import ServerCallState
+from lucky_transport_stubs.server.call_state import ServerCallState
 from lucky_transport_stubs.words.credentials import INSECURE, PortSecurity
 
 __all__ = ["ServerRpc"]

@@ -30,8 +30,8 @@ from lucky_transport_stubs.aio.answering import answer
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
 from lucky_transport_stubs.grpc_inside import AioServerBase, HandlerCallDetails, shown_as_grpcs, working_loop
-from lucky_transport_stubs.handlers import Handlers
-from lucky_transport_stubs.port import CLOSE_MESSAGE, PORT, AddsHandlersAndPorts, OnCall, server_loop_at
+from lucky_transport_stubs.server.handlers import Handlers
+from lucky_transport_stubs.server.port import CLOSE_MESSAGE, PORT, AddsHandlersAndPorts, OnCall, server_loop_at
 from lucky_transport_stubs.words.compression import checked_default, refusal_of
 from lucky_transport_stubs.words.credentials import PortSecurity
 from lucky_transport_stubs.words.metadata import invocation_metadata

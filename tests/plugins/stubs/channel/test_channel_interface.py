@@ -141,7 +141,7 @@ def test_the_public_names_are_functions_whatever_was_imported_before() -> None:
     code = (
         "import sys, lucky_transport_stubs\n"
         "assert 'grpc' not in sys.modules\n"
-        "import lucky_transport_stubs.client.channel, lucky_transport_stubs.server\n"
+        "import lucky_transport_stubs.client.channel, lucky_transport_stubs.server.server\n"
         "from lucky_transport_stubs import channel, server\n"
         "assert callable(channel) and callable(server) and callable(lucky_transport_stubs.channel)\n"
         "assert set(lucky_transport_stubs.__all__) == {'aio_channel', 'aio_server', 'channel', 'inline', 'server'}\n"

@@ -48,14 +48,14 @@ del select.epoll
 NO_DESCRIPTORS = """
 import errno
 
-import lucky_transport_stubs.port
+from lucky_transport_stubs.server import port
 
 
 def refuse(*arguments, **options):
     raise OSError(errno.EMFILE, "Too many open files")
 
 
-lucky_transport_stubs.port.Listener = refuse
+port.Listener = refuse
 """
 
 #: No thread is left for the server beside gRPC's.

@@ -17,8 +17,8 @@ from lucky_transport.shm.server_loop import ServerLoop, ServerThread
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.greenlets import why_no_threads
-from lucky_transport_stubs.handlers import Handlers
-from lucky_transport_stubs.servicing import Servicing
+from lucky_transport_stubs.server.handlers import Handlers
+from lucky_transport_stubs.server.servicing import Servicing
 from lucky_transport_stubs.words.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.words.options import received_too_long
 

@@ -25,9 +25,9 @@ from lucky_transport.fork import on_child
 from lucky_transport.shm.server_loop import ServerThread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import ServerBase, ServerStage, shown_as_grpcs
-from lucky_transport_stubs.handlers import Handlers
-from lucky_transport_stubs.port import PORT, AddsHandlersAndPorts, OnCall, open_port
-from lucky_transport_stubs.servicing import Servicing
+from lucky_transport_stubs.server.handlers import Handlers
+from lucky_transport_stubs.server.port import PORT, AddsHandlersAndPorts, OnCall, open_port
+from lucky_transport_stubs.server.servicing import Servicing
 from lucky_transport_stubs.words.compression import checked_default
 from lucky_transport_stubs.words.credentials import PortSecurity
 from lucky_transport_stubs.words.options import log_ignored, max_receive_bytes, max_send_bytes

@@ -20,10 +20,10 @@ from lucky_transport.handler_options import is_inline
 from lucky_transport.rpc.adaptive_executor import CountedPool
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.server_loop import ServerThread
-from lucky_transport_stubs.answering import answer_call, behaviour_of
-from lucky_transport_stubs.context import ServicerContext
-from lucky_transport_stubs.handlers import Handlers
-from lucky_transport_stubs.server_call_state import ServerCallState
+from lucky_transport_stubs.server.answering import answer_call, behaviour_of
+from lucky_transport_stubs.server.call_state import ServerCallState
+from lucky_transport_stubs.server.context import ServicerContext
+from lucky_transport_stubs.server.handlers import Handlers
 from lucky_transport_stubs.words.compression import refusal_of
 from lucky_transport_stubs.words.credentials import INSECURE, PortSecurity
 from lucky_transport_stubs.words.options import Options

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import ServicerContextBase, shown_as_grpcs
-from lucky_transport_stubs.server_call_state import ServerCallState
+from lucky_transport_stubs.server.call_state import ServerCallState
 from lucky_transport_stubs.words.compression import check_compression
 from lucky_transport_stubs.words.credentials import PortSecurity
 from lucky_transport_stubs.words.metadata import invocation_metadata

@@ -13,9 +13,9 @@ from typing import Any
 
 from lucky_transport.errors import TransportError
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.context import ServicerContext
-from lucky_transport_stubs.received import Requests
-from lucky_transport_stubs.server_call_state import ServerCallState
+from lucky_transport_stubs.server.call_state import ServerCallState
+from lucky_transport_stubs.server.context import ServicerContext
+from lucky_transport_stubs.server.received import Requests
 from lucky_transport_stubs.words.arities import arity_of
 from lucky_transport_stubs.words.status import Code
 

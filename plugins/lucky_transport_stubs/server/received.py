@@ -13,7 +13,7 @@ from typing import Any
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.server_call_state import ServerCallState
+from lucky_transport_stubs.server.call_state import ServerCallState
 from lucky_transport_stubs.words.status import Code
 
 __all__ = ["Requests"]

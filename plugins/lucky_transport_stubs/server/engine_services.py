@@ -14,10 +14,10 @@ from lucky_transport.host.foreign import RawHandler
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.caller import ServerContext
 from lucky_transport_grpc.services import HostServices
-from lucky_transport_stubs.answering import answer_call
-from lucky_transport_stubs.context import ServicerContext
-from lucky_transport_stubs.handlers import Handlers
-from lucky_transport_stubs.server_call_state import ServerCallState
+from lucky_transport_stubs.server.answering import answer_call
+from lucky_transport_stubs.server.call_state import ServerCallState
+from lucky_transport_stubs.server.context import ServicerContext
+from lucky_transport_stubs.server.handlers import Handlers
 
 __all__ = ["EngineServices"]
 
