@@ -11,11 +11,13 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport_migration.bench.charts import charts
+from lucky_transport_migration.bench.drawing import look
 from lucky_transport_migration.bench.page import (
     Html,
     definitions,
     details,
     document,
+    figure,
     items,
     numbers,
     paragraph,
@@ -23,7 +25,6 @@ from lucky_transport_migration.bench.page import (
     table,
     word,
 )
-from lucky_transport_migration.bench.palette import look
 from lucky_transport_migration.bench.reading import (
     Seen,
     Summary,
@@ -64,7 +65,7 @@ def bench_page(result: Result) -> str:
         header(title, result),
         _verdict(result),
         *_glance(result),
-        section("Charts", Html('<div class="charts">' + "".join(charts(result)) + "</div>")),
+        section("Charts", Html('<div class="charts">' + "".join(map(figure, charts(result))) + "</div>")),
         section(f"Where {label(result['reference'])} does not win", items([*losses(result), *STANDING_LIMITS])),
         *changes_section(result),
         *targets_section(result),
@@ -183,7 +184,7 @@ def measured_at(result: Mapping[str, Any]) -> str:
 
 def dot(path: str, name: str | None = None) -> Html:
     """Return the path's name, or the one given, behind a dot in its colour."""
-    return Html(f'<i style="background:var(--{look(path).name})"></i>{escape(name or label(path))}')
+    return Html(f'<i style="background:{look(path)["color"]}"></i>{escape(name or label(path))}')
 
 
 def verdict_box(result: Mapping[str, Any], lead: str, big: Sequence[tuple[str, str]], lost: str) -> Html:

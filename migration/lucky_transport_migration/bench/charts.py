@@ -1,15 +1,16 @@
-"""The charts of a bench, in the order of a reader's questions."""
+"""The charts of a bench, in the order of a reader's questions: percentiles, p50 by size, CPU, ratios."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
-from lucky_transport_migration.bench.page import Html, figure
-from lucky_transport_migration.bench.peers.kinds import PEERS
-from lucky_transport_migration.bench.plots.curves import percentile_curves, sweep
-from lucky_transport_migration.bench.plots.marks import ratio_intervals, two_sided_dots
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+
+from lucky_transport_migration.bench.drawing import Chart, draw, duration_axis, height_of, log_ticks, look
 from lucky_transport_migration.bench.reading import (
     cpu_each,
     envs_text,
@@ -19,110 +20,179 @@ from lucky_transport_migration.bench.reading import (
     is_plain,
 )
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.units import bytes_text
+from lucky_transport_migration.units import bytes_text, duration_text, times_text
 
-__all__ = ["charts"]
+__all__ = ["by_size", "charts", "cpu", "percentiles", "ratios"]
 
 Result = Mapping[str, Any]
 Row = Mapping[str, Any]
 
-_LOG_LOG = "Both axes logarithmic; lower is better."
 _MOST_CURVES = 2  # kinds of call drawn by percentile: the first are the ones a reader asks for first
 _WIDEST = 28  # characters of a label beside a chart
+_PERCENTS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99)
+_LOWEST_US = 1e-3  # what a logarithmic axis shows for none
 
 
-def charts(result: Result) -> Iterator[Html]:
-    """Yield the charts, each with its title and caption."""
+def charts(result: Result) -> Iterator[Chart]:
+    """Yield the charts that a result has something for."""
     yield from _of_steps(result) if all(map(is_of_steps, result["rows"])) else _of_calls(result)
-    yield from _ratios(result)
+    yield from _of_ratios(result)
 
 
-def _of_steps(result: Result) -> Iterator[Html]:
+def _of_steps(result: Result) -> Iterator[Chart]:
     plain = [row for row in result["rows"] if is_plain(row, result)] or [row for row in result["rows"] if row["copy"]]
     smallest = min(row["num_envs"] for row in plain)
     single = [row for row in plain if row["num_envs"] == smallest]
-    ours, peers = _apart(single, result)
     envs = envs_text(single[0])
-    yield _percentiles(ours, "Latency of one exchange", f"Latency by percentile, {envs}")
-    if peers:
-        yield _percentiles(peers, "Latency of one exchange", f"Beside other ways between processes, {envs}")
-    for rows, title in zip(_apart(plain, result), ("", ", other ways"), strict=True):
-        what, axis = "p50 of one exchange", "envs in the batch"
-        yield from _sweep(rows, "num_envs", what, axis, "{:,}".format, f"p50 by number of envs{title}", _LOG_LOG)
+    yield percentiles(single, f"Latency by percentile, {envs}", "Latency of one exchange")
+    yield from by_size(plain, "num_envs", "p50 by number of envs", "envs in the batch", "{:,}".format)
     swept = [row for row in result["rows"] if row["frame_bytes"] is not None]
-    for rows, title in zip(_apart(swept, result), ("", ", other ways"), strict=True):
-        what, axis = "p50 of one exchange", "size of the frame"
-        caption = f"1 env; the engine copies its frame. {_LOG_LOG}"
-        yield from _sweep(rows, "frame_bytes", what, axis, bytes_text, f"p50 by size of the frame{title}", caption)
-    caption = "Logarithmic. In a closed loop a waiting side that spins burns CPU as long as the step takes."
-    yield from _cpu(single, "CPU time per exchange", f"CPU per exchange, both processes, {envs}", caption)
+    yield from by_size(swept, "frame_bytes", "p50 by size of the frame, 1 env", "size of the frame", bytes_text)
+    yield from cpu(single, f"CPU per exchange, both processes, {envs}")
 
 
-def _of_calls(result: Result) -> Iterator[Html]:
+def _of_calls(result: Result) -> Iterator[Chart]:
     main = [row for row in result["rows"] if row["wait"] in (None, result["reference_wait"])]
     groups = list(grouped(main))
-    calls = [(title, rows) for title, rows in groups if all("curve" in row and "cpu_us_each" in row for row in rows)]
-    for title, rows in calls[:_MOST_CURVES]:
-        yield _percentiles(rows, title, _capital(title))
+    for title, rows in [one for one in groups if all("curve" in row for row in one[1])][:_MOST_CURVES]:
+        yield percentiles(rows, _capital(title), title)
     for title, rows in groups:
-        if drawn := list(_cpu(rows, "CPU time", "CPU of both processes", f"{_capital(title)}. Logarithmic.")):
+        if drawn := list(cpu(rows, f"CPU of both processes: {title}")):
             yield from drawn
             return
 
 
-def _apart(rows: Sequence[Row], result: Result) -> tuple[list[Row], list[Row]]:
-    """Return the transports and, where peers were measured, the reference with them."""
-    ours = [row for row in rows if row["path"] not in PEERS]
-    peers = [row for row in rows if row["path"] in PEERS]
-    return ours, [*(row for row in ours if row["path"] == result["reference"]), *peers] if peers else []
-
-
-def _percentiles(rows: Sequence[Row], what: str, title: str) -> Html:
-    caption = "Logarithmic; lower is better. Drawn as far as the sample supports it."
-    return figure(percentile_curves({row["path"]: row["curve"] for row in rows}, what), title, caption)
-
-
-def _sweep(
-    rows: Sequence[Row], key: str, what: str, axis: str, text: Callable[[int], str], title: str, caption: str
-) -> Iterator[Html]:
-    """Yield p50 over the sizes under `key`, where there are several."""
-    series: dict[str, dict[int, float]] = {}
-    for row in sorted(rows, key=lambda row: row[key]):
-        series.setdefault(row["path"], {})[row[key]] = row["us"]["p50"]
-    series = {path: points for path, points in series.items() if len(points) > 1}
-    if series:
-        yield figure(sweep(series, what, axis, text), title, caption)
-
-
-def _cpu(rows: Sequence[Row], what: str, title: str, caption: str) -> Iterator[Html]:
-    """Yield the CPU time of client and engine, where two ways or more tell it."""
-    used = {row["path"]: (client, engine) for row in rows for client, engine in [cpu_each(row)] if client is not None}
-    if len(used) > 1:
-        yield figure(two_sided_dots(used, f"{what}, client and engine"), title, caption)
-
-
-def _ratios(result: Result) -> Iterator[Html]:
+def _of_ratios(result: Result) -> Iterator[Chart]:
     """Yield the ratios to the reference, with the noise floor as a band."""
-    found: dict[str, list[tuple[str, str, float, float, float]]] = {}
-    floors: list[float] = []
+    found: dict[str, list[tuple[str, Row]]] = {}
     for one in result["ratios"]:
         if not is_of_steps(one):
-            title, text = "", fill(f"{one['to']}: {one['title']}", _WIDEST)
-            shown = one["main"]
+            title, text, shown = "", f"{one['to']}: {one['title']}", one["main"]
         else:
             title = ", one exchange" if one["level"] == "transport" else ", VectorEnv.step"
             name = f"{label('limit')} ({one['to_wait']})" if one["to"] == "limit" else label(one["to"])
             text = f"{name}, {one['num_envs']:,}"
             shown = one["to"] != one["of"] and one["engine"] == result["engine"] and is_main_ratio(one)
         if shown:
-            found.setdefault(title, []).append((one["to"], text, one["ratio"], one["low"], one["high"]))
-            floors.append(one.get("floor") or (result["noise_floor"] or {"floor": 1.0})["floor"])
-    for title, points in found.items():
-        yield figure(
-            ratio_intervals(points, max(floors), label(result["reference"])),
-            f"Ratios with their intervals{title}",
-            "Right of the line: slower than the reference. The band is what measuring twice gave at most (A/A).",
-        )
+            found.setdefault(title, []).append((fill(text, _WIDEST), one))
+    for title, rows in found.items():
+        floors = [one.get("floor") or (result["noise_floor"] or {"floor": 1.0})["floor"] for _, one in rows]
+        yield ratios(rows, max(floors), f"Ratios with their intervals{title}", label(result["reference"]))
+
+
+def percentiles(rows: Sequence[Row], title: str, what: str) -> Chart:
+    """Return the latency of each row at each percentile, by nines, as far as its sample supports it."""
+    curves = {row["path"]: row["curve"] for row in rows}
+    highest = max(percent for curve in curves.values() for percent, _ in curve)
+
+    def paint(axes: Axes) -> None:
+        axes.set_yscale("log")
+        for path, curve in curves.items():
+            xs, ys = [_nines(percent) for percent, _ in curve], [us / 1e6 for _, us in curve]
+            axes.plot(xs, ys, **{**look(path), "marker": ""}, label=label(path))
+        shown = [one for one in _PERCENTS if one <= highest and (one or highest < 99.9)]  # p0 is too near p50
+        axes.set_xticks([_nines(one) for one in shown], [f"p{one:g}" for one in shown])
+        axes.set_xlim(0, max(_nines(highest), 0.1))
+        duration_axis(axes.yaxis, *axes.get_ylim())
+
+    medians = ", ".join(f"{label(path)} {duration_text(_median(curve))}" for path, curve in curves.items())
+    sentence = f"{what} by percentile. At the median: {medians}."
+    return draw(title, "Logarithmic; lower is better. Drawn as far as the sample supports it.", sentence, paint)
+
+
+def _nines(percent: float) -> float:
+    return -math.log10(1 - percent / 100)
+
+
+def _median(curve: Sequence[Sequence[float]]) -> float:
+    return min(curve, key=lambda point: abs(point[0] - 50.0))[1]
+
+
+def by_size(rows: Sequence[Row], key: str, title: str, axis: str, text: Callable[[int], str]) -> Iterator[Chart]:
+    """Yield p50 over the sizes under `key`, where there are several; `axis` names the sizes, `text` writes one."""
+    series: dict[str, dict[int, float]] = {}
+    for row in sorted(rows, key=lambda row: row[key]):
+        series.setdefault(row["path"], {})[row[key]] = row["us"]["p50"]
+    series = {path: points for path, points in series.items() if len(points) > 1}
+    if not series:
+        return
+    sizes = sorted({size for points in series.values() for size in points})
+
+    def paint(axes: Axes) -> None:
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        for path, points in series.items():
+            axes.plot(list(points), [us / 1e6 for us in points.values()], **look(path), label=label(path))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xticks(sizes, [text(size) for size in sizes])
+        axes.set_xlabel(axis)
+        duration_axis(axes.yaxis, *axes.get_ylim())
+
+    ends = ", ".join(f"{label(path)} {duration_text(p[sizes[-1]])}" for path, p in series.items() if sizes[-1] in p)
+    yield draw(title, "Both axes logarithmic; lower is better.", f"{title}. At {text(sizes[-1])}: {ends}.", paint)
+
+
+def cpu(rows: Sequence[Row], title: str) -> Iterator[Chart]:
+    """Yield the CPU time of client and engine, where two ways or more tell it."""
+    used = {row["path"]: (client, engine) for row in rows for client, engine in [cpu_each(row)] if client is not None}
+    if len(used) < 2:
+        return
+
+    def paint(axes: Axes) -> None:
+        axes.set_xscale("log")
+        for place, (name, marker, fill_) in enumerate((("client", "o", "full"), ("engine", "s", "none"))):
+            known = [(row, pair[place]) for row, pair in enumerate(used.values()) if pair[place] is not None]
+            xs, ys = [max(us or 0.0, _LOWEST_US) / 1e6 for _, us in known], [row for row, _ in known]
+            axes.plot(xs, ys, color="black", linestyle="", marker=marker, fillstyle=fill_, markersize=6, label=name)
+        _rows(axes, [label(path) for path in used])
+        axes.margins(x=0.1)
+        duration_axis(axes.xaxis, *axes.get_xlim())
+
+    told = "; ".join(
+        f"{label(path)}: client {duration_text(client)}"
+        + ("" if engine is None else f", engine {duration_text(engine)}")
+        for path, (client, engine) in used.items()
+    )
+    caption = "Logarithmic. In a closed loop a waiting side that spins burns CPU as long as the step takes."
+    yield draw(title, caption, f"{title}, client and engine. {told}.", paint, height_of(len(used)))
+
+
+def ratios(rows: Sequence[tuple[str, Row]], floor: float, title: str, reference: str) -> Chart:
+    """Return ratios, each with the text beside it, as points with intervals; the band is what A/A showed at most."""
+
+    def paint(axes: Axes) -> None:
+        axes.set_xscale("log")
+        axes.axvspan(1 / floor, floor, color="black", alpha=0.14, linewidth=0)
+        axes.axvline(1.0, color="black", linewidth=0.8)
+        for place, (_, one) in enumerate(rows):
+            drawn: dict[str, Any] = look(one["to"])
+            reach = [[one["ratio"] - one["low"]], [one["high"] - one["ratio"]]]
+            axes.errorbar(
+                [one["ratio"]], [place], xerr=reach, color=drawn["color"], marker=drawn["marker"], linestyle=""
+            )
+        _rows(axes, [text for text, _ in rows])
+        axes.margins(x=0.1)
+        axes.xaxis.set_major_locator(log_ticks(*axes.get_xlim()))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}×"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlabel(f"times as long as {reference}")
+
+    told = "; ".join(f"{' '.join(text.split())}: {times_text(one['ratio'])} times" for text, one in rows)
+    lines = sum(text.count("\n") for text, _ in rows) / 2
+    caption = "Right of the line: slower than the reference. The band is what measuring twice gave at most (A/A)."
+    return draw(
+        title, caption, f"How many times longer than {reference}. {told}.", paint, height_of(len(rows) + round(lines))
+    )
+
+
+def _rows(axes: Axes, texts: Sequence[str]) -> None:
+    """Write one text a row, the first on top."""
+    axes.set_ylim(len(texts) - 0.4, -0.6)
+    axes.yaxis.set_major_locator(FixedLocator(range(len(texts))))
+    axes.set_yticks(range(len(texts)), texts)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.grid(visible=False, axis="y")
 
 
 def _capital(title: str) -> str:

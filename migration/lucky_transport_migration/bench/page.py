@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from lucky_transport_migration.bench.palette import css_variables
+from lucky_transport_migration.bench.drawing import Chart
 
 __all__ = [
     "Html",
@@ -41,13 +41,11 @@ def html(value: Any) -> str:
 def document(title: str, parts: Iterable[str]) -> str:
     """Return a whole page."""
     css = files("lucky_transport_migration.bench").joinpath("style.css").read_text(encoding="utf-8")
-    light, dark = css_variables(dark=False), css_variables(dark=True)
-    themes = f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{css}{themes}\n</style>\n</head>\n<body>\n<main>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{css}\n</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(parts)
         + "\n</main>\n</body>\n</html>\n"
     )
@@ -97,9 +95,10 @@ def table(heads: Sequence[Any], rows: Iterable[Sequence[Any] | str]) -> Html:
     )
 
 
-def figure(svg: str, title: str, caption: str) -> Html:
+def figure(chart: Chart) -> Html:
     """Return a chart with its title and one line that says how to read it."""
-    return Html(f"<figure><figcaption>{escape(title)}<small>{escape(caption)}</small></figcaption>{svg}</figure>")
+    caption = f"<figcaption>{escape(chart.title)}<small>{escape(chart.caption)}</small></figcaption>"
+    return Html(f'<figure>{caption}<img src="{chart.source}" alt="{escape(chart.sentence)}"></figure>')
 
 
 def details(summary: str, *parts: str) -> Html:

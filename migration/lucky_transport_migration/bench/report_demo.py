@@ -8,6 +8,8 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport_migration.bench.bench_page import dot, interval_text, machine, measured_at, reading
+from lucky_transport_migration.bench.charts import cpu, percentiles
+from lucky_transport_migration.bench.drawing import Chart
 from lucky_transport_migration.bench.page import (
     Html,
     details,
@@ -20,8 +22,6 @@ from lucky_transport_migration.bench.page import (
     table,
     word,
 )
-from lucky_transport_migration.bench.plots.curves import percentile_curves
-from lucky_transport_migration.bench.plots.marks import two_sided_dots
 from lucky_transport_migration.bench.reading import supported_us
 from lucky_transport_migration.bench.slower_cases import STANDING_LIMITS
 from lucky_transport_migration.paths import label
@@ -44,7 +44,7 @@ def demo_page(result: Result) -> str:
         ),
         _verdict(result),
         section("Side by side", _table(result, rows)),
-        section("Charts", Html('<div class="charts">' + "".join(_charts(rows)) + "</div>")),
+        section("Charts", Html('<div class="charts">' + "".join(map(figure, _charts(rows))) + "</div>")),
         section("Where shared memory does not win", items([*result["limits"], STANDING_LIMITS[1]])),
         section(
             "How this was done",
@@ -127,18 +127,10 @@ def _cells(name: str, row: Mapping[str, Any], ratio: Mapping[str, Any] | None) -
     )
 
 
-def _charts(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[Html]:
-    yield figure(
-        percentile_curves({name: row["curve"] for name, row in rows.items()}, "Step latency"),
-        "Step latency by percentile",
-        "Logarithmic; lower is better. Drawn as far as the sample supports it.",
-    )
-    cpu = {name: (row["cpu_us_per_step"]["client"], row["cpu_us_per_step"]["engine"]) for name, row in rows.items()}
-    yield figure(
-        two_sided_dots(cpu, "CPU time per step, client and engine"),
-        "CPU per step, both processes",
-        "Logarithmic; waiting that burns a core would show here.",
-    )
+def _charts(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[Chart]:
+    named = [{"path": path, **row} for path, row in rows.items()]
+    yield percentiles(named, "Step latency by percentile", "Step latency")
+    yield from cpu(named, "CPU per step, both processes")
 
 
 def _parity_details(parity: Mapping[str, Any]) -> Html:

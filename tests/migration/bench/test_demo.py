@@ -65,7 +65,7 @@ def test_the_page_tells_verdict_parity_and_limits(result: dict[str, Any]) -> Non
     text = demo_page(result)
     assert "✓ EQUAL" in text
     assert "http" not in text
-    assert text.count("<svg") == 2
+    assert text.count("<img ") == 2
     assert text.index("EQUAL") < text.index("Side by side") < text.index("Where shared memory does not win")
     assert demo_page(json.loads(json.dumps(result))) == text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import base64
 import json
 import re
 from html.parser import HTMLParser
@@ -14,8 +14,8 @@ import pytest
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.bench import page
 from lucky_transport_migration.bench.bench_page import bench_page
+from lucky_transport_migration.bench.drawing import look
 from lucky_transport_migration.bench.markdown import bench_markdown
-from lucky_transport_migration.bench.plots.curves import percentile_curves
 from lucky_transport_migration.bench.report import write_bench
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -60,13 +60,25 @@ def outline(bench_text: str) -> Outline:
 
 def test_a_page_loads_nothing_and_runs_nothing(bench_text: str) -> None:
     found = outline(bench_text)
-    assert not {"script", "link", "img", "iframe", "object"} & set(found.tags)
+    assert not {"script", "link", "iframe", "object"} & set(found.tags)
     assert "http:" not in bench_text
     assert "https:" not in bench_text
     assert "@import" not in bench_text
     assert not re.search(r"url\((?!#)", bench_text)
     loads = [value for _, name, value in found.attributes if name in ("src", "href", "xlink:href", "data")]
-    assert all(value is not None and (value.startswith("#") or value == "bench.json") for value in loads)
+    assert all(value is not None and (value.startswith("data:image/svg") or value == "bench.json") for value in loads)
+
+
+def test_a_chart_loads_nothing_and_runs_nothing(bench_text: str) -> None:
+    for chart in _charts(bench_text):
+        assert "<script" not in chart
+        assert not re.search(r'(?:href|src)="(?!#)', chart)
+        assert not re.search(r"url\((?!#)", chart)
+
+
+def _charts(text: str) -> list[str]:
+    """Return the SVG of each chart of a page."""
+    return [base64.b64decode(one).decode() for one in re.findall(r'src="data:image/svg\+xml;base64,(.*?)"', text)]
 
 
 def test_equal_results_give_equal_bytes(bench_result: dict[str, Any]) -> None:
@@ -89,26 +101,28 @@ def test_the_order_is_the_readers(bench_text: str) -> None:
 
 def test_every_chart_is_told_in_a_sentence(bench_text: str) -> None:
     found = outline(bench_text)
-    charts = found.tags.count("svg")
-    labels = [value for tag, name, value in found.attributes if tag == "svg" and name == "aria-label"]
-    roles = [value for tag, name, value in found.attributes if tag == "svg" and name == "role"]
-    assert charts == len(labels) == 9
-    assert roles == ["img"] * charts
+    labels = [value for tag, name, value in found.attributes if tag == "img" and name == "alt"]
+    assert found.tags.count("img") == len(labels) == 6
     assert all(label is not None and "shared memory" in label for label in labels)
 
 
-def test_charts_follow_the_theme_and_scale_with_their_column(bench_text: str) -> None:
+def test_a_chart_is_white_on_a_page_of_either_theme_and_scales_with_its_column(bench_text: str) -> None:
     found = outline(bench_text)
-    svg = bench_text[bench_text.index("<svg") : bench_text.index("</svg>")]
-    assert "currentColor" in svg
-    assert "var(--shm)" in svg
-    assert not [name for tag, name, _ in found.attributes if tag == "svg" and name in ("width", "height")]
     assert "prefers-color-scheme:dark" in bench_text
+    assert not [name for tag, name, _ in found.attributes if tag == "img" and name in ("width", "height")]
+    for chart in _charts(bench_text):
+        ground = re.search(r'<g id="patch_1">\s*<path [^>]*style="fill: (#\w+)', chart)
+        assert ground is not None
+        assert ground[1] == "#ffffff"
 
 
-def test_ids_are_unique(bench_text: str) -> None:
-    ids = [value for _, name, value in outline(bench_text).attributes if name == "id"]
-    assert len(set(ids)) == len(ids) or all(len(value or "") == 11 for value in ids if ids.count(value) > 1)
+def test_every_path_of_a_chart_is_named_and_none_looks_like_another(bench_text: str) -> None:
+    names = ("shared memory", "legacy gRPC", "gRPC batch service", "same process", "native limit", "iceoryx2")
+    percentiles = _charts(bench_text)[0]
+    assert all(f">{name}</text>" in percentiles for name in names)
+    looks = [look(name) for name in ("shm", "grpc", "grpc-batch", "inproc", "limit", "iceoryx2", "unix-socket", "ray")]
+    for part in ("color", "linestyle", "marker"):
+        assert len({str(one[part]) for one in looks}) == len(looks)
 
 
 def test_the_ratio_is_the_second_column(bench_text: str) -> None:
@@ -166,20 +180,6 @@ def test_a_page_is_drawn_for_whatever_was_measured(bench_result: dict[str, Any],
     bench_result |= {"reference": paths[0], "reference_wait": "adaptive" if paths[0] == "shm" else None}
     bench_result["noise_floor"] = None
     outline(bench_page(bench_result))
-
-
-def test_line_labels_do_not_lie_on_each_other() -> None:
-    curve = [(0.0, 1.0), (50.0, 1.0), (99.0, 1.01)]
-    svg = percentile_curves(dict.fromkeys(("shm", "grpc", "grpc-batch", "inproc"), curve), "Latency")
-    places = sorted(float(place) for place in _label_places(svg))
-    assert len(places) == 4
-    assert all(b - a > 8 for a, b in itertools.pairwise(places))
-
-
-def _label_places(svg: str) -> list[str]:
-    """Return how far down each path's label stands, in points."""
-    names = "shared memory|legacy gRPC|gRPC batch service|same process"
-    return re.findall(rf'<text [^>]*y="([\d.]+)"[^>]*>(?:{names})</text>', svg)
 
 
 def test_a_word_is_told_by_text_and_shape() -> None:
