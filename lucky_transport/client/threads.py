@@ -17,7 +17,7 @@ from lucky_transport.call import check_request, check_stream
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, ClosedError, TransportError
 from lucky_transport.messages.methods import Method
-from lucky_transport.rpc.worker_pool import WorkerPool
+from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport.transport import Stream, Transport
 
 __all__ = ["ThreadedCalls"]

@@ -34,14 +34,14 @@ from lucky_transport.host.foreign import ForeignServices, RawHandler, unknown_me
 from lucky_transport.host.host import Host, PlainHandler
 from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import BY_ID, METHODS, Method, Runs
-from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor, CountedPool
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT
 from lucky_transport.rpc.images import ImageStore
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.rpc.server import Respond, ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.rpc.worker_pool import WorkerPool
+from lucky_transport.rpc.workers.adaptive_executor import AdaptiveExecutor, CountedPool
+from lucky_transport.rpc.workers.worker_pool import WorkerPool
 
 __all__ = ["Dispatcher", "RawHandler"]
 

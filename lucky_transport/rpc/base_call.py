@@ -1,18 +1,25 @@
-"""What both ends of a call have in common: its state, the flow control of both directions and what came; no I/O."""
+"""What both ends have in common: of one call its state, the flow control of both directions and what came; of one pipe
+the open calls, the records that go out, and fragments that come in.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, TypeVar
 
-from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
+from lucky_transport.codec.envelope import Envelope, ItemRun, Kind, Popped, decode_compact, encode_envelope
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.error_envelope import copy_error
 from lucky_transport.rpc.flow_control import SendWindow
+from lucky_transport.rpc.fragments import Assemblies, TooLarge, whole
 from lucky_transport.rpc.lifecycle import StreamState, Transitions, after
+from lucky_transport.rpc.pipe import Pipe
+from lucky_transport.rpc.send_queue import SendQueue
 
-__all__ = ["BaseCall"]
+__all__ = ["BaseCall", "BaseCalls"]
 
 _ENDED = StreamState.ENDED
 
@@ -83,3 +90,70 @@ class BaseCall:
     def _credit(self, items: int, window: int) -> bytes:
         """Return the record that allows the peer to send so many more items and bytes."""
         return encode_envelope(Envelope(0, self.correlation_id, Kind.CREDIT, items=items, window=window))
+
+
+OpenCall = TypeVar("OpenCall")
+
+
+class BaseCalls(ABC, Generic[OpenCall]):
+    """One end of `pipe`. send_queue: sends its records.
+
+    The first error that ends the connection is kept in `_error`: it is the reason that calls are given.
+    """
+
+    def __init__(
+        self, pipe: Pipe, send_queue: SendQueue, max_message_bytes: int, refusal: Callable[[int, int], TransportError]
+    ) -> None:
+        self.send_queue = send_queue
+        self._pipe = pipe
+        self._calls: dict[int, OpenCall] = {}
+        self._assemblies = Assemblies(max_message_bytes, refusal)
+        self._error: TransportError | None = None
+
+    @property
+    def open_calls(self) -> int:
+        """Calls that have not ended."""
+        return len(self._calls)
+
+    def forget(self, correlation_id: int) -> None:
+        """Ignore what still comes for this call: it has ended."""
+        self._calls.pop(correlation_id, None)
+        self._assemblies.drop(correlation_id)
+
+    def post(self, record: bytes, correlation_id: int = 0, message_bytes: int = 0) -> None:
+        """Send an envelope now or as soon as there is free space. Never blocks; an error ends the connection."""
+        try:
+            self.send_queue.post(record, correlation_id, message_bytes)
+        except TransportError as error:
+            self._on_send_error(error)
+
+    def _on_fragment(self, fragment: Envelope) -> None:
+        """Handle the envelope that the fragment completes, if it does."""
+        correlation_id = fragment.correlation_id
+        try:
+            record = self._assemblies.add(fragment)
+        except TooLarge as error:
+            self._refuse(correlation_id, error.error)
+            return
+        if record is not None:
+            self._on_record(decode_compact(whole(record, correlation_id)))
+
+    def _keep_error(self, error: TransportError) -> bool:
+        """Keep why the connection ended; False when it had ended before."""
+        if self._error is not None:
+            return False
+        # The frames of the error and of what led to it hold this connection, and its memory.
+        self._error = copy_error(error, "")
+        return True
+
+    @abstractmethod
+    def _on_record(self, record: Popped | ItemRun) -> None:
+        """Handle what was taken from the pipe; raises RemoteProtocolError for what no honest peer sends."""
+
+    @abstractmethod
+    def _refuse(self, correlation_id: int, error: TransportError) -> None:
+        """End the call whose message is too long to be taken."""
+
+    @abstractmethod
+    def _on_send_error(self, error: TransportError) -> None:
+        """Take note that nothing can be sent any more."""

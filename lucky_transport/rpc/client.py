@@ -31,7 +31,7 @@ from lucky_transport.codec.envelope import (
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, ClosedError, PeerTimeout, SpecError, TransportError, from_wire
 from lucky_transport.messages.method import Flow
-from lucky_transport.rpc.base_calls import BaseCalls
+from lucky_transport.rpc.base_call import BaseCalls
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.completion_thread import CompletionThread
 from lucky_transport.rpc.error_envelope import GOAWAY, Metadata, copy_error, name_of

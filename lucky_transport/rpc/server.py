@@ -24,7 +24,7 @@ from lucky_transport.codec.envelope import (
     encode_envelope,
 )
 from lucky_transport.errors import Busy, ClosedError, RemoteProtocolError, TransportError
-from lucky_transport.rpc.base_calls import BaseCalls
+from lucky_transport.rpc.base_call import BaseCalls
 from lucky_transport.rpc.error_envelope import GOAWAY, error_envelope
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT, too_large
 from lucky_transport.rpc.images import ImageStore

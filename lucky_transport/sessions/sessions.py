@@ -27,7 +27,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ClosedError, Unimplemented, UnknownSession
 from lucky_transport.futures import completed
 from lucky_transport.messages import SessionRecording, SessionStatus, ShareSessionResponse
-from lucky_transport.rpc.worker_pool import WorkerPool
+from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport.sessions.api import (
     DEFAULT_TIMEOUT_S,
     AdvanceRequest,

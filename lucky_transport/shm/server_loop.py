@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 from lucky_transport.errors import ClosedError, PeerDied, TransportError
 from lucky_transport.foreign_code import run_unwaited
-from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor, CountedPool
 from lucky_transport.rpc.deadline_timer import DeadlineTimer
-from lucky_transport.rpc.guarded_reader import GuardedReader, ReaderReplaced
 from lucky_transport.rpc.server import ServerCalls
+from lucky_transport.rpc.workers.adaptive_executor import AdaptiveExecutor, CountedPool
+from lucky_transport.rpc.workers.guarded_reader import GuardedReader, ReaderReplaced
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.poller import Poller, PollResult

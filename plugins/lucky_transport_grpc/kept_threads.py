@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lucky_transport.fork import on_child
-from lucky_transport.rpc.worker_pool import WorkerPool
+from lucky_transport.rpc.workers.worker_pool import WorkerPool
 
 __all__ = ["run_on_kept_thread"]
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import Busy, ClosedError, PeerTimeout, SpecError
-from lucky_transport.rpc.worker_pool import WorkerPool
+from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_mujoco.sensors.opengl import OpenGL, platforms
 from lucky_transport_mujoco.sensors.overlay import Strokes, draw
 from lucky_transport_mujoco.sensors.raycast import RayCaster

@@ -17,8 +17,8 @@ from typing import Any
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.handler_options import is_inline
-from lucky_transport.rpc.adaptive_executor import CountedPool
 from lucky_transport.rpc.server_call import ServerCall
+from lucky_transport.rpc.workers.adaptive_executor import CountedPool
 from lucky_transport.shm.server_loop import ServerThread
 from lucky_transport_stubs.server.answering import answer_call, behaviour_of
 from lucky_transport_stubs.server.call_state import ServerCallState

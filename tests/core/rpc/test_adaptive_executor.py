@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.rpc.adaptive_executor import LONG_NS, QUICK_NS, AdaptiveExecutor, CountedPool, RunTimeStats
-from lucky_transport.rpc.guarded_reader import GuardedReader
+from lucky_transport.rpc.workers.adaptive_executor import LONG_NS, QUICK_NS, AdaptiveExecutor, CountedPool, RunTimeStats
+from lucky_transport.rpc.workers.guarded_reader import GuardedReader
 from tests.support.waiting import PATIENCE_S, until
 
 #: Quick runs after which a new method is trusted, and more.

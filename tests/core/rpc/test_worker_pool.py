@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lucky_transport.errors import Busy
-from lucky_transport.rpc.worker_pool import WorkerPool
+from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from tests.support.waiting import PATIENCE_S
 
 

@@ -60,7 +60,7 @@ port.Listener = refuse
 
 #: No thread is left for the server beside gRPC's.
 NO_THREADS = """
-from lucky_transport.rpc.guarded_reader import GuardedReader
+from lucky_transport.rpc.workers.guarded_reader import GuardedReader
 
 
 def refuse(reader):

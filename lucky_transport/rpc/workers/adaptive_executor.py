@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from lucky_transport.rpc.guarded_reader import GuardedReader
+from lucky_transport.rpc.workers.guarded_reader import GuardedReader
 
 __all__ = ["LONG_NS", "QUICK_NS", "AdaptiveExecutor", "CountedPool", "Refusal", "RunTimeStats", "Task"]
 
