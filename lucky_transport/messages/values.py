@@ -25,7 +25,18 @@ from lucky_transport.errors import did_you_mean
 from lucky_transport.messages import EntityId
 from lucky_transport.messages.fields import Field, fields_of
 
-__all__ = ["MAX_DEPTH", "Convert", "EncodeError", "EncodeTypeError", "checked", "converter", "message_from"]
+__all__ = [
+    "MAX_DEPTH",
+    "Convert",
+    "EncodeError",
+    "EncodeTypeError",
+    "argument",
+    "checked",
+    "converter",
+    "message_from",
+    "shaped",
+    "unknown_field",
+]
 
 Convert = Callable[[Any], Any]
 
@@ -75,7 +86,7 @@ def converter(field: Field) -> Convert:
     """
     if field.shape == "list" and field.kind in ("f32", "f64"):
         return _numbers(field.kind)
-    return _shaped(field, _argument(field))
+    return shaped(field, argument(field))
 
 
 def message_from(cls: type[Any], values: Mapping[Any, Any]) -> Any:
@@ -84,12 +95,18 @@ def message_from(cls: type[Any], values: Mapping[Any, Any]) -> Any:
     found: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:
-            raise EncodeError(f"no field {name!r}; {did_you_mean(name, known)}known: {', '.join(known)}")
+            raise unknown_field(name, known)
         try:
             found[name] = converter(known[name])(value)
         except EncodeError as error:
             raise error.within(f".{name}") from None
     return cls(**found)
+
+
+def unknown_field(name: str, known: Iterable[str]) -> EncodeError:
+    """Return the error for a name that is no field's; `known` are."""
+    names = list(known)
+    return EncodeError(f"no field {name!r}; {did_you_mean(name, names)}known: {', '.join(names)}")
 
 
 def checked(message: Any) -> Any:
@@ -114,7 +131,7 @@ def _checked(cls: type[Any], message: Any, depth: int) -> Any:
     values: dict[str, Any] = {}
     for field in fields_of(cls):
         try:
-            values[field.name] = _shaped(field, _content(field, depth))(getattr(message, field.name))
+            values[field.name] = shaped(field, _content(field, depth))(getattr(message, field.name))
         except EncodeError as error:
             raise error.within(f".{field.name}") from None
     return cls(**values)
@@ -130,8 +147,8 @@ def _content(field: Field, depth: int) -> Convert:
     return {"f32": _f32_of(_float), "f64": _float, "bool": _truth, "str": _str, "bytes": _bytes}[field.kind]
 
 
-def _argument(field: Field) -> Convert:
-    """Return the conversion of one argument."""
+def argument(field: Field) -> Convert:
+    """Return the conversion of one value of a field, of those in its list or map for instance."""
     if field.enum is not None:
         return _enum(field.enum)
     if field.message is not None:
@@ -284,7 +301,7 @@ def _message(cls: type[Any], *, is_struct: bool) -> Convert:
 # Lists, maps, and what may be None.
 
 
-def _shaped(field: Field, one: Convert) -> Convert:
+def shaped(field: Field, one: Convert) -> Convert:
     """Return the conversion of a whole field from that of one value."""
     if field.shape == "list":
         return _list(one)

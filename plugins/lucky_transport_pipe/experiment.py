@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
+from functools import partial
 from typing import Any
 
 from lucky_transport.errors import LocalProtocolError, RemoteProtocolError
 from lucky_transport.nesting import parse_json
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.conversation import ClientRun, Conversation
-from lucky_transport_pipe.json_codec import codec_of, compact
+from lucky_transport_pipe.json_codec import compact, decode, encode
 from lucky_transport_pipe.lines import MessageType, ParsedLine, parse_score
 
 __all__ = ["Experiment", "ExperimentSession", "Policy", "Score", "Started", "StateUpdate", "json_word"]
@@ -65,7 +66,7 @@ def json_word(value: Any) -> str:
     if isinstance(value, str):
         value = parse_json(value)
     elif is_dataclass(value) and not isinstance(value, type):
-        return codec_of(type(value)).encode(value)
+        return encode(type(value), value)
     return compact(value)
 
 
@@ -84,7 +85,7 @@ class Experiment:
         self.scores: list[float | None] = [None] * run.sessions
         self._conversation = conversation
         self._run = run
-        self._read_state: Callable[[str], Any] = parse_json if state is None else codec_of(state).decode
+        self._read_state: Callable[[str], Any] = parse_json if state is None else partial(decode, state)
 
     # -- one event at a time ------------------------------------------------------------------------------------------
 

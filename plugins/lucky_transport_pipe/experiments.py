@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from lucky_transport.errors import EngineFailed
 from lucky_transport.world import World, Worlds
 from lucky_transport_pipe.address import BACKEND
-from lucky_transport_pipe.json_codec import codec_of, snake_case
+from lucky_transport_pipe.json_codec import decode, encode, snake_case
 
 __all__ = ["Experiments", "world_of"]
 
@@ -38,8 +39,8 @@ class Experiments:
     def __init__(self, worlds: Worlds, engine: str) -> None:
         self._worlds = worlds
         self._maps = {_plain(engine): worlds.maps[0]} | {_plain(name): name for name in worlds.maps}
-        self.state = codec_of(worlds.observation).encode
-        self.command = codec_of(worlds.action).decode
+        self.state = partial(encode, worlds.observation)
+        self.command = partial(decode, worlds.action)
 
     def find(self, name: str) -> str | None:
         """Return the map behind an experiment's name, None when there is none."""

@@ -192,7 +192,7 @@ def test_commands_for_a_session_that_waits_for_a_slot_are_kept(serving: Serving,
     ("line", "why"),
     [
         (f"7 {PUSH}", "session 7 is none of this run"),
-        ('0 {"MoveRight":1}', "CartPoleCommand.MoveRight: 1 is not true or false"),
+        ('0 {"MoveRight":1}', "CartPoleCommand.MoveRight: expected True or False, got 1"),
         ("0 {", "is no JSON"),
         ("run cart_pole", "not possible while running"),
         ("END", "END is not possible while running"),

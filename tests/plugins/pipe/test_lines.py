@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from lucky_transport.messages.scalars import F32, F64, I32
 from lucky_transport_pipe.control import CLIENT, ENGINE, Control, ControlEvent, ControlState
 from lucky_transport_pipe.conversation import ClientRun
 from lucky_transport_pipe.experiment import json_word
-from lucky_transport_pipe.json_codec import camel_case, codec_of, compact, snake_case
+from lucky_transport_pipe.json_codec import camel_case, compact, decode, encode, snake_case
 from lucky_transport_pipe.lines import (
     LineCutter,
     MessageType,
@@ -176,7 +177,7 @@ class Point:
 
 
 _finite = st.floats(allow_nan=False, allow_infinity=False)
-_wheels = st.builds(Wheel, _finite)
+_wheels = st.builds(Wheel, st.floats(width=32, allow_nan=False, allow_infinity=False))
 _cars = st.builds(
     Car,
     top_speed=_finite,
@@ -193,27 +194,27 @@ _cars = st.builds(
 
 @given(_cars)
 def test_a_message_is_one_word_and_comes_back(car: Car) -> None:
-    text = codec_of(Car).encode(car)
+    text = encode(Car, car)
     assert text.split() == [text]
     assert text.isascii()
-    assert repr(codec_of(Car).decode(text)) == repr(car)
+    assert repr(decode(Car, text)) == repr(car)
 
 
 @given(_finite, st.integers(-(2**31), 2**31 - 1))
 def test_a_message_of_numbers_is_the_text_of_any_json_library(x: float, steps: int) -> None:
     for number in (x, np.float64(x)):
-        text = codec_of(Point).encode(Point(number, steps))
+        text = encode(Point, Point(number, steps))
         assert text == json.dumps({"X": x, "StepsDone": steps}, separators=(",", ":"))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_number_that_json_has_none_of_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="Point is no JSON"):
-        codec_of(Point).encode(Point(bad))
+        encode(Point, Point(bad))
 
 
 def test_a_sum_that_overflows_is_no_infinite_field() -> None:
-    assert codec_of(Wheel).encode(Wheel(1e308)) == '{"SpinRate":1e+308}'
+    assert encode(Wheel, Wheel(1e308)) == '{"SpinRate":1e+308}'
 
     @dataclass(slots=True)
     class Pair:
@@ -221,21 +222,21 @@ def test_a_sum_that_overflows_is_no_infinite_field() -> None:
         b: F64 = 1e308
 
     globals()["Pair"] = Pair
-    assert codec_of(Pair).encode(Pair()) == '{"A":1e+308,"B":1e+308}'
+    assert encode(Pair, Pair()) == '{"A":1e+308,"B":1e+308}'
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"TopSpeed":"fast"}', "Car.TopSpeed: 'fast' is not a number"),
-        ('{"TopSpeed":true}', "Car.TopSpeed: True is not a number"),
-        ('{"Gears":1.5}', "Car.Gears: 1.5 is not an integer"),
-        ('{"IsOpen":0}', "Car.IsOpen: 0 is not true or false"),
-        ('{"Driver":7}', "Car.Driver: 7 is not text"),
-        ('{"Plate":"?"}', r"Car.Plate: '\?' is not base64 text"),
-        ('{"Wheels":{}}', "Car.Wheels: {} is not a list"),
-        ('{"Wheels":[{"SpinRate":[]}]}', r"Car.Wheels: Wheel.SpinRate: \[\] is not a number"),
-        ("[]", r"Car: \[\] is no JSON object"),
+        ('{"TopSpeed":"fast"}', r"Car\.TopSpeed: expected a number, got 'fast'"),
+        ('{"TopSpeed":true}', r"Car\.TopSpeed: expected a number, got True"),
+        ('{"Gears":1.5}', r"Car\.Gears: expected a whole number, got 1\.5"),
+        ('{"IsOpen":0}', r"Car\.IsOpen: expected True or False, got 0"),
+        ('{"Driver":7}', r"Car\.Driver: expected text, got 7"),
+        ('{"Plate":"?"}', r"Car\.Plate: no base64"),
+        ('{"Wheels":{}}', r"Car\.Wheels: expected a sequence, got \{\}"),
+        ('{"Wheels":[{"SpinRate":[]}]}', r"Car\.Wheels\[0\]\.SpinRate: expected a number, got \[\]"),
+        ("[]", "Car: expected an object"),
         ("{", "Car: '{' is no JSON"),
         ("{} {}", "Extra data"),
         ("[" * 100_000, "levels"),
@@ -243,11 +244,11 @@ def test_a_sum_that_overflows_is_no_infinite_field() -> None:
 )
 def test_a_field_that_does_not_fit_is_named(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        codec_of(Car).decode(text)
+        decode(Car, text)
 
 
 def test_unknown_keys_are_passed_over_and_missing_ones_have_their_defaults() -> None:
-    assert codec_of(Car).decode('{"Colour":"red","Gears":5}') == Car(gears=5)
+    assert decode(Car, '{"Colour":"red","Gears":5}') == Car(gears=5)
 
 
 @given(st.from_regex(r"[a-z][a-z0-9]*(_[a-z][a-z0-9]*)*", fullmatch=True))
@@ -310,6 +311,6 @@ def test_the_clients_end_says_why_something_cannot_be_done() -> None:
 @pytest.mark.parametrize("depth", [65, 900, 100_000])
 def test_objects_that_are_nested_too_deeply_are_value_errors(depth: int) -> None:
     text = '{"a":' * depth + "1" + "}" * depth
-    for read in (ObjectCollector(1 << 30).feed, codec_of(Point).decode, json_word):
+    for read in (ObjectCollector(1 << 30).feed, partial(decode, Point), json_word):
         with pytest.raises(ValueError, match=r"64 levels|too many levels"):
             read(text)
