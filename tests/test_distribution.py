@@ -1,6 +1,7 @@
 """The files that users get: a wheel and an sdist, built offline from a copy of this tree.
 
-Nothing is downloaded: the builds take the setuptools that is installed here.
+The builds take the setuptools that is installed here, and the C compiler. Where there is none, and to build as such a
+machine does, they download ziglang, as `pip install` would.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ PARTS = ("docs", "lucky_transport", "plugins", "migration", "proto", "schema", "
 #: One wheel for this Python and all newer ones.
 STABLE_ABI = "cp311-abi3"
 
-BUILD = "import sys, setuptools.build_meta as b; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
+#: A command that compiles nothing.
+NO_COMPILER = "/bin/false"
+
+BUILD = "import sys, build_backend as b; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
 
 
 def copy_of_tree(folder: Path) -> Path:
@@ -41,17 +45,22 @@ def copy_of_tree(folder: Path) -> Path:
     return folder
 
 
-def build(kind: str, tree: Path, into: Path, **environ: str) -> Path:
-    """The `kind` ("wheel", "sdist") of the project in `tree`."""
-    into.mkdir(exist_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-c", BUILD, kind, str(into)],
+def python(program: str, *args: str, tree: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """`program` in the root of `tree`, where the build backend is."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *args],
         cwd=tree,
         env=os.environ | {"SOURCE_DATE_EPOCH": "946684800"} | environ,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
     )
+
+
+def build(kind: str, tree: Path, into: Path, **environ: str) -> Path:
+    """The `kind` ("wheel", "sdist") of the project in `tree`."""
+    into.mkdir(exist_ok=True)
+    done = python(BUILD, kind, str(into), tree=tree, **environ)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return into / done.stdout.splitlines()[-1]
 
@@ -74,8 +83,27 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build("wheel", tree, tmp_path_factory.mktemp("wheel"))
+def ziglang(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a machine whose only C compiler is the one that the build asks for."""
+    folder = tmp_path_factory.mktemp("ziglang")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", str(folder)]
+    done = subprocess.run([*command, "ziglang"], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"ziglang cannot be installed here: {done.stderr[-200:]}")
+    return {"CC": NO_COMPILER, "PYTHONPATH": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def compiler(request: pytest.FixtureRequest, tree: Path) -> dict[str, str]:
+    """The environment in which the module is compiled."""
+    if python("import build_backend as b; assert b.compiler_answers()", tree=tree).returncode == 0:
+        return {}
+    return request.getfixturevalue("ziglang")
+
+
+@pytest.fixture(scope="module")
+def wheel(tree: Path, compiler: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", tree, tmp_path_factory.mktemp("wheel"), **compiler)
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +119,6 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_of_the_native_module_is_for_all_newer_pythons(wheel: Path) -> None:
-    if not compiled(wheel):
-        pytest.skip("no C compiler here: the wheel has no native module")
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         pytest.skip("a free-threaded Python has no stable ABI")
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
@@ -103,12 +129,50 @@ def test_the_wheel_of_the_native_module_is_for_all_newer_pythons(wheel: Path) ->
         assert tags & set(cpython_tags((3, minor), platforms=[platform])), f"pip on 3.{minor} refuses {wheel.name}"
 
 
-def test_a_wheel_without_the_native_module_is_a_pure_one(tree: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+@pytest.mark.parametrize(("status", "asked"), [(0, []), (1, ["ziglang"])])
+def test_the_build_asks_for_a_compiler_where_none_answers(
+    tree: Path, tmp_path: Path, kind: str, status: int, asked: list[str]
+) -> None:
+    fake = tmp_path / "cc"
+    fake.write_text(f"#!/bin/sh\nexit {status}\n")
+    fake.chmod(0o755)
+    ask = f"import build_backend as b; print(b.get_requires_for_build_{kind}())"
+    for compiler in [f"{fake} -pthread", *([] if status == 0 else [str(tmp_path / "missing")])]:
+        done = python(ask, tree=tree, CC=compiler)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == str(asked)
+
+
+def test_a_search_path_without_a_compiler_is_a_machine_without_one(tree: Path, tmp_path: Path) -> None:
+    ask = "import os; os.environ.pop('CC', None); import build_backend as b; print(b.compiler_answers())"
+    assert python(ask, tree=tree, PATH=str(tmp_path)).stdout == "False\n"
+
+
+def test_a_build_without_any_compiler_names_the_remedy(tree: Path, tmp_path: Path) -> None:
+    hide = "import build_backend as b, sys; b.importlib.util.find_spec = lambda name: None; b.build_wheel(sys.argv[1])"
+    done = python(hide, str(tmp_path), tree=tree, CC=NO_COMPILER)
+    assert done.returncode == 1
+    assert "no C compiler answers: install gcc or clang, or ziglang into this environment" in done.stderr
+
+
+def test_the_compiler_that_the_build_asks_for_makes_the_same_wheel(
+    tree: Path, ziglang: dict[str, str], wheel: Path, tmp_path: Path
+) -> None:
     source = shutil.copytree(tree, tmp_path / "source", ignore=shutil.ignore_patterns("build", "*.egg-info"))
-    pure = build("wheel", source, tmp_path / "wheel", CC="/bin/false")
-    assert compiled(pure) == []
-    assert pure.name.endswith("-py3-none-any.whl")
-    assert "lucky_transport/shm/atomics.py" in contents(pure)
+    again = build("wheel", source, tmp_path / "wheel", **ziglang)
+    assert again.name == wheel.name
+    assert compiled(again) == compiled(wheel)
+    assert contents(again) == contents(wheel)
+    with zipfile.ZipFile(again) as archive:
+        archive.extractall(tmp_path / "site")
+        for module in compiled(again):
+            assert b".debug_info" not in archive.read(module)
+    imports = [f"import {module.partition('.')[0].replace('/', '.')} as module" for module in compiled(again)]
+    load = "; ".join([*imports, "print(module.__file__)"])
+    done = python(load, tree=tmp_path, PYTHONPATH=str(tmp_path / "site"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(tmp_path / "site"))
 
 
 def test_the_wheel_holds_no_sources_of_the_native_modules(wheel: Path) -> None:
@@ -158,8 +222,10 @@ def test_the_sdist_holds_every_source_file(unpacked: Path, tree: Path, part: str
     assert wanted <= found, sorted(map(str, wanted - found))
 
 
-def test_the_wheel_from_the_sdist_is_the_wheel_from_the_tree(unpacked: Path, wheel: Path, tmp_path: Path) -> None:
-    again = build("wheel", unpacked, tmp_path / "wheel")
+def test_the_wheel_from_the_sdist_is_the_wheel_from_the_tree(
+    unpacked: Path, wheel: Path, compiler: dict[str, str], tmp_path: Path
+) -> None:
+    again = build("wheel", unpacked, tmp_path / "wheel", **compiler)
     assert again.name == wheel.name
     assert compiled(again) == compiled(wheel)
     assert contents(again) == contents(wheel)
