@@ -30,8 +30,8 @@ from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Transport
-from lucky_transport_migration.commands_parity.stream_log import StreamLog
 from lucky_transport_migration.compare.shown import error_text
+from lucky_transport_migration.parity.stream_log import StreamLog
 
 __all__ = ["NAMED", "ConnectedEngine", "Path", "find_path", "find_paths", "label", "open_links"]
 

@@ -77,7 +77,7 @@ def lucky_transport_transports() -> list[TransportInfo]:
 
 @hookimpl
 def lucky_transport_interceptors() -> list[InterceptorInfo]:
-    factory = "lucky_transport_migration.commands_parity.stream_log:make_interceptor"
+    factory = "lucky_transport_migration.parity.stream_log:make_interceptor"
     return [InterceptorInfo("stream-log", factory, "which streams run, for `parity`", ("*",))]
 
 

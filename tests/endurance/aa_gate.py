@@ -23,13 +23,13 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.messages import GetJointStateRequest, ListEntitiesRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.verdict import GateVerdict, judge
-from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing.connection import RoutedConnection
+from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.routing.router import ProcessRouter
-from lucky_transport_migration.routing.transport import StagedTransport
-from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL
+from lucky_transport_migration.routing.staged_transport import StagedTransport
 from lucky_transport_migration.stages.evidence_window import recent_evidence
 from lucky_transport_migration.stages.journal import Journal
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from lucky_transport_migration.parity import MODES, prove
+from lucky_transport_migration.parity.step_parity import MODES, prove
 
 pytest.importorskip("grpc")
 

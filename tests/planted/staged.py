@@ -9,12 +9,12 @@ from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.evidence.record import read_folder
-from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing.connection import RoutedConnection
+from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.routing.router import ProcessRouter
-from lucky_transport_migration.routing.transport import StagedTransport
-from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL
+from lucky_transport_migration.routing.staged_transport import StagedTransport
 from tests.planted.moving_engine import make_engine
 from tests.planted.plant import Plant
 from tests.planted.tools import NUM_ENVS, SEED, Report, call_and_stream

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport_migration.evidence.compare import BEYOND
+from lucky_transport_migration.evidence.call_comparison import BEYOND
 from tests.planted.call_plants import CALL_PLANTS
 from tests.planted.plant import Plant
 from tests.planted.staged import staged

@@ -26,7 +26,7 @@ from lucky_transport.serving import Serving
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.errors import code_for, refuse
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_migration.outcomes import ending_of
+from lucky_transport_migration.evidence.outcome import ending_of
 from lucky_transport_openra.errors import STATUSES, refuse_bridge
 from lucky_transport_stubs.words.status import status_of as stubs_status_of
 

@@ -20,16 +20,16 @@ import numpy as np
 
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport_migration.answers import env_answer, make_move
 from lucky_transport_migration.bench import environment
 from lucky_transport_migration.bench.demo_result import demo_result
 from lucky_transport_migration.bench.measuring import CpuTimer, Effort, Measurement, closed_loop
 from lucky_transport_migration.bench.suites.steps import IDLE
 from lucky_transport_migration.compare.difference import AtMove
-from lucky_transport_migration.comparison import Counts, first_finding
-from lucky_transport_migration.parity import Parity, open_ends
+from lucky_transport_migration.parity.rollout import RolloutPlan, RolloutStep
+from lucky_transport_migration.parity.step_answers import env_answer, make_move
+from lucky_transport_migration.parity.step_comparison import Counts, first_finding
+from lucky_transport_migration.parity.step_parity import Parity, open_ends
 from lucky_transport_migration.paths import ConnectedEngine, find_path, open_links
-from lucky_transport_migration.policy import RolloutPlan, RolloutStep
 
 __all__ = ["PATHS", "pieces", "run_demo"]
 

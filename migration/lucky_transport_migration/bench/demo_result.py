@@ -16,7 +16,7 @@ from lucky_transport_migration.bench.histogram import Histogram
 from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.rows import p50s_us, summary_us
 from lucky_transport_migration.bench.stats import Interval, compare, percentile, ratio, supported
-from lucky_transport_migration.parity import Parity
+from lucky_transport_migration.parity.step_parity import Parity
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import duration_text, times_text
 

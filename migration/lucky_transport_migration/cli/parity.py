@@ -117,9 +117,13 @@ def _refuse(suite: str, wrong: list[str]) -> None:
 
 def _prove(suite: str, methods: str, *, silent: bool, **given: Any) -> tuple[Any, Callable[[Any], None]]:
     """Return the outcome of a suite, and what shows it to a person."""
-    from lucky_transport_migration.commands_parity.tables import show_commands_parity
     from lucky_transport_migration.compare.rules import ComparisonRules
-    from lucky_transport_migration.whole_parity import prove_whole, show_parity, show_whole_parity
+    from lucky_transport_migration.parity.whole_parity import (
+        prove_whole,
+        show_commands_parity,
+        show_parity,
+        show_whole_parity,
+    )
 
     common = {name: given.pop(name) for name in ("engine", "seed", "options", "num_envs", "between")}
     common["rules"] = ComparisonRules.load()
@@ -136,8 +140,8 @@ def _prove_steps(
     autoreset: str | None, steps: int | None, evidence: Path | None, silent: bool, common: dict[str, Any]
 ) -> Any:
     from lucky_transport_migration.console import watched
-    from lucky_transport_migration.evidence.parity_evidence import EvidenceWriter
-    from lucky_transport_migration.parity import MODES, prove, total_steps
+    from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
+    from lucky_transport_migration.parity.step_parity import MODES, prove, total_steps
 
     modes, steps = MODES if autoreset == "all" else (autoreset or "next_step",), steps or 1000
     engine, between, rest = _split(common, num_envs=16)
@@ -157,9 +161,9 @@ def _prove_steps(
 
 
 def _prove_calls(pattern: str, count: int | None, evidence: Path | None, silent: bool, common: dict[str, Any]) -> Any:
-    from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
     from lucky_transport_migration.console import watched
-    from lucky_transport_migration.evidence.parity_evidence import EvidenceWriter
+    from lucky_transport_migration.parity.call_proof import chosen_methods, prove_commands
+    from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
 
     methods = chosen_methods(pattern)
     engine, between, rest = _split(common, num_envs=2)

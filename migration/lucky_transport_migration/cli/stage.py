@@ -15,7 +15,7 @@ from lucky_transport.cli.tables import show as show_table
 from lucky_transport.registry import load
 
 if TYPE_CHECKING:
-    from lucky_transport_migration.rollout.moves import StageChange
+    from lucky_transport_migration.gate.moves import StageChange
 
 __all__ = ["stage"]
 
@@ -113,7 +113,7 @@ def demote(method: str, to: Any, why: str, as_json: bool) -> None:
 
 
 def _moves() -> Any:
-    return load("lucky_transport_migration.rollout.moves:Moves", owner="lucky-transport stage", extra="scan")()
+    return load("lucky_transport_migration.gate.moves:Moves", owner="lucky-transport stage", extra="scan")()
 
 
 def _done(moves: Sequence[StageChange], *, as_json: bool) -> None:

@@ -12,8 +12,8 @@ from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
 from lucky_transport.registry import load
+from lucky_transport_migration.evidence.outcome import CallOutcome
 from lucky_transport_migration.recording.entries import FLATBUFFERS, RecordedCall
-from lucky_transport_migration.routing_policy import CallOutcome
 
 __all__ = ["KEPT_BYTES", "KEPT_ITEMS", "call_entry", "encoded", "outcome_of", "request_of"]
 

@@ -16,8 +16,8 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.recording.entries import Header
 from lucky_transport_migration.recording.file_sink import FileSink
+from lucky_transport_migration.recording.recorded_transport import RecordedTransport
 from lucky_transport_migration.recording.recorder import recorder_of
-from lucky_transport_migration.recording.transport import RecordedTransport
 
 __all__ = ["open_recorded", "recorded_endpoint"]
 

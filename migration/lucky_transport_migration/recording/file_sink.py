@@ -16,12 +16,12 @@ from lucky_transport.errors import PeerTimeout, TransportError
 from lucky_transport.messages.methods import Effect, Method
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
-from lucky_transport_migration.outcomes import call_outcome, ending_of
+from lucky_transport_migration.evidence.outcome import call_outcome, ending_of
 from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry, encoded
 from lucky_transport_migration.recording.entries import FLATBUFFERS
 from lucky_transport_migration.recording.frames import step_entry
+from lucky_transport_migration.recording.recorded_transport import Sent
 from lucky_transport_migration.recording.recorder import Recorder
-from lucky_transport_migration.recording.transport import Sent
 
 __all__ = ["FileSink"]
 

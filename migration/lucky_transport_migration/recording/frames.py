@@ -12,8 +12,8 @@ from lucky_transport.engine import Buffers
 from lucky_transport.errors import ConfigError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
+from lucky_transport_migration.evidence.outcome import CallOutcome
 from lucky_transport_migration.recording.entries import Step
-from lucky_transport_migration.routing_policy import CallOutcome
 
 __all__ = ["moves_of", "recorded_frame", "step_entry"]
 

@@ -29,20 +29,19 @@ from lucky_transport.routing import Decision, Ending
 from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
-from lucky_transport_migration.commands_parity.answers import PATIENCE_S
 from lucky_transport_migration.compare.arrays import first_difference
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.evidence.compare import compare, differing_at
+from lucky_transport_migration.evidence.call_comparison import compare, differing_at
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison, call_outcome, ending_of
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, NOT_COMPARED, Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
-from lucky_transport_migration.outcomes import call_outcome, ending_of
+from lucky_transport_migration.parity.call_answers import PATIENCE_S
 from lucky_transport_migration.recording.calls import outcome_of, request_of
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
 from lucky_transport_migration.recording.frames import moves_of, recorded_frame
 from lucky_transport_migration.recording.reading import Recording
-from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from lucky_transport_migration.stages.effective_stages import STEP
 
 __all__ = ["replay"]

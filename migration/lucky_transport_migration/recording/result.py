@@ -10,7 +10,7 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
-from lucky_transport_migration.evidence.compare import ASPECTS
+from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.record import NOT_COMPARED, Evidence
 from lucky_transport_migration.evidence.tally import Tally
 

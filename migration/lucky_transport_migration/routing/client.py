@@ -14,10 +14,10 @@ from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport.transport import Transport
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import process_router
-from lucky_transport_migration.routing.transport import StagedTransport
-from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL
+from lucky_transport_migration.routing.staged_transport import StagedTransport
 from lucky_transport_migration.stages.plan import StagePlan
 
 __all__ = ["open_staged"]

@@ -16,9 +16,8 @@ from lucky_transport.call import Metadata
 from lucky_transport.messages.methods import BY_NAME, Effect
 from lucky_transport.routing import SO_FAR, Decision, Ending
 from lucky_transport_migration.compare.difference import Difference
-from lucky_transport_migration.outcomes import call_outcome
+from lucky_transport_migration.evidence.outcome import CONTROL, CallOutcome, Comparison, call_outcome
 from lucky_transport_migration.routing.received import ReceivedItems
-from lucky_transport_migration.routing_policy import CONTROL, CallOutcome, Comparison
 
 if TYPE_CHECKING:
     from lucky_transport_migration.routing.router import TargetRouter

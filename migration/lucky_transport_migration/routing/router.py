@@ -15,15 +15,16 @@ from functools import cache, cached_property
 from lucky_transport.config import load_launch
 from lucky_transport.deadline import Deadline
 from lucky_transport.routing import Count, Decision, Ending, RoutedCall, ShadowCaller
+from lucky_transport_migration.evidence.outcome import CONTROL
 from lucky_transport_migration.recording.calls import KEPT_ITEMS
-from lucky_transport_migration.recording.policy import recorded
-from lucky_transport_migration.rollout.policy import EvidencePolicy
+from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
+from lucky_transport_migration.routing.policy import RoutingPolicy
 from lucky_transport_migration.routing.read_check import ReadCheck
+from lucky_transport_migration.routing.recording_policy import recorded
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.shadows import Shadows
 from lucky_transport_migration.routing.workers import Workers
 from lucky_transport_migration.routing.world import WorldChanges
-from lucky_transport_migration.routing_policy import CONTROL, RoutingPolicy
 
 __all__ = ["ProcessRouter", "TargetRouter", "process_router"]
 

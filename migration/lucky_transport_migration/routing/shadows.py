@@ -17,11 +17,11 @@ from functools import partial
 from lucky_transport.fork import on_child
 from lucky_transport.routing import SO_FAR, Ending, ShadowCaller
 from lucky_transport_migration.compare.shown import error_text
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.read_check import ReadCheck
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.workers import Workers
-from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL
 
 __all__ = ["Shadows"]
 

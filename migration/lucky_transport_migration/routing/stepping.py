@@ -17,10 +17,9 @@ from lucky_transport.errors import PeerTimeout, TransportError
 from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision, Ending
 from lucky_transport.transport import Frame, Transport
-from lucky_transport_migration.outcomes import call_outcome, ending_of
+from lucky_transport_migration.evidence.outcome import Comparison, call_outcome, ending_of
 from lucky_transport_migration.routing.routed_call import CHANGES
 from lucky_transport_migration.routing.router import TargetRouter
-from lucky_transport_migration.routing_policy import Comparison
 
 __all__ = ["Stepping"]
 

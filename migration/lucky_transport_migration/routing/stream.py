@@ -7,7 +7,7 @@ from typing import Any
 from lucky_transport.errors import TransportError
 from lucky_transport.routing import SO_FAR, Ending, RoutedCall
 from lucky_transport.transport import Stream
-from lucky_transport_migration.outcomes import ending_of
+from lucky_transport_migration.evidence.outcome import ending_of
 
 __all__ = ["StagedStream"]
 

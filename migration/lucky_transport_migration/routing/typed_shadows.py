@@ -8,7 +8,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.messages.methods import BY_NAME
 from lucky_transport.routing import SO_FAR, Ending, Received, RoutedCall
 from lucky_transport.transport import Stream
-from lucky_transport_migration.outcomes import ending_of
+from lucky_transport_migration.evidence.outcome import ending_of
 from lucky_transport_migration.routing.connection import RoutedConnection
 
 __all__ = ["TypedShadows"]

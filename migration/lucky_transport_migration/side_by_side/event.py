@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from lucky_transport.engine import RESET
 from lucky_transport.messages.methods import Method
-from lucky_transport_migration.commands_parity.answers import CallResult, differing
 from lucky_transport_migration.compare import arrays
 from lucky_transport_migration.compare.arrays import first_difference
 from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.compare.shown import error_text, short
+from lucky_transport_migration.parity.call_answers import CallResult, differing
 
 __all__ = ["Asked", "Attempt", "Event", "RecordedExchange", "attempt", "difference", "left_out"]
 

@@ -19,9 +19,9 @@ import pytest
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import SpecError, TransportError
 from lucky_transport.messages.methods import METHODS, Effect
-from lucky_transport_migration import invalid_use
-from lucky_transport_migration.answers import make_move
-from lucky_transport_migration.policy import RolloutPlan
+from lucky_transport_migration.parity import invalid_use
+from lucky_transport_migration.parity.rollout import RolloutPlan
+from lucky_transport_migration.parity.step_answers import make_move
 
 __all__ = ["SideBySideSuite"]
 

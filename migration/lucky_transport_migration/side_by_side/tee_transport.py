@@ -22,10 +22,10 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
-from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.compare.difference import LocatedDifference
 from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.parity.call_answers import CallResult
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.event import (
     Asked,

@@ -14,11 +14,11 @@ from lucky_transport.errors import PeerTimeout, plural
 from lucky_transport.messages.methods import Method
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
-from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
 from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.recording.transport import RecordedTransport, Sent
+from lucky_transport_migration.parity.call_answers import CallResult
+from lucky_transport_migration.recording.recorded_transport import RecordedTransport, Sent
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.event import (
     Asked,

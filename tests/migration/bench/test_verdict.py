@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_migration import whole_parity
 from lucky_transport_migration.bench.bench_page import header, measured_at, verdict_box
 from lucky_transport_migration.bench.drawing import duration_axis
 from lucky_transport_migration.bench.verdict import verdict
+from lucky_transport_migration.parity import whole_parity
 
 RATIOS = [{"to": "grpc", "word": "FASTER"}]
 

@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry
 
 from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.metrics import Metrics
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import Evidence, read_folder
-from lucky_transport_migration.rollout.policy import EvidencePolicy
-from lucky_transport_migration.routing_policy import CallOutcome, Comparison
+from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.stages.journal import Entry, Journal
 
 

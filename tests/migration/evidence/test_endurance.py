@@ -19,10 +19,10 @@ from lucky_transport.messages import GetJointStateResponse, JointState
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence import lines
 from lucky_transport_migration.evidence.metrics import Metrics
+from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import EQUAL
-from lucky_transport_migration.rollout import policy as policy_module
-from lucky_transport_migration.rollout.policy import EvidencePolicy
-from lucky_transport_migration.routing_policy import Comparison
+from lucky_transport_migration.routing import evidence_policy as policy_module
+from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from tests.support.waiting import PATIENCE_S, until
 
 READ = "/hazel.rpc.MujocoService/GetJointState"
@@ -152,9 +152,9 @@ import sys, time
 from pathlib import Path
 from lucky_transport.messages import GetJointStateResponse
 from lucky_transport.routing import Decision
-from lucky_transport_migration.routing_policy import CallOutcome, Comparison
-from lucky_transport_migration.rollout import policy as policy_module
-from lucky_transport_migration.rollout.policy import EvidencePolicy
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
+from lucky_transport_migration.routing import evidence_policy as policy_module
+from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 policy = EvidencePolicy(Path(sys.argv[1]))
 answer = GetJointStateResponse()
 while True:

@@ -14,7 +14,8 @@ import pytest
 from lucky_transport.messages import EntityId, GetJointStateResponse, JointState, RobotControllerSummary
 from lucky_transport.registry import load, registry
 from lucky_transport.testing.bit_flip import flip_message
-from lucky_transport_migration.evidence.compare import ASPECTS
+from lucky_transport_migration.evidence.call_comparison import ASPECTS
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import (
     DIFFERENT,
     EQUAL,
@@ -25,10 +26,9 @@ from lucky_transport_migration.evidence.record import (
     read_folder,
 )
 from lucky_transport_migration.evidence.summary import RunSummary
-from lucky_transport_migration.recording.policy import RecordingPolicy
-from lucky_transport_migration.rollout.policy import EvidencePolicy
+from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
+from lucky_transport_migration.routing.recording_policy import RecordingPolicy
 from lucky_transport_migration.routing.router import process_router
-from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
 from tests.support.waiting import until

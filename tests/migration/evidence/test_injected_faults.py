@@ -17,7 +17,7 @@ from lucky_transport.testing.fault_injection import Fault, FaultSpec, FaultyTran
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter
-from lucky_transport_migration.routing.transport import StagedTransport
+from lucky_transport_migration.routing.staged_transport import StagedTransport
 from tests.support.waiting import until
 
 COUNT = method("LidarService/GetLidarBeamCount")

@@ -14,7 +14,7 @@ from lucky_transport.messages import GetJointStateResponse, JointState
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence import metrics
 from lucky_transport_migration.evidence.metrics import Metrics
-from lucky_transport_migration.routing_policy import Comparison
+from lucky_transport_migration.evidence.outcome import Comparison
 
 READ = "/hazel.rpc.MujocoService/GetJointState"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.messages import GetAgentSchemaRequest, GetSceneInfoRequest, LidarSensorRequest
-from lucky_transport_migration.evidence.compare import request_hash
+from lucky_transport_migration.evidence.call_comparison import request_hash
 
 PAYLOADS = st.lists(st.binary(min_size=1, max_size=20), max_size=4)
 

@@ -9,10 +9,10 @@ import pytest
 
 from lucky_transport.messages import ListEntitiesRequest
 from lucky_transport.routing import Decision
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall
-from lucky_transport_migration.recording.policy import RecordingPolicy, recorded
 from lucky_transport_migration.recording.reading import Recording
-from lucky_transport_migration.routing_policy import CallOutcome, Comparison
+from lucky_transport_migration.routing.recording_policy import RecordingPolicy, recorded
 
 READ, WORLD = "/hazel.rpc.SceneService/ListEntities", "/hazel.rpc.SceneService/EnterPlayMode"
 STREAM = "/hazel.rpc.MujocoService/StreamJointState"

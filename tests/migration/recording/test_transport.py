@@ -17,7 +17,7 @@ from lucky_transport.transport import Frame
 from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.entries import RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
-from lucky_transport_migration.recording.transport import RecordedTransport
+from lucky_transport_migration.recording.recorded_transport import RecordedTransport
 
 Serve = Callable[..., str]
 

@@ -20,10 +20,10 @@ from lucky_transport.messages import LidarBeamAnglesResponse, LidarSensorRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.routing import Decision
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter
-from lucky_transport_migration.routing.transport import StagedTransport
-from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL
+from lucky_transport_migration.routing.staged_transport import StagedTransport
 from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")

@@ -11,9 +11,9 @@ import pytest
 from lucky_transport.messages import FullState, GetAgentSchemaRequest, GetFullStateResponse
 from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision, Ending, Received, RoutedCall
+from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.routing.read_check import UNSEEN
 from lucky_transport_migration.routing.router import ProcessRouter
-from lucky_transport_migration.routing_policy import Comparison
 
 _READ = method("AgentService/GetAgentSchema").name
 _STATE = method("MujocoSceneService/GetFullState").name

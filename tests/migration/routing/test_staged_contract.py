@@ -20,10 +20,10 @@ from lucky_transport.testing.services_contract import ServicesContract
 from lucky_transport.testing.streams_contract import StreamsContract
 from lucky_transport.testing.suite import TransportSuite
 from lucky_transport.transport import Transport
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, Comparison
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter
-from lucky_transport_migration.routing.transport import StagedTransport
-from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL, Comparison
+from lucky_transport_migration.routing.staged_transport import StagedTransport
 
 
 class _Policy:

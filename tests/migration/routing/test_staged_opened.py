@@ -14,8 +14,8 @@ from lucky_transport.errors import ClosedError, ConfigError, Unimplemented
 from lucky_transport.messages import GetAgentSchemaRequest, StreamTelemetryRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision
+from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.routing.router import ProcessRouter
-from lucky_transport_migration.routing_policy import Comparison
 from tests.support.waiting import until
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")

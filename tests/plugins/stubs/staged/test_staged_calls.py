@@ -13,7 +13,7 @@ import pytest
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.routing import Decision
-from lucky_transport_migration.routing_policy import CallOutcome, Comparison
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 
 grpc = pytest.importorskip("grpc")
 

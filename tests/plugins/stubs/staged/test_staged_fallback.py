@@ -13,7 +13,7 @@ import pytest
 
 from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
-from lucky_transport_migration.routing_policy import Comparison
+from lucky_transport_migration.evidence.outcome import Comparison
 from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")

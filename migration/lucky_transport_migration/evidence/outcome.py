@@ -1,22 +1,22 @@
-"""What decides for each call of a staged migration, and collects the outcomes.
+"""What came of a call: the answer of each transport that was asked, and how it ended.
 
-decision = policy.decide("/hazel.rpc.SceneService/GetEntity")
-outcome = <make the call over decision.primary>          # the caller gets this one
-other = <make it over decision.shadow too, if that is set, without keeping the caller waiting>
-policy.note(Comparison("/hazel.rpc.SceneService/GetEntity", decision, outcome, other))
+Both transports raise the same class with the same text for the same reason, so code and details can be compared
+whichever of them raised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from lucky_transport.call import Metadata
-from lucky_transport.routing import Decision
+from lucky_transport.errors import Status, StatusError, TransportError, status_of
+from lucky_transport.routing import Decision, Ending
 from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.shown import error_text
 
-__all__ = ["CANDIDATE", "CONTROL", "CallOutcome", "Comparison", "RoutingPolicy"]
+__all__ = ["CANDIDATE", "CONTROL", "CallOutcome", "Comparison", "call_outcome", "ending_of"]
 
 #: What a call can go over, by the names that decisions have for it, wherever it is.
 CONTROL, CANDIDATE = "grpc", "shm"
@@ -61,17 +61,21 @@ class Comparison:
     changed: Difference | None = None
 
 
-class RoutingPolicy(Protocol):
-    """Decides for each call, and collects the outcomes. Called from any thread; no method waits or raises."""
+def ending_of(error: BaseException | None) -> Ending:
+    """Return the ending of a typed call that raised `error`, None for nothing."""
+    if error is None:
+        return Ending()
+    if not isinstance(error, TransportError):
+        return Ending(Status.INTERNAL.name, error_text(error))
+    code = status_of(error).name
+    if isinstance(error, StatusError):
+        return Ending(code, error.details, trailing=error.trailing)
+    return Ending(code, str(error))
 
-    def decide(self, method: str) -> Decision:
-        """Return the decision for the next call of a method, given by its full name "/package.Service/Method"."""
-        ...
 
-    def note(self, comparison: Comparison) -> None:
-        """Take the outcome of a call."""
-        ...
-
-    def close(self) -> None:
-        """Write the outcomes; takes a few seconds at most. Idempotent."""
-        ...
+def call_outcome(
+    transport: str, items: Sequence[Any], ending: Ending, took_ns: int, *, dropped: int = 0
+) -> CallOutcome:
+    """Return the outcome of a call over a transport; dropped: items that a stream skipped."""
+    took_us = max(0, took_ns) / 1e3
+    return CallOutcome(transport, items, ending.code, ending.details, ending.headers, ending.trailing, took_us, dropped)

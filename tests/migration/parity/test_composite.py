@@ -16,9 +16,9 @@ from lucky_transport.testing.fault_injection import FaultyTransport
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.comparison import Counts, compare_envs, compare_frames
-from lucky_transport_migration.parity import MODES, prove
-from lucky_transport_migration.policy import RolloutPlan
+from lucky_transport_migration.parity.rollout import RolloutPlan
+from lucky_transport_migration.parity.step_comparison import Counts, compare_envs, compare_frames
+from lucky_transport_migration.parity.step_parity import MODES, prove
 
 ENGINE = "toy:composite"
 

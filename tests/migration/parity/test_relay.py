@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lucky_transport_migration.commands_parity.proof import prove_commands
-from lucky_transport_migration.parity import prove
+from lucky_transport_migration.parity.call_proof import prove_commands
+from lucky_transport_migration.parity.step_parity import prove
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")

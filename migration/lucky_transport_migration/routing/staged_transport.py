@@ -24,13 +24,12 @@ from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import Method
 from lucky_transport.routing import Decision, Ending, RoutedCall
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
-from lucky_transport_migration.outcomes import call_outcome, ending_of
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, Comparison, call_outcome, ending_of
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.stepping import Stepping
 from lucky_transport_migration.routing.stream import StagedStream
 from lucky_transport_migration.routing.typed_shadows import TypedShadows
-from lucky_transport_migration.routing_policy import CANDIDATE, CONTROL, Comparison
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH
 
 __all__ = ["StagedTransport"]

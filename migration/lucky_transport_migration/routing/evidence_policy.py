@@ -22,15 +22,15 @@ from lucky_transport.registry import load
 from lucky_transport.routing import Decision
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
-from lucky_transport_migration.evidence.compare import compare
+from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.lines import Lines
+from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import CONTROL, Evidence
 from lucky_transport_migration.evidence.summary import RunSummary, say
 from lucky_transport_migration.gate.demotion import demotion
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.jsonl import moment
-from lucky_transport_migration.routing_policy import Comparison
 from lucky_transport_migration.stages.decision import Decider
 from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
 from lucky_transport_migration.stages.stage import Placement, Stage

@@ -15,15 +15,14 @@ from typing import Any
 
 from lucky_transport.messages.methods import Method
 from lucky_transport.routing import Decision
-from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.compare.difference import Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.evidence.compare import compare, differing_at
+from lucky_transport_migration.evidence.call_comparison import compare, differing_at
 from lucky_transport_migration.evidence.lines import Lines
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison, call_outcome, ending_of
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
-from lucky_transport_migration.outcomes import call_outcome, ending_of
-from lucky_transport_migration.routing_policy import CallOutcome, Comparison
+from lucky_transport_migration.parity.call_answers import CallResult
 from lucky_transport_migration.stages.effective_stages import STEP
 
 __all__ = ["EvidenceWriter"]

@@ -15,16 +15,16 @@ from lucky_transport.messages.methods import Method, method
 from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration import paths
-from lucky_transport_migration.commands_parity import answers
-from lucky_transport_migration.commands_parity.answers import CallResult, differing
-from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
-from lucky_transport_migration.commands_parity.proof import prove_commands
 from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference
 from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.evidence.parity_evidence import EvidenceWriter
 from lucky_transport_migration.evidence.record import read_folder
-from lucky_transport_migration.parity import prove
+from lucky_transport_migration.parity import call_answers as answers
+from lucky_transport_migration.parity.call_answers import CallResult, differing
+from lucky_transport_migration.parity.call_proof import prove_commands
+from lucky_transport_migration.parity.moving_streams import OF_STATES, watched
+from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
+from lucky_transport_migration.parity.step_parity import prove
 from lucky_transport_migration.paths import ConnectedEngine
 
 SCHEMA = method("AgentService/GetAgentSchema")

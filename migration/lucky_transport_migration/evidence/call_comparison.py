@@ -25,6 +25,7 @@ from lucky_transport_migration.compare.items import ItemPairs
 from lucky_transport_migration.compare.rule_keys import METADATA
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import shown
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import (
     CONTROL,
     DIFFERENT,
@@ -35,7 +36,6 @@ from lucky_transport_migration.evidence.record import (
     Evidence,
     SideResult,
 )
-from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
 __all__ = ["ASPECTS", "BEYOND", "compare", "differing_at", "request_hash"]
 

@@ -36,7 +36,10 @@ from lucky_transport.messages import (
     StepRequest,
 )
 from lucky_transport.messages.methods import METHODS, Effect, Method, method
-from lucky_transport_migration.commands_parity.answers import (
+from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
+from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.shown import short
+from lucky_transport_migration.parity.call_answers import (
     FEW_ITEMS,
     MOST_ITEMS,
     READS,
@@ -46,14 +49,11 @@ from lucky_transport_migration.commands_parity.answers import (
     ask,
     differing,
 )
-from lucky_transport_migration.commands_parity.inventory import take_inventory
-from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
-from lucky_transport_migration.commands_parity.outcome import CommandsParity, ParityCounts
-from lucky_transport_migration.commands_parity.requests import DrawnRequests
-from lucky_transport_migration.commands_parity.stream_log import StreamLog
-from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
-from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.compare.shown import short
+from lucky_transport_migration.parity.call_parity import CommandsParity, ParityCounts
+from lucky_transport_migration.parity.drawn_requests import DrawnRequests
+from lucky_transport_migration.parity.inventory import take_inventory
+from lucky_transport_migration.parity.moving_streams import OF_STATES, watched
+from lucky_transport_migration.parity.stream_log import StreamLog
 from lucky_transport_migration.paths import ConnectedEngine, Path, find_paths, open_links
 
 __all__ = ["chosen_methods", "prove_commands"]

@@ -16,7 +16,7 @@ from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import flat, unpack
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.arrays import flatten
-from lucky_transport_migration.policy import RolloutStep
+from lucky_transport_migration.parity.rollout import RolloutStep
 
 __all__ = ["env_answer", "frame_of", "make_move", "reward_gap"]
 

@@ -22,12 +22,12 @@ from lucky_transport.messages import MdpParamDescriptor
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
 from lucky_transport.transport import Stream, Transport
-from lucky_transport_migration.commands_parity.inventory import Known
-from lucky_transport_migration.commands_parity.outcome import CommandsParity
-from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
-from lucky_transport_migration.commands_parity.requests import DrawnRequests, corrupted_requests, valid_requests
 from lucky_transport_migration.compare.difference import AtCall
 from lucky_transport_migration.compare.messages import first_unequal
+from lucky_transport_migration.parity.call_parity import CommandsParity
+from lucky_transport_migration.parity.call_proof import chosen_methods, prove_commands
+from lucky_transport_migration.parity.drawn_requests import DrawnRequests, corrupted_requests, valid_requests
+from lucky_transport_migration.parity.inventory import Known
 from lucky_transport_migration.paths import ConnectedEngine
 
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}

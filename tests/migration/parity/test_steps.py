@@ -17,10 +17,10 @@ from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.difference import AtMove
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.comparison import Counts, compare_envs, compare_frames, compare_misuse
-from lucky_transport_migration.parity import MODES, prove, total_steps
+from lucky_transport_migration.parity.rollout import RolloutPlan
+from lucky_transport_migration.parity.step_comparison import Counts, compare_envs, compare_frames, compare_misuse
+from lucky_transport_migration.parity.step_parity import MODES, prove, total_steps
 from lucky_transport_migration.paths import ConnectedEngine
-from lucky_transport_migration.policy import RolloutPlan
 
 
 class Liar(Transport):

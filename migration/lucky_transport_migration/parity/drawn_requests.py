@@ -17,9 +17,9 @@ from hypothesis.strategies import DrawFn
 
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import Method
-from lucky_transport_migration.commands_parity.invalid_requests import corrupt, unsendable
-from lucky_transport_migration.commands_parity.inventory import Known
-from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
+from lucky_transport_migration.parity.invalid_requests import corrupt, unsendable
+from lucky_transport_migration.parity.inventory import Known
+from lucky_transport_migration.parity.request_generator import RequestGenerator
 
 __all__ = ["DrawnRequests", "Made", "corrupted_requests", "valid_requests"]
 

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
-from lucky_transport_migration import invalid_use
-from lucky_transport_migration.answers import env_answer, frame_of, make_move, reward_gap
 from lucky_transport_migration.compare.arrays import first_difference
 from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
 from lucky_transport_migration.compare.frames import FrameTables
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
-from lucky_transport_migration.policy import RolloutPlan, RolloutStep
+from lucky_transport_migration.parity import invalid_use
+from lucky_transport_migration.parity.rollout import RolloutPlan, RolloutStep
+from lucky_transport_migration.parity.step_answers import env_answer, frame_of, make_move, reward_gap
 
 __all__ = [
     "Advance",

@@ -20,11 +20,12 @@ from typing import Any
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import plural
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport_migration import invalid_use
 from lucky_transport_migration.compare.difference import AtMove, LocatedDifference
 from lucky_transport_migration.compare.frames import spec_difference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
-from lucky_transport_migration.comparison import (
+from lucky_transport_migration.parity import invalid_use
+from lucky_transport_migration.parity.rollout import RolloutPlan
+from lucky_transport_migration.parity.step_comparison import (
     Advance,
     Counts,
     compare_contract,
@@ -34,7 +35,6 @@ from lucky_transport_migration.comparison import (
     each,
 )
 from lucky_transport_migration.paths import ConnectedEngine, find_paths, open_links
-from lucky_transport_migration.policy import RolloutPlan
 
 __all__ = ["MODES", "Parity", "open_ends", "prove", "total_steps"]
 

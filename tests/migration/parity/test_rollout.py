@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from lucky_transport_migration.policy import RolloutPlan, RolloutStep
+from lucky_transport_migration.parity.rollout import RolloutPlan, RolloutStep
 
 BOX = ArraySpec("float32", (2,), -1.0, 1.0)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.scalars import is_struct
-from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
+from lucky_transport_migration.parity.request_generator import RequestGenerator
 
 __all__ = ["corrupt", "unsendable"]
 

@@ -3,9 +3,9 @@
     policy = recorded(EvidencePolicy())       # that policy itself where no setting asks for a recording (LUCKY_RECORD)
 
 Calls are written by a thread of their own; a caller waits for nothing. Only calls that came as a program's own bytes
-are written: those of our own clients are recorded by their transport (recording/transport.py), which sees their steps
-too. While it records there are no shadows: a call is then noted when it ends, so that the order is that of calls. A
-recording with gaps says so when it ends: it cannot be replayed faithfully.
+are written: those of our own clients are recorded by their transport (recording/recorded_transport.py), which sees
+their steps too. While it records there are no shadows: a call is then noted when it ends, so that the order is that of
+calls. A recording with gaps says so when it ends: it cannot be replayed faithfully.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import BY_NAME, Effect
 from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
+from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import CONTROL
 from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry
 from lucky_transport_migration.recording.entries import PROTOBUF, Header
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
-from lucky_transport_migration.routing_policy import Comparison, RoutingPolicy
+from lucky_transport_migration.routing.policy import RoutingPolicy
 
 __all__ = ["RecordingPolicy", "recorded"]
 

@@ -13,13 +13,13 @@ import click
 from rich.console import Console
 
 from lucky_transport.errors import Unimplemented
-from lucky_transport_migration.commands_parity.outcome import CommandsParity
-from lucky_transport_migration.commands_parity.tables import show_commands_parity
 from lucky_transport_migration.console import new_table, print_text
-from lucky_transport_migration.parity import Parity
+from lucky_transport_migration.parity.call_answers import ASPECTS
+from lucky_transport_migration.parity.call_parity import CommandsParity
+from lucky_transport_migration.parity.step_parity import Parity
 from lucky_transport_migration.paths import label
 
-__all__ = ["WholeParity", "prove_whole", "show_parity", "show_whole_parity"]
+__all__ = ["WholeParity", "prove_whole", "show_commands_parity", "show_parity", "show_whole_parity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,33 @@ def show_parity(outcome: Parity) -> None:
     print_text(console, f"compared: {', '.join(groups)}", "dim")
     for gap in outcome.not_compared:
         print_text(console, f"not compared: {gap['what']} ({gap['why']})", "dim")
+    print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
+
+
+def show_commands_parity(outcome: CommandsParity) -> None:
+    """Print the outcome of a proof of calls: a line per method, every method's first difference, the verdict."""
+    console = Console()
+    print_text(console, f"between {', '.join(label(name) for name in outcome.between)}")
+    missing = set(outcome.not_offered)
+    table = new_table("method", "calls", "equal", "ok", "refused", "raised")
+    for name, row in outcome.methods.items():
+        if name in missing:
+            continue
+        numbers = (row.calls, row.equal, row.accepted, row.refused, row.raised)
+        style = "" if row.equal == row.calls else "bold red"
+        table.add_row(name.rpartition(".")[2], *(f"{one:,}" for one in numbers), style=style)
+    console.print(table)
+    for row in outcome.methods.values():
+        if row.first_difference is not None:
+            print_text(console, f"differs: {row.first_difference.sentence()}", "red")
+    if outcome.offer:
+        print_text(console, outcome.offer, "dim")
+    never_accepted = [name.rpartition(".")[2] for name in outcome.never_accepted if name not in missing]
+    if never_accepted:
+        print_text(console, f"never accepted: {', '.join(never_accepted)}", "dim")
+    print_text(console, f"compared: {', '.join(ASPECTS)}", "dim")
+    for what, why in outcome.not_compared.items():
+        print_text(console, f"not compared: {what} ({why})", "dim")
     print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from lucky_transport.messages import EntityId
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.scalars import one_of_fields
-from lucky_transport_migration.commands_parity.float32 import f32
-from lucky_transport_migration.commands_parity.inventory import Known
-from lucky_transport_migration.commands_parity.recipes import FITTING
+from lucky_transport_migration.parity.inventory import Known
+from lucky_transport_migration.parity.request_recipes import FITTING
 
 __all__ = ["RequestGenerator"]
 
@@ -77,7 +77,7 @@ class RequestGenerator:
 
     def number(self, low: float = -1.0, high: float = 1.0) -> float:
         """Return a number between the two that float32 holds."""
-        return self.draw(st.floats(f32(low), f32(high), width=32))
+        return self.draw(st.floats(float(np.float32(low)), float(np.float32(high)), width=32))
 
     def make(self, message: type[Any]) -> Any:
         """Return a message of that class."""

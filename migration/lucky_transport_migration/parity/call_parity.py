@@ -11,9 +11,9 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport.messages.methods import method
-from lucky_transport_migration.commands_parity.answers import ASPECTS, FEW_ITEMS, MOST_ITEMS
 from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
+from lucky_transport_migration.parity.call_answers import ASPECTS, FEW_ITEMS, MOST_ITEMS
 
 __all__ = ["CommandsParity", "ParityCounts"]
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lucky_transport.messages import (
     ActionGroupEntry,
     CameraConfig,
@@ -40,10 +42,9 @@ from lucky_transport.messages import (
     Vec3,
 )
 from lucky_transport.messages.fields import fields_of
-from lucky_transport_migration.commands_parity.float32 import f32
 
 if TYPE_CHECKING:
-    from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
+    from lucky_transport_migration.parity.request_generator import RequestGenerator
 
 __all__ = ["FITTING"]
 
@@ -95,7 +96,7 @@ def _task(make: RequestGenerator, _: Any) -> Mapping[str, Any]:
 
 def _transform(make: RequestGenerator, _: Any) -> Mapping[str, Any]:
     angle = make.number(-math.pi, math.pi)
-    turn = Quat(0.0, 0.0, f32(math.sin(angle / 2)), f32(math.cos(angle / 2)))
+    turn = Quat(0.0, 0.0, float(np.float32(math.sin(angle / 2))), float(np.float32(math.cos(angle / 2))))
     return _values(Transform(Vec3(make.number(), make.number(), 0.5), turn, Vec3(1.0, 1.0, 1.0)))
 
 

@@ -12,9 +12,9 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.messages import ImageFrame, StepRequest
 from lucky_transport.messages.methods import METHODS, Flow, Method, method
 from lucky_transport.transport import Stream, Transport
-from lucky_transport_migration.commands_parity.answers import PATIENCE_S, Ask, CallResult, answered
 from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.parity.call_answers import PATIENCE_S, Ask, CallResult, answered
 
 __all__ = ["OF_STATES", "watched"]
 

@@ -1,1 +1,0 @@
-"""The proof that every typed method answers the same over every transport, by calls that are made on all of them."""
