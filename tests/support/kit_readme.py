@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 from tests.support.kit_engine import KITS, KitEngine
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["assert_second_program", "blocks", "run_program"]
 
@@ -23,9 +24,9 @@ def run_program(engine: KitEngine, kit: str, number: int) -> list[str]:
     """Return the lines that the README's program of that number prints; it steps this engine."""
     engine.wait()
     program = blocks(kit, "python")[number].replace("shm://lift", engine.endpoint)
-    program = program.replace("make(", "make(connect_timeout_s=20, ")
+    program = program.replace("make(", f"make(connect_timeout_s={PATIENCE_S}, ")
     command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -18,6 +18,7 @@ from lucky_transport.messages import GetJointStateRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from tests.support.kit_engine import KitEngine, compile_c, compile_cpp, compile_csharp
+from tests.support.waiting import PATIENCE_S
 
 ENGINES = Path(__file__).parent / "engines"
 JOINTS, STREAM_JOINTS = method("MujocoService/GetJointState"), method("MujocoService/StreamJointState")
@@ -37,9 +38,9 @@ def careless(language: str, tmp_path_factory: pytest.TempPathFactory) -> list[st
         case "csharp":
             return compile_csharp(folder / "careless.exe", [f"{ENGINES}/Careless.cs"])
         case "c":
-            return compile_c(folder / "careless", f"{ENGINES}/careless.c")
+            return compile_c(folder / "careless", f"{ENGINES}/careless.c", level="-O1")
         case _:
-            return compile_cpp(folder / "careless", f"{ENGINES}/careless.cpp")
+            return compile_cpp(folder / "careless", f"{ENGINES}/careless.cpp", level="-O1")
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_what_fails_is_told_to_the_client_and_at_standard_error(engine: KitEngin
                     next(stream)
         client.step(both(0))
     engine.process.terminate()
-    _, errors = engine.process.communicate(timeout=30)
+    _, errors = engine.process.communicate(timeout=PATIENCE_S)
     assert errors.count("too slow") == 2
     assert "out of joint" in errors
     assert "no such session" not in errors
@@ -170,7 +171,7 @@ REFUSED_BY_CSHARP = [
 
 
 def test_an_engine_that_contradicts_itself_is_refused_with_the_remedy(careless: list[str], language: str) -> None:
-    done = subprocess.run([*careless, "refused"], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([*careless, "refused"], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     expected = REFUSED_BY_CSHARP if language == "csharp" else REFUSED
     for line, start in zip(done.stdout.splitlines(), expected, strict=True):
         assert line.startswith(start)

@@ -49,7 +49,7 @@ def start(kit: str, lift: str, folder: Path) -> KitEngine:
         lift.replace('"lift", &engine', f'"{name}", &engine').replace('server("lift"', f'server("{name}"')
     )
     compiled = compile_c if kit == "c" else compile_cpp
-    return KitEngine(compiled(folder / "lift", str(source)), name)
+    return KitEngine(compiled(folder / "lift", str(source), level="-O1"), name)
 
 
 @pytest.mark.parametrize("kit", ["c", "cpp"])

@@ -22,6 +22,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from tests.support.kit_engine import KITS, KitEngine, compile_c, compile_csharp
 from tests.support.message_strategies import any_message
+from tests.support.waiting import PATIENCE_S
 
 Ask = Callable[..., list[str]]
 
@@ -43,7 +44,7 @@ def conformance(command: list[str]) -> Iterator[Ask]:
 
         yield ask_program
         stdin.close()
-        assert program.wait(20) == 0
+        assert program.wait(PATIENCE_S) == 0
 
 
 @pytest.fixture(scope="module")
