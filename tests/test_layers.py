@@ -9,9 +9,11 @@ checkers included; the contracts `transport.py` and `engine.py` may be named for
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,34 @@ def _name(path: Path, top: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What one file imports, as dotted names; of `from a import b` both `a` and `a.b`."""
+
+    #: When it is imported itself.
+    loaded: set[str]
+    #: At any time, in functions too.
+    anywhere: set[str]
+    for_type_checkers: set[str]
+    #: True when it looks at the environment; a default set for a foreign library is not a look.
+    reads_environment: bool
+
+
+@functools.cache
+def _source(path: Path) -> _Source:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_type_checkers = filter(_is_for_type_checkers, ast.walk(tree))
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    uses = [ast.unparse(node) for node in attributes if node.attr in ("environ", "environb", "getenv", "setdefault")]
+    looks = [text for text in uses if text in ("os.environ", "os.environb", "os.getenv")]
+    return _Source(
+        loaded=_imported(path, _walk(tree, into_functions=False)),
+        anywhere=_imported(path, _walk(tree, into_functions=True)),
+        for_type_checkers=_imported(path, (node for block in for_type_checkers for node in ast.walk(block))),
+        reads_environment=len(looks) > uses.count("os.environ.setdefault"),
+    )
+
+
 def _is_for_type_checkers(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
@@ -107,16 +137,6 @@ def _walk(node: ast.AST, *, into_functions: bool) -> Iterator[ast.AST]:
         yield child
         if into_functions or not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             yield from _walk(child, into_functions=into_functions)
-
-
-def _imports(path: Path, *, into_functions: bool) -> set[str]:
-    """Return the dotted names that a file imports at run time; of `from a import b` both `a` and `a.b`."""
-    return _imported(path, _walk(ast.parse(path.read_text(encoding="utf-8")), into_functions=into_functions))
-
-
-def _imports_for_type_checkers(path: Path) -> set[str]:
-    blocks = filter(_is_for_type_checkers, ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    return _imported(path, (node for block in blocks for node in ast.walk(block)))
 
 
 def _imported(path: Path, nodes: Iterable[ast.AST]) -> set[str]:
@@ -132,7 +152,7 @@ def _imported(path: Path, nodes: Iterable[ast.AST]) -> set[str]:
 
 def _packages(folder: Path) -> dict[Path, set[str]]:
     """Return per file the top-level packages it imports, anywhere in it."""
-    return {path: {name.partition(".")[0] for name in _imports(path, into_functions=True)} for path in _files(folder)}
+    return {path: {name.partition(".")[0] for name in _source(path).anywhere} for path in _files(folder)}
 
 
 def _offences(folder: Path, *allowed: str) -> list[str]:
@@ -162,7 +182,7 @@ def test_the_migration_kit_sees_transports_only_through_the_registry() -> None:
 
 @pytest.mark.parametrize("plugin", [*PLUGINS, MIGRATION], ids=lambda path: path.name)
 def test_what_a_plugin_offers_is_known_without_importing_anything_heavy(plugin: Path) -> None:
-    names = {name.partition(".")[0] for name in _imports(plugin / "plugin.py", into_functions=False)}
+    names = {name.partition(".")[0] for name in _source(plugin / "plugin.py").loaded}
     assert names <= {"__future__", "lucky_transport", "typing", "pluggy"}
 
 
@@ -174,9 +194,8 @@ def _graph(*, everything: bool) -> dict[str, set[str]]:
     names = {_name(path, ROOT): path for path in _files(CORE)}
     graph: dict[str, set[str]] = {}
     for name, path in names.items():
-        found = _imports(path, into_functions=everything)
-        if everything:
-            found |= _imports_for_type_checkers(path) - CONTRACTS
+        source = _source(path)
+        found = source.anywhere | (source.for_type_checkers - CONTRACTS) if everything else source.loaded
         packages = {one.rpartition(".")[0] for one in found if one in names}
         graph[name] = {one for one in found if one in names and one != name and one not in packages}
     return graph
@@ -229,14 +248,6 @@ def test_the_readers_map_has_every_part_of_the_core() -> None:
     assert missing == [], f"put into lucky_transport/README.md: {missing}"
 
 
-def _reads_the_environment(path: Path) -> bool:
-    """True when a file looks at the environment; a default set for a foreign library is not a look."""
-    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    found = [ast.unparse(node) for node in tree if isinstance(node, ast.Attribute)]
-    looks = [text for text in found if text in ("os.environ", "os.environb", "os.getenv")]
-    return len(looks) > found.count("os.environ.setdefault")
-
-
 def test_only_the_configuration_reads_the_environment() -> None:
     """Everything else is told, so that a setting has one name, one precedence and one error text.
 
@@ -244,5 +255,7 @@ def test_only_the_configuration_reads_the_environment() -> None:
     """
     bootstrap = Path("plugins/lucky_transport_stubs/run/bootstrap/sitecustomize.py")
     folders = (CORE, *PLUGINS, MIGRATION)
-    readers = [path.relative_to(ROOT) for folder in folders for path in _files(folder) if _reads_the_environment(path)]
+    readers = [
+        path.relative_to(ROOT) for folder in folders for path in _files(folder) if _source(path).reads_environment
+    ]
     assert readers == [Path("lucky_transport/config.py"), bootstrap]
