@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lucky_transport.call import deadline_error
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import TransportError
+from lucky_transport.messages.methods import Method
 from tests.planted.call_plants import CALL_PLANTS
-from tests.planted.plant import PLANT, Plant
+from tests.planted.plant import PLANT, Plant, PlantedTransport
 from tests.planted.tools import Report, parity_calls, replay_calls
 
 FOUND = [(plant, tool) for plant in CALL_PLANTS for tool in plant.found]
@@ -47,3 +52,23 @@ def test_without_a_plant_all_is_equal(tool: str, tmp_path: Path) -> None:
     report = run(tool, tmp_path)
     assert report.status == 0, report.text
     assert "EQUAL" in report.text
+
+
+def test_an_error_that_a_busy_machine_brings_after_a_short_deadline_is_no_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late: list[str] = []
+
+    def call(self: PlantedTransport, method: Method, request: Any, deadline: Deadline) -> Any:
+        try:
+            return self.inner.call(method, request, deadline)
+        except TransportError:
+            if not 0 < deadline.timeout_s < 1:
+                raise
+            late.append(method.name)
+            raise deadline_error(method.name, deadline.timeout_s, "shm") from None
+
+    monkeypatch.setattr(PlantedTransport, "call", call)
+    report = parity_calls(tmp_path, "*", count=1)
+    assert late
+    assert report.status == 0, report.text

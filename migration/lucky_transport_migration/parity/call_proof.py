@@ -26,7 +26,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lucky_transport.errors import ConfigError, Unimplemented
+from lucky_transport.errors import ConfigError, PeerTimeout, Unimplemented
 from lucky_transport.messages import (
     EntityId,
     ImageFrame,
@@ -237,8 +237,10 @@ class _Run:
         setattr(counts, answers[0].verdict, getattr(counts, answers[0].verdict) + 1)
         counts.unimplemented += isinstance(answers[0].raised, Unimplemented)
         for link, answer in zip(links[1:], answers[1:], strict=True):
-            ended = request.what in READS and not (answers[0].error and answer.error)  # before its deadline
-            found = None if ended else differing(request.method, answers[0], answer, self.parity.rules)
+            found = differing(request.method, answers[0], answer, self.parity.rules)
+            if found is not None and request.what in READS:
+                pairs = zip((links[0], link), (answers[0], answer), strict=True)
+                found = None if any(_ended_by_itself(*pair, request) for pair in pairs) else found
             if found is None and request.needs_wire and answer.items:
                 found = Difference("code", "outcome", "answered", "answered, though no wire can carry the request")
             if self._told is not None and not (request.is_misuse or request.needs_wire):
@@ -258,6 +260,15 @@ class _Run:
         if counts.first_difference is None:
             place = AtCall(request.method.name, call, request.what, short(repr(request.message)))
             counts.first_difference = LocatedDifference(found, names, place)
+
+
+def _ended_by_itself(link: ConnectedEngine, answer: CallResult, request: _Request) -> bool:
+    """True when an answer says nothing of the deadline of its read: it comes without one as well."""
+    if not answer.error:
+        return True
+    if isinstance(answer.raised, PeerTimeout):
+        return False
+    return ask(link.transport, request.method, request.message).error == answer.error
 
 
 def _ask_all(links: Sequence[ConnectedEngine], request: _Request, *, reverse: bool) -> list[CallResult]:
