@@ -29,12 +29,12 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.answering import answer
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
-from lucky_transport_stubs.grpc_inside import AioServerBase, HandlerCallDetails, shown_as_grpcs, working_loop
-from lucky_transport_stubs.server.handlers import Handlers
-from lucky_transport_stubs.server.port import CLOSE_MESSAGE, PORT, AddsHandlersAndPorts, OnCall, server_loop_at
-from lucky_transport_stubs.words.compression import checked_default, refusal_of
+from lucky_transport_stubs.grpc_inside import AioServerBase, shown_as_grpcs, working_loop
+from lucky_transport_stubs.server.admission import Admission
+from lucky_transport_stubs.server.handlers import AwaitedHandlers
+from lucky_transport_stubs.server.port import CLOSE_MESSAGE, PORT, AddsHandlersAndPorts, server_loop_at
+from lucky_transport_stubs.words.compression import checked_default
 from lucky_transport_stubs.words.credentials import PortSecurity
-from lucky_transport_stubs.words.metadata import invocation_metadata
 from lucky_transport_stubs.words.options import log_ignored, max_receive_bytes, max_send_bytes
 from lucky_transport_stubs.words.status import error_of
 
@@ -69,9 +69,7 @@ def aio_server(
 
 
 class Server(AddsHandlersAndPorts, AioServerBase):
-    """Made by `aio_server`. on_call: is told the address and method of each call to a port that is added after it."""
-
-    on_call: OnCall = None
+    """Made by `aio_server`."""
 
     __repr__ = shown_as_grpcs
 
@@ -93,13 +91,11 @@ class Server(AddsHandlersAndPorts, AioServerBase):
         if maximum_concurrent_rpcs is not None and maximum_concurrent_rpcs <= 0:
             raise ValueError("maximum_concurrent_rpcs should be a positive integer")
         self._pool = pool
-        self._handlers = Handlers(handlers)
-        self._interceptors = tuple(interceptors)
+        self._handlers = AwaitedHandlers(handlers, interceptors)
+        self._admission = Admission(maximum_concurrent_rpcs, tuple(options))
         self._max_receive_bytes = max_receive_bytes(options)
-        self._options = tuple(options)
         log_ignored(options)
         self._max_send_bytes = max_send_bytes(options)
-        self._max_rpcs = maximum_concurrent_rpcs
         self._state = _State.READY
         self._rpcs: dict[asyncio.Task[None], ServerRpc] = {}
         _servers.add(self)
@@ -141,6 +137,7 @@ class Server(AddsHandlersAndPorts, AioServerBase):
         """Refuse new calls, and without a grace end the open ones; the server terminates in `stop`, not before."""
         if self._state is _State.RUNNING:
             self._state = _State.REFUSING
+            self._admission.refuse()
             for server_loop in self._server_loops:
                 server_loop.stop_listening()
         if not grace:
@@ -181,40 +178,24 @@ class Server(AddsHandlersAndPorts, AioServerBase):
     # -- calls --------------------------------------------------------------------------------------------------------
 
     def _begin(self, security: PortSecurity, call: ServerCall) -> None:
-        if self._state is not _State.RUNNING:
-            call.fail(ClosedError("the server is shutting down", backend="shm"))
-            return
-        refusal = refusal_of(call.metadata, self._options)
-        if refusal is not None:
-            call.fail(refusal)
+        if self._admission.turns_away(call):
             return
         rpc = ServerRpc(call, self._loop, self._max_send_bytes, security)
-        is_one_too_many = self._max_rpcs is not None and len(self._rpcs) >= self._max_rpcs
-        rpc.task = self._loop.create_task(answer(rpc, partial(self._find, rpc, is_one_too_many), self._pool))
-        rpc.task.add_done_callback(self._end)
+        has_entered = self._admission.enter()
+        rpc.task = self._loop.create_task(answer(rpc, partial(self._find, rpc, has_entered), self._pool))
+        rpc.task.add_done_callback(partial(self._end, has_entered))
         self._rpcs[rpc.task] = rpc
 
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _end(self, has_entered: bool, task: asyncio.Task[None]) -> None:
+        if has_entered:
+            self._admission.leave()
         self._rpcs.pop(task).close()
         self._close_once_idle()
 
-    async def _find(self, rpc: ServerRpc, is_one_too_many: bool) -> Any:
+    async def _find(self, rpc: ServerRpc, has_entered: bool) -> Any:
         """Return the call's handler; None where there is none for it: then it has its status."""
-        details = HandlerCallDetails(rpc.call.path, invocation_metadata(rpc.call.metadata))
-        handler = await self._intercepted(self._interceptors, details)
-        if handler is None:
-            rpc.fail(_Code.UNIMPLEMENTED, "Method not found!")
-        elif is_one_too_many:
-            rpc.fail(_Code.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
-        else:
-            return handler
-        return None
-
-    async def _intercepted(self, interceptors: tuple[grpc.aio.ServerInterceptor, ...], details: Any) -> Any:
-        """Return the handler that these interceptors let through, in their order."""
-        if not interceptors:
-            return self._handlers.find(details.method, details.invocation_metadata)
-        return await interceptors[0].intercept_service(partial(self._intercepted, interceptors[1:]), details)
+        handler = await self._handlers.find(rpc.call.path, rpc.call.metadata)
+        return handler if self._admission.admits(rpc, handler, has_entered) else None
 
 
 _servers: WeakSet[Server] = WeakSet()

@@ -1,4 +1,7 @@
-"""Finds the handler of a call among those added to a server, through the server's interceptors."""
+"""Finds the handler of a call among those added to a server, through the server's interceptors.
+
+Servers of threads ask `Handlers`, those of asyncio `AwaitedHandlers`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import HandlerCallDetails
 from lucky_transport_stubs.words.metadata import invocation_metadata
 
-__all__ = ["Handlers"]
+__all__ = ["AwaitedHandlers", "Handlers"]
 
 
 class Handlers:
@@ -23,7 +26,7 @@ class Handlers:
     def __init__(
         self,
         generic_handlers: Iterable[grpc.GenericRpcHandler] = (),
-        interceptors: Sequence[grpc.ServerInterceptor] = (),
+        interceptors: Sequence[Any] = (),
     ) -> None:
         self.generic_handlers: tuple[grpc.GenericRpcHandler, ...] = ()
         # Generated code adds its handlers twice: these are an index of the generic ones. Either alone is enough.
@@ -64,6 +67,16 @@ class Handlers:
             return handler
         found = (generic.service(details) for generic in self.generic_handlers)
         return next((handler for handler in found if handler is not None), None)
+
+
+class AwaitedHandlers(Handlers):
+    """The same with interceptors of grpc.aio: `find` and what they continue with are awaited."""
+
+    async def find(self, path: str, metadata: Metadata = ()) -> Any:
+        return await self._find(HandlerCallDetails(path, invocation_metadata(metadata)))
+
+    async def _look_up(self, details: Any) -> Any:
+        return super()._look_up(details)
 
 
 def _asking(interceptor: Any, continuation: Any, details: Any) -> Any:

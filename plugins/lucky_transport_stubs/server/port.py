@@ -85,8 +85,12 @@ def server_loop_at(address: str, begin: Begin, max_receive_bytes: int, on_call: 
 
 
 class AddsHandlersAndPorts:
-    """What servers of threads and of asyncio have in common before they start."""
+    """What servers of threads and of asyncio have in common before they start.
 
+    on_call: is told the address and the method of each call to a port that is added after it.
+    """
+
+    on_call: OnCall = None
     _handlers: Handlers
 
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:

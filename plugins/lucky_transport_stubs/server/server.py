@@ -25,8 +25,9 @@ from lucky_transport.fork import on_child
 from lucky_transport.shm.server_loop import ServerThread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import ServerBase, ServerStage, shown_as_grpcs
+from lucky_transport_stubs.server.admission import Admission
 from lucky_transport_stubs.server.handlers import Handlers
-from lucky_transport_stubs.server.port import PORT, AddsHandlersAndPorts, OnCall, open_port
+from lucky_transport_stubs.server.port import PORT, AddsHandlersAndPorts, open_port
 from lucky_transport_stubs.server.servicing import Servicing
 from lucky_transport_stubs.words.compression import checked_default
 from lucky_transport_stubs.words.credentials import PortSecurity
@@ -51,13 +52,9 @@ def server(
     """
     checked_default(compression)
     log_ignored((*(options or ()), *((("xds", xds),) if xds else ())))
-    servicing = Servicing(
-        Handlers(handlers or (), interceptors or ()),
-        thread_pool,
-        max_calls=maximum_concurrent_rpcs,
-        max_send_bytes=max_send_bytes(options or ()),
-        options=tuple(options or ()),
-    )
+    admission = Admission(maximum_concurrent_rpcs, tuple(options or ()))
+    found = Handlers(handlers or (), interceptors or ())
+    servicing = Servicing(found, thread_pool, admission, max_send_bytes(options or ()))
     return Server(servicing, max_receive_bytes(options or ()))
 
 
@@ -81,9 +78,7 @@ class _Termination:
 
 
 class Server(AddsHandlersAndPorts, ServerBase):
-    """Made by `server`. on_call: is told the address and the method of each call to a port that is added after it."""
-
-    on_call: OnCall = None
+    """Made by `server`."""
 
     __repr__ = shown_as_grpcs
 
@@ -99,7 +94,7 @@ class Server(AddsHandlersAndPorts, ServerBase):
     @property
     def _state(self) -> Any:
         """What programs read in gRPC's own server: its handlers, and how far its life is."""
-        stage = ServerStage.GRACE if self._servicing.is_refusing else ServerStage.STARTED
+        stage = ServerStage.GRACE if self._servicing.admission.is_refusing else ServerStage.STARTED
         if not self._is_started or self._termination.event.is_set():
             stage = ServerStage.STOPPED
         return SimpleNamespace(generic_handlers=self._handlers.generic_handlers, stage=stage)
@@ -146,7 +141,7 @@ class Server(AddsHandlersAndPorts, ServerBase):
                 ended.set()
                 return ended
             ports = tuple(self._ports)
-        self._servicing.refuse()
+        self._servicing.admission.refuse()
         for port in ports:
             port.stop(grace or 0.0)
             if grace is None:

@@ -15,18 +15,16 @@ from functools import cached_property, partial
 from types import FunctionType
 from typing import Any
 
-from lucky_transport.errors import ClosedError
 from lucky_transport.handler_options import is_inline
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.rpc.workers.adaptive_executor import CountedPool
 from lucky_transport.shm.server_loop import ServerThread
+from lucky_transport_stubs.server.admission import Admission
 from lucky_transport_stubs.server.answering import answer_call, behaviour_of
 from lucky_transport_stubs.server.call_state import ServerCallState
 from lucky_transport_stubs.server.context import ServicerContext
 from lucky_transport_stubs.server.handlers import Handlers
-from lucky_transport_stubs.words.compression import refusal_of
 from lucky_transport_stubs.words.credentials import INSECURE, PortSecurity
-from lucky_transport_stubs.words.options import Options
 from lucky_transport_stubs.words.status import Code
 
 __all__ = ["Servicing"]
@@ -35,47 +33,27 @@ _log = logging.getLogger("lucky_transport")
 
 
 class Servicing:
-    """Answers the calls of one server. handlers: what it answers.
+    """Answers the calls of one server that `admission` lets in. handlers: what it answers.
 
-    max_calls: whose methods may run at a time, None for any number. max_send_bytes: see `ServerCallState`. options: of
-    the server.
+    max_send_bytes: see `ServerCallState`.
     """
 
     def __init__(
-        self,
-        handlers: Handlers,
-        pool: Executor,
-        *,
-        max_calls: int | None = None,
-        max_send_bytes: int | None = None,
-        options: Options = None,
+        self, handlers: Handlers, pool: Executor, admission: Admission, max_send_bytes: int | None = None
     ) -> None:
         self.handlers = handlers
-        self._options = options
+        self.admission = admission
         self._pool = pool
-        self._max_calls = max_calls
         self._max_send_bytes = max_send_bytes
-        self._lock = threading.Lock()
-        self._running = 0
-        self.is_refusing = False
 
     @cached_property
     def slots(self) -> CountedPool | None:
         """The pool, for `ServerThread`; None where every handler is to be submitted to it."""
         return _slots(self._pool)
 
-    def refuse(self) -> None:
-        """Begin no call any more."""
-        self.is_refusing = True
-
     def begin(self, call: ServerCall, port: ServerThread, security: PortSecurity = INSECURE) -> None:
         """Start to answer a call that `port`, of this security, has received."""
-        if self.is_refusing:
-            call.fail(ClosedError("the server is shutting down", backend="shm"))
-            return
-        refusal = refusal_of(call.metadata, self._options)
-        if refusal is not None:
-            call.fail(refusal)
+        if self.admission.turns_away(call):
             return
         state = ServerCallState(call, self._max_send_bytes, security)
         context = contextvars.Context()  # what an interceptor sets in it the method sees, as in gRPC
@@ -85,17 +63,14 @@ class Servicing:
             _log.exception("Exception servicing handler: %s", error)
             state.fail(Code.UNKNOWN, "Error in service handler!")
             return
-        if handler is None:
-            state.fail(Code.UNIMPLEMENTED, "Method not found!")
-        elif not self._enter():
-            state.fail(Code.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
-        else:
-            seen = ServicerContext(state, port.deadline_timer.watch)
-            try:
-                self._run(handler, state, port, partial(self._answer, context, handler, state, seen))
-            except Exception as error:
-                self._leave()
-                _fail_without_handler(state, error)
+        if not self.admission.admits(state, handler):
+            return
+        seen = ServicerContext(state, port.deadline_timer.watch)
+        try:
+            self._run(handler, state, port, partial(self._answer, context, handler, state, seen))
+        except Exception as error:
+            self.admission.leave()
+            _fail_without_handler(state, error)
 
     def _run(self, handler: Any, state: ServerCallState, port: ServerThread, task: Callable[[], None]) -> None:
         """Run the task where the handler belongs: on this thread, or in a pool."""
@@ -117,27 +92,11 @@ class Servicing:
         except Exception as error:
             _fail_without_handler(state, error)
         finally:
-            self._leave()
+            self.admission.leave()
 
     def _not_taken(self, state: ServerCallState, error: Exception) -> None:
-        self._leave()
+        self.admission.leave()
         state.fail(Code.UNAVAILABLE, str(error))
-
-    def _enter(self) -> bool:
-        """Count a call that begins; False when there are too many already."""
-        if self._max_calls is None:
-            return True
-        with self._lock:
-            if self._running >= self._max_calls:
-                return False
-            self._running += 1
-            return True
-
-    def _leave(self) -> None:
-        """Count a call whose handler has ended."""
-        if self._max_calls is not None:
-            with self._lock:
-                self._running -= 1
 
 
 def _fail_without_handler(state: ServerCallState, error: Exception) -> None:
