@@ -27,6 +27,10 @@ class Bench:
     def _wake(self) -> None:
         self.woken += 1
 
+    def sleep(self) -> None:
+        """Return when the soonest deadline has passed."""
+        time.sleep(self.deadline_timer.timeout_ns(LONG_NS) / 1e9)
+
     def begin(self, deadline_ms: int) -> ServerCall:
         record = encode_compact(Kind.REQUEST, len(self.began) + 1, b"", 40, deadline_ms * 1_000_000)
         assert self.pipe.try_push(record)
@@ -46,9 +50,7 @@ def test_a_watched_call_ends_when_its_deadline_has_passed() -> None:
     call = bench.begin(20)
     seen = ended(call)
     bench.deadline_timer.watch(call)
-    bench.deadline_timer.expire()
-    assert not call.is_ended
-    time.sleep(bench.deadline_timer.timeout_ns(LONG_NS) / 1e9)
+    bench.sleep()
     bench.deadline_timer.expire()
     assert call.is_ended
     assert seen == [call]
@@ -57,19 +59,18 @@ def test_a_watched_call_ends_when_its_deadline_has_passed() -> None:
 
 def test_the_caller_is_told_nothing_his_own_clock_does() -> None:
     bench = Bench()
-    call = bench.begin(1)
-    bench.deadline_timer.watch(call)
-    time.sleep(0.002)
+    bench.deadline_timer.watch(bench.begin(20))
+    bench.sleep()
     bench.deadline_timer.expire()
     assert bench.pipe.try_pop() is None
 
 
 def test_the_others_go_on_and_are_kept_in_mind() -> None:
     bench = Bench()
-    short, long = bench.begin(1), bench.begin(60_000)
+    short, long = bench.begin(20), bench.begin(60_000)
     for call in (long, short):
         bench.deadline_timer.watch(call)
-    time.sleep(0.002)
+    bench.sleep()
     assert bench.deadline_timer.timeout_ns(LONG_NS) == 0
     bench.deadline_timer.expire()
     assert (short.is_ended, long.is_ended) == (True, False)

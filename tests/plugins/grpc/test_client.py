@@ -43,7 +43,7 @@ from lucky_transport.testing.trajectories import first_difference, random_moves,
 from lucky_transport_grpc import client as grpc_client
 from lucky_transport_grpc.server import GrpcServer
 from tests.support.resources import threads_of
-from tests.support.waiting import until, until_none_left
+from tests.support.waiting import PATIENCE_S, until, until_none_left
 
 Serve = Callable[..., Serving]
 SERVICES = ("batch", "agent")
@@ -204,20 +204,35 @@ def test_a_discrete_observation_is_small_enough_for_the_agent_service(serve: Ser
 # --- deadlines and drivers ---
 
 
+class Held(ToyEngine):
+    """A toy each of whose steps waits for a release of `go_on`."""
+
+    def __init__(self, num_envs: int, **options: Any) -> None:
+        super().__init__(num_envs, **options)
+        self.go_on = threading.Semaphore(0)
+
+    def step(self, control: Any) -> None:
+        assert self.go_on.acquire(timeout=PATIENCE_S)
+        super().step(control)
+
+
 @pytest.mark.parametrize("service", SERVICES)
 @pytest.mark.parametrize("num_envs", [1, 3])
 def test_a_step_that_missed_its_deadline_was_done_once_and_can_be_received(
     serve: Serve, connect: Any, zeros: Any, service: str, num_envs: int
 ) -> None:
-    client = connect(serve(num_envs=num_envs, step_delay_s=0.2, seed=8), service)
+    engine = Held(num_envs, seed=8)
+    client = connect(serve(engine), service)
     with open_reference("toy", num_envs, seed=8) as reference:
         for _ in range(2):
             with pytest.raises(PeerTimeout, match=r"within 0\.02 s.*LUCKY_STEP_TIMEOUT_S"):
                 client.step(zeros(client), None, Deadline(0.02))
             with pytest.raises(PeerTimeout):
                 client.recv(Deadline(0.02))
+            engine.go_on.release()
             expected = reference.step(zeros(client)).observations.tobytes()
             assert client.recv().observations.tobytes() == expected
+        engine.go_on.release()
         assert client.step(zeros(client)).observations.tobytes() == reference.step(zeros(client)).observations.tobytes()
 
 

@@ -23,7 +23,7 @@ from lucky_transport_openra.game_process import GameLaunch
 from lucky_transport_openra.lifecycle import TRANSITIONS, Lifecycle, MatchEvent, MatchStage
 from lucky_transport_openra.match import Match, MatchOptions
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 Serve = Callable[..., Serving]
 SURRENDER = Orders([Command(Order.SURRENDER)])
@@ -64,7 +64,7 @@ def match() -> Iterator[Callable[..., Match]]:
     opened: list[Match] = []
 
     def start(where: Any, options: MatchOptions = QUICK) -> Match:
-        opened.append(Match(where, options, Settings(command_timeout_s=2.0, start_timeout_s=20.0)))
+        opened.append(Match(where, options, Settings(command_timeout_s=20.0, start_timeout_s=PATIENCE_S)))
         return opened[-1]
 
     yield start

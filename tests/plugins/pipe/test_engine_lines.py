@@ -254,11 +254,11 @@ def test_a_warning_of_the_clients_is_logged(
 def test_a_session_that_gets_no_command_ends_by_its_own_deadline_and_holds_up_no_other(
     serving: Serving, offering: Offering
 ) -> None:
-    with serving(timeout_s=0.2, stepping="barrier"), offering() as client:
+    with serving(timeout_s=1.0, stepping="barrier"), offering() as client:
         start(client, INIT, INIT)
         assert len([client.read() for _ in range(4)]) == 4
         client.send(f"0 {PUSH}")
-        assert client.read() == "Warning: session 1 got no command within 0.2 s and ends"
+        assert client.read() == "Warning: session 1 got no command within 1 s and ends"
         assert client.read() == "1 0.0"
         assert client.read().startswith("0 {")
 
