@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.foreign_code import run_unwaited
+from lucky_transport.host.host import Host
 from lucky_transport.interceptors import Interceptor
 from lucky_transport.interceptors.engine_side import EngineInterceptors
 from lucky_transport.limits import within_limits
@@ -24,7 +24,7 @@ class Server(ABC):
     """The engine end of a transport: lets clients at one endpoint drive a host."""
 
     @abstractmethod
-    def start(self, host: AgentHost) -> Endpoint:
+    def start(self, host: Host) -> Endpoint:
         """Accept clients from now on and return the endpoint they connect to (the real port, the real name).
 
         A start that fails leaves nothing behind: it can be tried again at once, here or in another process.
@@ -49,7 +49,7 @@ class Serving:
         self._grace_s = 0.0
         with contextlib.ExitStack() as undo:
             undo.callback(run_unwaited, "close of an engine that cannot be served", engine.close)
-            self.host = AgentHost(engine)
+            self.host = Host(engine)
             undo.pop_all()
             undo.callback(self.host.close)
             if interceptors:

@@ -60,7 +60,6 @@ LAYERS = (
     "shm",
     "sessions",
     "host",
-    "agents",
     "client",
     "env",
     "serving",

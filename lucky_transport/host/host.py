@@ -1,4 +1,4 @@
-"""Drives one engine for any number of servers; knows no transport.
+"""Drives one engine for any number of servers, as a batch or agent by agent; knows no transport.
 
 One lock guards the engine: every step, bind and engine-side handler happens under it. The first client that steps or
 resets takes the lease, and others get Busy until it is released. The engine is bound to the driver's buffers, so it
@@ -26,6 +26,7 @@ from lucky_transport.errors import (
     raise_wire_error,
 )
 from lucky_transport.foreign_code import foreign_code, run_unwaited
+from lucky_transport.host.agents import Agents
 from lucky_transport.host.engine_lock import EngineLock, nothing
 from lucky_transport.host.lease import Lease
 from lucky_transport.host.slots import ObservationSlots, SlotWriter
@@ -49,7 +50,7 @@ class Host:
     """One engine, ready to be driven. `close` ends the engine.
 
     handlers: those of its unary methods, by full method name. sessions: those of the engine's worlds, None if it has
-    none. lock: held while the engine is used.
+    none. agents: its envs, stepped one by one in typed calls. lock: held while the engine is used.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -74,11 +75,10 @@ class Host:
         }
         with foreign_code(self.spec.engine, "bind"):
             engine.bind(self._buffers)
-
-    def override(self, handlers: Mapping[str, CallHandler]) -> None:
-        """Answer these methods, by full name, with `handlers` instead of the engine's; before the host is served."""
-        self.handlers = {**self.handlers, **handlers}
-        self._pooled -= handlers.keys()
+        self.agents = Agents(self)
+        own = self.agents.handlers(self.handlers)
+        self.handlers = {**self.handlers, **own}
+        self._pooled -= own.keys()
 
     def intercept(self, interceptors: EngineInterceptors) -> None:
         """Put interceptors around all handlers, streams and steps; once, before the host is served."""
@@ -140,7 +140,7 @@ class Host:
             step = self._engine.step if writer is None else writer.step
             if self._interceptors is not None:
                 step = self._interceptors.step(step, self._last_frame)
-            self._lease = Lease(self, owner, self.lock, self.spec.engine, step, buffers, is_idle or _never)
+            self._lease = Lease(self.release, owner, self.lock, self.spec.engine, step, buffers, is_idle or _never)
             return self._lease
 
     def stream(self, method: Method, request: Any, call: Call) -> Generator[Any]:
@@ -243,7 +243,8 @@ class Host:
             raise_wire_error(self.spec.engine, method.name, error)
 
     def leave(self, caller: str) -> None:
-        """End what the calls of a client that has gone left behind: the sessions that it owned."""
+        """End what the calls of a client that has gone left behind: its lease and terms, the sessions that it owned."""
+        self.agents.leave(caller)
         run_unwaited(f"leave of engine {self.spec.engine!r}", self._engine.leave, caller)
         if self.sessions is not None:
             self.sessions.leave(caller)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from itertools import repeat
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +12,17 @@ from numpy.typing import NDArray
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import Busy, TransportError, raise_wire_error, to_wire_error
 
-if TYPE_CHECKING:
-    from lucky_transport.host.host import Host
-
 __all__ = ["Lease"]
 
 
 class Lease:
     """The right to step the engine; one driver at a time holds it. `valid` is False once it was lost."""
 
-    __slots__ = ("_attempts", "_buffers", "_engine", "_engine_step", "_host", "_lock", "is_idle", "owner", "valid")
+    __slots__ = ("_attempts", "_buffers", "_engine", "_engine_step", "_lock", "_release", "is_idle", "owner", "valid")
 
     def __init__(
         self,
-        host: Host,
+        release: Callable[[Lease], None],
         owner: str,
         lock: threading.RLock,
         engine: str,
@@ -37,7 +33,7 @@ class Lease:
         self.owner = owner
         self.is_idle = is_idle
         self.valid = True
-        self._host = host
+        self._release = release
         self._lock = lock
         # As `uninterrupted`, made once: entering a `with` block costs as much as a whole fast step.
         self._attempts = map(lock.acquire, repeat(True))
@@ -92,4 +88,4 @@ class Lease:
 
     def release(self) -> None:
         """Let another client drive; idempotent."""
-        self._host.release(self)
+        self._release(self)

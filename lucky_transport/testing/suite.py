@@ -16,13 +16,13 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import Busy
+from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
@@ -56,7 +56,7 @@ def open_reference(
     engine: str | Engine, num_envs: int = 4, *, observation_slots: int = 1, **options: Any
 ) -> Generator[Transport]:
     """Yield a client of a fresh engine without any wire."""
-    host = AgentHost(api.make_engine(engine, num_envs, **options) if isinstance(engine, str) else engine)
+    host = Host(api.make_engine(engine, num_envs, **options) if isinstance(engine, str) else engine)
     client = InprocTransport(host, observation_slots)
     try:
         yield client

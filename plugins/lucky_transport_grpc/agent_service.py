@@ -1,4 +1,4 @@
-"""Step and ResetAgent over protobuf: what gRPC adds to `lucky_transport.agents`. Calls of one batch (metadata) are
+"""Step and ResetAgent over protobuf: what gRPC adds to `lucky_transport.host.agents`. Calls of one batch (metadata) are
 gathered and become one exchange.
 """
 
@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lucky_transport.agents.agents import Agents
-from lucky_transport.agents.reset import AgentReset
-from lucky_transport.agents.step import AgentStep, StepOptions, StepResponses
+from lucky_transport.host.agent_reset import AgentReset
+from lucky_transport.host.agent_step import AgentStep, StepOptions, StepResponses
+from lucky_transport.host.agents import Agents
 from lucky_transport.messages import GetCameraFrameRequest, NamedImageFrame, SimulationContract
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.batcher import Batcher

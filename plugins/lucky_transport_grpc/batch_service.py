@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.agents.agents import Agents
-from lucky_transport.agents.lease import DriverLease
 from lucky_transport.engine import HOLD, RESET, TICK
 from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport.host.driver_lease import DriverLease
+from lucky_transport.host.host import Host
 from lucky_transport.spec.actions import check_actions, check_control
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller
@@ -25,11 +25,11 @@ _PATH = "/lucky_transport.v1.BatchService/"
 
 
 class BatchService:
-    """Handlers by path, with a lease of their own; an attached client keeps the lease of the `agents` too."""
+    """Handlers by path, with a lease of their own; an attached client keeps the lease of the agents too."""
 
-    def __init__(self, agents: Agents) -> None:
-        self._agents = agents
-        self._lease = DriverLease(agents.lease.host)
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._lease = DriverLease(host)
         self._spec_response: Any = _pb.methods()[_PATH + "GetSpec"].response
         self._exchange_response: Any = _pb.methods()[_PATH + "Exchange"].response
         self._event: Any = _pb.methods()[_PATH + "Attach"].response
@@ -105,7 +105,7 @@ class BatchService:
                 return
             self._attached[caller.key] = events
         name = f"grpc client of pid {request.pid}" if request.pid else f"grpc client {caller.key}"
-        for lease in (self._lease, self._agents.lease):
+        for lease in (self._lease, self._host.agents.lease):
             lease.attach(caller.key, f"{name} ({caller.key})")
         try:
             caller.on_end(lambda: events.put(""))
@@ -116,7 +116,7 @@ class BatchService:
             with self._lock:
                 self._attached.pop(caller.key, None)
             self._lease.detach(caller.key)
-            self._lease.host.leave(caller.key)
+            self._host.leave(caller.key)
 
     def close(self) -> None:
         """Tell every attached client that the engine closes, and end its stream."""

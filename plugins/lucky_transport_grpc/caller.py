@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from lucky_transport.agents.lease import IDLE_S, Driver
 from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, PeerDied
+from lucky_transport.host.driver_lease import IDLE_S, Driver
 from lucky_transport.host.host import Host
 from lucky_transport_grpc.metadata import AFTER_RESET, BATCH, CLIENT, DROPPED, SEQ, TERMS, WINDOW
 

@@ -7,11 +7,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from lucky_transport.agents.agents import AgentHost
-from lucky_transport.agents.lease import IDLE_S
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable
+from lucky_transport.host.driver_lease import IDLE_S
+from lucky_transport.host.host import Host
 from lucky_transport.serving import Server
 from lucky_transport_grpc.address import SocketFile, bind_failure, service_of, target_of
 from lucky_transport_grpc.caller import ServerContext
@@ -49,7 +49,7 @@ def server(endpoint: Endpoint, settings: Settings) -> GrpcServer:
 class GrpcServer(Server):
     """Lets gRPC clients drive a host.
 
-    `idle_s`: see `lucky_transport.agents.lease`. `legacy` makes it an engine that does not know us: it has no
+    `idle_s`: see `lucky_transport.host.driver_lease`. `legacy` makes it an engine that does not know us: it has no
     BatchService and ignores our metadata.
     """
 
@@ -63,7 +63,7 @@ class GrpcServer(Server):
         self._socket = SocketFile(endpoint) if endpoint.scheme == "grpc+unix" else None
         self._running: _Running | None = None
 
-    def start(self, host: AgentHost) -> Endpoint:
+    def start(self, host: Host) -> Endpoint:
         pool = ThreadPoolExecutor(_MAX_WORKERS, thread_name_prefix="lucky-grpc")
         grpc_server = grpc.server(pool, options=_OPTIONS)
         server_context = ServerContext(
@@ -90,7 +90,7 @@ class GrpcServer(Server):
             return self._endpoint
         return self._endpoint.with_address(f"{self._target.rpartition(':')[0]}:{port}")
 
-    def add_services(self, host: AgentHost, grpc_server: Any) -> None:
+    def add_services(self, host: Host, grpc_server: Any) -> None:
         """Add what is served beside our services; for subclasses, called before the server listens."""
 
     def _bind(self, grpc_server: Any) -> int:

@@ -13,7 +13,6 @@ from typing import Any
 
 from google.protobuf import descriptor_pool
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.errors import TransportError
 from lucky_transport.host.host import Host
 from lucky_transport.messages.methods import BY_NAME
@@ -38,10 +37,10 @@ class HostServices:
     what clients wait for, and when no call is under way any more, `release` gives the engine back.
     """
 
-    def __init__(self, host: AgentHost, server_context: ServerContext) -> None:
+    def __init__(self, host: Host, server_context: ServerContext) -> None:
         self._host = host
         self._server_context = server_context
-        self._batches = BatchService(host.agents)
+        self._batches = BatchService(host)
         self._not_serving: list[Callable[[], None]] = []
         direct: dict[str, Callable[[Any, Caller], Any]] = {
             "/hazel.rpc.AgentService/Step": GrpcSteps(host.agents),

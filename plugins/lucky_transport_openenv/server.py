@@ -14,11 +14,11 @@ import threading
 import uuid
 from typing import Any
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import EngineFailed, NotReachable
+from lucky_transport.host.host import Host
 from lucky_transport.limits import limit_reached
 from lucky_transport.serving import Server
 from lucky_transport_openenv.access import CONNECTION, AccessControl
@@ -52,7 +52,7 @@ class OpenEnvServer(Server):
         self._settings = settings
         self._running: _Running | None = None
 
-    def start(self, host: AgentHost) -> Endpoint:
+    def start(self, host: Host) -> Endpoint:
         episodes = _episodes(host, self._options)
         offer = EngineEpisodes(
             episodes,
@@ -90,7 +90,7 @@ class OpenEnvServer(Server):
             self._running = None
 
 
-def _episodes(host: AgentHost, options: ServerOptions) -> Episodes:
+def _episodes(host: Host, options: ServerOptions) -> Episodes:
     return BatchEpisodes(host, options) if host.sessions is None else WorldEpisodes(host.sessions, options)
 
 

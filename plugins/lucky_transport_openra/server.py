@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import TransportError, Unimplemented
@@ -44,7 +43,7 @@ class BridgeServer(GrpcServer):
         self._options = server_options(endpoint, settings.step_timeout_s)
         self._service: BridgeService | None = None
 
-    def start(self, host: AgentHost) -> Endpoint:
+    def start(self, host: Host) -> Endpoint:
         return self._told.with_address(super().start(host).address)
 
     def add_services(self, host: Host, grpc_server: Any) -> None:

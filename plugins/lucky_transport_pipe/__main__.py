@@ -12,13 +12,13 @@ import sys
 
 import click
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.api import make_engine
 from lucky_transport.cli.serve import options_of
 from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import TransportError
+from lucky_transport.host.host import Host
 from lucky_transport_pipe.options import SessionRules
 from lucky_transport_pipe.server import PipeServer
 
@@ -53,7 +53,7 @@ def main(engine: str, pipe: str, options: str, **rules: str | None) -> None:
     with Shutdown() as shutdown:
         try:
             server = PipeServer(Endpoint("pipe", pipe, given), load_settings(), connect_timeout_s=_CONNECT_TIMEOUT_S)
-            host = AgentHost(make_engine(engine, **engine_options))
+            host = Host(make_engine(engine, **engine_options))
             server.start(host)
         except TransportError as error:
             raise click.UsageError(str(error)) from error

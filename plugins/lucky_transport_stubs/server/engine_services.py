@@ -9,8 +9,8 @@ import threading
 from collections import defaultdict
 from typing import Any
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.host.foreign import RawHandler
+from lucky_transport.host.host import Host
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.caller import ServerContext
 from lucky_transport_grpc.services import HostServices
@@ -29,7 +29,7 @@ class EngineServices:
     channels ends, the agents that it steps are free and its streams end.
     """
 
-    def __init__(self, host: AgentHost) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
         self._services = HostServices(host, ServerContext(kind=""))
         self._handlers = Handlers()

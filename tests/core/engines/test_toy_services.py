@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.call import Call
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import EngineFailed
+from lucky_transport.host.host import Host
 from lucky_transport.messages import (
     GetJointStateRequest,
     GetSceneInfoRequest,
@@ -25,7 +25,7 @@ from lucky_transport.messages.methods import BY_NAME, method
 
 def test_answers_show_where_the_points_are() -> None:
     engine = ToyEngine(3)
-    host = AgentHost(engine)
+    host = Host(engine)
     buffers = Buffers.allocate(host.spec)
     buffers.actions[:] = 0.5
     host.drive("me", buffers).step(np.full(3, RESET, np.uint8))
@@ -51,7 +51,7 @@ def test_what_was_not_asked_for_is_not_served() -> None:
 
 
 def test_the_awkward_ones_do_what_their_options_say() -> None:
-    host = AgentHost(ToyEngine(answer_delay_s=0.01, faulty=True, slots=3))
+    host = Host(ToyEngine(answer_delay_s=0.01, faulty=True, slots=3))
     slow = method("LidarService/GetLidarBeamAngles")
     assert host.call(slow, LidarSensorRequest(4)).beams == 4
     with pytest.raises(EngineFailed, match="LookupError"):
@@ -67,7 +67,7 @@ def test_the_awkward_ones_do_what_their_options_say() -> None:
 
 def test_reset_options_that_say_nothing_restore_the_noise() -> None:
     def spread(*requests: SetResetOptionsRequest) -> float:
-        host = AgentHost(ToyEngine(64, obs_size=1))
+        host = Host(ToyEngine(64, obs_size=1))
         buffers = Buffers.allocate(host.spec)
         for request in requests:
             assert host.call(method("/lucky_transport.v1.BatchService/SetResetOptions"), request).success

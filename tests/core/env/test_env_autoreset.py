@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lucky_transport import api
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.engine import RESET
 from lucky_transport.env.autoreset import parse_mode
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import SpecError
+from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.testing.trajectories import first_difference, record_env
 
@@ -184,7 +184,7 @@ def test_next_step_does_what_its_rule_says_with_plain_exchanges(seed: int, episo
     """The same trajectory by hand: whoever ended before gets the reset bit now."""
     generator = np.random.default_rng(seed)
     options = {"episode_steps": episode_steps, "seed": seed}
-    plain = InprocTransport(AgentHost(api.make_engine("toy", num_envs, **options)))
+    plain = InprocTransport(Host(api.make_engine("toy", num_envs, **options)))
     with _make(NEXT, num_envs, **options) as env:
         frame = plain.step(_zeros(env), np.full(num_envs, RESET, np.uint8))
         assert env.reset()[0].tobytes() == frame.observations.tobytes()

@@ -16,7 +16,6 @@ from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.vector_env import VectorEnv
@@ -27,6 +26,7 @@ from lucky_transport.errors import (
     PeerTimeout,
     TransportError,
 )
+from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.process import EngineProcess
 from lucky_transport.transport import Frame
@@ -50,7 +50,7 @@ class Unlucky(InprocTransport):
     """Raises the given errors, one per exchange, before it goes on as usual; counts its closes."""
 
     def __init__(self, *errors: BaseException, num_envs: int = 2, **options: Any) -> None:
-        super().__init__(AgentHost(ToyEngine(num_envs, **options)))
+        super().__init__(Host(ToyEngine(num_envs, **options)))
         self.errors = list(errors)
         self.closed = 0
 
@@ -308,10 +308,10 @@ def test_a_program_that_forgets_to_close_leaves_no_engine_process_behind() -> No
     program = (
         "import logging; logging.getLogger('lucky_transport').setLevel(logging.ERROR)  # a busy machine starts slowly\n"
         "from lucky_transport.env.vector_env import VectorEnv; from lucky_transport.process import EngineProcess\n"
-        "from lucky_transport.inproc import InprocTransport; from lucky_transport.agents.agents import AgentHost\n"
+        "from lucky_transport.inproc import InprocTransport; from lucky_transport.host.host import Host\n"
         "from lucky_transport.engines.toy import ToyEngine\n"
         "process = EngineProcess('toy', ['inproc:'])\n"
-        "env = VectorEnv(InprocTransport(AgentHost(ToyEngine(1))), owner=process); env.reset()\n"
+        "env = VectorEnv(InprocTransport(Host(ToyEngine(1))), owner=process); env.reset()\n"
         "print(process.pid)"
     )
     ended = subprocess.run(

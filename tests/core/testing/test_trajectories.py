@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport import api
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.spec.composite import unpack
 from lucky_transport.testing.dial import DialEngine
@@ -27,7 +27,7 @@ from lucky_transport.testing.trajectories import (
 
 
 def _client(num_envs: int = 3) -> InprocTransport:
-    return InprocTransport(AgentHost(ToyEngine(num_envs, episode_steps=7)))
+    return InprocTransport(Host(ToyEngine(num_envs, episode_steps=7)))
 
 
 FRAMES = record_frames(_client(), random_moves(_client().spec, 50, seed=1))
@@ -76,7 +76,7 @@ def test_a_difference_reads_as_a_sentence() -> None:
 
 
 def test_parts_are_fields_of_their_own_and_a_difference_names_part_and_element() -> None:
-    clients = [InprocTransport(AgentHost(api.make_engine("toy:composite", 3, episode_steps=7))) for _ in range(2)]
+    clients = [InprocTransport(Host(api.make_engine("toy:composite", 3, episode_steps=7))) for _ in range(2)]
     moves = random_moves(clients[0].spec, 20, seed=1)
     left, right = (record_frames(client, moves) for client in clients)
     assert "observations" not in left

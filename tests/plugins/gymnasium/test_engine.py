@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.api import make, make_engine, open_transport, serve
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
 from lucky_transport.errors import EngineFailed, SpecError
+from lucky_transport.host.host import Host
 from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
 from lucky_transport.messages.methods import method
 from lucky_transport.spec.batch_spec import BatchSpec
@@ -139,7 +139,7 @@ class _Driver:
     """Diary envs behind a host."""
 
     def __init__(self, num_envs: int, **options: Any) -> None:
-        self.host = AgentHost(make_engine("gymnasium:lucky_test/Diary-v0", num_envs, **options))
+        self.host = Host(make_engine("gymnasium:lucky_test/Diary-v0", num_envs, **options))
         self.buffers = Buffers.allocate(self.host.spec)
         self.lease = self.host.drive("test", self.buffers)
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.errors import ConfigError, EngineFailed, SpecError, Unimplemented
+from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.spec.batch_spec import BatchSpec
@@ -67,7 +67,7 @@ class TestAloneInThreads(AloneContract):
 def driven(library: str, num_envs: int = N, seed: int = 3, **settings: Any) -> Generator[InprocTransport]:
     """Yield a client of the sample."""
     told = LibenvSettings(seed_option="seed", **settings)
-    host = AgentHost(LibenvEngine(library, num_envs, {"episode_steps": 15}, told, seed))
+    host = Host(LibenvEngine(library, num_envs, {"episode_steps": 15}, told, seed))
     client = InprocTransport(host)
     try:
         yield client
@@ -204,7 +204,7 @@ def test_handles_of_several_rows_are_told_apart(sample: str) -> None:
 def test_a_second_driver_goes_on_where_the_first_was(sample: str) -> None:
     """set_buffers is called once (the sample ends its process otherwise); rows are copied to other memory."""
     engine = LibenvEngine(sample, N, {"episode_steps": 15}, LibenvSettings(seed_option="seed"), 3)
-    host = AgentHost(engine)
+    host = Host(engine)
     try:
         with driven(sample) as undisturbed:
             moves = from_the_start(undisturbed, 14)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.api import make_engine
 from lucky_transport.engine import HOLD, RESET, TICK
+from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import SetResetOptionsRequest, SimulationContract
 from lucky_transport.messages.methods import method
@@ -23,7 +23,7 @@ class Robots:
 
     def __init__(self, num_envs: int, options: dict[str, Any], variant: str = "quadruped") -> None:
         self.engine: Any = make_engine(f"mujoco:{variant}", num_envs, **options)
-        self.host = AgentHost(self.engine)
+        self.host = Host(self.engine)
         self.client = InprocTransport(self.host)
         self.spec = self.client.spec
 

@@ -13,11 +13,11 @@ import pytest
 pytest.importorskip("openenv", reason="OpenEnv is not installed: pip install 'lucky-transport[openenv]'")
 
 from lucky_transport import api
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorlds
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, ConfigError, NotReachable, PeerTimeout, SessionEnded, Unimplemented
+from lucky_transport.host.host import Host
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.testing.suite import open_reference
@@ -244,8 +244,8 @@ class _Standing(ToyEngine):
         super().step(control)
 
 
-def _episodes(engine: Any, longest_s: float = PATIENCE_S) -> tuple[AgentHost, BatchEpisodes]:
-    host = AgentHost(engine)
+def _episodes(engine: Any, longest_s: float = PATIENCE_S) -> tuple[Host, BatchEpisodes]:
+    host = Host(engine)
     return host, BatchEpisodes(host, ServerOptions(longest_s=longest_s))
 
 

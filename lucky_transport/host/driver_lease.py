@@ -8,22 +8,21 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.engine import HOLD, RESET, Buffers
+from lucky_transport.engine import HOLD, RESET, Buffers, Engine
 from lucky_transport.errors import Busy, Cancelled, LocalProtocolError, PeerTimeout, TransportError, from_wire
+from lucky_transport.host.engine_lock import EngineLock
 from lucky_transport.host.lease import Lease
+from lucky_transport.messages.methods import Method
 from lucky_transport.spec.actions import check_control
 from lucky_transport.spec.batch_spec import BatchSpec
 
-if TYPE_CHECKING:
-    from lucky_transport.host.host import Host
-
-__all__ = ["IDLE_S", "STEP", "Driver", "DriverLease", "only"]
+__all__ = ["IDLE_S", "STEP", "DrivenHost", "Driver", "DriverLease", "only"]
 
 R = TypeVar("R")
 
@@ -79,6 +78,24 @@ class _Handover:
     last_action_s: float
 
 
+class DrivenHost(Protocol):
+    """What the clients that drive use of a host; `lucky_transport.host.host.Host` says what each does."""
+
+    spec: BatchSpec
+    lock: EngineLock
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def drive(self, owner: str, buffers: Buffers, *, is_idle: Callable[[], bool]) -> Lease: ...
+
+    def while_still(self, act: Callable[[bool], R], timeout_s: float = -1) -> R: ...
+
+    def implements(self, method: Method) -> bool: ...
+
+    def call(self, method: Method, request: Any) -> Any: ...
+
+
 class DriverLease:
     """The lease of the clients that drive, and the state of their envs; both end with the lease.
 
@@ -92,7 +109,7 @@ class DriverLease:
     the present lease that ended in a frame. leases: how often the lease changed hands.
     """
 
-    def __init__(self, host: Host, *, shared: bool = False) -> None:
+    def __init__(self, host: DrivenHost, *, shared: bool = False) -> None:
         self.host = host
         self.spec = host.spec
         self.buffers = Buffers.allocate(host.spec)

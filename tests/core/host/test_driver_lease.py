@@ -13,16 +13,16 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from lucky_transport.agents.agents import AgentHost
-from lucky_transport.agents.lease import STEP, Driver, DriverLease, only
 from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, Cancelled, EngineFailed, LocalProtocolError, PeerTimeout
+from lucky_transport.host.driver_lease import STEP, Driver, DriverLease, only
+from lucky_transport.host.host import Host
 
 
 @pytest.fixture
-def host() -> Generator[AgentHost]:
-    host = AgentHost(ToyEngine(3))
+def host() -> Generator[Host]:
+    host = Host(ToyEngine(3))
     yield host
     host.close()
 
@@ -31,7 +31,7 @@ def _step(lease: DriverLease, client: str, idle_s: float = 10.0, **more: Any) ->
     lease.run(Driver(client, idle_s=idle_s, **more), 1.0, lambda: lease.exchange(None))
 
 
-def test_a_second_client_is_refused_and_told_who_drives(host: AgentHost) -> None:
+def test_a_second_client_is_refused_and_told_who_drives(host: Host) -> None:
     lease = DriverLease(host)
     _step(lease, "a")
     with pytest.raises(Busy, match="is driven by a; close that client first"):
@@ -39,14 +39,14 @@ def test_a_second_client_is_refused_and_told_who_drives(host: AgentHost) -> None
     _step(lease, "a")
 
 
-def test_a_client_that_does_nothing_may_be_replaced(host: AgentHost) -> None:
+def test_a_client_that_does_nothing_may_be_replaced(host: Host) -> None:
     lease = DriverLease(host)
     _step(lease, "a", idle_s=0.0)
     _step(lease, "b", name="the second")
     assert host.driver == "the second"
 
 
-def test_a_client_that_disconnected_is_replaced_at_once(host: AgentHost) -> None:
+def test_a_client_that_disconnected_is_replaced_at_once(host: Host) -> None:
     gone: set[str] = set()
     lease = DriverLease(host)
     _step(lease, "a", 3600.0, is_gone=lambda: "a" in gone)
@@ -56,7 +56,7 @@ def test_a_client_that_disconnected_is_replaced_at_once(host: AgentHost) -> None
     _step(lease, "b")
 
 
-def test_a_client_that_is_about_to_be_gone_is_waited_for_where_there_is_patience(host: AgentHost) -> None:
+def test_a_client_that_is_about_to_be_gone_is_waited_for_where_there_is_patience(host: Host) -> None:
     looks = iter([False, False])
     lease = DriverLease(host)
     _step(lease, "a", is_gone=lambda: next(looks, True))
@@ -64,7 +64,7 @@ def test_a_client_that_is_about_to_be_gone_is_waited_for_where_there_is_patience
     assert host.driver == "b"
 
 
-def test_a_client_that_is_there_is_not_waited_for_longer_than_that(host: AgentHost) -> None:
+def test_a_client_that_is_there_is_not_waited_for_longer_than_that(host: Host) -> None:
     lease = DriverLease(host)
     _step(lease, "a")
     start = time.monotonic()
@@ -73,7 +73,7 @@ def test_a_client_that_is_there_is_not_waited_for_longer_than_that(host: AgentHo
     assert time.monotonic() - start >= 0.05
 
 
-def test_a_client_that_acts_meanwhile_is_there_and_not_waited_for(host: AgentHost) -> None:
+def test_a_client_that_acts_meanwhile_is_there_and_not_waited_for(host: Host) -> None:
     lease = DriverLease(host)
 
     def is_gone() -> bool:  # whenever we look whether it has gone, it steps
@@ -86,7 +86,7 @@ def test_a_client_that_acts_meanwhile_is_there_and_not_waited_for(host: AgentHos
 
 
 @pytest.mark.parametrize("how", ["attached", "elsewhere"])
-def test_a_client_that_will_say_goodbye_is_not_waited_for(host: AgentHost, how: str) -> None:
+def test_a_client_that_will_say_goodbye_is_not_waited_for(host: Host, how: str) -> None:
     lease = DriverLease(host)
     if how == "attached":
         lease.attach("a", "the first")
@@ -97,7 +97,7 @@ def test_a_client_that_will_say_goodbye_is_not_waited_for(host: AgentHost, how: 
         _step(lease, "b", handover_s=3600.0)
 
 
-def test_an_attached_client_may_do_nothing_for_as_long_as_it_likes(host: AgentHost) -> None:
+def test_an_attached_client_may_do_nothing_for_as_long_as_it_likes(host: Host) -> None:
     lease = DriverLease(host)
     lease.attach("a", "the first")
     _step(lease, "a", idle_s=0.0)
@@ -108,7 +108,7 @@ def test_an_attached_client_may_do_nothing_for_as_long_as_it_likes(host: AgentHo
     _step(lease, "b")
 
 
-def test_a_step_that_comes_after_its_client_has_gone_takes_nothing(host: AgentHost) -> None:
+def test_a_step_that_comes_after_its_client_has_gone_takes_nothing(host: Host) -> None:
     lease = DriverLease(host)
     lease.attach("a", "the first")
     lease.detach("a")
@@ -121,7 +121,7 @@ def test_a_step_that_comes_after_its_client_has_gone_takes_nothing(host: AgentHo
     _step(lease, "a")
 
 
-def test_a_client_that_lost_the_lease_may_take_it_again_when_it_is_free(host: AgentHost) -> None:
+def test_a_client_that_lost_the_lease_may_take_it_again_when_it_is_free(host: Host) -> None:
     lease = DriverLease(host)
     _step(lease, "a", 0.0)
     other = host.drive("somebody over another transport", Buffers.allocate(host.spec))
@@ -132,7 +132,7 @@ def test_a_client_that_lost_the_lease_may_take_it_again_when_it_is_free(host: Ag
     _step(lease, "a", 0.0)
 
 
-def test_who_takes_the_lease_sees_the_last_frame(host: AgentHost) -> None:
+def test_who_takes_the_lease_sees_the_last_frame(host: Host) -> None:
     lease = DriverLease(host)
     other = host.drive("before", buffers := Buffers.allocate(host.spec))
     other.step(np.full(3, RESET, np.uint8))
@@ -144,7 +144,7 @@ def test_who_takes_the_lease_sees_the_last_frame(host: AgentHost) -> None:
     lease.run(Driver("a", idle_s=0.0), 1.0, turn)
 
 
-def test_a_step_that_does_not_end_makes_others_wait_only_so_long(host: AgentHost) -> None:
+def test_a_step_that_does_not_end_makes_others_wait_only_so_long(host: Host) -> None:
     lease = DriverLease(host)
     failures: list[Any] = []
 
@@ -167,7 +167,7 @@ def _wait_briefly(lease: DriverLease) -> None:
     lease.run(Driver("b", idle_s=0.0), 0.05, lambda: None)
 
 
-def test_frame_numbers_start_again_with_each_reset(host: AgentHost) -> None:
+def test_frame_numbers_start_again_with_each_reset(host: Host) -> None:
     lease = DriverLease(host)
 
     def turn() -> None:
@@ -179,7 +179,7 @@ def test_frame_numbers_start_again_with_each_reset(host: AgentHost) -> None:
     lease.run(Driver("a", idle_s=0.0), 1.0, turn)
 
 
-def test_stepping_an_env_makes_it_stale(host: AgentHost) -> None:
+def test_stepping_an_env_makes_it_stale(host: Host) -> None:
     lease = DriverLease(host)
 
     def turn() -> None:
@@ -190,7 +190,7 @@ def test_stepping_an_env_makes_it_stale(host: AgentHost) -> None:
     lease.run(Driver("a", idle_s=0.0), 1.0, turn)
 
 
-def test_a_new_driver_inherits_nothing(host: AgentHost) -> None:
+def test_a_new_driver_inherits_nothing(host: Host) -> None:
     lease = DriverLease(host)
 
     def of_the_first() -> None:
@@ -205,7 +205,7 @@ def test_a_new_driver_inherits_nothing(host: AgentHost) -> None:
     lease.run(Driver("b", idle_s=0.0), 1.0, of_the_second)
 
 
-def test_once_does_an_action_once_per_number_and_repeats_its_error(host: AgentHost) -> None:
+def test_once_does_an_action_once_per_number_and_repeats_its_error(host: Host) -> None:
     lease = DriverLease(host)
     done: list[int] = []
 
@@ -233,7 +233,7 @@ def test_control_bytes_hold_everybody_else() -> None:
         only(ToyEngine(2, hold=False).spec, [1], STEP)
 
 
-def test_only_who_was_let_in_by_a_server_is_put_out_by_it(host: AgentHost) -> None:
+def test_only_who_was_let_in_by_a_server_is_put_out_by_it(host: Host) -> None:
     lease, here, there = DriverLease(host), object(), object()
     _step(lease, "a", via=here)
     lease.release(there)
@@ -243,7 +243,7 @@ def test_only_who_was_let_in_by_a_server_is_put_out_by_it(host: AgentHost) -> No
 
 
 @pytest.fixture
-def shared(host: AgentHost) -> DriverLease:
+def shared(host: Host) -> DriverLease:
     return DriverLease(host, shared=True)
 
 
@@ -253,7 +253,7 @@ def test_clients_that_did_not_attach_share_the_lease(shared: DriverLease) -> Non
     assert (shared.leases, shared.frames) == (1, 4)
 
 
-def test_who_wants_the_engine_alone_waits_until_all_who_share_it_are_gone(host: AgentHost, shared: DriverLease) -> None:
+def test_who_wants_the_engine_alone_waits_until_all_who_share_it_are_gone(host: Host, shared: DriverLease) -> None:
     gone: set[str] = set()
     for client in ("a", "b"):
         _step(shared, client, 3600.0, is_gone=lambda client=client: client in gone)
@@ -268,7 +268,7 @@ def test_who_wants_the_engine_alone_waits_until_all_who_share_it_are_gone(host: 
     assert host.driver == "the third"
 
 
-def test_who_wants_the_engine_alone_gets_it_when_none_who_share_it_calls(host: AgentHost, shared: DriverLease) -> None:
+def test_who_wants_the_engine_alone_gets_it_when_none_who_share_it_calls(host: Host, shared: DriverLease) -> None:
     for client in ("a", "b"):
         _step(shared, client, 0.0)
     host.drive("the trainer", Buffers.allocate(host.spec))
@@ -277,7 +277,7 @@ def test_who_wants_the_engine_alone_gets_it_when_none_who_share_it_calls(host: A
             _step(shared, client, 0.0)
 
 
-def test_an_attached_client_shares_with_none(host: AgentHost, shared: DriverLease) -> None:
+def test_an_attached_client_shares_with_none(host: Host, shared: DriverLease) -> None:
     shared.attach("a", "the first")
     _step(shared, "a", 0.0)
     with pytest.raises(Busy, match="is driven by the first"):
@@ -301,7 +301,7 @@ def test_a_client_that_attaches_while_others_share_must_wait_for_them(shared: Dr
         _step(shared, "b")
 
 
-def test_who_reports_the_end_of_a_run_gives_back_its_own_share(host: AgentHost, shared: DriverLease) -> None:
+def test_who_reports_the_end_of_a_run_gives_back_its_own_share(host: Host, shared: DriverLease) -> None:
     for client in ("a", "b"):
         _step(shared, client)
     shared.leave("a")
@@ -343,7 +343,7 @@ def test_a_call_that_ended_while_it_waited_does_nothing(shared: DriverLease) -> 
     assert (shared.leases, shared.frames) == (1, 0)
 
 
-def test_a_handler_that_raises_in_a_turn_leaves_the_engine_to_others(host: AgentHost) -> None:
+def test_a_handler_that_raises_in_a_turn_leaves_the_engine_to_others(host: Host) -> None:
     lease = DriverLease(host)
 
     def interrupted() -> None:
@@ -365,7 +365,7 @@ class Sharing(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.host = AgentHost(ToyEngine(1))
+        self.host = Host(ToyEngine(1))
         self.lease = DriverLease(self.host, shared=True)
         self.gone: set[str] = set()
         self.attached: set[str] = set()

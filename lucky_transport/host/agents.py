@@ -10,14 +10,13 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from lucky_transport.agents.lease import Driver, DriverLease
-from lucky_transport.agents.reset import SET_RESET_OPTIONS, AgentResets
-from lucky_transport.agents.step import AgentSteps, StepOptions, StepResponses
-from lucky_transport.agents.terms import NegotiatedTerms
 from lucky_transport.call import Call
-from lucky_transport.engine import CallHandler, Engine
+from lucky_transport.engine import CallHandler
 from lucky_transport.engine_options import requested_options
-from lucky_transport.host.host import Host
+from lucky_transport.host.agent_reset import SET_RESET_OPTIONS, AgentResets
+from lucky_transport.host.agent_step import AgentSteps, StepOptions, StepResponses
+from lucky_transport.host.driver_lease import DrivenHost, Driver, DriverLease
+from lucky_transport.host.terms import NegotiatedTerms
 from lucky_transport.messages import (
     NegotiateTaskRequest,
     NegotiateTaskResponse,
@@ -30,7 +29,7 @@ from lucky_transport.messages import (
     TaskContract,
 )
 
-__all__ = ["AgentHost", "Agents"]
+__all__ = ["Agents"]
 
 _AGENT = "/hazel.rpc.AgentService/"
 _NEGOTIATE = _AGENT + "NegotiateTask"
@@ -46,7 +45,7 @@ class Agents:
     None before the first. answered: the methods that are answered here; an engine may answer any of them itself.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: DrivenHost) -> None:
         self.lease = DriverLease(host, shared=True)
         self.steps = AgentSteps(self.lease)
         self.resets = AgentResets(self.lease)
@@ -119,16 +118,3 @@ def _driver(call: Call) -> Driver:
 
 def _wait_s(call: Call) -> float:
     return _LONGEST_S if call.deadline is None else call.deadline.remaining_s
-
-
-class AgentHost(Host):
-    """A host whose engine can also be stepped agent by agent; every server serves one of these."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self.agents = Agents(self)
-        self.override(self.agents.handlers(self.handlers))
-
-    def leave(self, caller: str) -> None:
-        self.agents.leave(caller)
-        super().leave(caller)

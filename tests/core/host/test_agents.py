@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Handler
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
+from lucky_transport.host.host import Host
 from lucky_transport.messages import (
     GetCameraFrameRequest,
     ImageFrame,
@@ -77,46 +77,46 @@ class Filming(ToyEngine):
 
 
 @pytest.fixture
-def host() -> Generator[AgentHost]:
-    host = AgentHost(Noting(3))
+def host() -> Generator[Host]:
+    host = Host(Noting(3))
     yield host
     host.close()
 
 
-def _noted(host: AgentHost) -> list[Any]:
+def _noted(host: Host) -> list[Any]:
     engine = host.engine
     assert isinstance(engine, Noting)
     return engine.noted
 
 
-def _step(host: AgentHost, caller: str = "me", **fields: Any) -> Any:
+def _step(host: Host, caller: str = "me", **fields: Any) -> Any:
     return host.call(STEP, StepRequest(**fields), Call(caller))
 
 
-def _reset(host: AgentHost, name: str, noise: float = 0.0, caller: str = "me") -> Any:
+def _reset(host: Host, name: str, noise: float = 0.0, caller: str = "me") -> Any:
     contract = SimulationContract(joint_position_noise=noise) if noise else None
     return host.call(RESET_AGENT, ResetAgentRequest(name, contract), Call(caller))
 
 
-def test_a_step_moves_its_agent_and_no_other(host: AgentHost) -> None:
+def test_a_step_moves_its_agent_and_no_other(host: Host) -> None:
     assert _step(host, agent_name="agent_1", actions=[1.0, 1.0]).success
     assert _noted(host) == [[HOLD, 0, HOLD]]
 
 
-def test_a_step_without_actions_says_so_to_the_engine(host: AgentHost) -> None:
+def test_a_step_without_actions_says_so_to_the_engine(host: Host) -> None:
     answer = _step(host, agent_name="agent_2")
     assert answer.observation.actions == [0.0, 0.0]
     assert _noted(host) == [[HOLD, HOLD, TICK]]
 
 
-def test_the_numbers_of_frames_start_again_with_a_reset(host: AgentHost) -> None:
+def test_the_numbers_of_frames_start_again_with_a_reset(host: Host) -> None:
     numbers = [_step(host).observation.frame_number for _ in range(3)]
     _reset(host, "agent_0")
     assert [*numbers, _step(host).observation.frame_number] == [1, 2, 3, 2]
 
 
 def test_images_come_with_the_step_in_the_order_asked_for() -> None:
-    host = AgentHost(Filming(2))
+    host = Host(Filming(2))
     wanted = [GetCameraFrameRequest(name="front")] * 2
     answer = _step(host, agent_name="agent_1", camera_requests=wanted)
     assert [(one.name, one.frame.frame_number) for one in answer.camera_frames] == [("front", 1)] * 2
@@ -127,13 +127,13 @@ def test_a_camera_that_raises_is_the_engines_failure() -> None:
         def camera_frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
             raise SystemExit(4)
 
-    host = AgentHost(Broken(2))
+    host = Host(Broken(2))
     with pytest.raises(EngineFailed, match="engine 'toy' failed in camera_frames: SystemExit: 4"):
         _step(host, agent_name="agent_1", camera_requests=[GetCameraFrameRequest(name="front")])
 
 
 def test_an_unknown_camera_is_refused_before_anything_moves() -> None:
-    host = AgentHost(Filming(2))
+    host = Host(Filming(2))
     answer = _step(host, camera_requests=[GetCameraFrameRequest(name="rear")])
     assert (answer.success, answer.message) == (False, "no camera 'rear'; there is: front")
     assert _step(host).observation.frame_number == 1
@@ -142,7 +142,7 @@ def test_an_unknown_camera_is_refused_before_anything_moves() -> None:
 # --- contracts ---
 
 
-def test_each_agent_is_reset_under_its_own_contract(host: AgentHost) -> None:
+def test_each_agent_is_reset_under_its_own_contract(host: Host) -> None:
     _reset(host, "agent_0", 0.25)
     _reset(host, "agent_1", 0.5)
     _reset(host, "agent_0")
@@ -151,33 +151,33 @@ def test_each_agent_is_reset_under_its_own_contract(host: AgentHost) -> None:
     assert _noted(host) == [0.25, zero, 0.5, one, 0.25, zero, 0, two]
 
 
-def test_agents_without_a_contract_leave_the_engines_options_alone(host: AgentHost) -> None:
+def test_agents_without_a_contract_leave_the_engines_options_alone(host: Host) -> None:
     _reset(host, "agent_0")
     assert _noted(host) == [[RESET, HOLD, HOLD]]
 
 
-def test_setting_the_engines_options_ends_the_agents_contracts(host: AgentHost) -> None:
+def test_setting_the_engines_options_ends_the_agents_contracts(host: Host) -> None:
     _reset(host, "agent_0", 0.25)
     host.call(OPTIONS, SetResetOptionsRequest(SimulationContract(joint_position_noise=0.5)))
     _reset(host, "agent_0")
     assert _noted(host)[2:] == [0.5, [RESET, HOLD, HOLD]]
 
 
-def test_a_contract_ends_with_its_client(host: AgentHost) -> None:
+def test_a_contract_ends_with_its_client(host: Host) -> None:
     _reset(host, "agent_0", 0.25)
     host.leave("me")
     _reset(host, "agent_0", caller="somebody else")
     assert _noted(host)[2:] == [0, [RESET, HOLD, HOLD]]
 
 
-def test_a_refused_contract_resets_nothing_and_is_not_remembered(host: AgentHost) -> None:
+def test_a_refused_contract_resets_nothing_and_is_not_remembered(host: Host) -> None:
     answer = host.call(RESET_AGENT, ResetAgentRequest("", SimulationContract(terrain_type="lava")), Call("me"))
     assert (answer.success, answer.message) == (False, "no lava here")
     _reset(host, "agent_0")
     assert _noted(host) == [[RESET, HOLD, HOLD]]
 
 
-def test_changing_a_contract_after_the_call_changes_nothing(host: AgentHost) -> None:
+def test_changing_a_contract_after_the_call_changes_nothing(host: Host) -> None:
     contract = SimulationContract(joint_position_noise=0.25)
     host.call(RESET_AGENT, ResetAgentRequest("", contract), Call("me"))
     contract.joint_position_noise = 0.75
@@ -188,7 +188,7 @@ def test_changing_a_contract_after_the_call_changes_nothing(host: AgentHost) -> 
 # --- who drives ---
 
 
-def test_clients_that_step_agents_share_the_engine(host: AgentHost) -> None:
+def test_clients_that_step_agents_share_the_engine(host: Host) -> None:
     assert all(_step(host, client).success for client in ("the first", "the second", "the first"))
     with pytest.raises(Busy, match="engine 'toy' is driven by the first; close that client first"):
         host.drive("the trainer", Buffers.allocate(host.spec))
@@ -199,7 +199,7 @@ def test_clients_that_step_agents_share_the_engine(host: AgentHost) -> None:
     host.drive("the trainer", Buffers.allocate(host.spec))
 
 
-def test_a_contract_ends_with_the_client_that_gave_it(host: AgentHost) -> None:
+def test_a_contract_ends_with_the_client_that_gave_it(host: Host) -> None:
     _step(host, "another")
     _reset(host, "agent_0", 0.25)
     _reset(host, "agent_0", caller="another")
@@ -208,7 +208,7 @@ def test_a_contract_ends_with_the_client_that_gave_it(host: AgentHost) -> None:
     assert [one for one in _noted(host) if isinstance(one, float)] == [0.25, 0.25, 0.0]
 
 
-def test_a_finished_run_gives_the_agents_back(host: AgentHost) -> None:
+def test_a_finished_run_gives_the_agents_back(host: Host) -> None:
     _step(host)
     assert host.call(PROGRESS, ProgressReport("run", finished=False), Call("me")).accepted
     assert host.driver == "me"
@@ -217,7 +217,7 @@ def test_a_finished_run_gives_the_agents_back(host: AgentHost) -> None:
     assert host.agents.progress == ProgressReport("run", finished=True)
 
 
-def test_who_drives_over_the_hot_path_keeps_the_engine(host: AgentHost) -> None:
+def test_who_drives_over_the_hot_path_keeps_the_engine(host: Host) -> None:
     lease = host.drive("the trainer", Buffers.allocate(host.spec))
     with pytest.raises(Busy, match="driven by the trainer"):
         _step(host)
@@ -225,7 +225,7 @@ def test_who_drives_over_the_hot_path_keeps_the_engine(host: AgentHost) -> None:
     assert _step(host).success
 
 
-def test_a_step_waits_for_the_engine_only_until_its_deadline(host: AgentHost) -> None:
+def test_a_step_waits_for_the_engine_only_until_its_deadline(host: Host) -> None:
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -246,7 +246,7 @@ def test_a_step_waits_for_the_engine_only_until_its_deadline(host: AgentHost) ->
 # --- terms ---
 
 
-def test_steps_carry_what_their_client_negotiated_until_it_leaves(host: AgentHost) -> None:
+def test_steps_carry_what_their_client_negotiated_until_it_leaves(host: Host) -> None:
     contract = TaskContract(rewards=RewardContract([RewardTermRequest("alive")]))
     assert host.call(NEGOTIATE, NegotiateTaskRequest(contract), Call("me")).success
     assert list(_step(host).reward_signals) == ["alive"]
@@ -254,7 +254,7 @@ def test_steps_carry_what_their_client_negotiated_until_it_leaves(host: AgentHos
     assert list(_step(host).reward_signals) == ["alive", "centred"]
 
 
-def test_a_negotiation_without_a_contract_asks_for_no_terms(host: AgentHost) -> None:
+def test_a_negotiation_without_a_contract_asks_for_no_terms(host: Host) -> None:
     assert host.call(NEGOTIATE, NegotiateTaskRequest(), Call("me")).success
     answer = _step(host)
     assert (answer.reward_signals, answer.termination_flags) == ({}, {})
@@ -266,6 +266,6 @@ def test_an_engine_may_answer_these_methods_itself() -> None:
         def services(self) -> Mapping[str, Handler]:
             return {STEP.name: lambda request: "its own"}
 
-    host = AgentHost(Own(1))
+    host = Host(Own(1))
     assert host.call(STEP, StepRequest()) == "its own"
     assert STEP.name not in host.agents.answered

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.agents.lease import STEP, Driver, DriverLease
-from lucky_transport.agents.terms import Terms
 from lucky_transport.engine import HOLD, TICK
 from lucky_transport.errors import LocalProtocolError, SpecError, raise_wire_error
 from lucky_transport.foreign_code import foreign_code
+from lucky_transport.host.driver_lease import STEP, Driver, DriverLease
 from lucky_transport.host.task import agent_index
+from lucky_transport.host.terms import Terms
 from lucky_transport.messages import AgentFrame, GetCameraFrameRequest, NamedImageFrame, StepResponse
 from lucky_transport.spec.actions import check_actions, check_control
 from lucky_transport.spec.batch_spec import BatchSpec

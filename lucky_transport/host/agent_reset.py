@@ -11,9 +11,9 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lucky_transport.agents.lease import Driver, DriverLease, only
-from lucky_transport.agents.step import env_of
 from lucky_transport.engine import RESET
+from lucky_transport.host.agent_step import env_of
+from lucky_transport.host.driver_lease import Driver, DriverLease, only
 from lucky_transport.messages import SetResetOptionsRequest, SimulationContract
 from lucky_transport.messages.methods import method
 
