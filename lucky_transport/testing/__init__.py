@@ -33,8 +33,6 @@ For failures that show values, ask pytest to rewrite the suites' asserts, in you
 
 Importing this package imports nothing; the suites need pytest. The reference implementation is the transport without a
 wire, `inproc`: every other transport gives the same answers, bit for bit.
-
-For tests of what compares transports, `fault_injection` has a transport that injects faults.
 """
 
 from __future__ import annotations

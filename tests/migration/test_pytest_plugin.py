@@ -19,7 +19,7 @@ for _name in ("google.protobuf.descriptor_pb2", "grpc"):
 #: Makes "twin" a second path without a wire, with what `FAULTS` of the test's module says injected into it.
 CONFTEST = """
 import pytest
-from lucky_transport.testing.fault_injection import FaultyTransport
+from tests.support.fault_injection import FaultyTransport
 from lucky_transport_migration import paths
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def twin(request, monkeypatch):
 HEAD = """
 import numpy as np
 import pytest
-from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec
+from tests.support.fault_injection import STEPS, Fault, FaultSpec
 
 def drive(env, steps=20, seed=1):
     random = np.random.default_rng(seed)

@@ -16,10 +16,10 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, PeerTimeout, SpecError, TransportError, Unimplemented, UnknownName
 from lucky_transport.messages import EntityInfo, FullState, GetAgentSchemaResponse, StepResponse
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.bit_flip import flip_array, flip_message
-from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from lucky_transport.testing.suite import open_reference
 from lucky_transport.transport import Stream, Transport
+from tests.support.bit_flip import flip_array, flip_message
+from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from tests.support.message_strategies import messages
 
 SCHEMA = method("AgentService/GetAgentSchema")

@@ -13,11 +13,11 @@ from click.testing import CliRunner, Result
 from lucky_transport.cli.main import cli
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.methods import METHODS
-from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, read_folder
 from lucky_transport_migration.paths import ConnectedEngine
 from lucky_transport_migration.stages.effective_stages import STEP
+from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 
 
 def parity(*arguments: str) -> Result:

@@ -26,13 +26,13 @@ from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.registry import load
 from lucky_transport.routing import Decision
-from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import ASPECTS, BEYOND, compare
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
+from tests.support.bit_flip import flip_message
 from tests.support.message_strategies import messages
 
 pytest.importorskip("google.protobuf", reason="typed payloads are compared with what stubs send")

@@ -16,13 +16,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lucky_transport.messages import GetJointStateResponse, JointState
-from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence import lines
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import EQUAL
 from lucky_transport_migration.routing import evidence_policy as policy_module
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
+from tests.support.bit_flip import flip_message
 from tests.support.waiting import PATIENCE_S, until
 
 READ = "/hazel.rpc.MujocoService/GetJointState"

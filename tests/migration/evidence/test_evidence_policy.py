@@ -13,7 +13,6 @@ import pytest
 
 from lucky_transport.messages import EntityId, GetJointStateResponse, JointState, RobotControllerSummary
 from lucky_transport.registry import load, registry
-from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import (
@@ -31,6 +30,7 @@ from lucky_transport_migration.routing.recording_policy import RecordingPolicy
 from lucky_transport_migration.routing.router import process_router
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
+from tests.support.bit_flip import flip_message
 from tests.support.waiting import until
 
 READ = "/hazel.rpc.MujocoService/GetJointState"

@@ -13,11 +13,11 @@ from lucky_transport.errors import TransportError
 from lucky_transport.messages import GetMujocoInfoRequest, LidarSensorRequest, StreamPolicySlotStateRequest
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.process import unique_name
-from lucky_transport.testing.fault_injection import Fault, FaultSpec, FaultyTransport
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.staged_transport import StagedTransport
+from tests.support.fault_injection import Fault, FaultSpec, FaultyTransport
 from tests.support.waiting import until
 
 COUNT = method("LidarService/GetLidarBeamCount")

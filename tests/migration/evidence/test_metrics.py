@@ -11,10 +11,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lucky_transport.messages import GetJointStateResponse, JointState
-from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence import metrics
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.outcome import Comparison
+from tests.support.bit_flip import flip_message
 
 READ = "/hazel.rpc.MujocoService/GetJointState"
 

@@ -12,13 +12,13 @@ from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import unique_name
 from lucky_transport.spec.composite import arrays, views
-from lucky_transport.testing.fault_injection import FaultyTransport
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.parity.rollout import RolloutPlan
 from lucky_transport_migration.parity.step_comparison import Counts, compare_envs, compare_frames
 from lucky_transport_migration.parity.step_parity import MODES, prove
+from tests.support.fault_injection import FaultyTransport
 
 ENGINE = "toy:composite"
 

@@ -12,7 +12,6 @@ import pytest
 from lucky_transport.errors import EngineFailed
 from lucky_transport.messages import StepRequest
 from lucky_transport.messages.methods import Method, method
-from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration import paths
 from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference
@@ -26,6 +25,7 @@ from lucky_transport_migration.parity.moving_streams import OF_STATES, watched
 from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
 from lucky_transport_migration.parity.step_parity import prove
 from lucky_transport_migration.paths import ConnectedEngine
+from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 
 SCHEMA = method("AgentService/GetAgentSchema")
 TELEMETRY = method("TelemetryService/StreamTelemetry")

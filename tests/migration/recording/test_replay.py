@@ -13,7 +13,6 @@ import pytest
 import lucky_transport
 from lucky_transport.api import open_transport
 from lucky_transport.errors import ConfigError, SpecError
-from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.record import Evidence
@@ -22,6 +21,7 @@ from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, 
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.replay import replay
 from lucky_transport_migration.recording.result import ReplayResult
+from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 
 Serve = Callable[..., str]
 Change = Callable[[list[RecordedCall | Step]], Sequence[RecordedCall | Step]]

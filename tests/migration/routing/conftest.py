@@ -14,12 +14,12 @@ from lucky_transport import api
 from lucky_transport.engine import Engine
 from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
-from lucky_transport.testing.fault_injection import FaultSpec, FaultyTransport
 from lucky_transport.transport import Transport
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, Comparison
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.staged_transport import StagedTransport
+from tests.support.fault_injection import FaultSpec, FaultyTransport
 from tests.support.waiting import PATIENCE_S
 
 

@@ -23,9 +23,9 @@ from lucky_transport.messages import (
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
-from lucky_transport.testing.fault_injection import Fault, FaultSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration.evidence.outcome import Comparison
+from tests.support.fault_injection import Fault, FaultSpec
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
 _CANARY, _SHM = Decision("shm", "grpc", "canary 10%"), Decision("shm", "grpc", "shm")

@@ -11,13 +11,13 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.fault_injection import Fault, FaultSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration.evidence.record import Evidence, read_folder
 from lucky_transport_migration.gate.moves import Moves
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.stage import Placement
+from tests.support.fault_injection import Fault, FaultSpec
 from tests.support.waiting import until
 
 _SCHEMA = method("AgentService/GetAgentSchema")

@@ -15,10 +15,10 @@ from lucky_transport.errors import Unimplemented
 from lucky_transport.messages import GetAgentSchemaRequest, LidarSensorRequest, SetSimulationModeRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision
-from lucky_transport.testing.fault_injection import Fault, FaultSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing import shadows
 from lucky_transport_migration.routing.typed_shadows import TypedShadows
+from tests.support.fault_injection import Fault, FaultSpec
 from tests.support.waiting import until
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")

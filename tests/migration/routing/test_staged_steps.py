@@ -15,10 +15,10 @@ from lucky_transport.errors import LocalProtocolError, NotReachable, PeerDied, P
 from lucky_transport.messages import ResetAgentRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision
-from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing.routed_call import CHANGES
 from lucky_transport_migration.stages.effective_stages import STEP
+from tests.support.fault_injection import STEPS, Fault, FaultSpec
 
 _GRPC, _SHADOW = Decision("grpc", "shm", "grpc"), Decision("grpc", "shm", "shadow")
 _SHM, _COMPLETE = Decision("shm", "grpc", "shm"), Decision("shm", "", "complete")

@@ -10,7 +10,7 @@ import pytest
 from lucky_transport.messages import StreamTelemetryRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision
-from lucky_transport.testing.fault_injection import Fault, FaultSpec
+from tests.support.fault_injection import Fault, FaultSpec
 
 _SHADOW = Decision("grpc", "shm", "shadow")
 

@@ -32,8 +32,8 @@ from lucky_transport.call import deadline_error
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, TransportError, UnknownName
 from lucky_transport.messages.methods import Method
-from lucky_transport.testing.bit_flip import flip_array, flip_message
 from lucky_transport.transport import Frame, Stream, Transport
+from tests.support.bit_flip import flip_array, flip_message
 
 __all__ = ["STEPS", "Fault", "FaultSpec", "FaultyTransport"]
 
