@@ -21,10 +21,12 @@ PLUGINS = ROOT / "plugins"
 MESSAGES = ROOT / "lucky_transport" / "messages" / "_generated"
 KITS = ROOT / "schema" / "kits"
 
+BRIDGE = PLUGINS / "lucky_transport_openra" / "_pb"
+
 #: Which folder of `.proto` files each file of descriptors is made from.
 DESCRIPTORS = {
     PLUGINS / "lucky_transport_grpc" / "_pb" / "descriptors.binpb": ROOT / "proto",
-    PLUGINS / "lucky_transport_openra" / "_pb" / "descriptors.binpb": PLUGINS / "lucky_transport_openra" / "_pb",
+    BRIDGE / "descriptors.binpb": BRIDGE,
 }
 
 
@@ -73,13 +75,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _from_protos(check: bool) -> list[Path]:
-    from generators.classes import ProtoError, render
+    from generators.classes import ProtoError, render, render_world
 
     try:
         texts = render(compile_protos(ROOT / "proto", comments=True))
+        world = render_world(compile_protos(BRIDGE, comments=True), "_pb/rl_bridge.proto")
     except ProtoError as error:
         raise GenerateError(str(error)) from None
     contents = {MESSAGES / name: text.encode() for name, text in texts.items()}
+    contents[BRIDGE.parent / "skirmish" / "messages.py"] = world.encode()
     contents |= {output: compile_protos(folder) for output, folder in DESCRIPTORS.items()}
     return _settle(contents, check) + _remove(set(MESSAGES.glob("*.py")) - contents.keys(), check)
 

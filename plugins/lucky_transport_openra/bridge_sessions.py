@@ -24,7 +24,8 @@ from lucky_transport.world import Worlds
 from lucky_transport_openra.bridge import Bridge, Retry, advance_request
 from lucky_transport_openra.codec import BridgeCodec
 from lucky_transport_openra.game_stream import GameStreamClient
-from lucky_transport_openra.skirmish.messages import Observation, Orders, score_of
+from lucky_transport_openra.skirmish.messages import Observation, Orders
+from lucky_transport_openra.skirmish.view import score_of
 from lucky_transport_openra.skirmish.world import SkirmishWorlds, folded
 
 __all__ = ["BridgeSessions", "snapshot"]

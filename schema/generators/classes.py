@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from generators.protos import Comment, ProtoEnum, ProtoError, ProtoField, ProtoFile, ProtoMessage, read
 
-__all__ = ["ProtoError", "render"]
+__all__ = ["ProtoError", "render", "render_world"]
 
 _PACKAGE = "lucky_transport.messages._generated"
 _WIDTH = 120
@@ -23,10 +23,20 @@ def render(descriptors: bytes) -> dict[str, str]:
     files = read(descriptors)
     module_of = {each.name: file.module for file in files for each in (*file.enums, *file.messages)}
     enums = {enum.name: enum for file in files for enum in file.enums}
-    texts = {f"{file.module}.py": _module(file, module_of, enums) for file in files}
+    texts = {f"{file.module}.py": _module(file, f"proto/{file.module}.proto", module_of, enums) for file in files}
     texts["__init__.py"] = _package(files)
     texts["methods.py"] = _methods(files, module_of)
     return texts
+
+
+def render_world(descriptors: bytes, path: str) -> str:
+    """Return the text of the module with a world's messages, those that the file at `path` marks with `class`.
+
+    Raises ProtoError for what cannot be generated.
+    """
+    [file] = read(descriptors)
+    module_of = {each.name: file.module for each in (*file.enums, *file.messages)}
+    return _module(file, path, module_of, {enum.name: enum for enum in file.enums})
 
 
 def _package(files: list[ProtoFile]) -> str:
@@ -78,9 +88,9 @@ def _methods(files: list[ProtoFile], module_of: dict[str, str]) -> str:
     return "\n".join([*lines, ")", "# fmt: on", ""])
 
 
-def _module(file: ProtoFile, module_of: dict[str, str], enums: dict[str, ProtoEnum]) -> str:
+def _module(file: ProtoFile, path: str, module_of: dict[str, str], enums: dict[str, ProtoEnum]) -> str:
     fields = [field for message in file.messages for field in message.fields]
-    head = f"Generated from proto/{file.module}.proto by schema/generate.py; do not edit."
+    head = f"Generated from {path} by schema/generate.py; do not edit."
     lines = [_docstring((*file.comment.paragraphs[:1], head), ""), "", "from __future__ import annotations", ""]
     if file.messages:
         factories = any(field.shape != "one" for field in fields)

@@ -5,11 +5,13 @@ A comment line that begins with `lucky:` says what protobuf has no word for:
     lucky: id=3 effect=world runs=engine        a method of the table; stream=latest or stream=every for a stream
     lucky: struct                               a message that FlatBuffers carries as a struct
     lucky: buffer                               bytes that may lie in memory of the engine
+    lucky: class=Unit                           a message or enum of another system's calls that a world uses as `Unit`
+    lucky: session                              a field of such a message that the world does not have
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os.path import commonprefix
 
 from google.protobuf.descriptor_pb2 import (
@@ -35,7 +37,7 @@ _KINDS = {
     _Type.TYPE_STRING: "str",
     _Type.TYPE_BYTES: "bytes",
 }
-_MARKS = {"id", "effect", "runs", "stream", "struct", "buffer"}
+_MARKS = {"id", "effect", "runs", "stream", "struct", "buffer", "class", "session"}
 
 
 class ProtoError(Exception):
@@ -106,7 +108,7 @@ class ProtoFile:
 
 
 def read(descriptors: bytes) -> list[ProtoFile]:
-    """Return the files that typed calls need, imports first; messages that only gRPC uses are left out.
+    """Return the files that typed calls and worlds need, imports first; messages that only gRPC uses are left out.
 
     Raises ProtoError for a mark, field or message that cannot be generated.
     """
@@ -132,9 +134,10 @@ def _refuse_duplicates(files: list[ProtoFile]) -> None:
 
 
 def _used(files: list[ProtoFile]) -> set[str]:
-    """Return the names of all messages and enums that methods with an id reach."""
+    """Return the names of all messages and enums that methods with an id reach, or that a world uses."""
     messages = {message.name: message for file in files for message in file.messages}
     open_names = [name for file in files for method in file.methods for name in (method.request, method.response)]
+    open_names += [one.name for one in messages.values() if "class" in one.comment.marks]
     used: set[str] = set()
     while open_names:
         name = open_names.pop()
@@ -148,6 +151,11 @@ def _file(file: FileDescriptorProto) -> ProtoFile:
     comments = _Comments(file)
     enums = [_enum(each, (5, at), comments) for at, each in enumerate(file.enum_type)]
     messages = [_message(each, (4, at), comments) for at, each in enumerate(file.message_type)]
+    classes = {
+        each.name: each.comment.marks["class"] for each in (*enums, *messages) if each.comment.marks.get("class")
+    }
+    enums = [replace(enum, name=classes.get(enum.name, enum.name)) for enum in enums]
+    messages = [_renamed(message, classes) for message in messages]
     methods = [
         found
         for at, service in enumerate(file.service)
@@ -156,6 +164,16 @@ def _file(file: FileDescriptorProto) -> ProtoFile:
     ]
     module = file.name.removesuffix(".proto")
     return ProtoFile(module, comments.at(12), tuple(enums), tuple(messages), tuple(methods))
+
+
+def _renamed(message: ProtoMessage, classes: dict[str, str]) -> ProtoMessage:
+    """Return the message with the names of classes, and without the fields of the session alone."""
+    fields = [each for each in message.fields if "session" not in each.comment.marks]
+    return replace(
+        message,
+        name=classes.get(message.name, message.name),
+        fields=tuple(replace(each, type=classes.get(each.type, each.type)) for each in fields),
+    )
 
 
 class _Comments:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed: pip install 'lucky-transport[dev]'")
 
 import generate
-from generators.classes import ProtoError, render
+from generators.classes import ProtoError, render, render_world
 
 GENERATOR = Path(generate.__file__)
 HEAD = 'syntax = "proto3";\npackage p;\n'
@@ -126,3 +126,42 @@ def test_a_missing_compiler_is_reported_with_the_remedy(
     monkeypatch.setitem(sys.modules, "grpc_tools", None)
     assert generate.main(["--check"]) == 1
     assert "pip install 'lucky-transport[dev]'" in capsys.readouterr().err
+
+
+def test_a_world_has_the_marked_messages_under_their_names_without_what_is_the_sessions(tmp_path: Path) -> None:
+    text = """
+// A look.
+// lucky: class=Observation
+message GameObservation {
+  int32 tick = 1;
+  // lucky: session
+  bool done = 2;
+  repeated RlUnit units = 3;
+}
+
+// One unit.
+// lucky: class=Unit
+message RlUnit {
+  string type = 1;
+}
+
+message OfTheCallAlone {}
+"""
+    (tmp_path / "bridge.proto").write_text(HEAD + text)
+    module = render_world(generate.compile_protos(tmp_path, comments=True), "bridge.proto")
+    assert module.partition("@dataclass")[2] == (
+        '''(slots=True)
+class Observation:
+    """A look."""
+
+    tick: I32 = 0
+    units: list[Unit] = field(default_factory=no_items)
+
+
+@dataclass(slots=True)
+class Unit:
+    """One unit."""
+
+    type: str = ""
+'''
+    )

@@ -1,9 +1,8 @@
-"""What a player of a skirmish sees and says.
+"""What a player of OpenRA-RL's bridge, or of a skirmish, sees and says. Positions are in 1/1024 of a cell from the
+upper left corner, cells are counted from 0, `facing` goes from 0 to 1023 clockwise from north, money is in credits,
+times are in ticks, shares are 0 to 1.
 
-Names, types and numbers of orders are those of OpenRA-RL's bridge protocol, so that its messages are made from these by
-name; what a field means here is told here. Positions are in 1/1024 of a cell from the upper left corner, cells are
-counted from 0, `facing` goes from 0 to 1023 clockwise from north, money is in credits, times are in ticks, shares are 0
-to 1.
+Generated from _pb/rl_bridge.proto by schema/generate.py; do not edit.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ __all__ = [
     "Orders",
     "Production",
     "Unit",
-    "score_of",
 ]
 
 
@@ -59,29 +57,46 @@ class Order(IntEnum):
 
 
 @dataclass(slots=True)
-class Command:
-    """One order. actor_id: which actor does it, 0 = every one of ours that can. target_actor_id: which it is about.
+class Observation:
+    """All that our side knows after `tick`.
 
-    target_x, target_y: a cell; (-1, -1) leaves the choice to the game (PLACE_BUILDING: a free place at the base,
-    ATTACK_MOVE: the nearest enemy building known, else the enemy's start). item_type: what to build or train.
-    queued: after what the actor does already. ticks: of FAST_ADVANCE.
+    spatial_map: float32 (height, width, spatial_channels), row-major; the skirmish's channels are
+    `lucky_transport_openra.skirmish.view.CHANNELS`. explored_percent: 0 to 100. kill_events: the latest ones, oldest
+    first; of the engine's own repository only.
     """
 
-    action: Annotated[Order, "i32"] = Order.NO_OP
-    actor_id: U32 = 0
-    target_actor_id: U32 = 0
-    target_x: I32 = 0
-    target_y: I32 = 0
-    item_type: str = ""
-    queued: bool = False
-    ticks: I32 = 0
+    tick: I32 = 0
+    economy: Economy | None = None
+    military: Military | None = None
+    units: list[Unit] = field(default_factory=no_items)
+    buildings: list[Building] = field(default_factory=no_items)
+    production: list[Production] = field(default_factory=no_items)
+    visible_enemies: list[Unit] = field(default_factory=no_items)
+    map_info: MapInfo | None = None
+    spatial_map: bytes = b""
+    spatial_channels: I32 = 0
+    available_production: list[str] = field(default_factory=no_items)
+    visible_enemy_buildings: list[Building] = field(default_factory=no_items)
+    explored_percent: F32 = 0.0
+    kill_events: list[Kill] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
-class Orders:
-    """What a player says at once; obeyed in this order. An order that makes no sense is passed over."""
+class Kill:
+    """One actor that was destroyed, where we saw it or had a part in it. attacker_actor_id: 0 for none."""
 
-    commands: list[Command] = field(default_factory=no_items)
+    tick: I32 = 0
+    victim_actor_id: U32 = 0
+    victim_type: str = ""
+    victim_cell_x: I32 = 0
+    victim_cell_y: I32 = 0
+    attacker_actor_id: U32 = 0
+    attacker_type: str = ""
+    attacker_cell_x: I32 = 0
+    attacker_cell_y: I32 = 0
+    victim_is_own: bool = False
+    attacker_is_own: bool = False
+    victim_is_building: bool = False
 
 
 @dataclass(slots=True)
@@ -117,7 +132,8 @@ class Military:
 class Unit:
     """One unit. ammo: -1, unlimited. passenger_count: -1, no unit carries another. stance: 0 holds fire.
 
-    path_blocked: the last cell it was sent to cannot be reached.
+    hp_percent: 0 to 1, despite its name. path_blocked: the last cell it was sent to cannot be reached; of the engine's
+    own repository only.
     """
 
     actor_id: U32 = 0
@@ -188,50 +204,26 @@ class MapInfo:
 
 
 @dataclass(slots=True)
-class Kill:
-    """One actor that was destroyed, where we saw it or had a part in it."""
+class Orders:
+    """What a player says at once; obeyed in this order. An order that makes no sense is passed over."""
 
-    tick: I32 = 0
-    victim_actor_id: U32 = 0
-    victim_type: str = ""
-    victim_cell_x: I32 = 0
-    victim_cell_y: I32 = 0
-    attacker_actor_id: U32 = 0
-    attacker_type: str = ""
-    attacker_cell_x: I32 = 0
-    attacker_cell_y: I32 = 0
-    victim_is_own: bool = False
-    attacker_is_own: bool = False
-    victim_is_building: bool = False
+    commands: list[Command] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
-class Observation:
-    """All that our side knows after `tick`.
+class Command:
+    """One order. actor_id: which actor does it, 0 = every one of ours that can. target_actor_id: which it is about.
 
-    spatial_map: float32 (height, width, spatial_channels), row-major; the channels are those of
-    `lucky_transport_openra.skirmish.view.CHANNELS`. explored_percent: 0 to 100. kill_events: the latest ones, oldest
-    first.
+    target_x, target_y: a cell; (-1, -1) leaves the choice to the game (PLACE_BUILDING: a free place at the base,
+    ATTACK_MOVE: the nearest enemy building known, else the enemy's start). item_type: what to build or train. queued:
+    after what the actor does already. ticks: of FAST_ADVANCE.
     """
 
-    tick: I32 = 0
-    economy: Economy | None = None
-    military: Military | None = None
-    units: list[Unit] = field(default_factory=no_items)
-    buildings: list[Building] = field(default_factory=no_items)
-    production: list[Production] = field(default_factory=no_items)
-    visible_enemies: list[Unit] = field(default_factory=no_items)
-    map_info: MapInfo | None = None
-    spatial_map: bytes = b""
-    spatial_channels: I32 = 0
-    available_production: list[str] = field(default_factory=no_items)
-    visible_enemy_buildings: list[Building] = field(default_factory=no_items)
-    explored_percent: F32 = 0.0
-    kill_events: list[Kill] = field(default_factory=no_items)
-
-
-def score_of(observation: Observation) -> float:
-    """Return how well it goes, in thousands of credits: what we have, and what we destroyed less what we lost."""
-    military = observation.military or Military()
-    cash = observation.economy.cash if observation.economy else 0
-    return (military.assets_value + cash + military.kills_cost - military.deaths_cost) / 1000
+    action: Annotated[Order, "i32"] = Order.NO_OP
+    actor_id: U32 = 0
+    target_actor_id: U32 = 0
+    target_x: I32 = 0
+    target_y: I32 = 0
+    item_type: str = ""
+    queued: bool = False
+    ticks: I32 = 0

@@ -18,7 +18,7 @@ from lucky_transport_openra.skirmish.sight import visible_enemies
 if TYPE_CHECKING:
     from lucky_transport_openra.skirmish.game import Game
 
-__all__ = ["CHANNELS", "observe"]
+__all__ = ["CHANNELS", "observe", "score_of"]
 
 #: What the last axis of the spatial map says of a cell.
 CHANNELS = ("rock", "ore", "explored", "visible", "own_units", "own_buildings", "enemy_units", "enemy_buildings")
@@ -47,6 +47,13 @@ def observe(game: Game) -> Observation:
         explored_percent=100 * _share(int(np.count_nonzero(side.explored)), side.explored.size),
         kill_events=list(game.kills),
     )
+
+
+def score_of(observation: Observation) -> float:
+    """Return how well it goes, in thousands of credits: what we have, and what we destroyed less what we lost."""
+    military = observation.military or messages.Military()
+    cash = observation.economy.cash if observation.economy else 0
+    return (military.assets_value + cash + military.kills_cost - military.deaths_cost) / 1000
 
 
 def _share(part: int, whole: int) -> float:

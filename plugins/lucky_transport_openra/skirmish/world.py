@@ -74,7 +74,7 @@ class SkirmishWorld(World):
         return view.observe(self._game)
 
     def _count(self) -> None:
-        """Bring the score up to date: as `messages.score_of`, without an observation."""
+        """Bring the score up to date: as `view.score_of`, without an observation."""
         side = self._game.sides[0]
         assets = sum(actor.kind.cost for actor in side.actors.values())
         self.score = (assets + side.cash + side.kills_cost - side.deaths_cost) / 1000

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport_openra.skirmish.batch import SkirmishBatch
-from lucky_transport_openra.skirmish.messages import Command, Observation, Order, Orders, score_of
+from lucky_transport_openra.skirmish.messages import Command, Observation, Order, Orders
 from lucky_transport_openra.skirmish.terrain import MAPS
+from lucky_transport_openra.skirmish.view import score_of
 from lucky_transport_openra.skirmish.world import SEEDS, SkirmishWorld, SkirmishWorlds, folded
 
 WORLDS = SkirmishWorlds()
