@@ -68,9 +68,9 @@ def build_module(folder: Path) -> dict[str, str]:
     """Copy what git tracks to a folder, build the module there with ASan and UBSan; return the environment to use."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     flags = {"CFLAGS": f"-g -O1 -fsanitize={SANITIZERS['address']}"}
     build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--force"]
     subprocess.run(build, cwd=folder, check=True, env={**os.environ, **flags})

@@ -17,6 +17,8 @@ from lucky_transport.shm import c_header
 __all__ = ["build"]
 
 _SOURCES = Path(__file__).parent
+#: The C kit, schema/kits/c: a link to it, or in a wheel its headers.
+_KIT = _SOURCES / "kit"
 _FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _COMPILER_S = 120.0
 
@@ -39,7 +41,7 @@ def build(engine: str, target: Path, *, options: Mapping[str, Any], python: str 
         Path(folder, "lucky_shm.h").write_text(c_header.render())
         Path(folder, "lucky_export.h").write_text(_header(engine, options, python))
         whole = Path(folder, target.name)
-        _compile([compiler, *_FLAGS, f"-I{folder}", "-o", str(whole), str(_SOURCES / "exported.c"), "-lm"])
+        _compile([compiler, *_FLAGS, f"-I{folder}", f"-I{_KIT}", "-o", str(whole), str(_SOURCES / "exported.c"), "-lm"])
         whole.replace(target)
 
 

@@ -26,12 +26,6 @@ struct process {
     int to, from;  /* -1: closed */
 };
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static int is_alive(const struct process *p) {
     siginfo_t info = {0};
     if (!p->pid || waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT)) return 0;
@@ -125,10 +119,10 @@ static int request(struct process *p, uint32_t num, const struct libenv_options 
 static char *greeting(struct process *p) {
     char *text = malloc(GREETING_BYTES);
     size_t length = 0, line = 0;
-    int64_t until = now_ns() + (int64_t)START_MS * 1000000;
+    int64_t until = lucky_now_ns() + (int64_t)START_MS * 1000000;
     while (text && length < GREETING_BYTES - 1) {
         struct pollfd ready = {p->from, POLLIN, 0};
-        int64_t left_ms = (until - now_ns()) / 1000000;
+        int64_t left_ms = (until - lucky_now_ns()) / 1000000;
         int found = poll(&ready, 1, left_ms > 0 ? (int)left_ms : 0);
         if (found < 0 && errno == EINTR) continue;
         if (found == 0) say("the engine was not ready within %d s", START_MS / 1000);

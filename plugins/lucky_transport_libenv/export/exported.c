@@ -11,7 +11,7 @@
 #define _GNU_SOURCE
 #include "libenv.h"
 #include "lucky_export.h"
-#include "lucky_shm.h"
+#include "lucky_segment.h"
 
 #include "failure.h"
 #include "tensors.h"
@@ -67,10 +67,10 @@ static void finish(struct env *e) {
 static int fit(const struct env *e) {
     for (int i = 0; i < e->count; i++) {
         const struct tensor *t = &e->tensors[i];
-        size_t row = t->region != REGION_ROW                ? source_bytes(t->source)
+        size_t row = t->region != REGION_ROW                ? lucky_dtype_bytes((uint32_t)t->source)
                      : t->space == LIBENV_SPACE_ACTION ? e->segment.action_bytes
                                                             : e->segment.observation_bytes;
-        size_t bytes = t->count * source_bytes(t->source);
+        size_t bytes = t->count * lucky_dtype_bytes((uint32_t)t->source);
         if (bytes > row || t->offset > row - bytes) return 0;
     }
     return 1;
@@ -93,7 +93,7 @@ static int open_engine(struct env *e, int num, const struct libenv_options *opti
         break;
     }
     free(text);
-    if (!e->segment.base) return 0;
+    if (!e->segment.shared.mapping.start) return 0;
     if (!find_regions(&e->segment, (uint32_t)num) || !fit(e)) return say("the engine's segment does not fit"), 0;
     if (!attach(&e->segment)) return say("the engine's segment is taken: %s", strerror(errno)), 0;
     memset(e->segment.control, CONTROL_RESET, (size_t)num);
@@ -125,7 +125,7 @@ LIBENV_API libenv_env *libenv_make(int num, const struct libenv_options options)
     struct env *e = num > 0 ? calloc(1, sizeof *e) : NULL;
     if (!e) return say("libenv_make(%d): expected at least 1 env, and memory for it", num), NULL;
     e->owner = getpid();
-    e->segment.lock = e->process.to = e->process.from = -1;
+    e->segment.shared.lock.fd = e->process.to = e->process.from = -1;
     e->tensors = calloc(MOST_TENSORS, sizeof *e->tensors);
     e->rewards = calloc((size_t)num, sizeof *e->rewards);
     e->first = calloc((size_t)num, 1);

@@ -20,15 +20,6 @@ struct tensor {
     long long shift;
 };
 
-static size_t source_bytes(int source) {
-    static const uint8_t sizes[] = {
-        [LUCKY_DTYPE_FLOAT32] = 4, [LUCKY_DTYPE_FLOAT64] = 8, [LUCKY_DTYPE_INT8] = 1,   [LUCKY_DTYPE_INT16] = 2,
-        [LUCKY_DTYPE_INT32] = 4,   [LUCKY_DTYPE_INT64] = 8,   [LUCKY_DTYPE_UINT8] = 1,  [LUCKY_DTYPE_UINT16] = 2,
-        [LUCKY_DTYPE_UINT32] = 4,  [LUCKY_DTYPE_UINT64] = 8,  [LUCKY_DTYPE_BOOL] = 1,
-    };
-    return source >= 0 && source < (int)sizeof sizes ? sizes[source] : 0;
-}
-
 static size_t libenv_bytes(enum libenv_dtype dtype) { return dtype == LIBENV_DTYPE_UINT8 ? 1 : 4; }
 
 /* Elements that both sides spell alike are copied as they are. */
@@ -160,7 +151,7 @@ static int read_tensor(const char *line, struct tensor *t) {
         return 0;
     line += length;
     if (!read_numbers(&line, &low, &high) || sscanf(line, "%d%n", &ndim, &length) != 1 || ndim < 0 ||
-        ndim > LIBENV_MAX_NDIM || !source_bytes(t->source))
+        ndim > LIBENV_MAX_NDIM || !lucky_dtype_bytes((uint32_t)t->source))
         return 0;
     t->type.scalar_type = (enum libenv_scalar_type)scalar_type;
     t->type.dtype = (enum libenv_dtype)dtype;
