@@ -156,7 +156,7 @@ def target_map(settings: Settings) -> TargetMap:
     if settings.transport == "grpc":
         return TargetMap(())
     if settings.transport == "staged":
-        from lucky_transport_stubs.staged.opening import find_router
+        from lucky_transport_stubs.staged.router import find_router
 
         find_router()
     pairs = settings.grpc_map.split()

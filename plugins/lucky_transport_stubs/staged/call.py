@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lucky_transport.routing import LEFT, RoutedCall
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import EOF
 from lucky_transport_stubs.staged.ending import aio_ending, is_lost, sent
-
-if TYPE_CHECKING:
-    from lucky_transport_stubs.staged.connection import StagedConnection
 
 __all__ = ["StagedCall"]
 
@@ -28,7 +25,7 @@ Make = Callable[[str, bool], Any]
 class StagedCall:
     """Everything that is not here is the compiled call's own."""
 
-    def __init__(self, channel: StagedConnection, routed: RoutedCall, make: Make) -> None:
+    def __init__(self, channel: Any, routed: RoutedCall, make: Make) -> None:
         self._channel = channel  # the name by which grpc.aio 1.60 finds the calls of a channel that closes
         self._routed = routed
         self._make = make

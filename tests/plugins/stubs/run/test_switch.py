@@ -16,7 +16,7 @@ from lucky_transport.errors import ConfigError
 from lucky_transport.process import unique_name
 from lucky_transport.registry import Registry
 from lucky_transport_stubs.run.switch import Route, Switch, target_map
-from lucky_transport_stubs.staged import opening
+from lucky_transport_stubs.staged import router
 
 TARGET = "127.0.0.1:50051"
 
@@ -47,7 +47,7 @@ def test_staged_leaves_it_to_each_call_and_asks_nobody(capfd: pytest.CaptureFixt
 
 
 def test_staged_without_a_router_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "registry", Registry)
+    monkeypatch.setattr(router, "registry", Registry)
     with pytest.raises(ConfigError, match="no plugin offers a router"):
         Switch(Settings(transport="staged", endpoint="shm://x"))
 

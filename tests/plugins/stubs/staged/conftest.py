@@ -20,7 +20,7 @@ grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 
 
 import lucky_transport_stubs  # noqa: E402 - needs grpc
 from lucky_transport_migration.routing.router import ProcessRouter  # noqa: E402
-from lucky_transport_stubs.staged import opening  # noqa: E402
+from lucky_transport_stubs.staged import channels  # noqa: E402
 
 SHADOWED = Decision("grpc", "shm", "shadow")
 
@@ -83,14 +83,14 @@ class Pair:
 
     def channel(self) -> Any:
         sides = {name: make() for name, make in self.blocking().items()}
-        return opening.open_channel(self.target, sides, self.blocking(), None)
+        return channels.open_channel(self.target, sides, self.blocking(), None)
 
     def aio_channel(self, **options: Any) -> Any:
         sides = {
             "grpc": grpc.aio.insecure_channel(self.target),
             "shm": lucky_transport_stubs.aio_channel(self.endpoint),
         }
-        return opening.open_aio_channel(self.target, sides, self.blocking(), None, **options)
+        return channels.open_aio_channel(self.target, sides, self.blocking(), None, **options)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def policy() -> ToldPolicy:
 def router(policy: ToldPolicy, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessRouter]:
     """The router of all staged channels of a test."""
     router = ProcessRouter(policy)
-    monkeypatch.setattr(opening, "open_router", lambda: router)
+    monkeypatch.setattr(channels, "open_router", lambda: router)
     before = set(threads_of("shadow calls", "ended calls"))
     yield router
     router.close()

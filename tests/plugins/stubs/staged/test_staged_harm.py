@@ -106,13 +106,13 @@ def test_a_candidate_that_crashes_is_noted_and_found_again(
 
 
 def test_whatever_a_shadow_raises_is_its_outcome(pair: Any, policy: Any) -> None:
-    from lucky_transport_stubs.staged import opening
+    from lucky_transport_stubs.staged import channels
 
     def broken() -> Any:
         raise KeyError("no channel")
 
     sides = {name: make() for name, make in pair.blocking().items()}
-    with opening.open_channel(pair.target, sides, {"grpc": broken, "shm": broken}, None) as channel:
+    with channels.open_channel(pair.target, sides, {"grpc": broken, "shm": broken}, None) as channel:
         answers(channel, 1)
         for comparison in policy.wait(2):
             assert (comparison.shadow.code, comparison.shadow.details) == ("INTERNAL", "KeyError: 'no channel'")
