@@ -8,9 +8,9 @@
     targets      gRPC's names of places, and the map from them to endpoints
     switch       target -> route, reported once
     patches      grpc's channel factories, luckyrobots 0.5.0
-    counting     a channel whose calls are counted     call_counters  counts that survive their process
+    counts       channels whose calls are counted, counts that survive their process
     report       what was called, of all processes     unpatched_processes  Pythons that the switch cannot reach
 
-What the launcher itself imports (command, launch, activation, targets, call_counters, report, unpatched_processes)
+What the launcher itself imports (command, launch, activation, targets, counts, report, unpatched_processes)
 imports neither grpc nor NumPy: starting a program costs what starting Python costs.
 """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lucky_transport.config import Launch, Settings, environment, load_launch, load_settings
 
 if TYPE_CHECKING:
-    from lucky_transport_stubs.run.call_counters import CallCounters
+    from lucky_transport_stubs.run.counts import CallCounters
     from lucky_transport_stubs.run.switch import Switch
 
 __all__ = ["BOOTSTRAP", "activate", "variables"]
@@ -47,7 +47,7 @@ def activate(grpc: ModuleType) -> None:
     Raises ConfigError when they cannot be read or do not say where.
     """
     from lucky_transport_stubs.run import patches
-    from lucky_transport_stubs.run.call_counters import CallCounters
+    from lucky_transport_stubs.run.counts import CallCounters
     from lucky_transport_stubs.run.switch import Switch
 
     if not _made:

@@ -18,7 +18,7 @@ from typing import Any
 
 from lucky_transport.routing import Count
 from lucky_transport_stubs.greenlets import why_no_threads
-from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
+from lucky_transport_stubs.run.counts import CallCounter, CallCounters, Calls, counted
 from lucky_transport_stubs.run.notice import say
 from lucky_transport_stubs.run.switch import Route, Switch
 from lucky_transport_stubs.run.targets import authority_of, canonical
@@ -137,13 +137,13 @@ def _why_not(credentials: Any) -> str:
 
 
 def _staged(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
-    from lucky_transport_stubs.staged.opening import open_channel
+    from lucky_transport_stubs.staged.channels import open_channel
 
     return open_channel(route.target, *_four(makers, route, given), _count(route, counters))
 
 
 def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
-    from lucky_transport_stubs.staged.opening import open_aio_channel
+    from lucky_transport_stubs.staged.channels import open_aio_channel
 
     rest = {key: value for key, value in given.items() if key != "interceptors"}  # theirs is the place in front
     interceptors = given.get("interceptors") or ()
@@ -210,8 +210,6 @@ def _remembering(original: Factory, argument: str, asked: str) -> Factory:
 
 
 def _counted(channel: Any, route: Route, counters: CallCounters) -> Any:
-    from lucky_transport_stubs.run.counting import counted
-
     return counted(channel, lambda method: _counter(route, counters, _text(method)))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import ConfigError, plural, printable
-from lucky_transport_stubs.run.call_counters import Calls, ProcessCalls, read
+from lucky_transport_stubs.run.counts import Calls, ProcessCalls, read
 from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
 

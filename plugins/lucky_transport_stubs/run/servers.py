@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import grpc
 
 from lucky_transport.errors import TransportError
-from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
+from lucky_transport_stubs.run.counts import CallCounter, CallCounters, Calls
 from lucky_transport_stubs.run.switch import Served, Switch
 from lucky_transport_stubs.run.targets import parse_target, with_port
 from lucky_transport_stubs.words.credentials import why_no_port

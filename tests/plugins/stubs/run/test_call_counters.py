@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport_stubs.run.call_counters import CallCounters, Calls, read
+from lucky_transport_stubs.run.counts import CallCounters, Calls, read
 
 STEP = Calls("localhost:1", "shm://x", "", "/a.B/Step")
 RESET = Calls("localhost:1", "", "the map does not name it", "/a.B/Reset")
@@ -85,7 +85,7 @@ def test_counts_survive_however_a_process_ends(tmp_path: Path, end: str, python:
     code = f"""
 import os, signal, sys
 from pathlib import Path
-from lucky_transport_stubs.run.call_counters import Calls, CallCounters
+from lucky_transport_stubs.run.counts import Calls, CallCounters
 counter = CallCounters(Path(sys.argv[1])).counter(Calls("t", "", "", "/a.B/Step"))
 for _ in range(1234):
     counter.add()
@@ -124,7 +124,7 @@ def test_a_process_that_is_killed_while_it_counts_is_read_whole(
     code = """
 import sys
 from pathlib import Path
-from lucky_transport_stubs.run.call_counters import Calls, CallCounters
+from lucky_transport_stubs.run.counts import Calls, CallCounters
 counter = CallCounters(Path(sys.argv[1])).counter(Calls("t", "", "", "/a.B/Step"))
 counter.add()
 print(flush=True)

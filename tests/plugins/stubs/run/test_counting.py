@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls, read
+from lucky_transport_stubs.run.counts import CallCounter, CallCounters, Calls, read
 
 grpc = pytest.importorskip("grpc")
 
 import lucky_transport_stubs  # noqa: E402 - needs grpc
-from lucky_transport_stubs.run.counting import counted  # noqa: E402 - needs grpc
+from lucky_transport_stubs.run.counts import counted  # noqa: E402 - needs grpc
 from tests.support.appearance import appearance  # noqa: E402 - needs grpc
 
 ECHO, COUNT, SUM, CHAT = "/t.T/Echo", "/t.T/Count", "/t.T/Sum", "/t.T/Chat"

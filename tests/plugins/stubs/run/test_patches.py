@@ -10,14 +10,14 @@ import pytest
 
 from lucky_transport.config import Settings
 from lucky_transport_stubs.run import patches
-from lucky_transport_stubs.run.call_counters import CallCounters, Calls, read
+from lucky_transport_stubs.run.counts import CallCounters, Calls, read
 from lucky_transport_stubs.run.switch import Switch
 
 pytest.importorskip("grpc")
 
 import grpc as real
 
-from lucky_transport_stubs.staged import opening
+from lucky_transport_stubs.staged import channels
 from lucky_transport_stubs.words.credentials import why_no_port
 
 from ..programs.certificates import CERTIFICATE, KEY
@@ -135,8 +135,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         made.append(parts)
         return len(made)
 
-    monkeypatch.setattr(opening, "open_channel", remember)
-    monkeypatch.setattr(opening, "open_aio_channel", remember)
+    monkeypatch.setattr(channels, "open_channel", remember)
+    monkeypatch.setattr(channels, "open_aio_channel", remember)
     return made
 
 
