@@ -22,11 +22,22 @@ from lucky_transport.shm.private_file import open_private
 from lucky_transport.spec.batch_spec import DTYPES, BatchSpec
 from lucky_transport.transport import Transport
 
-__all__ = ["ANSWERS", "MISSING", "UNTRIED", "EngineReport", "HeaderField", "SegmentReport", "of_engine", "of_segment"]
+__all__ = [
+    "ANSWERS",
+    "MISSING",
+    "STATES",
+    "UNTRIED",
+    "EngineReport",
+    "HeaderField",
+    "SegmentReport",
+    "of_engine",
+    "of_segment",
+]
 
 ANSWERS = "answers"
 MISSING = "not implemented"
 UNTRIED = "not tried: it changes the simulation"
+STATES = {EngineState.LOADING: "loading", EngineState.READY: "ready", EngineState.CLOSING: "closing"}
 #: How often a segment that comes or goes meanwhile is looked for.
 _TRIES = 3
 
@@ -158,11 +169,8 @@ def _shown(name: str, values: dict[str, Any]) -> str:
     if name.endswith("_dtype"):
         return f"{value} ({DTYPES[value] if value < len(DTYPES) else 'unknown'})"
     if name == "engine_state":
-        return f"{value} ({_STATES.get(value, 'unknown')})"
+        return f"{value} ({STATES.get(value, 'unknown')})"
     return str(value)
-
-
-_STATES = {EngineState.LOADING: "loading", EngineState.READY: "ready", EngineState.CLOSING: "closing"}
 
 
 def of_engine(transport: Transport, timeout_s: float = 2.0) -> EngineReport:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lucky_transport.errors import TransportError
+from lucky_transport.hookspecs import CommandInfo, EngineInfo, TransportInfo
 from lucky_transport.registry import Registry, load, registry
+
+_Info = TransportInfo | EngineInfo | CommandInfo
 
 __all__ = ["InventoryEntry", "broken_plugins", "commands", "engines", "transports"]
 
@@ -29,53 +33,28 @@ class InventoryEntry:
 def transports(found: Registry | None = None) -> list[InventoryEntry]:
     """Return every transport, by name; both of its ends are loaded."""
     infos = (found or registry()).transports.values()
-    return sorted(
-        (
-            InventoryEntry(
-                info.name,
-                info.summary,
-                info.schemes,
-                info.extra,
-                _problem(info.client, info.server, owner=f"transport {info.name!r}", extra=info.extra),
-            )
-            for info in infos
-        ),
-        key=lambda entry: entry.name,
-    )
+    return _entries((info, "transport", info.schemes, (info.client, info.server)) for info in infos)
 
 
 def engines(found: Registry | None = None) -> list[InventoryEntry]:
     """Return every engine, by name; its factory is loaded, no engine is made."""
-    infos = (found or registry()).engines.values()
-    return sorted(
-        (
-            InventoryEntry(
-                info.name,
-                info.summary,
-                info.variants,
-                info.extra,
-                _problem(info.factory, owner=f"engine {info.name!r}", extra=info.extra),
-            )
-            for info in infos
-        ),
-        key=lambda entry: entry.name,
-    )
+    return _entries((info, "engine", info.variants, (info.factory,)) for info in (found or registry()).engines.values())
 
 
 def commands(found: Registry | None = None) -> list[InventoryEntry]:
     """Return every subcommand, by name; its module is loaded."""
-    infos = (found or registry()).commands.values()
-    return sorted(
-        (
-            InventoryEntry(
-                info.name,
-                info.summary,
-                problem=_problem(info.command, owner=f"command {info.name!r}", extra=info.extra),
-            )
-            for info in infos
-        ),
-        key=lambda entry: entry.name,
-    )
+    return _entries((info, "command", (), (info.command,)) for info in (found or registry()).commands.values())
+
+
+def _entries(offered: Iterable[tuple[_Info, str, tuple[str, ...], tuple[str, ...]]]) -> list[InventoryEntry]:
+    """Return the entries of what is offered: its info, what it is, its further names, what is loaded of it."""
+    entries = [
+        InventoryEntry(
+            info.name, info.summary, names, info.extra, _problem(targets, f"{kind} {info.name!r}", info.extra)
+        )
+        for info, kind, names, targets in offered
+    ]
+    return sorted(entries, key=lambda entry: entry.name)
 
 
 def broken_plugins(found: Registry | None = None) -> dict[str, str]:
@@ -84,7 +63,7 @@ def broken_plugins(found: Registry | None = None) -> dict[str, str]:
     return {name: f"{type(error).__name__}: {error}" for name, error in sorted(broken.items())}
 
 
-def _problem(*targets: str, owner: str, extra: str = "") -> str:
+def _problem(targets: Iterable[str], owner: str, extra: str) -> str:
     for target in filter(None, targets):
         try:
             load(target, owner=owner, extra=extra)

@@ -16,7 +16,7 @@ LIMITS = [
     ("docs/how-to/sessions.md", "lucky_transport.sessions.session", "SessionLimits.sessions", "holds up to {:,} ind"),
     ("docs/how-to/sessions.md", "lucky_transport.sessions.session", "SessionLimits.idle_s", "it was idle for {:g} s"),
     ("docs/how-to/sessions.md", "lucky_transport.sessions.batch_advance", "MAX_IN_FLIGHT", "sends up to {} requests"),
-    ("docs/how-to/top.md", "lucky_transport.diagnosis.activity", "_HUNG_S", "not looked at its segment for {:g} s"),
+    ("docs/how-to/top.md", "lucky_transport_migration.top.activity", "_HUNG_S", "not looked at its segment for {:g} s"),
     (
         "plugins/lucky_transport_grpc/README.md",
         "lucky_transport.host.driver_lease",

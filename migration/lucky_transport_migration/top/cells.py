@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lucky_transport.diagnosis.activity import EngineActivity
-from lucky_transport.diagnosis.processes import ProcessReading
 from lucky_transport.errors import plural
+from lucky_transport_migration.top.activity import EngineActivity
+from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.reading import StagesReading
 
 __all__ = ["COLUMNS", "WIDE_COLUMNS", "details", "engine_cells", "rate", "seconds", "size", "stage_cells", "wide_cells"]

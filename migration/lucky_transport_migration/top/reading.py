@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.diagnosis.activity import ActivityMonitor, ActivityReading, EngineActivity
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
 from lucky_transport_migration.stages.overview import Line, lines
+from lucky_transport_migration.top.activity import ActivityMonitor, ActivityReading, EngineActivity
 
 __all__ = ["StagesReading", "TopReading", "read_stages", "read_top"]
 

@@ -15,8 +15,8 @@ from textual.events import Resize
 from textual.widgets import DataTable, Footer, Sparkline, Static
 from textual.worker import get_current_worker
 
-from lucky_transport.diagnosis.activity import EngineActivity
 from lucky_transport.errors import plural, printable
+from lucky_transport_migration.top.activity import EngineActivity
 from lucky_transport_migration.top.cells import (
     COLUMNS,
     WIDE_COLUMNS,

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 from lucky_transport import api
 from lucky_transport.cli.main import cli
-from lucky_transport.diagnosis.activity import ActivityReading, EngineActivity, RingReading, StreamReading
-from lucky_transport.diagnosis.processes import ProcessReading
-from lucky_transport.diagnosis.step_samples import StepReading
 from lucky_transport.process import unique_name
+from lucky_transport_migration.top.activity import ActivityReading, EngineActivity, RingReading, StreamReading
 from lucky_transport_migration.top.cells import details, engine_cells, seconds, size
+from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.reading import StagesReading, TopReading, read_stages
+from lucky_transport_migration.top.step_samples import StepReading
 from tests.support.waiting import until_none_left
 
 SERVER = ProcessReading(7, "python -m lucky_transport serve toy --endpoint shm://demo", 12.5, 70 << 20)

@@ -11,7 +11,6 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.diagnosis import containers
-from lucky_transport.diagnosis.activity import ActivityMonitor, EngineActivity
 from lucky_transport.diagnosis.check import CheckStatus, Roots
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
@@ -19,6 +18,7 @@ from lucky_transport.shm import header, segment, segment_files
 from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from lucky_transport_migration.top.activity import ActivityMonitor, EngineActivity
 from tests.support.resources import descriptors_of
 from tests.support.waiting import suspend, until
 
@@ -186,12 +186,12 @@ def test_a_stopped_engine_is_stopped_and_goes_on() -> None:
 def test_an_engine_whose_heart_does_not_beat_is_hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = made(tmp_path)
     with ActivityMonitor(tmp_path) as activity:
-        monkeypatch.setattr("lucky_transport.diagnosis.activity._HUNG_S", 0.0)
+        monkeypatch.setattr("lucky_transport_migration.top.activity._HUNG_S", 0.0)
         assert only(activity).state == "ready", "one that has not beaten yet may not know how"
         header.put(one.mapping, "heartbeat", 7)
         activity.read()
         until(lambda: only(activity).state == "hung")
-        monkeypatch.setattr("lucky_transport.diagnosis.activity._HUNG_S", 600.0)
+        monkeypatch.setattr("lucky_transport_migration.top.activity._HUNG_S", 600.0)
         header.put(one.mapping, "heartbeat", 8)
         assert only(activity).state == "ready"
     one.unlink()

@@ -21,12 +21,10 @@ from pathlib import Path
 from typing import Self
 
 from lucky_transport.config import runtime_directories
-from lucky_transport.diagnosis import inspection, processes
-from lucky_transport.diagnosis.processes import ProcessReading
-from lucky_transport.diagnosis.step_samples import StepReading, StepSamples
+from lucky_transport.diagnosis import inspection
 from lucky_transport.errors import ConfigError, RemoteProtocolError, TransportError
 from lucky_transport.shm import segment_files
-from lucky_transport.shm.layout import FIELDS, EngineState
+from lucky_transport.shm.layout import FIELDS
 from lucky_transport.shm.namespaces import STOPPED, process_name
 from lucky_transport.shm.private_file import open_private
 from lucky_transport.shm.ring import HEAD_BYTES, MODULUS, READ_POSITION, WRITE_POSITION, distance
@@ -35,6 +33,9 @@ from lucky_transport.shm.slot_files.image_file import SUFFIX, slot_words
 from lucky_transport.shm.slot_files.latest_value import newest_number
 from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET
 from lucky_transport.shm.socket_path import socket_path
+from lucky_transport_migration.top import processes
+from lucky_transport_migration.top.processes import ProcessReading
+from lucky_transport_migration.top.step_samples import StepReading, StepSamples
 
 __all__ = ["ActivityMonitor", "ActivityReading", "EngineActivity", "RingReading", "StreamReading"]
 
@@ -44,7 +45,6 @@ _FRAME, _ACTION, _STATE, _HEARTBEAT = (
 #: An idle engine looks at its segment once a second.
 _HUNG_S = 5.0
 _COUNTERS = struct.Struct(f"<Q{_ACTION - _FRAME - 8}xQ")
-_STATES = {EngineState.LOADING: "loading", EngineState.READY: "ready", EngineState.CLOSING: "closing"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class _Followed:
 
     def state(self) -> str:
         word = os.pread(self.fd, 4, _STATE)
-        found = _STATES.get(int.from_bytes(word, "little"), "ready")
+        found = inspection.STATES.get(int.from_bytes(word, "little"), "ready")
         beat = int.from_bytes(os.pread(self.fd, 8, _HEARTBEAT), "little")
         if beat != self.beat[0]:
             self.beat = beat, time.monotonic()

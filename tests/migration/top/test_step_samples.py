@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lucky_transport.diagnosis.step_samples import StepSamples
+from lucky_transport_migration.top.step_samples import StepSamples
 
 MS = 1_000_000
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport.diagnosis import processes
 from lucky_transport.process import python_command
+from lucky_transport_migration.top import processes
 
 
 def command(proc: Path, *arguments: str, pid: int = 7) -> int:
