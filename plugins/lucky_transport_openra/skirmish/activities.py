@@ -28,7 +28,7 @@ def live(game: Game, actor: Actor) -> None:
         actor.wait -= 1
     if actor.is_repairing:
         _repair(game, actor)
-    if actor.kind.damage and not actor.is_off:
+    if actor.kind.damage:
         _fight(game, actor)
     if actor.kind.speed:
         ACTIVITIES[actor.activity.name](game, actor)
@@ -55,8 +55,8 @@ def _fight(game: Game, actor: Actor) -> None:
     target = game.actors.get(actor.target)
     if target is None or not _reaches(actor, target):
         actor.target = 0
-        # nothing else to shoot at: the nearest enemy within range, unless its stance is to hold fire (0)
-        if actor.stance and (game.ticks + actor.id) % _SCAN_TICKS == 0:
+        # nothing else to shoot at: the nearest enemy within range
+        if (game.ticks + actor.id) % _SCAN_TICKS == 0:
             target = _nearest(game, actor)
             actor.target = target.id if target else 0
         return

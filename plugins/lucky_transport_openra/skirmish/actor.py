@@ -46,12 +46,9 @@ class Actor:
     wait: int = 0
     load: int = 0
     facing: int = 0
-    stance: int = 3
     rally: int = -1
     is_blocked: bool = False
     is_repairing: bool = False
-    is_off: bool = False
-    is_primary: bool = False
     kills_cost: int = 0
 
     def cell(self, width: int) -> int:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["OBEY", "obey"]
 
 _Obey = Callable[["Game", Player, Command], bool]
-_STANCES = range(4)
 
 
 def obey(game: Game, side: Player, command: Command) -> bool:
@@ -160,33 +159,6 @@ def _guard(game: Game, side: Player, command: Command) -> bool:
     return _set(actors, command, Activity("guard", target=command.target_actor_id))
 
 
-def _stance(game: Game, side: Player, command: Command) -> bool:
-    actors = _who(side, command, lambda actor: bool(actor.kind.damage))
-    if command.target_x not in _STANCES:
-        return False
-    for actor in actors:
-        actor.stance = command.target_x
-    return bool(actors)
-
-
-def _power_down(game: Game, side: Player, command: Command) -> bool:
-    building = side.actors.get(command.actor_id)
-    if building is None or building.kind.power >= 0:
-        return False
-    building.is_off = not building.is_off
-    return True
-
-
-def _primary(game: Game, side: Player, command: Command) -> bool:
-    building = side.actors.get(command.actor_id)
-    if building is None or not building.kind.makes:
-        return False
-    for other in side.buildings():
-        if other.kind.makes == building.kind.makes:
-            other.is_primary = other is building
-    return True
-
-
 def _surrender(game: Game, side: Player, command: Command) -> bool:
     side.has_surrendered = True
     return True
@@ -202,7 +174,8 @@ def _patrol(game: Game, side: Player, command: Command) -> bool:
     return bool(found)
 
 
-#: NO_OP and FAST_ADVANCE ask for nothing; ENTER_TRANSPORT and UNLOAD need transports, which this game has not.
+#: NO_OP and FAST_ADVANCE ask for nothing. This game has no transports (ENTER_TRANSPORT, UNLOAD), its units always
+#: return fire (SET_STANCE), and its buildings are on (POWER_DOWN) and equal (SET_PRIMARY).
 OBEY: Mapping[int, _Obey] = {
     Order.MOVE: _move,
     Order.ATTACK_MOVE: _attack_move,
@@ -218,9 +191,6 @@ OBEY: Mapping[int, _Obey] = {
     Order.CANCEL_PRODUCTION: _cancel,
     Order.SET_RALLY_POINT: _rally,
     Order.GUARD: _guard,
-    Order.SET_STANCE: _stance,
-    Order.POWER_DOWN: _power_down,
-    Order.SET_PRIMARY: _primary,
     Order.SURRENDER: _surrender,
     Order.PATROL: _patrol,
 }

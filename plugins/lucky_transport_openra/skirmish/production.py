@@ -28,9 +28,8 @@ def available(side: Player) -> list[str]:
 
 
 def maker(side: Player, queue: str) -> Actor | None:
-    """Return the building from which what is made in the queue comes: the primary one, else the oldest."""
-    makers = [actor for actor in side.buildings() if actor.kind.makes == queue]
-    return next((actor for actor in makers if actor.is_primary), makers[0] if makers else None)
+    """Return the building from which what is made in the queue comes: the oldest that makes it."""
+    return next((actor for actor in side.buildings() if actor.kind.makes == queue), None)
 
 
 def start(side: Player, name: str) -> bool:
@@ -54,7 +53,7 @@ def cancel(side: Player, name: str) -> bool:
 
 def work(game: Game, side: Player) -> None:
     """Do a tick's work on the first item of every queue."""
-    powers = [actor.kind.power for actor in side.actors.values() if actor.kind.power and not actor.is_off]
+    powers = [actor.kind.power for actor in side.actors.values() if actor.kind.power]
     side.power_provided = sum(power for power in powers if power > 0)
     side.power_drained = -sum(power for power in powers if power < 0)
     pace = 2 if side.power_drained <= side.power_provided else 1

@@ -24,6 +24,7 @@ __all__ = ["CHANNELS", "observe", "score_of"]
 CHANNELS = ("rock", "ore", "explored", "visible", "own_units", "own_buildings", "enemy_units", "enemy_buildings")
 _ROCK, _ORE, _EXPLORED, _VISIBLE, _OWN, _ENEMY = 0, 1, 2, 3, 4, 6
 _FULL_ORE = 1600
+_STANCE = 3  # OpenRA's "attack anything"
 
 
 def observe(game: Game) -> Observation:
@@ -107,7 +108,7 @@ def _unit(one: Actor, side: Player) -> messages.Unit:
         can_attack=bool(kind.damage),
         facing=one.facing,
         experience_level=min(3, one.kills_cost // 1000),
-        stance=one.stance,
+        stance=_STANCE,
         speed=kind.speed,
         attack_range=kind.range_cells * CELL,
         passenger_count=-1,
@@ -124,7 +125,7 @@ def _seen_building(one: Actor, side: Player) -> messages.Building:
         pos_y=one.y,
         hp_percent=_share(one.hp, one.kind.hp),
         owner=side.name,
-        is_powered=not one.is_off,
+        is_powered=True,
         rally_x=-1,
         rally_y=-1,
         cell_x=one.x // CELL,
