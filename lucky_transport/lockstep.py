@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, TransportError
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.state_machine import StateMachine
 from lucky_transport.transport import Frame, Transport
 
 __all__ = ["TRANSITIONS", "Lockstep", "LockstepEvent", "LockstepState", "LockstepTransport"]
@@ -81,30 +82,20 @@ _REMEDIES: dict[tuple[LockstepState, LockstepEvent], tuple[type[TransportError],
 }
 
 
-class Lockstep:
-    """The state of one client; `on` is the only way to change it."""
+class Lockstep(StateMachine[LockstepState, LockstepEvent]):
+    """The state of one client. `state_error` is LocalProtocolError or ClosedError for a mistake of the caller, PeerDied
+    when the peer died.
+    """
 
-    __slots__ = ("backend", "state")
+    __slots__ = ()
 
     def __init__(self, state: LockstepState, backend: str = "") -> None:
-        self.state = state
-        self.backend = backend
-
-    def on(self, event: LockstepEvent) -> None:
-        """Go to the state that follows `event`.
-
-        Raises LocalProtocolError or ClosedError for a mistake of the caller, PeerDied when the peer died.
-        """
-        following = TRANSITIONS[self.state].get(event)
-        if following is None:
-            raise self.state_error(event)
-        self.state = following
+        super().__init__(TRANSITIONS, state, backend)
 
     def state_error(self, event: LockstepEvent) -> TransportError:
-        """Return the error that explains why `event` cannot happen now."""
-        kind, text = _REMEDIES.get(
-            (self.state, event), (LocalProtocolError, f"{event.value} is not possible in state {self.state.value}")
-        )
+        if (self.state, event) not in _REMEDIES:
+            return super().state_error(event)
+        kind, text = _REMEDIES[self.state, event]
         return kind(text, backend=self.backend)
 
 

@@ -43,6 +43,7 @@ LAYERS = (
     "uninterrupted",
     "native",
     "cuda",
+    "state_machine",
     "spec",
     "messages",
     "call",

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from enum import Enum
 
-from lucky_transport.errors import LocalProtocolError
+from lucky_transport.state_machine import StateMachine
 
 __all__ = ["TRANSITIONS", "Lifecycle", "MatchEvent", "MatchStage"]
 
@@ -96,29 +96,13 @@ TRANSITIONS: dict[MatchStage, dict[MatchEvent, MatchStage]] = {
 _KEPT = 100
 
 
-class Lifecycle:
-    """The stage of one game; `on` is the only way to change it. `past`: the last hundred, the present one last."""
+class Lifecycle(StateMachine[MatchStage, MatchEvent]):
+    """The stage of one game, its `state`. `past`: the last hundred, the present one last."""
 
     def __init__(self) -> None:
+        super().__init__(TRANSITIONS, MatchStage.IDLE, "openra")
         self.past: deque[MatchStage] = deque((MatchStage.IDLE,), maxlen=_KEPT)
 
-    @property
-    def stage(self) -> MatchStage:
-        """Where it stands."""
-        return self.past[-1]
-
     def on(self, event: MatchEvent) -> None:
-        """Go to the stage that follows; raises LocalProtocolError when the event cannot happen now."""
-        following = TRANSITIONS[self.stage].get(event)
-        if following is None:
-            raise self.state_error(event)
-        self.past.append(following)
-
-    def state_error(self, event: MatchEvent) -> LocalProtocolError:
-        """Return the error that explains why `event` cannot happen now."""
-        possible = ", ".join(sorted(each.value for each in TRANSITIONS[self.stage]))
-        return LocalProtocolError(
-            f"{event.value} is not possible while the game is in stage {self.stage.value!r}",
-            backend="openra",
-            hint=f"possible: {possible}",
-        )
+        super().on(event)
+        self.past.append(self.state)

@@ -68,7 +68,7 @@ class Match:
     @property
     def stage(self) -> MatchStage:
         """Where the present game stands."""
-        return self._life.stage
+        return self._life.state
 
     @property
     def past(self) -> list[MatchStage]:

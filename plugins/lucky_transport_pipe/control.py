@@ -1,20 +1,19 @@
 """The order of the protocol for both ends, without I/O: two tables say what may follow what.
 
-    the engine's end                                       the client's end
+the engine's end                                       the client's end
 
-    IDLE ──run──▶ INIT ──END──▶ RUNNING ──over──▶ IDLE     IDLE ──run──▶ ASKED ──SUCCESS──▶ INIT ──END──▶ RUNNING
-      └─unknown─▶ SKIPPING ◀─broken─┘                                      └──refused──▶ IDLE       ──over──▶ IDLE
-                    └──END──▶ IDLE, ──run──▶ INIT          any ──quit──▶ QUITTING ──gone──▶ CLOSED
-    any ──quit──▶ CLOSED
-
-An event that the table does not allow changes nothing.
+IDLE ──run──▶ INIT ──END──▶ RUNNING ──over──▶ IDLE     IDLE ──run──▶ ASKED ──SUCCESS──▶ INIT ──END──▶ RUNNING
+└─unknown─▶ SKIPPING ◀─broken─┘                                      └──refused──▶ IDLE       ──over──▶ IDLE
+└──END──▶ IDLE, ──run──▶ INIT          any ──quit──▶ QUITTING ──gone──▶ CLOSED
+any ──quit──▶ CLOSED
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
-from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, TransportError
+from lucky_transport.errors import ClosedError, PeerDied, TransportError
+from lucky_transport.state_machine import StateMachine
 from lucky_transport_pipe.address import BACKEND
 
 __all__ = ["CLIENT", "ENGINE", "Control", "ControlEvent", "ControlState", "Table"]
@@ -114,35 +113,14 @@ _ENDINGS: dict[ControlState, tuple[type[TransportError], str, str]] = {
 }
 
 
-class Control:
-    """The state of one end; `on` is the only way to change it."""
-
-    __slots__ = ("_table", "state")
+class Control(StateMachine[ControlState, ControlEvent]):
+    """The state of one end. `state_error` is what became of the peer: PeerDied, ClosedError."""
 
     def __init__(self, table: Table) -> None:
-        self._table = table
-        self.state = ControlState.IDLE
-
-    def allows(self, event: ControlEvent) -> bool:
-        """True when `event` may happen now."""
-        return event in self._table[self.state]
-
-    def on(self, event: ControlEvent) -> None:
-        """Go to the state that follows `event`.
-
-        Raises what became of the peer (PeerDied, ClosedError), else LocalProtocolError naming state and event.
-        """
-        following = self._table[self.state].get(event)
-        if following is None:
-            raise self.state_error(event)
-        self.state = following
+        super().__init__(table, ControlState.IDLE, BACKEND)
 
     def state_error(self, event: ControlEvent) -> TransportError:
-        """Return the error that explains why `event` cannot happen now."""
-        if self.state in _ENDINGS:
-            kind, text, hint = _ENDINGS[self.state]
-            return kind(text, backend=BACKEND, hint=hint)
-        allowed = ", ".join(each.value for each in self._table[self.state])
-        return LocalProtocolError(
-            f"{event.value} is not possible while {self.state.value}", backend=BACKEND, hint=f"possible are: {allowed}"
-        )
+        if self.state not in _ENDINGS:
+            return super().state_error(event)
+        kind, text, hint = _ENDINGS[self.state]
+        return kind(text, backend=BACKEND, hint=hint)

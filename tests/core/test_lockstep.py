@@ -46,9 +46,9 @@ def test_each_state_answers_each_event_as_the_diagram_says(state: LockstepState,
         lockstep.on(event)
         assert lockstep.state is EXPECTED[state, event]
         return
-    kind, text = REFUSALS.get(
-        (state, event), (LocalProtocolError, f"{event.value} is not possible in state {state.value}")
-    )
+    possible = ", ".join(each.value for each in TRANSITIONS[state])
+    other = f"{event.value} is not possible in state {state.value!r}; possible: {possible}"
+    kind, text = REFUSALS.get((state, event), (LocalProtocolError, other))
     with pytest.raises(TransportError) as refused:
         lockstep.on(event)
     assert (type(refused.value), str(refused.value), refused.value.backend) == (kind, text, "toy")

@@ -102,7 +102,7 @@ def test_whoever_waits_for_an_engine_may_give_up_or_lose_it() -> None:
 
 
 def test_what_cannot_happen_now_is_refused_with_what_can() -> None:
-    with pytest.raises(LocalProtocolError, match="over is not possible while the game is in stage 'idle'; possible: f"):
+    with pytest.raises(LocalProtocolError, match="over is not possible in state 'idle'; possible: reset"):
         Lifecycle().on(MatchEvent.OVER)
 
 
@@ -133,7 +133,7 @@ def test_a_match_launches_its_engine_and_cleans_up(launch: Any, match: Any) -> N
     assert len(played.step(DEPLOY, 5).observation.buildings) == 1
     assert played.step(SURRENDER).result == "lose"
     assert played.stage is MatchStage.GAME_OVER
-    with pytest.raises(LocalProtocolError, match="act is not possible while the game is in stage 'game over'"):
+    with pytest.raises(LocalProtocolError, match="act is not possible in state 'game over'"):
         played.step()
     played.reset()
     assert played.past[-3:] == [MatchStage.CONNECTING, MatchStage.STREAMING, MatchStage.PLAYING]

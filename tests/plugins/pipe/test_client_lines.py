@@ -238,7 +238,7 @@ def test_each_session_may_have_a_thread_of_its_own(playing: Playing) -> None:
 def test_a_second_run_needs_the_first_ones_end(playing: Playing) -> None:
     with playing() as (instance, engine):
         begin(instance, engine)
-        with pytest.raises(LocalProtocolError, match="run is not possible while running an experiment"):
+        with pytest.raises(LocalProtocolError, match="run is not possible in state 'running an experiment'"):
             instance.experiment("cart_pole", [])
 
 

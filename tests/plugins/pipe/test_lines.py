@@ -296,7 +296,7 @@ def test_every_state_that_can_be_reached_is_in_the_table(table: Any) -> None:
 
 def test_the_clients_end_says_why_something_cannot_be_done() -> None:
     control = Control(CLIENT)
-    with pytest.raises(LocalProtocolError, match="END is not possible while idle; possible are: run"):
+    with pytest.raises(LocalProtocolError, match="END is not possible in state 'idle'; possible: run"):
         control.on(ControlEvent.END)
     control.on(ControlEvent.LOST)
     with pytest.raises(PeerDied, match="the engine is gone"):
