@@ -17,6 +17,7 @@ import pytest
 
 from lucky_transport import native
 from lucky_transport.registry import registry
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
 
@@ -60,7 +61,9 @@ def test_each_command_installs_and_then_does_what_it_says() -> None:
 
 
 def test_ci_runs_the_readmes_own_commands() -> None:
-    printed = subprocess.run([ROOT / ".ci" / "run", "--print-commands"], capture_output=True, text=True, timeout=60)
+    printed = subprocess.run(
+        [ROOT / ".ci" / "run", "--print-commands"], capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert printed.returncode == 0, printed.stderr
     assert printed.stdout.splitlines() == [readme_command("demo"), readme_command("test")]
     script = (ROOT / ".ci" / "run").read_text()
@@ -69,13 +72,13 @@ def test_ci_runs_the_readmes_own_commands() -> None:
 
 
 def test_ci_is_bash_that_parses() -> None:
-    assert subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], timeout=60).returncode == 0
+    assert subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], timeout=PATIENCE_S).returncode == 0
 
 
 def test_the_script_of_releases_is_bash_that_parses_and_tells_its_commands() -> None:
     script = ROOT / ".ci" / "distributions"
-    assert subprocess.run(["bash", "-n", script], timeout=60).returncode == 0
-    told = subprocess.run([script], capture_output=True, text=True, timeout=60)
+    assert subprocess.run(["bash", "-n", script], timeout=PATIENCE_S).returncode == 0
+    told = subprocess.run([script], capture_output=True, text=True, timeout=PATIENCE_S)
     assert told.returncode == 2
     for command in ("tools", "build FOLDER", "try WHEEL", "try-aarch64 WHEEL", "check TAG"):
         assert f".ci/distributions {command}" in told.stdout
@@ -93,7 +96,7 @@ def test_the_release_workflow_only_calls_scripts_of_this_repository() -> None:
 
 def test_a_release_under_another_tag_or_with_placeholders_is_refused() -> None:
     script = ROOT / ".ci" / "distributions"
-    refused = subprocess.run([script, "check", "v99.0"], capture_output=True, text=True, timeout=60)
+    refused = subprocess.run([script, "check", "v99.0"], capture_output=True, text=True, timeout=PATIENCE_S)
     assert refused.returncode == 1
     assert f"the tag is v99.0, pyproject.toml has version {PYPROJECT['project']['version']}" in refused.stderr
     placeholders = [url for url in PYPROJECT["project"]["urls"].values() if ".example" in url]
@@ -186,7 +189,7 @@ print(json.dumps([name for name in json.loads(sys.argv[1]) if name in sys.module
 def imported(heavy: list[str], *modules: str) -> list[str]:
     """Those of `heavy` that are in sys.modules after a fresh process imported `modules`."""
     command = [sys.executable, "-W", "ignore", "-c", LIST_IMPORTS, json.dumps(heavy), *modules]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -20,6 +20,7 @@ import pytest
 import lucky_transport
 from lucky_transport.process import unique_name
 from lucky_transport.testing.contract import EngineContract
+from tests.support.waiting import PATIENCE_S
 
 GUIDE = (Path(__file__).parents[1] / "plugins" / "README.md").read_text(encoding="utf-8")
 SECTION = GUIDE.partition("## An engine of your own\n")[2].partition("\n### ")[0]
@@ -78,7 +79,7 @@ class Environment:
         """Run a command of the guide that must succeed, and return what it printed."""
         process = self.start(command)
         try:
-            said, complained = process.communicate(timeout=110)
+            said, complained = process.communicate(timeout=4 * PATIENCE_S)
         finally:
             process.kill()
             process.wait()
@@ -151,7 +152,7 @@ def test_it_is_served_with_a_seed_and_options(user: Environment) -> None:
     process = user.start([f"shm://{name}" if part == "shm://loft" else part for part in command])
     assert process.stdout is not None
     try:
-        assert select.select([process.stdout], [], [], 60)[0], "the engine was not ready in 60 s"
+        assert select.select([process.stdout], [], [], PATIENCE_S)[0], "the engine is not ready"
         assert process.stdout.readline().startswith(f"ready shm://{name}")
         with lucky_transport.make(endpoint=f"shm://{name}") as env:
             observations, _ = env.reset()
@@ -160,7 +161,7 @@ def test_it_is_served_with_a_seed_and_options(user: Environment) -> None:
             assert again.tobytes() == observations.tobytes()
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def test_a_seeded_env_repeats_its_episodes(user: Environment) -> None:

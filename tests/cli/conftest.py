@@ -14,6 +14,7 @@ from lucky_transport.config import Settings
 from lucky_transport.process import unique_name
 from lucky_transport.shm import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from tests.support.waiting import PATIENCE_S
 
 #: Runs `lucky-transport ARGUMENTS...` to its end.
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -43,7 +44,7 @@ def run(environ: dict[str, str], tmp_path: Path) -> Run:
             text=True,
             env=environ | variables,
             cwd=tmp_path,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
 
     return run
@@ -69,7 +70,7 @@ def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Start]:
     yield start
     for process in started:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=PATIENCE_S)
 
 
 @pytest.fixture

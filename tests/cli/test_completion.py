@@ -15,6 +15,7 @@ from lucky_transport.cli.main import COMPLETION_VARIABLE, cli, main
 from lucky_transport.hookspecs import CommandInfo
 from lucky_transport.registry import registry
 from lucky_transport.shm import segment
+from tests.support.waiting import PATIENCE_S
 
 MakeSegment = Callable[..., segment.Segment]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -109,5 +110,5 @@ COMP_LINE={line!r} COMP_POINT={len(line)} COMP_WORDS=({line}) COMP_CWORD=2
 _lucky_transport_completion {command}
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stdout.splitlines() == [f"//{name}"], done.stderr

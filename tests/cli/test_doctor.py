@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from lucky_transport.cli.main import cli
 from lucky_transport.diagnosis import check, table
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
+from tests.support.waiting import PATIENCE_S
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -118,7 +119,7 @@ def test_the_real_checks_run_here_and_each_says_what_it_saw(run: Run) -> None:
 
 
 def test_fix_removes_what_a_dead_engine_left_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    subprocess.run([sys.executable, "-c", DEAD_ENGINE, str(tmp_path)], timeout=60, check=False)
+    subprocess.run([sys.executable, "-c", DEAD_ENGINE, str(tmp_path)], timeout=PATIENCE_S, check=False)
     (tmp_path / "a_file_of_somebody_else").write_bytes(b"kept")
     assert (tmp_path / "lucky_dead").exists()
     monkeypatch.setattr(check, "Roots", partial(Roots, shm=tmp_path))
@@ -143,7 +144,7 @@ def test_an_install_without_extras_is_healthy(environ: dict[str, str], tmp_path:
         text=True,
         env=environ,
         cwd=tmp_path,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.stdout, done.stderr
     found = {row["name"]: row for row in json.loads(done.stdout)["checks"]}

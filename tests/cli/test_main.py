@@ -20,6 +20,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy
 from lucky_transport.hookspecs import CommandInfo
 from lucky_transport.registry import Registry, registry
+from tests.support.waiting import PATIENCE_S
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -53,7 +54,7 @@ print(json.dumps({"code": code, "heavy": [name for name in heavy if name in sys.
 def imports_of(*arguments: str) -> dict[str, object]:
     """Exit code and heavy imports of a run of the command line."""
     command = [sys.executable, "-c", LIST_IMPORTS, json.dumps(HEAVY), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -156,7 +157,7 @@ main.main()
 @pytest.mark.parametrize(("flags", "said"), [(["--verbose"], "lucky_transport: took shm\n"), ([], "")])
 def test_what_is_chosen_and_why_is_said_on_stderr_when_asked_for(flags: list[str], said: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LOG_SOMETHING, *flags, "speak"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", LOG_SOMETHING, *flags, "speak"], capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", said)
 
@@ -215,14 +216,14 @@ def test_a_real_command_ends_by_ctrl_c_with_130(start: Start, command: list[str]
     assert process.stderr is not None
     wait_for_child(process.pid)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
 
 
 def wait_for_child(pid: int) -> None:
     """Return once the process has started an engine: then it is in the middle of its work."""
-    deadline = Deadline(60)
+    deadline = Deadline(PATIENCE_S)
     children = Path(f"/proc/{pid}/task/{pid}/children")
     while not children.read_text():
         assert not deadline.expired

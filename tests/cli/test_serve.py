@@ -17,12 +17,13 @@ import pytest
 
 from lucky_transport.process import unique_name
 from lucky_transport.shm import segment_files
+from tests.support.waiting import PATIENCE_S
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
-def first_line(process: subprocess.Popen[str], timeout_s: float = 30.0) -> str:
+def first_line(process: subprocess.Popen[str], timeout_s: float = PATIENCE_S) -> str:
     """Return the next line of the process's stdout; what it wrote to stderr instead fails the test."""
     assert process.stdout is not None
     line = b""
@@ -53,7 +54,7 @@ def test_a_signal_ends_it_with_exit_code_0_and_not_a_word(start: Start, number: 
     process = start("serve", "toy", "--endpoint", "inproc://here")
     first_line(process)
     process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, stdout, stderr) == (0, "", "")
 
 
@@ -62,7 +63,7 @@ def test_an_impatient_double_ctrl_c_still_ends_it_in_order(start: Start) -> None
     first_line(process)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, stdout, stderr) == (0, "", "")
 
 
@@ -71,7 +72,7 @@ def test_a_signal_while_the_engine_starts_ends_it_once_it_has_started(start: Sta
     process = start("serve", "toy", "--endpoint", "inproc://here", *slow)
     _until_the_engine_is_loading(process.pid)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE_S) == 0
 
 
 def test_an_engine_that_never_starts_cannot_keep_its_process(start: Start) -> None:
@@ -79,7 +80,7 @@ def test_an_engine_that_never_starts_cannot_keep_its_process(start: Start) -> No
     process = start("serve", "toy", "--endpoint", "inproc://here", *slow)
     _until_the_engine_is_loading(process.pid)
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "ended by force" in stderr
 
@@ -114,12 +115,12 @@ def test_it_ends_with_the_process_that_started_it_even_if_that_is_killed(scheme:
         child = os.pidfd_open(int(pid))
         try:
             parent.kill()
-            assert select.select([child], [], [], 30)[0], "the engine outlived its parent"
+            assert select.select([child], [], [], PATIENCE_S)[0], "the engine outlived its parent"
         finally:
             os.close(child)
     finally:
         parent.kill()
-        parent.communicate(timeout=10)
+        parent.communicate(timeout=PATIENCE_S)
     assert not [left for left in names() if name in left]
 
 
@@ -128,7 +129,7 @@ def test_a_reader_that_goes_away_before_it_is_ready_is_no_traceback(start: Start
     assert process.stdout is not None
     process.stdout.close()
     process.stdout = None
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "Traceback" not in stderr
 
@@ -145,7 +146,7 @@ def test_a_segment_is_gone_after_the_end(start: Start, number: signal.Signals) -
     assert name in names()
     process.send_signal(number)
     process.send_signal(number)
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert not [left for left in names() if name in left]
 
 
@@ -160,7 +161,7 @@ def test_one_engine_serves_several_endpoints_and_port_0_picks_a_free_one(start: 
     assert scheme == "ready grpc://127.0.0.1"
     socket.create_connection(("127.0.0.1", int(port)), timeout=10).close()
     process.terminate()
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE_S) == 0
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(port)), timeout=10)
 
@@ -240,14 +241,14 @@ def test_at_a_terminal_it_says_how_to_connect_look_and_stop(environ: dict[str, s
         assert first_line(process) == f"ready shm://{name}"
         shown = b""
         while b"Ctrl-C" not in shown:
-            assert select.select([ours], [], [], 30)[0], shown
+            assert select.select([ours], [], [], PATIENCE_S)[0], shown
             shown += os.read(ours, 4096)
         assert f"make(endpoint='shm://{name}')" in shown.decode()
         assert f"lucky-transport inspect shm://{name}" in shown.decode()
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert b"stopped" in os.read(ours, 4096)
     finally:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=PATIENCE_S)
         os.close(ours)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from lucky_transport.cli.shutdown import LIMIT_S, Shutdown
+from tests.support.waiting import PATIENCE_S
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
 
@@ -34,7 +35,7 @@ def test_a_signal_asks_for_the_end_instead_of_killing(number: signal.Signals) ->
     with Shutdown() as shutdown:
         assert not shutdown.asked.is_set()
         signal.raise_signal(number)
-        assert shutdown.asked.wait(20)
+        assert shutdown.asked.wait(PATIENCE_S)
 
 
 def test_further_signals_change_nothing() -> None:
@@ -91,7 +92,7 @@ def test_what_ends_a_forked_child_does_not_end_its_parent() -> None:
 def ended_process() -> int:
     """Return the pid of a process that no longer exists."""
     process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait(20)
+    process.wait(PATIENCE_S)
     return process.pid
 
 
@@ -112,11 +113,11 @@ def test_the_death_of_the_parent_asks_for_the_end(has_pidfd: bool, monkeypatch: 
         with Shutdown(parent.pid) as shutdown:
             assert not shutdown.asked.is_set()
             parent.kill()
-            parent.wait(20)
-            assert shutdown.asked.wait(20)
+            parent.wait(PATIENCE_S)
+            assert shutdown.asked.wait(PATIENCE_S)
     finally:
         parent.kill()
-        parent.wait(20)
+        parent.wait(PATIENCE_S)
 
 
 HANG = """
@@ -134,7 +135,7 @@ def test_an_engine_that_does_not_end_is_ended_by_force_and_says_so() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.terminate()
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
     assert process.returncode == 1
@@ -150,7 +151,7 @@ def test_a_force_that_nobody_reads_about_ends_it_all_the_same() -> None:
             assert stdout.readline() == "ready\n"
             process.stderr.close()
             process.terminate()
-            assert process.wait(20) == 1
+            assert process.wait(PATIENCE_S) == 1
         finally:
             process.kill()
-            process.wait(20)
+            process.wait(PATIENCE_S)

@@ -25,6 +25,7 @@ from lucky_transport.errors import ConfigError, NotReachable, SpecError, Unknown
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.registry import Registry, registry
 from lucky_transport.testing.dial import DialEngine
+from tests.support.waiting import PATIENCE_S
 
 
 def test_the_package_offers_its_front_door() -> None:
@@ -236,7 +237,9 @@ def test_importing_the_package_and_asking_for_help_import_nothing_heavy() -> Non
         "assert result.exit_code == 0 and 'serve' in result.output, result.output\n"
         "print(sorted({'numpy', 'gymnasium', 'grpc', 'mujoco', 'rich', 'matplotlib'} & set(sys.modules)))"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     assert ended.stdout.strip() == "[]"
 
 

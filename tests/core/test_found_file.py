@@ -20,6 +20,7 @@ from lucky_transport.config import Settings, load_settings, load_table
 from lucky_transport.errors import ConfigError
 from lucky_transport.found_file import find_up
 from tests.support.foreign_files import MakeForeignFile, foreign_uid
+from tests.support.waiting import PATIENCE_S
 
 SETTINGS = "endpoint = 'shm://planted'\n"
 #: Both files -> a text that sets the endpoint.
@@ -196,5 +197,5 @@ def test_a_user_obeys_its_own_file_in_its_private_group_and_one_of_root(
     inner = _project(project)
     os.chown(inner, project.stat().st_uid, -1)
     command = [sys.executable, "-c", _AS_A_USER, str(uid), str(uid), str(inner)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (ran.stdout, ran.stderr) == ("shm://planted\n", "")

@@ -13,7 +13,7 @@ from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.errors import NotReachable
 from lucky_transport.process import EngineProcess, unique_name
 from tests.support.resources import threads_of
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def noticed(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 
 @pytest.mark.usefixtures("_impatient")
 def test_a_wait_that_lasts_says_what_it_waits_for_and_how_long(noticed: Callable[[], list[str]]) -> None:
-    deadline = Deadline(30)
+    deadline = Deadline(PATIENCE_S)
     with log_long_wait("the kettle", 30.0):
         while not noticed():
             assert not deadline.expired

@@ -17,6 +17,7 @@ import pytest
 from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName
 from lucky_transport.hookspecs import PROJECT
 from lucky_transport.registry import Registry, discover, load, registry
+from tests.support.waiting import PATIENCE_S
 
 GOOD = """
 from lucky_transport.hookspecs import EngineInfo, TransportInfo, hookimpl
@@ -202,5 +203,7 @@ def test_finding_the_plugins_imports_nothing_heavy() -> None:
         "assert len(found.transports) >= 3 and not found.broken, found\n"
         "print(sorted(heavy))"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     assert ended.stdout.strip() == "[]"

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.waiting import PATIENCE_S
+
 WALK = Path(__file__).parents[2] / "migration" / "example" / "walk.py"
 
 #: Runs the example where luckyrobots and tomlkit cannot be found.
@@ -26,7 +28,7 @@ def test_what_is_missing_is_said_before_anything_is_made(tmp_path: Path) -> None
         text=True,
         cwd=tmp_path,
         env={"TMPDIR": str(tmp_path), "PATH": ""},
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 1
     words = done.stderr.strip()

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 pytest_plugins = ["pytester"]
 
 # pytester forgets modules that a run inside it imports first; protobuf's native module crashes when it is loaded twice.
@@ -104,7 +106,11 @@ def test_a_session_that_compares_nothing_imports_nothing_of_us(pytester: pytest.
     )
     plugins = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *plugins], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "pytest", "-q", *plugins],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode == 0, done.stdout
 

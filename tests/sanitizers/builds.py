@@ -56,7 +56,7 @@ def build_harness(sanitizer: str, folder: Path, sources: Path = SOURCES) -> Path
     return program
 
 
-def run(program: Path, job: str, count: int, timeout_s: float = 110) -> subprocess.CompletedProcess[str]:
+def run(program: Path, job: str, count: int, timeout_s: float = 500) -> subprocess.CompletedProcess[str]:
     """Run a job of the harness; what a sanitizer or a check finds is in the exit code and stderr."""
     environment = {**os.environ, **_OPTIONS}
     return subprocess.run(

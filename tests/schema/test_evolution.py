@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.flatbuffers import violations
+from tests.support.waiting import PATIENCE_S
 
 SCHEMAS = Path(__file__).parents[2] / "schema"
 RELEASED = """\
@@ -168,7 +169,7 @@ def conforms(flatc: str, folder: Path, text: str) -> bool:
     (folder / "released.fbs").write_text(RELEASED)
     (folder / "new.fbs").write_text(text)
     command = [flatc, "--conform", "released.fbs", "new.fbs"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     output = done.stdout + done.stderr
     assert done.returncode == 0 or "schemas don't conform" in output, f"no judgement but an error: {output}"
     return done.returncode == 0
@@ -183,5 +184,5 @@ def test_what_flatc_refuses_is_refused_here_and_more_than_that(flatc: str, tmp_p
 
 def test_flatc_too_takes_the_schema_for_a_newer_version_of_the_released_one(flatc: str) -> None:
     command = [flatc, "--conform", str(SCHEMAS / "released.fbs"), str(SCHEMAS / "hazel_rpc.fbs")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

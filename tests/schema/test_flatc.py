@@ -20,6 +20,7 @@ from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, enco
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.fields import Field, fields_of, member
 from tests.support.message_strategies import any_message, messages
+from tests.support.waiting import PATIENCE_S
 
 SCHEMA = Path(__file__).parents[2] / "schema" / "hazel_rpc.fbs"
 NAMESPACE = "Lucky.Rpc"
@@ -33,7 +34,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         pytest.skip("flatc is not installed: apt-get install flatbuffers-compiler")
     folder = tmp_path_factory.mktemp("generated")
     command = [flatc, "--python", "--gen-object-api", "-o", str(folder), str(SCHEMA)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     sys.path.insert(0, str(folder))
     yield

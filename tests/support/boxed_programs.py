@@ -18,6 +18,7 @@ from lucky_transport.errors import TransportError
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.testing.image_engine import ImageEngine
 from lucky_transport.transport import Transport
+from tests.support.waiting import PATIENCE_S
 
 SCHEMA = "/hazel.rpc.AgentService/GetAgentSchema"
 COMMANDS = "_commands"
@@ -35,14 +36,15 @@ def engine(name: str, forks: str = "") -> None:
         if forks:
             worker = ctypes.CDLL(None).fork()  # not os.fork: nothing of ours is told of it
             if not worker:
-                time.sleep(60)
+                time.sleep(600)
             print(worker, flush=True)
         print("ready", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 
 
 def _open(name: str) -> Transport:
-    return api.open_transport(f"shm://{name}", load_settings({"connect_timeout_s": 20, "step_timeout_s": 20}))
+    patient = load_settings({"connect_timeout_s": PATIENCE_S, "step_timeout_s": PATIENCE_S})
+    return api.open_transport(f"shm://{name}", patient)
 
 
 def _reset(client: Transport) -> None:
@@ -68,7 +70,7 @@ def uses(name: str) -> None:
         assert [frame.frame_number for frame in client.camera.stream("drawn", fps=3)] == [1, 2, 3]
         print("images", flush=True)
     with lucky_transport_stubs.channel(f"shm://{name}{COMMANDS}") as channel:
-        assert channel.unary_unary(SCHEMA)(b"", timeout=20)
+        assert channel.unary_unary(SCHEMA)(b"", timeout=PATIENCE_S)
         print("stubs", flush=True)
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 __all__ = ["HOST", "PID", "USER", "Box", "boxed", "needs"]
 
 #: What a box shares with the machine. /dev/shm and /tmp are shared by all three, as `--ipc=host` and a volume do.
@@ -28,7 +30,7 @@ def _refusal(flags: tuple[str, ...]) -> str:
     """Return why this kernel or user may not make such a box, "" if it may."""
     try:
         tried = subprocess.run(
-            ["unshare", *flags, "--fork", "true"], capture_output=True, text=True, timeout=20, check=False
+            ["unshare", *flags, "--fork", "true"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
     except OSError as error:
         return f"unshare: {error}"

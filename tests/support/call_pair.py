@@ -19,6 +19,7 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.memory_pipe import memory_pipes
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["CallPair"]
 
@@ -63,7 +64,7 @@ class CallPair:
         self.client.close()
         self.server.close()
         for thread in (self._thread, *self._threads):
-            thread.join(5)
+            thread.join(PATIENCE_S)
             if thread.is_alive():
                 raise TimeoutError(f"{thread.name} did not end")
 

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
+from tests.support.waiting import PATIENCE_S
+
 __all__ = ["KINDS", "MakeForeignFile", "foreign_uid", "make", "make_as", "why_not"]
 
 KINDS = ("file", "fifo", "directory", "symbolic link", "socket")
@@ -55,7 +57,7 @@ def make(path: Path, kind: str, content: bytes = b"", mode: int = 0o666) -> None
 def make_as(uid: int, path: Path, kind: str, content: bytes = b"") -> int:
     """Make the file as user `uid`, readable and writable for everybody, and return its mode."""
     command = [sys.executable, __file__, str(uid), str(path), kind]
-    subprocess.run(command, input=content, check=True, timeout=60)
+    subprocess.run(command, input=content, check=True, timeout=PATIENCE_S)
     return stat.S_IMODE(path.lstat().st_mode)
 
 

@@ -16,7 +16,7 @@ from lucky_transport.deadline import Deadline
 __all__ = ["PATIENCE_S", "call_later", "soon", "suspend", "until", "until_in_loop", "until_none_left", "until_stopped"]
 
 #: How long a test waits for what must happen, in seconds; never how long something takes.
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 _POLL_S = 0.002
 _PARK_S = 0.03
 

@@ -20,6 +20,7 @@ from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.scalars import F32, F64, U64
 from tests.support.message_strategies import messages
 from tests.support.sample_messages import Mixed, Point
+from tests.support.waiting import PATIENCE_S
 
 SCHEMA = """
 namespace Sorts;
@@ -62,7 +63,7 @@ def sorts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("sorts")
     (folder / "sorts.fbs").write_text(SCHEMA)
     command = [flatc, "--python", "--gen-object-api", "-o", str(folder), str(folder / "sorts.fbs")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     sys.path.insert(0, str(folder))
     yield lambda name: importlib.import_module(f"Sorts.{name}")

@@ -14,6 +14,7 @@ from lucky_transport.cuda import libcuda
 from lucky_transport.cuda.driver import CudaDriver, Device, find_device
 from lucky_transport.cuda.libcuda import LibCuda
 from lucky_transport.errors import DeviceError
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> str:
         pytest.skip("no C compiler")
     path = tmp_path_factory.mktemp("stub") / "libstub_cuda.so"
     source = Path(__file__).with_name("stub_libcuda.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source], check=True, timeout=60)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source], check=True, timeout=PATIENCE_S)
     return str(path)
 
 

@@ -15,6 +15,7 @@ from lucky_transport.diagnosis import shared_memory
 from lucky_transport.diagnosis.check import CheckStatus, Roots
 from lucky_transport.errors import NoSpace
 from lucky_transport.shm import atomics, segment
+from tests.support.waiting import PATIENCE_S
 
 MIB = 1 << 20
 
@@ -118,7 +119,7 @@ os._exit(9)
 def test_only_segments_of_dead_engines_are_stale_and_removed(roots: Roots) -> None:
     assert shared_memory.stale_segments(roots).seen == "none among 0 on this host"
     for name in ("dead_1", "dead_2"):
-        subprocess.run([sys.executable, "-c", ENGINE, str(roots.shm), name, "dies"], timeout=60, check=False)
+        subprocess.run([sys.executable, "-c", ENGINE, str(roots.shm), name, "dies"], timeout=PATIENCE_S, check=False)
     command = [sys.executable, "-c", ENGINE, str(roots.shm), "alive", "stays"]
     living = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
@@ -132,7 +133,7 @@ def test_only_segments_of_dead_engines_are_stale_and_removed(roots: Roots) -> No
         assert shared_memory.stale_segments(roots).seen == "none among 1 on this host"
         assert (roots.shm / "alive").exists()
     finally:
-        living.communicate(timeout=20)
+        living.communicate(timeout=PATIENCE_S)
 
 
 # --- the native module ---

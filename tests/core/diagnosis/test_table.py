@@ -9,6 +9,7 @@ import pytest
 
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.diagnosis.table import CHECKS, examine, healthy
+from tests.support.waiting import PATIENCE_S
 
 
 def test_every_check_gives_one_row_with_a_name_of_its_own() -> None:
@@ -53,6 +54,6 @@ print(rows["space"].verdict, rows["space"].seen)
 
 
 def test_a_broken_installation_is_still_diagnosed() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMPY], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMPY], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("fail could not be looked at: ModuleNotFoundError: import of numpy halted")

@@ -15,6 +15,7 @@ from lucky_transport.errors import ConfigError, SpecError, UnknownName
 from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.dial import DialEngine
+from tests.support.waiting import PATIENCE_S
 
 _PREFIX = "/lucky_transport.v1.BatchService/"
 
@@ -151,7 +152,9 @@ def test_it_leaves_its_process_at_the_step_it_was_told_to() -> None:
         "engine = ToyEngine(1, exit_at=2); engine.bind(Buffers.allocate(engine.spec))\n"
         "engine.step(None); print('one', flush=True); engine.step(None); print('two', flush=True)"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert (ended.returncode, ended.stdout) == (3, "one\n")
 
 

@@ -30,6 +30,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.process import EngineProcess
 from lucky_transport.transport import Frame
+from tests.support.waiting import PATIENCE_S
 
 
 class Owner:
@@ -315,7 +316,7 @@ def test_a_program_that_forgets_to_close_leaves_no_engine_process_behind() -> No
         "print(process.pid)"
     )
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     assert ended.stderr == ""
     with pytest.raises(ProcessLookupError):

@@ -16,11 +16,12 @@ from gymnasium.envs.registration import EnvSpec, registry
 from lucky_transport import api, registration
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, SpecError
+from tests.support.waiting import PATIENCE_S
 
 
 def _run(program: str) -> str:
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.strip()

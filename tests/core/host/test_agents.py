@@ -32,6 +32,7 @@ from lucky_transport.messages import (
     TaskContract,
 )
 from lucky_transport.messages.methods import method
+from tests.support.waiting import PATIENCE_S
 
 STEP = method("AgentService/Step")
 RESET_AGENT = method("AgentService/ResetAgent")
@@ -231,11 +232,11 @@ def test_a_step_waits_for_the_engine_only_until_its_deadline(host: Host) -> None
     def hold() -> None:
         with host.between_steps():
             held.set()
-            done.wait(10)
+            done.wait(PATIENCE_S)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait(10)
+    held.wait(PATIENCE_S)
     with pytest.raises(PeerTimeout, match=r"0\.02"):
         host.call(STEP, StepRequest(), Call("me", Deadline(0.02)))
     done.set()

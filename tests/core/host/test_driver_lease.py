@@ -18,6 +18,7 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, Cancelled, EngineFailed, LocalProtocolError, PeerTimeout
 from lucky_transport.host.driver_lease import STEP, Driver, DriverLease, only
 from lucky_transport.host.host import Host
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ def test_a_step_that_does_not_end_makes_others_wait_only_so_long(host: Host) -> 
     def turn() -> None:
         waiter = threading.Thread(target=wait)
         waiter.start()
-        waiter.join(10)
+        waiter.join(PATIENCE_S)
 
     lease.run(Driver("a", idle_s=0.0), 1.0, turn)
     assert "did not finish the exchange before this one within 0.05 s" in failures[0]
@@ -338,7 +339,7 @@ def test_a_call_that_ended_while_it_waited_does_nothing(shared: DriverLease) -> 
         over.set()
 
     shared.run(Driver("a"), 1.0, turn)
-    waiter.join(10)
+    waiter.join(PATIENCE_S)
     assert outcome == ["the call ended before its turn came"]
     assert (shared.leases, shared.frames) == (1, 0)
 
@@ -353,7 +354,7 @@ def test_a_handler_that_raises_in_a_turn_leaves_the_engine_to_others(host: Host)
         lease.run(Driver("a", idle_s=0.0), 1.0, interrupted)
     other = threading.Thread(target=_wait_briefly, args=(lease,), daemon=True)
     other.start()
-    other.join(10)
+    other.join(PATIENCE_S)
     assert not other.is_alive()
     assert kept.value is not None
 

@@ -44,6 +44,7 @@ from lucky_transport.messages import (
     TaskContract,
 )
 from lucky_transport.messages.methods import method
+from tests.support.waiting import PATIENCE_S
 
 SCHEMA = method("AgentService/GetAgentSchema")
 MANIFEST = method("AgentService/GetCapabilityManifest")
@@ -375,13 +376,13 @@ def test_a_call_waits_for_the_step_in_progress_only_until_its_deadline() -> None
     class Slow(ToyEngine):
         def step(self, control: NDArray[np.uint8] | None) -> None:
             entered.set()
-            resume.wait(10)
+            resume.wait(PATIENCE_S)
 
     host = Host(Slow(1))
     lease = host.drive("me", _buffers(host))
     stepping = threading.Thread(target=lease.step)
     stepping.start()
-    entered.wait(10)
+    entered.wait(PATIENCE_S)
     with pytest.raises(PeerTimeout, match=r"GetJointState did not end within 0\.02 s"):
         host.call(JOINTS, GetJointStateRequest(), Call("you", Deadline(0.02)))
     resume.set()

@@ -31,7 +31,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.transport import Transport
-from tests.support.waiting import until, until_in_loop
+from tests.support.waiting import PATIENCE_S, until, until_in_loop
 
 GET_SCHEMA = method("AgentService/GetAgentSchema")
 TELEMETRY = method("TelemetryService/StreamTelemetry")
@@ -130,7 +130,7 @@ def test_calls_steps_and_streams_pass_through_the_interceptor(endpoint: str) -> 
     notes = Notes()
     with opened(endpoint, notes) as transport:
         transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"))
-        transport.begin(GET_SCHEMA, GET_SCHEMA.request("agent_0")).result(10)
+        transport.begin(GET_SCHEMA, GET_SCHEMA.request("agent_0")).result(PATIENCE_S)
         transport.step(zeros(transport), np.ones(2, np.uint8))
         transport.send(zeros(transport))
         transport.recv()
@@ -275,7 +275,7 @@ def test_a_call_whose_task_is_cancelled_is_told_as_cancelled() -> None:
     class Slow(ToyEngine):
         @property
         def call_handlers(self) -> Any:
-            return {GET_SCHEMA.name: lambda request, call: call.wait(20) and None}
+            return {GET_SCHEMA.name: lambda request, call: call.wait(PATIENCE_S) and None}
 
     async def use(endpoint: str) -> None:
         async with lucky_transport.connect_async(endpoint, interceptors=[notes]) as client:

@@ -10,6 +10,7 @@ import pytest
 from lucky_transport.errors import EngineFailed, StatusError
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.call_pair import CallPair
+from tests.support.waiting import PATIENCE_S
 
 
 def echo(call: ServerCall) -> None:
@@ -39,7 +40,7 @@ def total(call: ServerCall) -> None:
 
 def hang(call: ServerCall) -> None:
     """Answer nothing until the caller gives up."""
-    call.call.wait(30)
+    call.call.wait(PATIENCE_S)
 
 
 def endless(call: ServerCall) -> None:

@@ -12,7 +12,7 @@ from lucky_transport.errors import Cancelled, ClosedError, LocalProtocolError, P
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.lifecycle import Shape
 from tests.support.call_pair import CallPair
-from tests.support.waiting import soon, until
+from tests.support.waiting import PATIENCE_S, soon, until
 
 HEADERS = (("where", "here"), ("raw-bin", b"\x00\xff"))
 TRAILING = (("why", "gone"), ("why", "twice"))
@@ -77,7 +77,7 @@ def test_a_call_can_be_made_without_ever_waiting(pair: CallPair) -> None:
     until(lambda: call.try_recv() == b"one")
     assert news.is_set()
     call.half_close()
-    assert over.wait(20)
+    assert over.wait(PATIENCE_S)
     assert call.error is None
 
 
@@ -133,26 +133,26 @@ def test_the_engine_can_answer_a_stream_without_ever_waiting(pair: CallPair) -> 
 def test_a_call_ends_though_no_thread_waits(pair: CallPair) -> None:
     calls = [pair.client.open("/t/echo", b"%d" % number, shape=Shape.UNARY) for number in range(20)]
     ends = [ended(pair, call) for call in calls]
-    assert all(over.wait(20) for over in ends)
+    assert all(over.wait(PATIENCE_S) for over in ends)
     assert [call.try_recv() for call in calls] == [b"%d" % number for number in range(20)]
 
 
 def test_the_deadline_of_such_a_call_is_kept(pair: CallPair) -> None:
-    late = pair.client.open("/t/hang", shape=Shape.UNARY, deadline=Deadline(30))
+    late = pair.client.open("/t/hang", shape=Shape.UNARY, deadline=Deadline(PATIENCE_S))
     soon_over = pair.client.open("/t/hang", shape=Shape.UNARY, deadline=Deadline(0.05))
     still = ended(pair, late)
-    assert ended(pair, soon_over).wait(20)
+    assert ended(pair, soon_over).wait(PATIENCE_S)
     assert isinstance(soon_over.error, PeerTimeout)
     assert not still.is_set()
     late.cancel()
-    assert still.wait(20)
+    assert still.wait(PATIENCE_S)
     assert isinstance(late.error, Cancelled)
 
 
 def test_a_call_that_had_ended_before_is_told_all_the_same(pair: CallPair) -> None:
     call = pair.client.open("/t/echo", b"x", shape=Shape.UNARY)
     assert call.wait_end(soon())
-    assert ended(pair, call).wait(20)
+    assert ended(pair, call).wait(PATIENCE_S)
 
 
 def test_what_is_done_at_the_end_may_make_calls_itself(pair: CallPair) -> None:
@@ -164,7 +164,7 @@ def test_what_is_done_at_the_end_may_make_calls_itself(pair: CallPair) -> None:
 
 def test_what_fails_at_the_end_costs_the_other_calls_nothing(pair: CallPair, caplog: pytest.LogCaptureFixture) -> None:
     pair.client.on_end(pair.client.open("/t/echo", b"1", shape=Shape.UNARY), lambda: print(1 // 0))
-    assert ended(pair, pair.client.open("/t/echo", b"2", shape=Shape.UNARY)).wait(20)
+    assert ended(pair, pair.client.open("/t/echo", b"2", shape=Shape.UNARY)).wait(PATIENCE_S)
     until(lambda: "ZeroDivisionError" in caplog.text)
 
 
@@ -173,7 +173,7 @@ def test_the_completion_thread_and_waiting_threads_share_the_reading(pair: CallP
     for number in range(200):
         ends.append(ended(pair, pair.client.open("/t/echo", b"a", shape=Shape.UNARY)))
         assert pair.client.unary("/t/echo", b"%d" % number, soon()) == b"%d" % number
-    assert all(over.wait(20) for over in ends)
+    assert all(over.wait(PATIENCE_S) for over in ends)
 
 
 def test_the_end_of_the_connection_ends_such_calls_and_is_reported_once(pair: CallPair) -> None:
@@ -183,6 +183,6 @@ def test_the_end_of_the_connection_ends_such_calls_and_is_reported_once(pair: Ca
     over = ended(pair, call)
     pair.client.close()
     pair.client.close()
-    assert over.wait(20)
+    assert over.wait(PATIENCE_S)
     assert isinstance(call.error, ClosedError)
     assert [type(reason) for reason in reasons] == [ClosedError]

@@ -99,7 +99,7 @@ def test_items_of_any_size_come_back_whole_through_a_small_ring(sizes: list[int]
 def test_64_mebibytes_go_both_ways_where_the_limit_is_raised(open_pair: Callable[..., CallPair]) -> None:
     pair = open_pair(max_message_bytes=64 << 20)
     message = bytes(range(256)) * (64 << 12)
-    assert pair.client.unary("/t/echo", message, Deadline(60)) == message
+    assert pair.client.unary("/t/echo", message, Deadline(PATIENCE_S)) == message
 
 
 # --- what is refused ---

@@ -15,7 +15,7 @@ from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.call_pair import CallPair
 from tests.support.memory_pipe import MemoryPipe, memory_pipes
-from tests.support.waiting import soon
+from tests.support.waiting import PATIENCE_S, soon
 
 
 def test_the_second_request_of_a_method_is_a_plain_one(
@@ -63,14 +63,14 @@ def test_threads_that_name_a_method_at_the_same_time_are_all_understood(pair: Ca
     start = threading.Barrier(8)
 
     def call() -> None:
-        start.wait(10)
+        start.wait(PATIENCE_S)
         answers.extend(pair.client.unary("/t/echo", b"x", soon()) for _ in range(20))
 
     threads = [threading.Thread(target=call) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert answers == [b"x"] * 160
 
 

@@ -23,6 +23,7 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server import MAX_CALLS, ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.memory_pipe import memory_pipes
+from tests.support.waiting import PATIENCE_S
 
 
 class Bench:
@@ -94,7 +95,7 @@ def test_a_stream_sends_no_more_than_it_was_granted() -> None:
     assert not sent.wait(0.05)
     assert [answer.payload for answer in bench.answers()] == [b"1", b"2"]
     bench.feed(Kind.CREDIT, items=1, window=10)
-    assert sent.wait(5)
+    assert sent.wait(PATIENCE_S)
     thread.join()
     call.finish(dropped=4)
     assert [(answer.kind, answer.payload, answer.dropped) for answer in bench.answers()] == [
@@ -209,7 +210,7 @@ def test_close_ends_every_call_with_its_reason() -> None:
         thread.start()
     bench.calls.close(ClosedError("the engine is closing"))
     for thread in threads:
-        thread.join(5)
+        thread.join(PATIENCE_S)
     assert found == ["the engine is closing"] * 2
     with pytest.raises(ClosedError):
         bench.calls.feed()
@@ -305,7 +306,7 @@ def test_who_still_receives_when_the_call_is_answered_is_released() -> None:
     thread.start()
     thread.join(0.05)
     call.finish(b"enough")
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert found == [None]
     assert call.recv() is None
 
@@ -326,7 +327,7 @@ def test_who_still_sends_when_the_call_is_answered_is_released() -> None:
     thread.start()
     thread.join(0.05)
     call.finish()
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert "is ended" in str(found[0])
 
 

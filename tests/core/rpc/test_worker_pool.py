@@ -15,7 +15,7 @@ from tests.support.waiting import PATIENCE_S
 
 def _wait(running: threading.Semaphore, release: threading.Event) -> None:
     running.release()
-    release.wait(10)
+    release.wait(PATIENCE_S)
 
 
 def _note(seen: set[int], done: threading.Event) -> None:
@@ -31,12 +31,12 @@ def test_no_more_than_the_limit_run_and_wait() -> None:
     workers, release, running = WorkerPool("testers", 2, waiting=1), threading.Event(), threading.Semaphore(0)
     for _ in range(3):
         workers.run(lambda: _wait(running, release))
-    assert running.acquire(timeout=5)
-    assert running.acquire(timeout=5)
+    assert running.acquire(timeout=PATIENCE_S)
+    assert running.acquire(timeout=PATIENCE_S)
     with pytest.raises(Busy, match="2 testers run and 1 wait already"):
         workers.run(lambda: None)
     release.set()
-    assert running.acquire(timeout=5)
+    assert running.acquire(timeout=PATIENCE_S)
     workers.close(5)
 
 

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, NUMBERS, choices
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -68,5 +69,5 @@ def test_help_imports_nothing_heavy() -> None:
         "    assert CliRunner().invoke(cli, [name, '--help']).exit_code == 0\n"
         "print([m for m in ('numpy', 'matplotlib', 'gymnasium', 'grpc', 'rich', 'mujoco') if m in sys.modules])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert done.stdout.strip() == "[]"

@@ -17,6 +17,7 @@ from lucky_transport.cli.main import cli
 from lucky_transport.process import unique_name
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.recording.reading import Recording
+from tests.support.waiting import PATIENCE_S
 
 PROGRAM = """
 import sys, lucky_transport
@@ -37,7 +38,7 @@ def replay(*arguments: object) -> Result:
 
 def record(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lucky_transport", "record", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=dict(os.environ))
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=dict(os.environ))
 
 
 @pytest.fixture

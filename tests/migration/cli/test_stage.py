@@ -14,6 +14,7 @@ from lucky_transport.cli.main import cli
 from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement
+from tests.support.waiting import PATIENCE_S
 
 _FILE = """
 [stages]
@@ -131,4 +132,4 @@ def test_help_does_not_import_numpy() -> None:
         "import sys\nfrom click.testing import CliRunner\nfrom lucky_transport_migration.cli.stage import stage\n"
         "assert CliRunner().invoke(stage, ['promote', '--help']).exit_code == 0\nassert 'numpy' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)

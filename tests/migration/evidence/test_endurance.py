@@ -50,13 +50,13 @@ def busy_policy(project: Any, both: Both, monkeypatch: pytest.MonkeyPatch) -> tu
 
     def waits(*_: Any) -> None:
         entered.set()
-        held.wait(10)
+        held.wait(PATIENCE_S)
 
     monkeypatch.setattr(Metrics, "add", waits)
     monkeypatch.setattr(policy_module, "_CLOSE_S", 60.0)  # a busy machine may take long over thousands of calls
     policy = project.policy()
     policy.note(both([JOINTS], [JOINTS]))
-    assert entered.wait(10)
+    assert entered.wait(PATIENCE_S)
     return policy, held.set
 
 
@@ -90,7 +90,7 @@ def test_many_threads_may_note_at_once(project: Any, both: Both, monkeypatch: py
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE_S)
     policy.close()
     assert len(project.evidence) == 1600
 
@@ -170,7 +170,7 @@ def test_what_a_killed_process_had_noted_before_is_evidence(project: Any) -> Non
         until(lambda: len(project.evidence) >= 20)
     finally:
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(PATIENCE_S)
     assert {one.verdict for one in project.evidence} == {EQUAL}
 
 

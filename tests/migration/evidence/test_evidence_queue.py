@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
+from tests.support.waiting import PATIENCE_S
 
 
 def test_an_item_that_cannot_be_worked_on_is_counted_and_the_next_one_is_done(
@@ -22,7 +23,7 @@ def test_an_item_that_cannot_be_worked_on_is_counted_and_the_next_one_is_done(
     inbox = EvidenceQueue("some inbox", work)
     inbox.put("broken")
     inbox.put("whole")
-    assert done.wait(10)
+    assert done.wait(PATIENCE_S)
     inbox.close(10)
     assert inbox.refused == 1
     (record,) = caplog.records

@@ -15,6 +15,7 @@ from lucky_transport_migration.evidence import metrics
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.outcome import Comparison
 from tests.support.bit_flip import flip_message
+from tests.support.waiting import PATIENCE_S
 
 READ = "/hazel.rpc.MujocoService/GetJointState"
 
@@ -61,7 +62,7 @@ def test_metrics_are_served_where_a_port_is_given(
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(PATIENCE_S)
     assert f'lucky_transport_compared_total{{aspect="",method="{READ}",stage="shadow",verdict="equal"}} 1.0' in text
 
 

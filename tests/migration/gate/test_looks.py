@@ -12,6 +12,7 @@ from lucky_transport_migration.gate.bounds import error_of_look
 from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement
+from tests.support.waiting import PATIENCE_S
 
 METHOD, OTHER = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.SceneService/ListEntities"
 
@@ -59,14 +60,14 @@ def test_looks_of_several_at_once_are_all_counted(folder: Path) -> None:
     start = threading.Barrier(8)
 
     def several(first: int) -> None:
-        start.wait(20)
+        start.wait(PATIENCE_S)
         numbers.extend(look(folder, calls) for calls in range(first, 80, 8))
 
     threads = [threading.Thread(target=several, args=(first,)) for first in range(8)]
     for one in threads:
         one.start()
     for one in threads:
-        one.join(60)
+        one.join(PATIENCE_S)
     assert sorted(numbers) == list(range(1, 81))
 
 

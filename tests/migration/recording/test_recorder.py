@@ -16,7 +16,7 @@ from lucky_transport.errors import ConfigError
 from lucky_transport_migration.recording.entries import Header, RecordedCall
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 HEADER = Header("shm", "shm://demo", "toy")
 
@@ -107,7 +107,7 @@ def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_S)
     assert sorted(set(calls(recorder.path))) == ["/a.B/0", "/a.B/1", "/a.B/2", "/a.B/3"]
     assert len(calls(recorder.path)) == 800
 

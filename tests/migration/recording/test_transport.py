@@ -18,6 +18,7 @@ from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.entries import RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.recorded_transport import RecordedTransport
+from tests.support.waiting import PATIENCE_S
 
 Serve = Callable[..., str]
 
@@ -97,7 +98,7 @@ def test_a_failed_call_is_written_with_its_status_and_raised(opened: RecordedTra
 
 
 def test_a_stream_is_one_entry_and_says_that_it_was_left(opened: RecordedTransport, tmp_path: Path) -> None:
-    with opened.stream(SLOTS, SLOTS.request(), Deadline(20)) as stream:
+    with opened.stream(SLOTS, SLOTS.request(), Deadline(PATIENCE_S)) as stream:
         items = [next(stream) for _ in range(3)]
     stream.cancel()
     opened.close()
@@ -108,7 +109,7 @@ def test_a_stream_is_one_entry_and_says_that_it_was_left(opened: RecordedTranspo
 
 
 def test_a_stream_beside_which_the_world_moved_says_so(opened: RecordedTransport, tmp_path: Path) -> None:
-    with opened.stream(SLOTS, SLOTS.request(), Deadline(20)) as stream:
+    with opened.stream(SLOTS, SLOTS.request(), Deadline(PATIENCE_S)) as stream:
         next(stream)
         opened.step(np.zeros((3, 2), np.float32))
     opened.close()
@@ -118,7 +119,7 @@ def test_a_stream_beside_which_the_world_moved_says_so(opened: RecordedTransport
 
 
 def test_of_a_long_stream_the_first_items_are_kept(opened: RecordedTransport, tmp_path: Path) -> None:
-    with opened.stream(SLOTS, SLOTS.request(), Deadline(30)) as stream:
+    with opened.stream(SLOTS, SLOTS.request(), Deadline(PATIENCE_S)) as stream:
         assert len(list(stream)) == 300
     opened.close()
     (call,) = entries(tmp_path)

@@ -18,7 +18,7 @@ from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.stage import Placement
 from tests.support.fault_injection import Fault, FaultSpec
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 _SCHEMA = method("AgentService/GetAgentSchema")
 _ASKED = GetAgentSchemaRequest("agent_1")
@@ -41,7 +41,7 @@ def _standing(folder: Path) -> str:
 
 
 def _call_until(staged: Transport, condition: Callable[[], bool]) -> None:
-    deadline = Deadline(20)
+    deadline = Deadline(PATIENCE_S)
     while not condition():
         assert not deadline.expired
         staged.call(_SCHEMA, _ASKED)
@@ -54,7 +54,7 @@ def test_a_truthful_candidate_stays_where_it_is(
     staged = open_staged(policy, endpoint, endpoint)
     for _ in range(60):
         staged.call(_SCHEMA, _ASKED)
-    assert staged._target.router.workers.drain(Deadline(20))
+    assert staged._target.router.workers.drain(Deadline(PATIENCE_S))
     staged.close()
     policy.close()
     seen = list(read_folder(tmp_path / "lucky-evidence"))

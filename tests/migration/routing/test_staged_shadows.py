@@ -19,7 +19,7 @@ from lucky_transport.transport import Transport
 from lucky_transport_migration.routing import shadows
 from lucky_transport_migration.routing.typed_shadows import TypedShadows
 from tests.support.fault_injection import Fault, FaultSpec
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
 _CANARY = Decision("shm", "grpc", "canary 10%")
@@ -91,7 +91,7 @@ def test_a_shadow_that_hangs_delays_neither_calls_nor_close(
     release = threading.Event()
 
     def hang() -> Transport:
-        release.wait(30)
+        release.wait(PATIENCE_S)
         return api.open_transport(endpoint)
 
     staged = open_staged(policy, endpoint, hang)
@@ -137,7 +137,7 @@ def test_a_shadow_is_not_compared_when_the_world_has_changed(open_staged: New, n
     reader.start()
     time.sleep(0.05)
     staged.step(staged.actions)
-    reader.join(10)
+    reader.join(PATIENCE_S)
     (note,) = policy.wait_for(_SLOW.name)
     assert (note.shadow, note.why) == (None, "the world changed before both had answered")
 
@@ -152,7 +152,7 @@ def test_a_quick_shadow_is_not_compared_either_when_the_world_changes_under_a_sl
     time.sleep(0.1)
     with pytest.raises(Unimplemented):
         staged.call(_MODE, SetSimulationModeRequest())
-    reader.join(10)
+    reader.join(PATIENCE_S)
     (note,) = policy.wait_for(_SLOW.name)
     assert (note.shadow, note.why) == (None, "the world changed before both had answered")
 

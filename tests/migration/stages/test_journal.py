@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lucky_transport_migration.stages.journal import Entry, Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
+from tests.support.waiting import PATIENCE_S
 
 _ENTITY, _STEP = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.AgentService/Step"
 _GRPC, _SHADOW, _SHM = Placement(Stage.GRPC), Placement(Stage.SHADOW), Placement(Stage.SHM)
@@ -100,7 +101,7 @@ def test_many_may_write_at_once(tmp_path: Path) -> None:
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(10)
+        writer.join(PATIENCE_S)
     assert len(Journal(tmp_path).demotions()) == 160
 
 

@@ -15,7 +15,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.errors import EngineFailed, LocalProtocolError, PeerTimeout
 from lucky_transport_grpc.batcher import Batcher
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 
 @dataclass
@@ -55,7 +55,7 @@ def test_every_call_gets_its_own_answer_from_one_run(size: int, clients: int) ->
             for item in range(size)
             for client in range(clients)
         ]
-        assert all(future.result(10) == 2 * item for item, future in calls)
+        assert all(future.result(PATIENCE_S) == 2 * item for item, future in calls)
     assert runs == [size] * clients
     assert len(gathering) == 0
 
@@ -70,7 +70,7 @@ def test_what_the_run_raised_is_raised_for_every_call() -> None:
         calls = [pool.submit(_join, gathering, item, Call(batch=3), fail) for item in range(3)]
         for call in calls:
             with pytest.raises(EngineFailed, match=r"^it broke$"):
-                call.result(10)
+                call.result(PATIENCE_S)
     assert len(gathering) == 0
 
 
@@ -87,7 +87,7 @@ def test_the_first_deadline_ends_the_batch_for_all() -> None:
         hasty = pool.submit(_join, gathering, 2, Call(batch=3, timeout_s=0.01))
         for future in (patient, hasty):
             with pytest.raises(PeerTimeout, match=r"a batch of 3 Steps got only 2: one of its calls waited 0\.01 s"):
-                future.result(10)
+                future.result(PATIENCE_S)
     assert len(gathering) == 0
 
 
@@ -100,7 +100,7 @@ def test_a_call_that_ends_early_ends_the_batch_for_all() -> None:
         gone.callbacks[0]()
         for future in (patient, leaving):
             with pytest.raises(PeerTimeout, match="got only 2: one of its calls ended before"):
-                future.result(10)
+                future.result(PATIENCE_S)
     assert len(gathering) == 0
 
 
@@ -110,11 +110,11 @@ def test_the_end_of_a_call_after_its_answer_changes_nothing() -> None:
     with ThreadPoolExecutor(1) as pool:
         future = _waiting(gathering, pool, first)
         assert _join(gathering, 5, Call(batch=2)) == 10
-        assert future.result(10) == 2
+        assert future.result(PATIENCE_S) == 2
         waiting = _waiting(gathering, pool, Call(batch=2))
         first.callbacks[0]()
         assert _join(gathering, 6, Call(batch=2)) == 12
-        assert waiting.result(10) == 2
+        assert waiting.result(PATIENCE_S) == 2
 
 
 def test_calls_that_disagree_about_the_size_are_refused() -> None:
@@ -124,4 +124,4 @@ def test_calls_that_disagree_about_the_size_are_refused() -> None:
         with pytest.raises(LocalProtocolError, match="a batch of 3 Steps was begun before the one of 2 was complete"):
             _join(gathering, 1, Call(batch=3))
         assert _join(gathering, 1, Call(batch=2)) == 2
-        assert future.result(10) == 2
+        assert future.result(PATIENCE_S) == 2

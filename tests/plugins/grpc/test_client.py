@@ -140,7 +140,7 @@ def test_an_engine_that_starts_a_little_later_is_met(connect: Any, zeros: Any) -
     waiting = threading.Thread(target=lambda: opened.append(connect(endpoint)))
     waiting.start()
     with Serving(ToyEngine(), [GrpcServer(endpoint, Settings())]):
-        waiting.join(10)
+        waiting.join(PATIENCE_S)
         assert opened[0].step(zeros(opened[0])).seq == 1
         opened[0].close()
 
@@ -293,11 +293,11 @@ def test_a_command_has_a_deadline(serve: Serve, connect: Any) -> None:
     class Slow(ToyEngine):
         def step(self, control: Any) -> None:
             entered.set()
-            resume.wait(10)
+            resume.wait(PATIENCE_S)
 
     client = connect(serve(Slow(1)), command_timeout_s=0.05)
     client.send(np.zeros((1, 2), np.float32))
-    assert entered.wait(10)
+    assert entered.wait(PATIENCE_S)
     seeds = method("/lucky_transport.v1.BatchService/SetSeeds")
     with pytest.raises(PeerTimeout, match=r"0\.05 s.*LUCKY_COMMAND_TIMEOUT_S"):
         client.call(seeds, seeds.request([1]))
@@ -393,7 +393,7 @@ def test_calls_that_are_begun_together_come_back_as_their_futures(serve: Serve, 
     client = connect(serve(num_envs=2))
     row = method("AgentService/GetAgentSchema")
     futures = [client.begin(row, GetAgentSchemaRequest(f"agent_{number}"), None) for number in (0, 1, 1)]
-    assert [future.result(10).schema.agent_name for future in futures] == ["agent_0", "agent_1", "agent_1"]
+    assert [future.result(PATIENCE_S).schema.agent_name for future in futures] == ["agent_0", "agent_1", "agent_1"]
 
 
 def test_a_call_begun_after_the_close_is_refused(serve: Serve, connect: Any) -> None:
@@ -409,7 +409,7 @@ def test_reset_options_begun_at_an_engine_without_the_batch_service_stay_with_th
 ) -> None:
     client = connect(serve(legacy=True), "agent")
     row = method("BatchService/SetResetOptions")
-    assert client.begin(row, row.request(), None).result(10).success
+    assert client.begin(row, row.request(), None).result(PATIENCE_S).success
     with pytest.raises(Unimplemented, match="a legacy engine takes reset options as a contract only"):
         client.begin(row, row.request(options_json='{"a": 1}'), None)
 
@@ -429,7 +429,7 @@ def test_closing_ends_a_wait_in_another_thread(serve: Serve, connect: Any, zeros
     class Slow(ToyEngine):
         def step(self, control: Any) -> None:
             entered.set()
-            resume.wait(10)
+            resume.wait(PATIENCE_S)
 
     client = connect(serve(Slow(1)))
     client.send(zeros(client))
@@ -443,9 +443,9 @@ def test_closing_ends_a_wait_in_another_thread(serve: Serve, connect: Any, zeros
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    assert entered.wait(10)
+    assert entered.wait(PATIENCE_S)
     client.close()
-    waiting.join(10)
+    waiting.join(PATIENCE_S)
     resume.set()
     assert failures == ["the transport is closed; connect again"]
 

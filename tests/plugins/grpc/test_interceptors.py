@@ -29,7 +29,7 @@ from lucky_transport.messages import TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
 from lucky_transport_grpc.runtime import grpc
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 TELEMETRY = method("TelemetryService/StreamTelemetry")
 SLOTS = method("AgentService/StreamPolicySlotState")
@@ -158,9 +158,9 @@ def test_a_stream_that_is_cancelled_ends_on_both_sides(serve: Any, connect: Any,
     reader.start()
     until(lambda: engine.under_way)
     stream.cancel()
-    reader.join(10)
+    reader.join(PATIENCE_S)
     assert [type(error) for error in outcome] == [Cancelled]
-    assert engine.ended.acquire(timeout=10)
+    assert engine.ended.acquire(timeout=PATIENCE_S)
     assert len(engine.under_way) == 1  # no second call was made in order to be able to end it
 
 
@@ -171,7 +171,7 @@ def test_a_stream_that_is_dropped_ends_and_its_connection_goes_on(serve: Any, co
     stream = transport.stream(TELEMETRY, TELEMETRY.request())
     assert next(stream) is not None
     del stream
-    assert engine.ended.acquire(timeout=10)
+    assert engine.ended.acquire(timeout=PATIENCE_S)
     assert transport.step(zeros(transport)).observations.shape[0] == 1
 
 
@@ -181,7 +181,7 @@ def test_a_stream_reaches_its_deadline(serve: Any, connect: Any) -> None:
     transport = connect(serve(engine))
     with pytest.raises(PeerTimeout):
         next(transport.stream(SLOTS, SLOTS.request(), Deadline(0.2)))
-    assert engine.ended.acquire(timeout=10)
+    assert engine.ended.acquire(timeout=PATIENCE_S)
 
 
 @pytest.mark.usefixtures("intercepted")
@@ -194,7 +194,7 @@ def test_closing_the_connection_ends_its_streams(serve: Any, connect: Any) -> No
     with pytest.raises(ClosedError):
         for _ in stream:
             pass
-    assert engine.ended.acquire(timeout=10)
+    assert engine.ended.acquire(timeout=PATIENCE_S)
 
 
 @pytest.mark.usefixtures("intercepted")
@@ -205,7 +205,7 @@ def test_an_engine_without_a_batch_service_is_stepped_and_streams(serve: Any, co
     stream = transport.stream(TELEMETRY, TELEMETRY.request())
     assert next(stream) is not None
     stream.cancel()
-    assert engine.ended.acquire(timeout=10)
+    assert engine.ended.acquire(timeout=PATIENCE_S)
 
 
 @pytest.mark.usefixtures("intercepted")

@@ -19,7 +19,7 @@ from lucky_transport.errors import PeerDied
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 Serve = Callable[..., Serving]
 
@@ -113,7 +113,7 @@ def test_a_client_that_is_killed_in_the_middle_of_a_batch_leaves_nothing(
         "time.sleep(0.2)\n"
         "import os; os._exit(0)\n",
     )
-    subprocess.run([sys.executable, "-c", script, str(serving.endpoints[0])], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", script, str(serving.endpoints[0])], check=True, timeout=PATIENCE_S)
     client = connect(serving, "agent")
     assert client.step(zeros(client)).seq == 1
 

@@ -26,6 +26,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from lucky_transport_grpc import _pb
+from tests.support.waiting import PATIENCE_S
 
 LEGACY_FILES = (
     "agent.proto",
@@ -312,7 +313,12 @@ def _run(program: str) -> str:
     """Return what `program` prints in a fresh interpreter with this one's import path; it must succeed."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

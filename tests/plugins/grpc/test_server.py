@@ -19,7 +19,7 @@ from lucky_transport.errors import ConfigError, NotReachable, PeerDied
 from lucky_transport.serving import Serving
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.server import GrpcServer, server
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 Serve = Callable[..., Serving]
 
@@ -146,7 +146,7 @@ def test_stopping_ends_in_time_while_the_engine_hangs(serve: Serve, connect: Any
     client = connect(hanging.start(host))
     try:
         client.send(zeros(client))
-        assert entered.wait(10)
+        assert entered.wait(PATIENCE_S)
         hanging.stop(grace_s=0.1)
         with pytest.raises(PeerDied):
             client.recv()

@@ -20,7 +20,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
 from lucky_transport_grpc import _pb, streams, typed_service
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 Serve = Callable[..., Serving]
 
@@ -65,7 +65,7 @@ def test_a_foreign_client_gets_the_items_and_its_cancel_ends_the_handler(serve: 
     numbers = [next(call).frame_number for _ in range(3)]
     assert numbers == sorted(numbers)
     call.cancel()
-    assert engine.ended.wait(10)
+    assert engine.ended.wait(PATIENCE_S)
     (seen,) = engine.calls
     assert seen.is_over
     assert seen.caller == "someone"
@@ -76,7 +76,7 @@ def test_a_client_that_drops_its_stream_ends_the_handler(serve: Serve, connect: 
     engine = Watched()
     client = connect(serve(engine))
     next(client.stream(TELEMETRY, StreamTelemetryRequest(1)))
-    assert engine.ended.wait(10)
+    assert engine.ended.wait(PATIENCE_S)
 
 
 def test_closing_the_client_ends_the_handler(serve: Serve, connect: Any) -> None:
@@ -85,7 +85,7 @@ def test_closing_the_client_ends_the_handler(serve: Serve, connect: Any) -> None
     stream = client.stream(TELEMETRY, StreamTelemetryRequest(1))
     next(stream)
     client.close()
-    assert engine.ended.wait(10)
+    assert engine.ended.wait(PATIENCE_S)
     with pytest.raises(ClosedError):
         next(stream)
 
@@ -123,7 +123,7 @@ def test_stopping_the_server_ends_its_streams(serve: Serve, connect: Any) -> Non
     stream = client.stream(TELEMETRY, StreamTelemetryRequest(1))
     next(stream)
     second.stop(grace_s=0.1)
-    assert engine.ended.wait(10)
+    assert engine.ended.wait(PATIENCE_S)
     with pytest.raises(ConnectionError):
         list(stream)
 
@@ -165,7 +165,7 @@ def test_a_reader_that_pauses_finds_the_newest_items(serve: Serve, connect: Any)
             go_on.set()
 
     stream = connect(serve(Many())).stream(TELEMETRY, StreamTelemetryRequest())
-    assert go_on.wait(10)
+    assert go_on.wait(PATIENCE_S)
     until(lambda: stream.dropped == count - streams.KEPT)
     assert [frame.frame_number for frame in stream] == list(range(count - streams.KEPT, count))
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 HERE = Path(__file__).parent
 EXPORT = HERE.parents[2] / "plugins" / "lucky_transport_libenv" / "export"
 
@@ -31,7 +33,7 @@ def compile_sample(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> C
     def compile_it(name: str, *flags: str, source: Path = HERE / "sample.c") -> Path:
         target = tmp_path_factory.mktemp(name) / f"lib{name}.so"
         command = [compiler, "-O1", "-Wall", "-shared", "-fPIC", *flags, "-o", str(target), str(source), "-lm"]
-        subprocess.run(command, check=True, timeout=60)
+        subprocess.run(command, check=True, timeout=PATIENCE_S)
         return target
 
     return compile_it

@@ -227,7 +227,7 @@ def test_a_host_whose_locale_writes_a_decimal_comma_has_every_tensor(toy: str, t
         pytest.skip("no localedef; apt install locales")
     target = tmp_path / "de_DE.UTF-8"
     made = subprocess.run(
-        [tool, "-i", "de_DE", "-f", "UTF-8", target], capture_output=True, text=True, timeout=60, check=False
+        [tool, "-i", "de_DE", "-f", "UTF-8", target], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     if not target.is_dir():
         pytest.skip(f"localedef makes no de_DE here: {made.stderr}")
@@ -236,7 +236,7 @@ def test_a_host_whose_locale_writes_a_decimal_comma_has_every_tensor(toy: str, t
         env=os.environ | {"LOCPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -307,7 +307,7 @@ def test_an_action_that_the_engines_type_cannot_hold_is_refused_and_not_cast(
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.stdout == "0.23\n", done.stderr

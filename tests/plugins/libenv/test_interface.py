@@ -10,6 +10,7 @@ import pytest
 
 from lucky_transport_libenv import interface
 from lucky_transport_libenv.interface import LibenvBuffers
+from tests.support.waiting import PATIENCE_S
 
 EXPORT = Path(interface.__file__).parent / "export"
 
@@ -34,8 +35,10 @@ def measured(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     text = '#include <stdio.h>\n#include <stddef.h>\n#include "libenv.h"\nint main(void) {' + "\n".join(lines) + "}"
     folder = tmp_path_factory.mktemp("sizes")
     (folder / "sizes.c").write_text(text)
-    subprocess.run([compiler, f"-I{EXPORT}", "-o", folder / "sizes", folder / "sizes.c"], check=True, timeout=60)
-    printed = subprocess.run([folder / "sizes"], check=True, capture_output=True, text=True, timeout=10).stdout
+    subprocess.run(
+        [compiler, f"-I{EXPORT}", "-o", folder / "sizes", folder / "sizes.c"], check=True, timeout=PATIENCE_S
+    )
+    printed = subprocess.run([folder / "sizes"], check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
     return {name: int(number) for name, number in map(str.split, printed.splitlines())}
 
 

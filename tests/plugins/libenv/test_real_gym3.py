@@ -26,6 +26,7 @@ from lucky_transport.errors import NotReachable
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.export.build import build
+from tests.support.waiting import PATIENCE_S
 
 GYM3 = os.environ.get("LUCKY_PEER_GYM3", "")
 PROCGEN = Path(os.environ.get("LUCKY_PEER_PROCGEN", ""))
@@ -113,7 +114,7 @@ def test_our_engine_sees_of_a_library_what_gym3_sees(compile_sample: Any, tmp_pa
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     ).stdout.strip()
     library = compile_sample("theirs", "-DSAMPLE_AGAINST_THE_REAL_HEADER", f"-I{folder}")
     options = {"seed": 7, "episode_steps": 9, "pace": 0.5, "name": "maze", "makes_nothing": False}

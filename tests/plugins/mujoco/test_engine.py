@@ -29,6 +29,7 @@ from lucky_transport.messages import (
     SimulationContract,
 )
 from lucky_transport.testing.contract import EngineContract
+from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
@@ -265,5 +266,5 @@ def test_what_the_engine_cannot_be_made_with_is_refused(
 
 def test_naming_the_plugin_does_not_import_mujoco() -> None:
     code = "import sys, lucky_transport_mujoco.plugin as p; p.lucky_transport_engines(); print('mujoco' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert found.stdout.strip() == "False"

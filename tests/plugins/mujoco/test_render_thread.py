@@ -17,6 +17,7 @@ from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport.messages import StartViewportStreamRequest, StreamCameraRequest
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport_mujoco.sensors.render_thread import RenderRequest, RenderThread
+from tests.support.waiting import PATIENCE_S
 
 SERVICES = ("SceneService", "CameraService", "ViewportService", "DebugService", "LidarService")
 
@@ -40,7 +41,7 @@ def test_an_image_that_takes_long_holds_up_no_step(robots: Callable[..., Any], m
 
     def slow(render_thread: RenderThread, request: RenderRequest) -> Any:
         drawing.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE_S)
         return colour(render_thread, request)
 
     monkeypatch.setattr(RenderThread, "colour", slow)
@@ -50,13 +51,13 @@ def test_an_image_that_takes_long_holds_up_no_step(robots: Callable[..., Any], m
     frames: list[Any] = []
     viewer = threading.Thread(target=lambda: frames.append(next(stream)))
     viewer.start()
-    assert drawing.wait(30)
+    assert drawing.wait(PATIENCE_S)
     batch.reset()
     for _ in range(20):
         batch.step(0.1)
     assert not frames  # it was still being drawn all the while
     go_on.set()
-    viewer.join(30)
+    viewer.join(PATIENCE_S)
     stream.cancel()
     assert len(frames) == 1
 
@@ -80,7 +81,7 @@ def test_streams_and_steps_side_by_side_give_the_trajectory_of_steps_alone(robot
             assert watched.step(actions).observations.tobytes() == alone.step(actions).observations.tobytes()
     finally:
         over.set()
-        viewer.join(30)
+        viewer.join(PATIENCE_S)
 
 
 def test_no_thread_draws_before_an_image_is_wanted_nor_after_the_engine_is_closed(robots: Callable[..., Any]) -> None:
@@ -107,7 +108,7 @@ def test_closing_waits_for_no_image_that_hangs(
 
     def hang(*_: object) -> None:
         drawing.set()
-        go_on.wait(60)
+        go_on.wait(PATIENCE_S)
 
     monkeypatch.setattr(RenderThread, "_colour", hang)
     monkeypatch.setattr("lucky_transport_mujoco.sensors.render_thread._CLOSING_S", 0.01)
@@ -121,10 +122,10 @@ def test_closing_waits_for_no_image_that_hangs(
             next(stream)
 
     threading.Thread(target=view, daemon=True).start()
-    assert drawing.wait(30)
+    assert drawing.wait(PATIENCE_S)
     closing = threading.Thread(target=batch.engine.close, daemon=True)
     closing.start()
-    closing.join(30)
+    closing.join(PATIENCE_S)
     assert not closing.is_alive()
     assert {thread.daemon for thread in threading.enumerate() if thread.name.startswith("images")} == {True}
 

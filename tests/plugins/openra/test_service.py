@@ -307,7 +307,7 @@ def test_a_session_destroyed_under_a_call_aborts_it(serve: Serve, stub: Any, ref
     caller.start()
     until(lambda: client.call("GetState", session_id=session_id).tick > 10)
     client.call("DestroySession", session_id=session_id)
-    caller.join(10)
+    caller.join(PATIENCE_S)
     assert [error.code() for error in said] == [grpc.StatusCode.ABORTED]
 
 
@@ -327,7 +327,7 @@ def test_no_free_worker_is_resource_exhausted_in_the_originals_words(serve: Serv
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert error.details().startswith("All worker slots busy, retry later")
     client.call("DestroySession", session_id=busy)  # ends the long call too
-    worker.join(10)
+    worker.join(PATIENCE_S)
     assert len(ended) == 1
 
 

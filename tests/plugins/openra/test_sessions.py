@@ -35,7 +35,7 @@ from lucky_transport.sessions.phase import Phase
 from lucky_transport_openra.bridge import Retry
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
-from tests.support.waiting import suspend, until
+from tests.support.waiting import PATIENCE_S, suspend, until
 
 Serve = Callable[..., Serving]
 DEPLOY = Orders([Command(Order.DEPLOY)])
@@ -178,7 +178,7 @@ def test_games_advanced_together_are_under_way_together(
     meeting, tick = threading.Barrier(8), SkirmishWorld.tick
 
     def meet(world: SkirmishWorld) -> Any:
-        meeting.wait(10)
+        meeting.wait(PATIENCE_S)
         return tick(world)
 
     monkeypatch.setattr(SkirmishWorld, "tick", meet)
@@ -277,7 +277,7 @@ def _go_on_for_ever(door: Any, session_id: str, doing: str) -> None:
     others = [AdvanceRequest(door.create(), 5) for _ in range(15)] if doing == "advance together" else []
     while others:
         door.advance_all([AdvanceRequest(session_id, 5), *others])
-    door.latest(session_id, 1 << 30, Deadline(20))
+    door.latest(session_id, 1 << 30, Deadline(PATIENCE_S))
 
 
 @pytest.mark.parametrize("doing", ["advance", "advance together", "watch"])

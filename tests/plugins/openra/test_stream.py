@@ -24,7 +24,7 @@ from lucky_transport_openra import _pb
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.game_stream import GameStreamClient
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 Serve = Callable[..., Serving]
 
@@ -283,7 +283,7 @@ def test_closing_wakes_a_reader(watch: Any) -> None:
     reader.start()
     time.sleep(0.05)
     stream.close()
-    reader.join(10)
+    reader.join(PATIENCE_S)
     assert len(said) == 1
     with pytest.raises(ClosedError):
         stream.act([_pb.AgentAction()])

@@ -12,6 +12,7 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout
 from lucky_transport_pipe.connection import PipeConnection
+from tests.support.waiting import PATIENCE_S
 
 
 def connections() -> tuple[PipeConnection, PipeConnection]:
@@ -33,7 +34,7 @@ def test_closing_ends_a_wait_of_another_thread_and_refuses_everything_after_it()
     one, other = connections()
     threading.Timer(0.05, one.close).start()
     with pytest.raises(ClosedError):
-        one.receive(Deadline(60))
+        one.receive(Deadline(PATIENCE_S))
     for use in (lambda: one.receive(Deadline(0)), lambda: one.send(b"x", Deadline(0))):
         with pytest.raises(ClosedError):
             use()
@@ -53,10 +54,10 @@ def test_two_sides_that_both_write_before_they_read_both_get_done() -> None:
     data = b"x" * (8 << 20)
 
     def write_and_read(end: PipeConnection) -> int:
-        end.send(data, Deadline(20))
+        end.send(data, Deadline(PATIENCE_S))
         received = 0
         while received < len(data):
-            received += len(end.receive(Deadline(20)))
+            received += len(end.receive(Deadline(PATIENCE_S)))
         return received
 
     with ThreadPoolExecutor(2) as pool:

@@ -11,6 +11,7 @@ import pytest
 
 from lucky_transport.errors import UnknownName
 from lucky_transport_pipe.instance import Instance
+from tests.support.waiting import PATIENCE_S
 
 SOURCE = Path(__file__).with_name("peer.cs")
 
@@ -21,12 +22,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     if not shutil.which("mcs") or not shutil.which("mono"):
         pytest.skip("no C# compiler: apt-get install mono-mcs mono-runtime")
     binary = tmp_path_factory.mktemp("peer") / "peer.exe"
-    subprocess.run(["mcs", "-r:System.Core.dll", f"-out:{binary}", str(SOURCE)], check=True, timeout=60)
+    subprocess.run(["mcs", "-r:System.Core.dll", f"-out:{binary}", str(SOURCE)], check=True, timeout=PATIENCE_S)
     return ["mono", str(binary)]
 
 
 def test_a_dotnet_engine_is_started_played_and_told_to_quit(name: str, program: list[str]) -> None:
-    with Instance(name, program, timeout_s=20.0) as unity:
+    with Instance(name, program, timeout_s=PATIENCE_S) as unity:
         with pytest.raises(UnknownName, match="not recognized"):
             unity.experiment("crawl", [])
         for _ in range(2):

@@ -20,6 +20,7 @@ from lucky_transport_pipe.experiment import Score, Started, StateUpdate
 from lucky_transport_pipe.instance import Instance
 from lucky_transport_pipe.line_service import LineService
 from lucky_transport_pipe.unity_instance import UnityInstance
+from tests.support.waiting import PATIENCE_S
 
 Serving = Callable[..., Any]
 ENGINE = (sys.executable, "-m", "lucky_transport_pipe", "cartpole")
@@ -152,7 +153,7 @@ def test_several_engines_are_several_pipes() -> None:
 
 def test_both_sides_may_write_more_than_the_pipe_holds(serving: Serving, name: str) -> None:
     """Each command here is answered by a warning: if neither end read while it writes, both would wait without end."""
-    with serving(), Instance(name, timeout_s=30.0) as instance:
+    with serving(), Instance(name, timeout_s=PATIENCE_S) as instance:
         experiment = instance.experiment("cart_pole", [init(0)])
         for _ in range(40_000):
             experiment.command(7, {"MoveRight": True})

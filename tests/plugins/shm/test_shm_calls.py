@@ -138,7 +138,7 @@ def test_calls_and_streams_of_every_shape(
 def test_64_mebibytes_go_there_and_back(name: str, raw_engine: subprocess.Popen[bytes], which: int) -> None:
     message = os.urandom(1 << 20) * 64
     with clients(name, 2, max_message_bytes=64 << 20) as found:
-        answer = found[which]._calls.unary("/t/echo", message, Deadline(60))
+        answer = found[which]._calls.unary("/t/echo", message, Deadline(PATIENCE_S))
     assert hashlib.sha256(answer).digest() == hashlib.sha256(message).digest()
 
 

@@ -23,6 +23,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.layout import FIELDS
+from tests.support.waiting import PATIENCE_S
 
 
 def _base_address(transport: Any) -> int:
@@ -145,7 +146,7 @@ def test_a_client_that_steps_flat_out_keeps_no_other_thread_from_the_engine(
 
             asker = threading.Thread(target=ask, daemon=True)
             asker.start()
-            asker.join(20.0)
+            asker.join(PATIENCE_S)
             assert len(answers) == 20
             assert child.poll() is None
         finally:

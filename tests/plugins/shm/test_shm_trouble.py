@@ -44,7 +44,7 @@ from lucky_transport.shm.layout import FIELDS
 from lucky_transport.shm.liveness import start_time
 from lucky_transport.testing.suite import open_reference
 from tests.support.resources import measure
-from tests.support.waiting import suspend
+from tests.support.waiting import PATIENCE_S, suspend
 
 SHM = Path("/dev/shm")
 SCHEMA = method("AgentService/GetAgentSchema")
@@ -73,7 +73,7 @@ def test_an_engine_killed_while_the_client_waits_ends_the_wait(name: str) -> Non
         client.send(client.actions)
         process.kill()
         with pytest.raises(PeerDied, match=f"pid {process.pid}"):
-            client.recv(Deadline(30))
+            client.recv(Deadline(PATIENCE_S))
         with pytest.raises(PeerDied, match="connect again"):
             client.send(client.actions)
 
@@ -97,7 +97,7 @@ def test_an_engine_killed_while_a_command_waits_ends_the_wait(name: str) -> None
     with engine_process(name) as process, connect(name) as client:
         process.kill()
         with pytest.raises(PeerDied):
-            client.call(SCHEMA, SCHEMA.request(), Deadline(30))
+            client.call(SCHEMA, SCHEMA.request(), Deadline(PATIENCE_S))
 
 
 def test_an_engine_that_closes_in_order_between_steps_is_closed_and_did_not_die(name: str) -> None:
@@ -115,7 +115,7 @@ def test_an_engine_that_closes_in_order_in_a_step_is_closed_and_did_not_die(name
         server: Any = serving._servers[0]  # pyright: ignore[reportPrivateUsage]
         server._stopping = True
         (loop,) = (thread for thread in threading.enumerate() if thread.name == f"shm server {name}")
-        loop.join(30)
+        loop.join(PATIENCE_S)
         assert not loop.is_alive()
         client.send(client.actions)  # nobody looks at it any more
         serving.stop()

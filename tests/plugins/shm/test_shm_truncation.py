@@ -25,7 +25,7 @@ from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile, LatestValueState
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 SHM = Path("/dev/shm")
 
@@ -111,7 +111,7 @@ def _attack(name: str, use: str, length: int, native: str = "native") -> str:
         assert client.stdout is not None
         assert client.stdout.readline() == "running\n", client.communicate()
         os.truncate(SHM / name, length)
-        out, err = client.communicate(timeout=60)
+        out, err = client.communicate(timeout=PATIENCE_S)
     assert (client.returncode, err) == (0, "")
     return out
 
