@@ -31,7 +31,6 @@ from lucky_transport.registry import load, registry
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Transport
 from lucky_transport_migration.compare.shown import error_text
-from lucky_transport_migration.parity.stream_log import StreamLog
 
 __all__ = ["NAMED", "ConnectedEngine", "Path", "find_path", "find_paths", "label", "open_links"]
 
@@ -109,8 +108,8 @@ def find_paths(names: Sequence[str]) -> list[Path]:
 class ConnectedEngine:
     """An engine started for one client, and that client's end; for inproc the engine lives in this process.
 
-    `pid` is the engine's process (the relay's where one stands before it), None when it is this one. streams: notes
-    which streams the engine runs. Raises what starting and connecting raise.
+    `pid` is the engine's process (the relay's where one stands before it), None when it is this one. interceptors:
+    names of those of the engine, beside the configured ones. Raises what starting and connecting raise.
     """
 
     def __init__(
@@ -122,12 +121,12 @@ class ConnectedEngine:
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
         wait: str | None = None,
-        streams: StreamLog | None = None,
+        interceptors: Sequence[str] = (),
     ) -> None:
         self.path = path
         self.engine = engine
         self.wait = wait
-        self.streams = streams
+        self._interceptors = tuple(interceptors)
         registry().engine(engine.partition(":")[0])  # an unknown name fails here, not in the child
         self._settings = load_settings({"wait": wait, "native": None if path.native else False})
         with ExitStack() as stack:
@@ -145,7 +144,7 @@ class ConnectedEngine:
         self, path: Path, engine: str, num_envs: int, seed: int | None, options: Mapping[str, Any] | None
     ) -> EngineProcess | Serving:
         endpoint = registry().transport(path.transport).local_endpoint.format(name=unique_name())
-        ours = () if self.streams is None or engine.startswith("relay:") else (self.streams.name,)
+        ours = () if engine.startswith("relay:") else self._interceptors
         interceptors = (*self._settings.interceptors, *ours)
         if path.transport == "inproc":
             given = {"num_envs": num_envs, "seed": seed, "options": options, "interceptors": interceptors}

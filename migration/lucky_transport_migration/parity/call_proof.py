@@ -113,16 +113,17 @@ def prove_commands(
     paths = list(map(_whole, find_paths(names)))
     with ExitStack() as stack:
         folder = FilePath(stack.enter_context(TemporaryDirectory(prefix="lucky_streams_")))
+        logs = {path.name: StreamLog(folder / path.name) for path in paths}
 
         def start(path: Path) -> ConnectedEngine:
-            log = StreamLog(folder / path.name)
-            return ConnectedEngine(path, engine, num_envs, seed=seed, options=options, streams=log)
+            noted = (logs[path.name].name,)
+            return ConnectedEngine(path, engine, num_envs, seed=seed, options=options, interceptors=noted)
 
         links = open_links(stack, paths, start)
         for link in links:
             if not link.transport.capabilities.commands:
                 raise Unimplemented(f"{link.path.name} carries no typed calls", hint="compare steps, --suite step")
-        run = _Run(links, methods, count, seed, rules or ComparisonRules(), note)
+        run = _Run(links, logs, methods, count, seed, rules or ComparisonRules(), note)
         for number in range(count):
             run.round(number)
             advance()
@@ -154,6 +155,7 @@ class _Run:
     def __init__(
         self,
         links: Sequence[ConnectedEngine],
+        logs: Mapping[str, StreamLog],
         methods: Sequence[Method],
         count: int,
         seed: int,
@@ -164,6 +166,7 @@ class _Run:
         self.parity = CommandsParity(names, links[0].transport.spec.engine, rules=rules)
         self._told = note
         self._links = links
+        self._logs = logs
         self._methods = list(methods)
         self._random = Random(seed)
         self._known = take_inventory(links[0].transport)
@@ -229,9 +232,10 @@ class _Run:
         call = self.parity.calls
         answers = _ask_all(links, request, reverse=call % 2 == 1)
         for link, answer in zip(links, answers, strict=True):
-            if answer.left and link.path.name not in self._deaf and link.streams is not None:
-                answer.runs_on = not link.streams.is_quiet(_NOTICE_S)
-                self._deaf |= {link.path.name} if answer.runs_on else set()
+            name = link.path.name
+            if answer.left and name not in self._deaf:
+                answer.runs_on = not self._logs[name].is_quiet(_NOTICE_S)
+                self._deaf |= {name} if answer.runs_on else set()
         counts = self.parity.methods.setdefault(request.method.name, ParityCounts())
         counts.calls += 1
         setattr(counts, answers[0].verdict, getattr(counts, answers[0].verdict) + 1)

@@ -20,6 +20,7 @@ from lucky_transport.messages.methods import Method
 from lucky_transport_migration.parity.invalid_requests import corrupt, unsendable
 from lucky_transport_migration.parity.inventory import Known
 from lucky_transport_migration.parity.request_generator import RequestGenerator
+from lucky_transport_migration.parity.request_recipes import FITTING
 
 __all__ = ["DrawnRequests", "Made", "corrupted_requests", "valid_requests"]
 
@@ -61,12 +62,12 @@ class DrawnRequests:
 
 @st.composite
 def _valid(draw: DrawFn, known: Known, row: Method) -> Made:
-    return Made(RequestGenerator(known, draw).make(row.request))
+    return Made(RequestGenerator(known, draw, FITTING).make(row.request))
 
 
 @st.composite
 def _corrupted(draw: DrawFn, known: Known, row: Method) -> Made:
-    make = RequestGenerator(known, draw)
+    make = RequestGenerator(known, draw, FITTING)
     message = make.make(row.request)
     if fields_of(row.request) and make.integer(1, _CORRUPTED_PER_UNSENDABLE) == _CORRUPTED_PER_UNSENDABLE:
         return Made(unsendable(message, make), is_unsendable=True)

@@ -17,11 +17,13 @@ from lucky_transport.messages import EntityId
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.scalars import one_of_fields
 from lucky_transport_migration.parity.inventory import Known
-from lucky_transport_migration.parity.request_recipes import FITTING
 
-__all__ = ["RequestGenerator"]
+__all__ = ["Fitting", "RequestGenerator"]
 
 T = TypeVar("T")
+
+#: Returns, by class, the values of some fields of a message that was made field by field.
+Fitting = Mapping[type[Any], Callable[["RequestGenerator", Any], Mapping[str, Any]]]
 
 #: By the name of a field: the values it may have.
 _POOLS: Mapping[str, Callable[[Known], Sequence[Any]]] = {
@@ -53,11 +55,15 @@ _CAMERA_REQUESTS = {"StreamCameraRequest", "GetCameraConfigRequest", "SetCameraC
 
 
 class RequestGenerator:
-    """Makes messages from what is `known`; `draw` is that of a composite strategy of hypothesis."""
+    """Makes messages from what is `known`; `draw` is that of a composite strategy of hypothesis.
 
-    def __init__(self, known: Known, draw: DrawFn) -> None:
+    fitting: by class of message, the values of fields that have to fit each other.
+    """
+
+    def __init__(self, known: Known, draw: DrawFn, fitting: Fitting) -> None:
         self.known = known
         self.draw = draw
+        self._fitting = fitting
 
     def choice(self, pool: Sequence[T]) -> T:
         """Return one of the values."""
@@ -83,7 +89,7 @@ class RequestGenerator:
         """Return a message of that class."""
         camera = message.__name__ in _CAMERA_REQUESTS
         made = message(**{field.name: self._value(field, camera) for field in fields_of(message)})
-        if (fitting := FITTING.get(message)) is not None:
+        if (fitting := self._fitting.get(message)) is not None:
             for name, value in fitting(self, made).items():
                 setattr(made, name, value)
             return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -42,14 +42,9 @@ from lucky_transport.messages import (
     Vec3,
 )
 from lucky_transport.messages.fields import fields_of
-
-if TYPE_CHECKING:
-    from lucky_transport_migration.parity.request_generator import RequestGenerator
+from lucky_transport_migration.parity.request_generator import Fitting, RequestGenerator
 
 __all__ = ["FITTING"]
-
-#: Returns the values of some fields of a message that was made field by field.
-Fields = Callable[["RequestGenerator", Any], Mapping[str, Any]]
 
 
 def _numbers(make: RequestGenerator, count: int, low: float = -1.0, high: float = 1.0) -> list[float]:
@@ -136,7 +131,7 @@ _INPUTS: Mapping[int, Callable[[RequestGenerator], MotionGraphInputValue]] = {
 }
 
 #: What fits of the fields of a class; all others are made by their kind.
-FITTING: Mapping[type[Any], Fields] = {
+FITTING: Fitting = {
     StepRequest: lambda make, made: {
         "actions": _numbers(make, make.known.action_size, -0.5, 0.5) if make.chance(60) else [],
         "timeout_s": 0.0,

@@ -42,7 +42,7 @@ _draws = random.Random()
 on_child(_draws.seed)
 
 #: What a file looks like from outside: (inode, size, time of its last change); None when it is not there.
-_Look = tuple[int, int, int] | None
+_FileState = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Decider:
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = _draws.random,
     ) -> None:
-        self._seen: tuple[_Look, _Look] = (_look_at(find_file(directory)), None)  # before it is read
+        self._seen: tuple[_FileState, _FileState] = (_state_of(find_file(directory)), None)  # before it is read
         self.standing = EffectiveStages.load(directory)
         self._clock = clock
         self._draw = draw
@@ -117,7 +117,7 @@ class Decider:
                 self._lock.release()
 
     def _reload(self) -> None:
-        seen, self._seen = self._seen, self._looks()
+        seen, self._seen = self._seen, self._states()
         if seen == self._seen:
             return
         plan = self._plan_now() if seen[0] != self._seen[0] else self.plan
@@ -138,8 +138,8 @@ class Decider:
             return self.plan
         return plan
 
-    def _looks(self) -> tuple[_Look, _Look]:
-        return _look_at(self.plan.path), _look_at(self.standing.journal.path)
+    def _states(self) -> tuple[_FileState, _FileState]:
+        return _state_of(self.plan.path), _state_of(self.standing.journal.path)
 
     def _stepping_row(self) -> _Row:
         """Return the row of the stepping path: the one that the process began with, but for a demotion by a fault.
@@ -165,7 +165,7 @@ def _decision(stage: Stage, placement: Placement, is_read: bool) -> Decision:
     return Decision(roles.primary, roles.shadow if is_read else "", str(placement))
 
 
-def _look_at(path: Path) -> _Look:
+def _state_of(path: Path) -> _FileState:
     try:
         seen = path.stat()
     except OSError:
