@@ -1,15 +1,16 @@
 """The side-by-side suite for a team's own engine: `pytest --lucky-between grpc,shm`.
 
-    def test_my_policy(lucky_side_by_side):                       # one run, all transports at once
+    def test_my_policy(lucky_side_by_side):
         with lucky_side_by_side("mujoco:quadruped", num_envs=4, seed=1) as env:
             observations, _ = env.reset(seed=1)
             for _ in range(200):
                 observations, *_ = env.step(policy(observations))
 
     @pytest.mark.lucky(engine="my_team.engines:make_arm", num_envs=4)
-    def test_training(lucky_env):                                 # one run per transport, compared afterwards
+    def test_training(lucky_env):                                 # the same, with the env of the marker's engine
         train(lucky_env, steps=1000)
 
+A test runs once. What it does is done over all transports at once and compared.
 A session that does not use it pays for nothing: this file imports pytest alone, everything else where it is used.
 Without transports to compare, these tests are skipped and say how to run them.
 """
@@ -55,10 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--lucky-between {text}: name at least two different paths, e.g. grpc,shm")
     from lucky_transport.errors import ConfigError
     from lucky_transport_migration.side_by_side.hooks import Hooks
-    from lucky_transport_migration.side_by_side.session import SideBySideRun
 
     try:
-        config.pluginmanager.register(Hooks(SideBySideRun(names)), _HOOKS)
+        config.pluginmanager.register(Hooks(names), _HOOKS)
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
 
@@ -88,25 +88,24 @@ def lucky_side_by_side(
     """
     from lucky_transport_migration.side_by_side.hooks import engines_of
 
-    session = _hooks(request).session
+    hooks = _hooks(request)
 
     def side_by_side(
         engine: Any = None, *, between: tuple[str, ...] = (), **arguments: Any
     ) -> AbstractContextManager[VectorEnv]:
         engines, env = engines_of(request.node, {"engine": engine, **arguments})
-        return session.side_by_side(engines, lucky_tally, between, **env)
+        return hooks.side_by_side(engines, lucky_tally, between, **env)
 
     return side_by_side
 
 
 @pytest.fixture
 def lucky_env(request: pytest.FixtureRequest, lucky_tally: ComparisonCounts) -> Generator[VectorEnv]:
-    """An env of the marker's engine: the test runs once per transport, and every run is compared with the first."""
-    from lucky_transport_migration.side_by_side.hooks import engines_of, run_of
+    """An env of the marker's engine, as `lucky_side_by_side` opens it; the first difference fails the test."""
+    from lucky_transport_migration.side_by_side.hooks import engines_of
 
     engines, env = engines_of(request.node, {})
-    key, name = run_of(request.node)
-    with _hooks(request).session.recorded(engines, key, name, **env) as made:
+    with _hooks(request).opened(engines, lucky_tally, **env) as made:
         yield made
 
 

@@ -76,7 +76,7 @@ def test_policy(lucky_side_by_side):
         drive(env)
         env.client.agent.get_schema("agent_0")
 """
-ONE_AFTER_THE_OTHER = """
+ENV_FIXTURE = """
 @pytest.mark.lucky("toy", num_envs=3, seed=1)
 def test_policy(lucky_env):
     drive(lucky_env)
@@ -87,7 +87,7 @@ def test_policy(lucky_env):
 # without transports to compare
 
 
-@pytest.mark.parametrize("source", [SIDE_BY_SIDE, ONE_AFTER_THE_OTHER])
+@pytest.mark.parametrize("source", [SIDE_BY_SIDE, ENV_FIXTURE])
 def test_without_transports_tests_are_skipped_and_say_how_to_run_them(run: Runner, source: str) -> None:
     done = run(source, "-rs")
     done.assert_outcomes(skipped=1)
@@ -140,15 +140,13 @@ def test_what_is_equal_passes_and_is_summed_up(run: Runner) -> None:
     )
 
 
-def test_a_test_runs_once_per_transport_and_the_runs_are_compared(run: Runner) -> None:
-    done = run(ONE_AFTER_THE_OTHER, *BETWEEN, "-vv")
-    done.assert_outcomes(passed=2)
-    done.stdout.fnmatch_lines(
-        ["*test_policy[[]inproc] PASSED*", "*test_policy[[]twin] PASSED*", "EQUAL: 21 exchanges and 2 calls*in 2 tests"]
-    )
+def test_a_test_with_the_fixture_of_an_env_runs_once(run: Runner) -> None:
+    done = run(ENV_FIXTURE, *BETWEEN, "-vv")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["*::test_policy PASSED*", "EQUAL: 21 exchanges and 2 calls*in 1 test"])
 
 
-def test_other_parameters_of_a_test_are_compared_apart(run: Runner) -> None:
+def test_each_other_parameter_of_a_test_has_engines_of_its_own(run: Runner) -> None:
     source = """
 @pytest.mark.parametrize("steps", [3, 5])
 @pytest.mark.lucky("toy", num_envs=2)
@@ -156,20 +154,20 @@ def test_policy(lucky_env, steps):
     drive(lucky_env, steps)
 """
     done = run(source, *BETWEEN)
-    done.assert_outcomes(passed=4)
-    done.stdout.fnmatch_lines(["EQUAL: 10 exchanges and 2 calls * in 4 tests"])
+    done.assert_outcomes(passed=2)
+    done.stdout.fnmatch_lines(["EQUAL: 10 exchanges and 2 calls * in 2 tests"])
 
 
 def test_the_transports_of_processes_answer_alike(run: Runner) -> None:
-    done = run(SIDE_BY_SIDE + ONE_AFTER_THE_OTHER.replace("test_policy", "test_alone"), "--lucky-between", "inproc,shm")
-    done.assert_outcomes(passed=3)
+    done = run(SIDE_BY_SIDE + ENV_FIXTURE.replace("test_policy", "test_env"), "--lucky-between", "inproc,shm")
+    done.assert_outcomes(passed=2)
     done.stdout.fnmatch_lines(["EQUAL: 42 exchanges*"])
 
 
 # differences
 
 
-@pytest.mark.parametrize("source", [SIDE_BY_SIDE, ONE_AFTER_THE_OTHER])
+@pytest.mark.parametrize("source", [SIDE_BY_SIDE, ENV_FIXTURE])
 def test_a_bit_in_one_observation_fails_the_test_with_its_place_and_both_values(run: Runner, source: str) -> None:
     done = run(source + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=7, env=2)]", *BETWEEN)
     assert done.parseoutcomes()["failed"] == 1
@@ -189,7 +187,7 @@ def test_a_bit_in_one_observation_fails_the_test_with_its_place_and_both_values(
     )
 
 
-@pytest.mark.parametrize("source", [SIDE_BY_SIDE, ONE_AFTER_THE_OTHER])
+@pytest.mark.parametrize("source", [SIDE_BY_SIDE, ENV_FIXTURE])
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
@@ -205,39 +203,11 @@ def test_another_answer_or_error_is_found(run: Runner, source: str, fault: str, 
     done.stdout.fnmatch_lines([f"*{says}", "DIFFERENT: 1 of *"])
 
 
-def test_a_test_that_swallows_the_difference_fails_all_the_same(run: Runner) -> None:
-    source = """
-FAULTS = [FaultSpec(Fault.BIT, STEPS, at=2)]
-def test_policy(lucky_side_by_side):
-    with lucky_side_by_side("toy") as env:
-        try:
-            drive(env)
-        except Exception:
-            pass
-        except AssertionError:
-            pass
-"""
-    run(source, *BETWEEN).assert_outcomes(failed=1)
-
-
-def test_a_difference_points_at_the_line_of_the_test(run: Runner) -> None:
-    done = run(SIDE_BY_SIDE + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=7)]", *BETWEEN)
+@pytest.mark.parametrize("source", [SIDE_BY_SIDE, ENV_FIXTURE])
+def test_a_difference_points_at_the_line_of_the_test(run: Runner, source: str) -> None:
+    done = run(source + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=7)]", *BETWEEN)
     done.stdout.fnmatch_lines([">*env.step(random.uniform*", "E*Mismatch: inproc and twin differ in exchange 8 (step)"])
-    done.stdout.no_fnmatch_line("*side_by_side*fan.py*")
-
-
-def test_a_test_that_does_something_else_itself_is_told_so(run: Runner) -> None:
-    source = """
-seeds = iter([1, 2])
-@pytest.mark.lucky("toy")
-def test_policy(lucky_env):
-    lucky_env.reset(seed=1)
-    random = np.random.default_rng(next(seeds))
-    lucky_env.step(random.uniform(-1, 1, lucky_env.batch_spec.action_shape).astype(np.float32))
-"""
-    done = run(source, *BETWEEN)
-    done.assert_outcomes(passed=1, failed=1)
-    done.stdout.fnmatch_lines(["*what the test did itself; give its random numbers a seed*"])
+    done.stdout.no_fnmatch_line("*tee_transport.py*")
 
 
 SWALLOWED = """
@@ -247,7 +217,27 @@ def test_training(lucky_side_by_side):
     try:
         with lucky_side_by_side("toy", num_envs=3, seed=1) as env:
             drive(env)
-    except Exception:
+    except AssertionError:
+        pass
+"""
+SWALLOWED_WITHIN = """
+FAULTS = [FaultSpec(Fault.BIT, STEPS, at=7, env=2)]
+
+def test_training(lucky_side_by_side):
+    with lucky_side_by_side("toy", num_envs=3, seed=1) as env:
+        try:
+            drive(env)
+        except AssertionError:
+            pass
+"""
+SWALLOWED_WITH_THE_FIXTURE = """
+FAULTS = [FaultSpec(Fault.BIT, STEPS, at=7, env=2)]
+
+@pytest.mark.lucky("toy", num_envs=3, seed=1)
+def test_training(lucky_env):
+    try:
+        drive(lucky_env)
+    except AssertionError:
         pass
 """
 IN_A_FIXTURE = """
@@ -268,11 +258,18 @@ def test_training(trained):
 FOUND = "differs: observation of env 2 at [[]0] differs in exchange 8 (step, side by side): *"
 
 
-def test_a_test_that_swallows_a_difference_fails(run: Runner) -> None:
-    done = run(SWALLOWED, *BETWEEN)
+@pytest.mark.parametrize("source", [SWALLOWED, SWALLOWED_WITH_THE_FIXTURE])
+def test_a_test_that_swallows_a_difference_fails(run: Runner, source: str) -> None:
+    done = run(source, *BETWEEN)
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(["*the test went on after a difference", "DIFFERENT: 1 of 1 test", FOUND])
+
+
+def test_a_difference_that_was_swallowed_is_raised_where_the_env_is_closed(run: Runner) -> None:
+    done = run(SWALLOWED_WITHIN, *BETWEEN)
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["E*Mismatch: inproc and twin differ in exchange 8 (step)", "DIFFERENT: 1 of 1 test"])
 
 
 @pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "1")])
@@ -283,47 +280,6 @@ def test_a_session_fails_of_a_difference_that_no_test_fails_of(run: Runner, work
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines(["DIFFERENT: 1 of 1 test", FOUND])
-
-
-def test_a_test_that_does_more_over_one_transport_is_told_so(run: Runner) -> None:
-    source = """
-steps = iter([3, 4])
-@pytest.mark.lucky("toy")
-def test_policy(lucky_env):
-    drive(lucky_env, next(steps))
-"""
-    done = run(source, *BETWEEN)
-    done.assert_outcomes(passed=1, failed=1)
-    done.stdout.fnmatch_lines(
-        ["*how much the test did*", "*inproc    '5 exchanges and calls'", "*twin      '6 exchanges*"]
-    )
-
-
-def test_a_test_that_fails_by_itself_says_whether_its_run_differed_before(run: Runner) -> None:
-    source = """
-FAULTS = [FaultSpec(Fault.BIT, STEPS, at=1)]
-@pytest.mark.lucky("toy")
-def test_policy(lucky_env):
-    lucky_env.reset(seed=1)
-    first = lucky_env.step(np.zeros(lucky_env.batch_spec.action_shape, np.float32))[0]
-    assert first.flat[0] == 7 or lucky_env.transport._sink.name == "inproc", "the policy has not learned"
-"""
-    done = run(source, *BETWEEN)
-    done.assert_outcomes(passed=1, failed=1)
-    done.stdout.fnmatch_lines(["*the policy has not learned*", "*This run also differed from that over inproc:*"])
-
-
-def test_a_run_that_failed_is_no_yardstick(run: Runner) -> None:
-    source = """
-runs = iter([1, 2])
-@pytest.mark.lucky("toy")
-def test_policy(lucky_env):
-    drive(lucky_env)
-    assert next(runs) == 2
-"""
-    done = run(source, *BETWEEN)
-    done.assert_outcomes(passed=1, failed=1)
-    done.stdout.fnmatch_lines(["not compared: runs over twin (no run over inproc to compare with*"])
 
 
 # whose engine
@@ -353,7 +309,7 @@ def test_setting(lucky_env):
     drive(lucky_env)
 """
     done = run(source, "--lucky-between", "inproc,shm", ini="lucky_engine = arm:make_arm")
-    done.assert_outcomes(passed=4)
+    done.assert_outcomes(passed=3)
     done.stdout.fnmatch_lines(["EQUAL: 63 exchanges*"])
 
 
@@ -377,18 +333,25 @@ def test_other_names(lucky_side_by_side):
     done.stdout.fnmatch_lines(["EQUAL: 63 exchanges*"])
 
 
-def test_engines_of_another_shape_are_told_apart_before_the_first_step(run: Runner) -> None:
+@pytest.mark.parametrize(
+    ("test", "outcome"),
+    [
+        (
+            "def test_policy(lucky_side_by_side):\n    with lucky_side_by_side(make_arm) as env:\n        drive(env)",
+            "failed",
+        ),
+        ("@pytest.mark.lucky(engine=make_arm)\ndef test_policy(lucky_env):\n    drive(lucky_env)", "errors"),
+    ],
+)
+def test_engines_of_another_shape_are_told_apart_before_the_first_step(run: Runner, test: str, outcome: str) -> None:
     source = """
 from lucky_transport.api import make_engine
 sizes = iter([4, 5])
 def make_arm(num_envs, seed):
     return make_engine("toy", num_envs, seed=seed, obs_size=next(sizes))
-def test_policy(lucky_side_by_side):
-    with lucky_side_by_side(make_arm) as env:
-        drive(env)
 """
-    done = run(source, *BETWEEN)
-    done.assert_outcomes(failed=1)
+    done = run(source + test, *BETWEEN)
+    done.assert_outcomes(**{outcome: 1})
     done.stdout.fnmatch_lines(
         ["*field *spec.observation.shape", "*inproc*'[[]4]'", "*twin *'[[]5]'", "DIFFERENT: 1 of 1 test"]
     )

@@ -200,7 +200,7 @@ def test_side_by_side(lucky_side_by_side):
         drive(env)
 
 @pytest.mark.lucky(make, num_envs={n}, seed={seed})
-def test_one_after_the_other(lucky_env):
+def test_env_of_the_marker(lucky_env):
     drive(lucky_env)
 
 class TestSuite(SideBySideSuite):

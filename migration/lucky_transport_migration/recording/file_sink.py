@@ -1,4 +1,4 @@
-"""A recorded transport's sink that is a file.
+"""What a recorded transport writes, to a file.
 
 What is refused before anything was sent (wrong arguments) is not written. A stream is one entry; of a long one the
 first items are kept.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lucky_transport.errors import PeerTimeout, TransportError
 from lucky_transport.messages.methods import Effect, Method
@@ -20,25 +22,32 @@ from lucky_transport_migration.evidence.outcome import call_outcome, ending_of
 from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry, encoded
 from lucky_transport_migration.recording.entries import FLATBUFFERS
 from lucky_transport_migration.recording.frames import step_entry
-from lucky_transport_migration.recording.recorded_transport import Sent
 from lucky_transport_migration.recording.recorder import Recorder
 
-__all__ = ["FileSink"]
+__all__ = ["FileSink", "PendingCall", "Sent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What an exchange was begun with, copied before it was sent."""
+
+    actions: NDArray[Any]
+    control: NDArray[np.uint8] | None
+    began_ns: int
 
 
 class FileSink:
-    """Writes what goes over the transport `name` to a recorder; a `Sink`."""
+    """Writes what goes over the transport `name` to a recorder, from any thread."""
 
     def __init__(self, name: str, spec: BatchSpec, recorder: Recorder) -> None:
         self._name = name
         self._spec = spec
         self._recorder = recorder
 
-    def refused(self, sent: Sent, error: Exception) -> None:
-        """Write nothing: nothing was sent."""
-
     def exchanged(self, sent: Sent | None, frame: Frame | None, error: Exception | None) -> None:
-        """Write an exchange that has ended."""
+        """Write what `recv` returned or raised. sent: None when nothing was outstanding. After PeerTimeout the exchange
+        stays open and comes again.
+        """
         is_open = isinstance(error, PeerTimeout)
         if sent is None or is_open or not isinstance(error, TransportError | None):
             return
@@ -48,16 +57,16 @@ class FileSink:
         control = None if sent.control is None else np.asarray(sent.control, np.uint8).tobytes()
         self._recorder.write(step_entry(actions, control, frame, outcome), moves=True)
 
-    def begin(self, method: Method, request: Any) -> _Pending:
+    def begin(self, method: Method, request: Any) -> PendingCall:
         """Return what takes the call; its request is kept as it is now."""
-        return _Pending(self._name, self._recorder, method, request)
+        return PendingCall(self._name, self._recorder, method, request)
 
     def flush(self) -> None:
         """Complete the file."""
         self._recorder.flush()
 
 
-class _Pending:
+class PendingCall:
     """A call that is being made over the transport called `name`."""
 
     def __init__(self, name: str, recorder: Recorder, method: Method, request: Any) -> None:

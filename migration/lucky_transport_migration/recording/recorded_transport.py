@@ -1,14 +1,9 @@
-"""A transport whose exchanges, calls and streams go to a `Sink` when they are over; its user sees the other transport.
-
-What is kept, and in what form, is the sink's decision: a file, for replays, or memory, for the same test over another
-transport.
-"""
+"""A transport whose exchanges, calls and streams are written when they are over; its user sees the other transport."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,59 +12,15 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Frame, Stream, Transport
+from lucky_transport_migration.recording.file_sink import FileSink, PendingCall, Sent
 
-__all__ = ["CallSink", "RecordedTransport", "Sent", "Sink"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What an exchange was begun with, copied before it was sent."""
-
-    actions: NDArray[Any]
-    control: NDArray[np.uint8] | None
-    began_ns: int
-
-
-class CallSink(Protocol):
-    """Takes what one call or stream comes to."""
-
-    def add(self, item: Any) -> None:
-        """Take a response or an item, before its user has it."""
-        ...
-
-    def end(self, error: Exception | None = None, *, left: bool = False, dropped: int = 0) -> None:
-        """Take the end: an error, or None. left: the user left the stream; dropped: items it skipped. Called again,
-        it has no effect.
-        """
-        ...
-
-
-class Sink(Protocol):
-    """Takes what goes through a transport, from any thread."""
-
-    def refused(self, sent: Sent, error: Exception) -> None:
-        """Take an exchange whose `send` raised."""
-        ...
-
-    def exchanged(self, sent: Sent | None, frame: Frame | None, error: Exception | None) -> None:
-        """Take what `recv` returned or raised. sent: None when nothing was outstanding. After PeerTimeout the
-        exchange stays open and comes again.
-        """
-        ...
-
-    def begin(self, method: Method, request: Any) -> CallSink:
-        """Return what takes a call or stream that is about to be made; a request that is kept must be copied."""
-        ...
-
-    def flush(self) -> None:
-        """Complete what is kept: the transport is closed."""
-        ...
+__all__ = ["RecordedTransport"]
 
 
 class RecordedTransport(Transport):
     """`inner`, recorded in `sink`. Closing it closes that and flushes the sink."""
 
-    def __init__(self, inner: Transport, sink: Sink) -> None:
+    def __init__(self, inner: Transport, sink: FileSink) -> None:
         self.name = inner.name
         self.spec = inner.spec
         self.capabilities = inner.capabilities
@@ -86,11 +37,7 @@ class RecordedTransport(Transport):
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         sent = Sent(np.array(actions), None if control is None else np.array(control), time.perf_counter_ns())
-        try:
-            self._inner.send(actions, control)
-        except Exception as error:
-            self._sink.refused(sent, error)
-            raise
+        self._inner.send(actions, control)
         self._sent = sent
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
@@ -131,7 +78,7 @@ class RecordedTransport(Transport):
 class _RecordedStream(Stream):
     """A stream of another transport; its end, by either side, is recorded."""
 
-    def __init__(self, inner: Stream, call: CallSink) -> None:
+    def __init__(self, inner: Stream, call: PendingCall) -> None:
         self._inner = inner
         self._call = call
 

@@ -14,7 +14,6 @@ from lucky_transport.errors import plural
 
 if TYPE_CHECKING:
     from lucky_transport_migration.compare.difference import LocatedDifference
-    from lucky_transport_migration.side_by_side.event import Event
 
 __all__ = ["ComparisonCounts"]
 
@@ -40,14 +39,6 @@ class ComparisonCounts:
         """What was compared, in words."""
         parts = [plural(self.exchanges, "exchange"), plural(self.calls, "call"), plural(self.values, "value")]
         return f"{parts[0]} and {parts[1]} ({parts[2]})"
-
-    def add(self, event: Event) -> None:
-        """Count one thing that was compared and found equal."""
-        if hasattr(event, "method"):
-            self.calls += 1
-        else:
-            self.exchanges += 1
-        self.values += event.values
 
     def differ(self, found: LocatedDifference) -> None:
         """Keep a difference."""

@@ -1,4 +1,4 @@
-"""The part of the pytest plugin that only a session with `--lucky-between` has: a run per transport, and the summary.
+"""The part of the pytest plugin that only a session with `--lucky-between` has: engines side by side, and the summary.
 
 A difference fails the test itself, in its own phase, as an assertion would. What a test compared travels in its report,
 so worker processes need nothing of their own.
@@ -6,18 +6,21 @@ so worker processes need nothing of their own.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import plural
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.engines import Engines
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
-from lucky_transport_migration.side_by_side.session import Key, SideBySideRun
+from lucky_transport_migration.side_by_side.tee_transport import SideBySideTransport
 
-__all__ = ["MARKER", "PROPERTY", "Hooks", "engines_of", "run_of"]
+__all__ = ["MARKER", "PROPERTY", "Hooks", "engines_of"]
 
 MARKER = "lucky"
 PROPERTY = "lucky_transport"
@@ -26,43 +29,43 @@ _ENGINE_ARGUMENTS = tuple(Engines.__dataclass_fields__)
 
 
 class Hooks:
-    """Registered with pytest; `session` is what the fixtures work with."""
+    """Registered with pytest. between: the paths compared, the baseline first. Raises ConfigError for wrong rules."""
 
-    def __init__(self, session: SideBySideRun) -> None:
-        self.session = session
+    def __init__(self, between: Sequence[str]) -> None:
+        self.between = tuple(between)
         self.running_counts: dict[str, ComparisonCounts] = {}  # of running tests, by node id
+        self._rules = ComparisonRules.load()
         self._sum = ComparisonCounts()
 
-    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        if "lucky_env" in metafunc.fixturenames:
-            metafunc.parametrize("lucky_env", self.session.between, indirect=True)
+    @contextmanager
+    def opened(
+        self, engines: Engines, counts: ComparisonCounts, between: Sequence[str] = (), **env: Any
+    ) -> Generator[VectorEnv]:
+        """Yield one env that steps an engine per transport; its first difference raises Mismatch, and so does all that
+        is done with it afterwards.
+        """
+        with ExitStack() as stack:
+            members = {name: engines.open(name, stack) for name in between or self.between}
+            tee = SideBySideTransport(members, self._rules, counts)
+            yield stack.enter_context(VectorEnv(tee, **env))
+
+    @contextmanager
+    def side_by_side(
+        self, engines: Engines, counts: ComparisonCounts, between: Sequence[str] = (), **env: Any
+    ) -> Generator[VectorEnv]:
+        """Yield the env as `opened`; a difference that the test swallowed is raised behind it."""
+        with self.opened(engines, counts, between, **env) as made:
+            yield made
+            if isinstance(made.transport, SideBySideTransport) and made.transport.mismatch is not None:
+                raise made.transport.mismatch
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        key, name = run_of(item)
+        result = yield from _to_the_point()
         counts = self.running_counts.get(item.nodeid)
-        if not name or counts is None:
-            result = yield from _to_the_point()
-            if counts is not None and counts.differences:
-                pytest.fail("\n".join(["the test went on after a difference", *counts.differences]), pytrace=False)
-            return result
-        try:
-            result = yield
-        except Exception as error:
-            self._explain(error, key, name, counts)
-            raise
-        mismatch = self.session.check(key, name, counts)
-        if mismatch is not None:
-            pytest.fail(str(mismatch), pytrace=False)
+        if counts is not None and counts.differences:
+            pytest.fail("\n".join(["the test went on after a difference", *counts.differences]), pytrace=False)
         return result
-
-    def _explain(self, error: Exception, key: Key, name: str, counts: ComparisonCounts) -> None:
-        """Say in a failed test's own error whether its run differed; it is no baseline for others."""
-        if not isinstance(error, pytest.skip.Exception):
-            mismatch = self.session.check(key, name, counts)
-            if mismatch is not None:
-                error.add_note(f"This run also differed from that over {self.session.between[0]}:\n{mismatch}")
-        self.session.forget(key, name)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
@@ -79,7 +82,7 @@ class Hooks:
         found = self._sum
         if not found.tests:
             return
-        terminalreporter.section(f"lucky_transport: {' and '.join(self.session.between)} side by side")
+        terminalreporter.section(f"lucky_transport: {' and '.join(self.between)} side by side")
         tests = plural(found.tests, "test")
         if found.differences:
             terminalreporter.line(f"DIFFERENT: {len(found.differences)} of {tests}", red=True)
@@ -106,15 +109,6 @@ def _to_the_point() -> Generator[None, Any, Any]:
         if last is not None:
             last.tb_next = None
         raise
-
-
-def run_of(item: pytest.Item) -> tuple[Key, str]:
-    """Return what a test with `lucky_env` is called, but for its transport, and the transport; "" for other tests."""
-    callspec = getattr(item, "callspec", None)
-    if callspec is None or "lucky_env" not in callspec.params:
-        return (), ""
-    others = tuple(sorted((key, id(value)) for key, value in callspec.params.items() if key != "lucky_env"))
-    return (item.nodeid.partition("[")[0], others), callspec.params["lucky_env"]
 
 
 def engines_of(item: pytest.Item, arguments: Mapping[str, Any]) -> tuple[Engines, dict[str, Any]]:

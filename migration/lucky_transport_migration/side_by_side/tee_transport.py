@@ -19,23 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.engine import RESET
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
-from lucky_transport_migration.compare.difference import LocatedDifference
+from lucky_transport_migration.compare.arrays import first_difference, left_out
+from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference, LocatedDifference
 from lucky_transport_migration.compare.frames import FrameTables, spec_difference
-from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.parity.call_answers import CallResult
+from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
+from lucky_transport_migration.compare.shown import short
+from lucky_transport_migration.parity.call_answers import CallResult, answered, differing
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
-from lucky_transport_migration.side_by_side.event import (
-    Asked,
-    Attempt,
-    Event,
-    RecordedExchange,
-    attempt,
-    difference,
-    left_out,
-)
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
 
 __all__ = ["SideBySideTransport"]
@@ -56,35 +50,33 @@ class SideBySideTransport(Transport):
         self._members = dict(members)
         self._rules = rules
         self._counts = counts
-        self._sent: tuple[NDArray[Any], NDArray[np.uint8] | None] = (self.actions, None)
+        self._event = "step"  # what the exchange under way is called
         self._tables = {name: FrameTables(member.spec) for name, member in members.items()}
         self._exchanges = 1  # the number of the next one
         self._refuse(spec_difference({name: one.spec for name, one in members.items()}, "side by side", rules))
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         self._check()
-        self._sent = (np.array(actions), None if control is None else control.copy())
-        attempts = self._attempt(lambda member: member.send(actions, control))
-        if any(one.error is not None for one in attempts.values()):
-            self._compare({name: self._exchange(name, one) for name, one in attempts.items()})
-        next(iter(attempts.values())).outcome()
+        self._event = "reset" if control is not None and (control & RESET).any() else "step"
+        answers = self._ask(lambda member: member.send(actions, control))
+        if any(one.raised is not None for one in answers.values()):
+            self._compare_exchange(answers)
+        _outcome(answers)
         self.out_of_bounds = next(iter(self._members.values())).out_of_bounds
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         self._check()
-        attempts = self._attempt(lambda member: member.recv(deadline))
-        self._compare({name: self._exchange(name, one) for name, one in attempts.items()})
-        first = next(iter(attempts.values()))
-        self._exchanges += not isinstance(first.error, PeerTimeout)
-        return first.outcome()
+        answers = self._ask(lambda member: member.recv(deadline))
+        self._compare_exchange(answers)
+        self._exchanges += not isinstance(next(iter(answers.values())).raised, PeerTimeout)
+        return _outcome(answers)
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         self._check()
         # each gets a copy: an engine in this process may keep what it is given
-        attempts = self._attempt(lambda member: member.call(method, copy.deepcopy(request), deadline))
-        number = self._counts.events
-        self._compare({name: Asked(number, method, request, _answer(one)) for name, one in attempts.items()})
-        return next(iter(attempts.values())).outcome()
+        answers = self._ask(lambda member: member.call(method, copy.deepcopy(request), deadline))
+        self._compare_call(method, request, answers)
+        return _outcome(answers)
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         self._check()
@@ -102,23 +94,47 @@ class SideBySideTransport(Transport):
         for member in self._members.values():
             member.close()
 
-    def _attempt(self, use: Callable[[Transport], Any]) -> dict[str, Attempt]:
-        return {name: attempt(use, member) for name, member in self._members.items()}
+    def _ask(self, use: Callable[[Transport], Any]) -> dict[str, CallResult]:
+        """Return what each member gave, or raised."""
 
-    def _exchange(self, name: str, made: Attempt) -> RecordedExchange:
-        actions, control = self._sent
-        if made.value is None:
-            return RecordedExchange(self._exchanges, actions, control, error=made.text)
-        table = self._tables[name].table(made.value, self._members[name].out_of_bounds)
-        return RecordedExchange(self._exchanges, actions, control, table)
+        def asked(member: Transport) -> CallResult:
+            return answered(lambda answer: answer.items.append(use(member)))
 
-    def _compare(self, events: Mapping[str, Event]) -> None:
-        """Count what all answered; raises Mismatch where one differs from the first."""
-        baseline, *others = events.items()
-        for other in others:
-            self._refuse(difference(baseline, other, self._rules))
-        self._counts.add(baseline[1])
-        for what, why in left_out(baseline[1], self._rules):
+        return {name: asked(member) for name, member in self._members.items()}
+
+    def _compare_exchange(self, answers: Mapping[str, CallResult]) -> None:
+        """Count an exchange that all members answered alike; raises Mismatch where one differs from the first."""
+        tables = {name: self._table(name, one) for name, one in answers.items()}
+        (name, mine), *others = answers.items()
+        for other_name, other in others:
+            if mine.error != other.error:
+                found = Difference("error", "error", mine.error or "no error", other.error or "no error")
+            else:
+                found = first_difference(tables[name], tables[other_name], self._rules)
+            place = AtMove("side by side", self._exchanges, self._event)
+            self._refuse(found and LocatedDifference(found, (name, other_name), place))
+        self._counts.exchanges += 1
+        self._counts.values += sum(array.size for array in tables[name].values())
+        for what, why in left_out(tables[name], self._rules):
+            self._counts.leave_out(what, why)
+
+    def _table(self, name: str, answer: CallResult) -> Mapping[str, NDArray[Any]]:
+        """Return the named arrays of a frame, none where there is no frame."""
+        frame = answer.items[0] if answer.items else None
+        return {} if frame is None else self._tables[name].table(frame, self._members[name].out_of_bounds)
+
+    def _compare_call(self, method: Method, request: Any, answers: Mapping[str, CallResult]) -> None:
+        """Count a call that all members answered alike; raises Mismatch where one differs from the first."""
+        (name, mine), *others = answers.items()
+        for other_name, other in others:
+            found = differing(method, mine, other, self._rules)
+            place = AtCall(method.name, self._counts.events, "a call", short(repr(request)))
+            self._refuse(found and LocatedDifference(found, (name, other_name), place))
+        self._counts.calls += 1
+        self._counts.values += 1  # a message counts as one
+        for key in self._rules.left_out(method.response):
+            self._counts.leave_out(key, self._rules.rows[key].skip)
+        for what, why in UNSEEN.items():
             self._counts.leave_out(what, why)
 
     def _refuse(self, found: LocatedDifference | None) -> None:
@@ -138,5 +154,9 @@ def _common(all_of_them: list[Capabilities]) -> Capabilities:
     return Capabilities(**{flag: all(getattr(one, flag) for one in all_of_them) for flag in _FLAGS})
 
 
-def _answer(made: Attempt) -> CallResult:
-    return CallResult(error=made.text) if made.error is not None else CallResult([made.value])
+def _outcome(answers: Mapping[str, CallResult]) -> Any:
+    """Return what the first member gave, or raise what it raised."""
+    first = next(iter(answers.values()))
+    if first.raised is not None:
+        raise first.raised
+    return first.items[0]
