@@ -12,7 +12,11 @@ from lucky_transport.errors import printable
 __all__ = ["echo", "show"]
 
 #: Words that are a verdict where they stand alone in a cell, and their colour.
-_COLOURS = {"ok": "green", "yes": "green", "warn": "yellow", "stale": "yellow", "fail": "red", "no": "red"}
+_COLOURS = {
+    **dict.fromkeys(("ok", "yes", "PASS"), "green"),
+    **dict.fromkeys(("warn", "stale"), "yellow"),
+    **dict.fromkeys(("fail", "no", "FAIL"), "red"),
+}
 
 
 def echo(text: str = "", *, err: bool = False, **style: Any) -> None:
@@ -20,16 +24,25 @@ def echo(text: str = "", *, err: bool = False, **style: Any) -> None:
     click.secho(printable(text), err=err, **style)
 
 
-def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str = "none") -> None:
-    """Print one table; `empty` is printed where there are no rows."""
+def show(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    empty: str = "none",
+    numbers: bool = False,
+) -> None:
+    """Print one table; `empty` is printed where there are no rows. numbers: all columns but the first hold numbers."""
     click.echo(click.style(printable(title), bold=True))
     if not rows:
         click.echo(f"  {empty}\n")
         return
-    texts = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in (columns, *texts)) for i in range(len(columns))]
-    click.echo(_line(columns, widths, bold=True))
-    for row in texts:
+    texts = [[printable(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(len(row[i]) for row in texts) for i in range(len(columns))]
+    if numbers:
+        texts = [[row[0], *map(str.rjust, row[1:], widths[1:])] for row in texts]
+    click.echo(_line(texts[0], widths, bold=True))
+    for row in texts[1:]:
         click.echo(_line(row, widths))
     click.echo()
 

@@ -12,6 +12,7 @@ import pytest
 HIDDEN = (
     "hdrh",
     "libcst",
+    "jinja2",
     "matplotlib",
     "opentelemetry",
     "packaging",

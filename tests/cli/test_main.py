@@ -31,6 +31,7 @@ HEAVY = (
     "grpc",
     "mujoco",
     "flatbuffers",
+    "jinja2",
     "matplotlib",
     "rich",
     "google.protobuf",

@@ -10,8 +10,8 @@ import pytest
 
 from lucky_transport_migration import paths
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.bench_page import bench_page
 from lucky_transport_migration.bench.measuring import Measurement
+from lucky_transport_migration.bench.page import bench_page
 from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.run import Results
 from lucky_transport_migration.bench.suites.steps import IDLE, STEP_TARGETS, LimitSetup, StepCell, StepSetup, plan_of

@@ -40,15 +40,17 @@ def charts(result: Result) -> Iterator[Chart]:
 
 
 def _of_steps(result: Result) -> Iterator[Chart]:
-    plain = [row for row in result["rows"] if is_plain(row, result)] or [row for row in result["rows"] if row["copy"]]
+    steps = [row for row in result["rows"] if row["copy"] and row["engine"] == result["engine"]]
+    plain = [row for row in result["rows"] if is_plain(row, result)] or steps
     smallest = min(row["num_envs"] for row in plain)
     single = [row for row in plain if row["num_envs"] == smallest]
     envs = envs_text(single[0])
-    yield percentiles(single, f"Latency by percentile, {envs}", "Latency of one exchange")
+    what = "exchange" if single[0]["level"] == "transport" else "step"
+    yield percentiles(single, f"Latency by percentile, {envs}", f"Latency of one {what}")
     yield from by_size(plain, "num_envs", "p50 by number of envs", "envs in the batch", "{:,}".format)
     swept = [row for row in result["rows"] if row["frame_bytes"] is not None]
     yield from by_size(swept, "frame_bytes", "p50 by size of the frame, 1 env", "size of the frame", bytes_text)
-    yield from cpu(single, f"CPU per exchange, both processes, {envs}")
+    yield from cpu(single, f"CPU per {what}, both processes, {envs}")
 
 
 def _of_calls(result: Result) -> Iterator[Chart]:

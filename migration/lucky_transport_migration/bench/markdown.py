@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lucky_transport.errors import printable
-from lucky_transport_migration.bench.reading import Seen, columns, grouped, page_title, summaries, way
+from lucky_transport_migration.bench import parts
+from lucky_transport_migration.bench.reading import page_title, rounds_text
 from lucky_transport_migration.bench.slower_cases import glance_caption, losses
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.units import duration_text, times_text
 
 __all__ = ["bench_markdown"]
 
@@ -19,23 +19,31 @@ Result = Mapping[str, Any]
 
 def bench_markdown(result: Result) -> str:
     """Return the text: verdict, changes, the rows at a glance, targets, and closed how it was done."""
-    verdict = result["verdict"]
+    verdict, environment = result["verdict"], result["environment"]
     lines = [f"## {_text(page_title(result))}", "", f"**{verdict['word']}** {_text(verdict['sentence'])}", ""]
-    lines += _changes(result)
-    shown = list(summaries(result))
-    for one in shown:
-        rows = ([_text(name), *map(_cell, cells)] for _, name, cells in one.rows)
-        lines += _table(tuple(map(_text, (one.title, *one.sizes))), rows)
-    if shown:
+    if changed := parts.changes(result):
+        lines += [_text(changed[0]), "", *_items(changed[1:])]
+    glance = parts.glance(result)
+    lines += _tables(glance or parts.rows_by_group(result["rows"], result))
+    if glance:
         lines += [line for caption in glance_caption(result) for line in (_text(caption), "")]
-        where = f"Where {label(result['reference'])} does not win:"
-        lines += [_text(where), "", *(f"- {_text(one)}" for one in losses(result)), ""]
-    else:
-        for title, rows in grouped(result["rows"]):
-            heads, cells = columns(rows, result)
-            shown_rows = [(way(row), *one) for row, one in zip(rows, cells, strict=True)]
-            lines += _table(tuple(map(_text, (title, *heads))), [tuple(map(_text, one)) for one in shown_rows])
-    return "\n".join([*lines, *_foot(result)])
+        lines += [_text(f"Where {label(result['reference'])} does not win:"), "", *_items(losses(result))]
+    lines += _tables(parts.targets(result))
+    floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []
+    return "\n".join(
+        [
+            *lines,
+            "<details><summary>How this was done</summary>",
+            "",
+            *_items([*verdict["beside"], *floor, *result["notes"]])[:-1],
+            f"- {_text(environment['cpu'])}, {environment['usable_cores']} cores, {environment['python']}; "
+            f"{rounds_text(result)}",
+            f"- `{printable(result['command']).replace('`', chr(39))}`",
+            "",
+            "</details>",
+            "",
+        ]
+    )
 
 
 def _text(name: object) -> str:
@@ -43,49 +51,21 @@ def _text(name: object) -> str:
     return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", printable(name))
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table whose first column is text, with an empty line behind it."""
-    dashes = ("---", *("---:" for _ in heads[1:]))
-    return [*(f"| {' | '.join(cells)} |" for cells in (heads, dashes, *rows)), ""]
+def _items(texts: Iterable[object]) -> list[str]:
+    return [*(f"- {_text(one)}" for one in texts), ""]
 
 
-def _cell(cell: Seen | None) -> str:
-    if cell is None:
-        return "–"
-    times = "" if cell.times is None else f"**{times_text(cell.times)}×** "
-    return f"{times}{duration_text(cell.p50_us)}"
+def _tables(tables: Iterable[parts.Table]) -> list[str]:
+    """Return the lines of tables whose first column is text, with an empty line behind each."""
+    lines: list[str] = []
+    for one in tables:
+        heads, dashes = tuple(map(_text, (one.title, *one.heads))), ("---", *("---:" for _ in one.heads))
+        lines += [f"| {' | '.join(cells)} |" for cells in (heads, dashes, *(map(_cell, row) for row in one.rows))]
+        lines.append("")
+    return lines
 
 
-def _foot(result: Result) -> list[str]:
-    """Return the targets, and closed what was looked at, noise, notes, machine, command."""
-    targets = _table(("target", "outcome", "measured", "goal"), map(_target, result.get("targets", ())))
-    environment = result["environment"]
-    floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []
-    notes = [*result["verdict"]["beside"], *floor, *result["notes"]]
-    return [
-        *(targets if result.get("targets") else ()),
-        "<details><summary>How this was done</summary>",
-        "",
-        *(f"- {_text(note)}" for note in notes),
-        f"- {_text(environment['cpu'])}, {environment['usable_cores']} cores, {environment['python']}; "
-        f"{result['rounds']} rounds of fresh process pairs",
-        f"- `{printable(result['command']).replace('`', chr(39))}`",
-        "",
-        "</details>",
-        "",
-    ]
-
-
-def _target(one: Mapping[str, Any]) -> Sequence[str]:
-    measured = "–" if one["measured"] is None else f"{times_text(one['measured'])} {one['unit']}"
-    return _text(one["name"]), one["word"], measured, f"{one['sense']} {one['goal']:g} {one['unit']}"
-
-
-def _changes(result: Result) -> Iterator[str]:
-    found = result.get("changes")
-    if found is None:
-        return
-    yield from (_text(found["sentence"]), "")
-    yield from (f"- {_text(one['sentence'])}" for one in found["rows"] if one["word"] != "NO DIFFERENCE")
-    yield from (f"- the machines differ in {_text(one)}" for one in found["machine_differs"])
-    yield ""
+def _cell(text: str) -> str:
+    """Return a cell; a ratio before a duration is what is read first."""
+    times, sign, duration = _text(text).partition("× ")
+    return f"**{times}×** {duration}" if sign else times

@@ -1,111 +1,108 @@
-"""The pieces of an HTML page: one file, no scripts, nothing loaded from anywhere.
+"""Pages: one HTML file each, no scripts, nothing loaded from anywhere. The templates lie in `templates/`.
 
-Text goes through `escape` here and nowhere else; what is already HTML has the type `Html`.
+A page is a function of the result alone, so equal results give equal bytes and an old JSON can be drawn again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from importlib.resources import files
+from collections.abc import Mapping
 from typing import Any
 
-from lucky_transport_migration.bench.drawing import Chart
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-__all__ = [
-    "Html",
-    "definitions",
-    "details",
-    "document",
-    "figure",
-    "items",
-    "numbers",
-    "paragraph",
-    "section",
-    "table",
-    "word",
-]
+from lucky_transport.errors import plural
+from lucky_transport_migration.bench import parts
+from lucky_transport_migration.bench.charts import charts
+from lucky_transport_migration.bench.reading import (
+    headlines,
+    is_main_group,
+    is_of_steps,
+    page_title,
+    rounds_text,
+    rows_with_floor,
+    stands_for_its_path,
+)
+from lucky_transport_migration.bench.slower_cases import STANDING_LIMITS, glance_caption, losses, not_won
+from lucky_transport_migration.bench.verdict import INCONCLUSIVE
+from lucky_transport_migration.paths import label
+
+__all__ = ["bench_page", "render"]
+
+Result = Mapping[str, Any]
+
+_WORDS = {
+    **dict.fromkeys(("PASS", "FASTER", "MOSTLY FASTER", "EQUAL"), ("good", "✓")),
+    **dict.fromkeys(("FAIL", "SLOWER", "NOT FASTER", "DIFFERENT"), ("bad", "✗")),
+    **dict.fromkeys(
+        ("MIXED", "NO VERDICT", "NO DIFFERENCE", "NOT MEASURED", INCONCLUSIVE),
+        ("open", "○"),
+    ),
+}
 
 
-class Html(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
-
-
-def html(value: Any) -> str:
-    """Return `value` as HTML: as it is when it is Html, else escaped."""
-    return value if isinstance(value, Html) else escape(str(value))
+def render(template: str, **values: Any) -> str:
+    """Return the page that a template makes of these values; text is escaped."""
+    loader = PackageLoader("lucky_transport_migration.bench")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.globals["words"] = _WORDS
+    return made.get_template(template).render(values)
 
 
-def document(title: str, parts: Iterable[str]) -> str:
-    """Return a whole page."""
-    css = files("lucky_transport_migration.bench").joinpath("style.css").read_text(encoding="utf-8")
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{css}\n</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(parts)
-        + "\n</main>\n</body>\n</html>\n"
+def bench_page(result: Result, raw: str = "bench.json") -> str:
+    """Return the page of a bench's result, which lies beside it in the file `raw`."""
+    steps = all(map(is_of_steps, result["rows"]))
+    rows = rows_with_floor(result)
+    main = [row for row in rows if is_main_group(row) and stands_for_its_path(row, result)] if steps else rows
+    others = [row for row in rows if row not in main]
+    floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []
+    return render(
+        "bench.html",
+        title=page_title(result),
+        about=_about(result),
+        result=result,
+        conclusive=result["verdict"]["word"] != INCONCLUSIVE,
+        parity=result.get("parity"),
+        proven=_proven(result),
+        lead=parts.lead(result),
+        reference=label(result["reference"]),
+        numbers=parts.numbers([one for one in headlines(result) if one.get("main", True)]),
+        lost=_lost(result),
+        outcomes=parts.outcomes(result),
+        steps=steps,
+        glance=parts.glance(result),
+        captions=glance_caption(result),
+        charts=list(charts(result)),
+        losses=[*losses(result), *STANDING_LIMITS],
+        changed=parts.changes(result),
+        targets=parts.targets(result),
+        surroundings=parts.surroundings(result),
+        main=parts.rows_by_group(main, result, detailed=True),
+        others=parts.rows_by_group(others, result, detailed=True),
+        compared=parts.compared(result),
+        reading=[*parts.HOW_TO_READ, *result["notes"], *floor],
+        machine={name: value for name, value in result["environment"].items() if name != "versions"},
+        versions=result["environment"].get("versions", {}),
+        raw=raw,
     )
 
 
-def section(title: str, *parts: str) -> Html:
-    """Return a titled part of the page."""
-    return Html(f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>")
+def _about(result: Result) -> str:
+    """Return how the result was made, and when; results of older versions do not say that."""
+    date = result["environment"].get("date")
+    when = f"; measured {str(date).replace('T', ' ').replace('Z', ' UTC')}" if date else ""
+    return f"{rounds_text(result)}, in alternating order{when}"
 
 
-def paragraph(text: Any, style: str = "") -> Html:
-    """Return a paragraph of class `style`."""
-    return Html(f'<p class="{style}">{html(text)}</p>' if style else f"<p>{html(text)}</p>")
+def _proven(result: Result) -> str:
+    """Return the sentence of a proof of parity without its word, "" where there was none."""
+    text = result.get("parity", {"sentence": ""})["sentence"].partition(": ")[2]
+    return text[:1].upper() + text[1:]
 
 
-def items(texts: Iterable[Any]) -> Html:
-    """Return a list."""
-    return Html("<ul>\n" + "\n".join(f"<li>{html(text)}</li>" for text in texts) + "\n</ul>")
-
-
-def numbers(pairs: Iterable[tuple[str, str]]) -> Html:
-    """Return big numbers, each with what it means below it."""
-    body = "".join(f"<li><b>{escape(number)}</b><span>{escape(meaning)}</span></li>" for number, meaning in pairs)
-    return Html(f'<ul class="numbers">{body}</ul>')
-
-
-_SHAPES = {"good": "✓", "bad": "✗", "open": "○"}
-
-
-def word(text: str, kind: str) -> Html:
-    """Return a word of a verdict ("good", "bad" or "open"), told by word and shape before colour."""
-    return Html(f'<span class="word {kind}">{_SHAPES[kind]} {escape(text)}</span>')
-
-
-def table(heads: Sequence[Any], rows: Iterable[Sequence[Any] | str]) -> Html:
-    """Return a table; a row that is a text alone is a heading of the rows below it."""
-    head = "".join(f'<th scope="col">{html(one)}</th>' for one in heads)
-    body: list[str] = []
-    for row in rows:
-        if isinstance(row, str):
-            body.append(f'<tr class="group"><td colspan="{len(heads)}">{html(row)}</td></tr>')
-        else:
-            body.append("<tr>" + "".join(f"<td>{html(cell)}</td>" for cell in row) + "</tr>")
-    inner = "\n".join(body)
-    return Html(
-        f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{inner}\n</tbody>\n</table></div>'
-    )
-
-
-def figure(chart: Chart) -> Html:
-    """Return a chart with its title and one line that says how to read it."""
-    caption = f"<figcaption>{escape(chart.title)}<small>{escape(chart.caption)}</small></figcaption>"
-    return Html(f'<figure>{caption}<img src="{chart.source}" alt="{escape(chart.sentence)}"></figure>')
-
-
-def details(summary: str, *parts: str) -> Html:
-    """Return a part that is closed until the reader opens it."""
-    return Html(f"<details><summary>{escape(summary)}</summary>\n" + "\n".join(parts) + "\n</details>")
-
-
-def definitions(pairs: Mapping[str, Any]) -> Html:
-    """Return names with their values."""
-    return Html("<dl>" + "".join(f"<dt>{escape(k)}</dt><dd>{html(v)}</dd>" for k, v in pairs.items()) + "</dl>")
+def _lost(result: Result) -> str:
+    """Return how many comparisons were not won, and the worst of them."""
+    lost = [one for one in not_won(result) if one["to"] != "limit"]
+    worst = min(lost, key=lambda one: one["ratio"], default=None)
+    if worst is None:
+        return ""
+    return f"Not won: {len(lost)} of {plural(len(result['ratios']), 'comparison')}, by most here: {worst['sentence']}"

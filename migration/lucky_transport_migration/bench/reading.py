@@ -7,7 +7,6 @@ alone, so an old JSON can be read again; rows of steps have levels and sizes, ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
@@ -20,8 +19,7 @@ from lucky_transport_migration.units import duration_text, times_text, us_text
 
 __all__ = [
     "AGAIN",
-    "Seen",
-    "Summary",
+    "FRESH_PAIRS",
     "columns",
     "cpu_each",
     "envs_text",
@@ -35,14 +33,16 @@ __all__ = [
     "is_plain",
     "name_of",
     "page_title",
+    "rounds_text",
     "rows_with_floor",
     "stands_for_its_path",
-    "summaries",
     "supported_us",
     "times_of",
     "way",
 ]
 
+#: What a round is made of, unless a result says otherwise.
+FRESH_PAIRS = "fresh process pairs"
 #: Behind the name of the way that was measured a second time.
 AGAIN = "again (A/A)"
 
@@ -50,7 +50,6 @@ Result = Mapping[str, Any]
 Row = Mapping[str, Any]
 
 _UNKNOWN = "–"
-_LEVELS = {"transport": "One exchange", "env": "VectorEnv.step(copy=True)"}
 #: What two rows share that differ in the way alone.
 _KIND = ("kind", "what", "level", "num_envs", "copy", "rate_hz", "frame_bytes")
 
@@ -58,6 +57,11 @@ _KIND = ("kind", "what", "level", "num_envs", "copy", "rate_hz", "frame_bytes")
 def page_title(result: Result) -> str:
     """Return the title; results of steps did not always have one."""
     return str(result.get("title") or f"Transports of {result['engine']}")
+
+
+def rounds_text(result: Result) -> str:
+    """Return how many rounds there were, and of what."""
+    return f"{plural(result['rounds'], 'round')} of {result.get('rounds_of', FRESH_PAIRS)}"
 
 
 def is_of_steps(one: Row) -> bool:
@@ -82,6 +86,7 @@ def headlines(result: Result) -> list[Row]:
         if one["to"] not in (one["of"], "limit", "shm-python", *PEERS)
         and one["rate_hz"] is None
         and one["copy"] in (None, True)
+        and one["engine"] in (result["engine"], "toy:copy")
     ]
     return [one for one in whole if one["level"] == "transport" and one["engine"] != "toy:copy"] or whole
 
@@ -227,54 +232,3 @@ def _cells(row: Row, result: Result, detailed: bool) -> dict[str, str]:
         "Cores": row.get("placement") or _UNKNOWN,
         **n,
     }
-
-
-# a run of steps at a glance: one row a way, one column a batch size
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A cell: how many times longer than the reference, None where nothing was compared, and p50 in microseconds."""
-
-    times: float | None
-    p50_us: float
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """One level: its title, its batch sizes as text, and per way its path, its name and a cell per size."""
-
-    title: str
-    sizes: tuple[str, ...]
-    rows: tuple[tuple[str, str, tuple[Seen | None, ...]], ...]
-
-
-def summaries(result: Result) -> Iterator[Summary]:
-    """Yield the levels that were measured, the fastest way of each first; none of calls."""
-    if not all(map(is_of_steps, result["rows"])):
-        return
-    rows = [
-        row
-        for row in rows_with_floor(result)
-        if row["engine"] == result["engine"] and is_main_group(row) and stands_for_its_path(row, result)
-    ]
-    for level, title in _LEVELS.items():
-        chosen = [row for row in rows if row["level"] == level]
-        sizes = sorted({row["num_envs"] for row in chosen})
-        if not sizes:
-            continue
-        ways = dict.fromkeys((row["path"], name_of(row, result)) for row in chosen)
-        cells = {way: tuple(_seen(chosen, way, size, result) for size in sizes) for way in ways}
-        order = sorted(ways, key=lambda way: next(one.p50_us for one in cells[way] if one is not None))
-        yield Summary(
-            title,
-            tuple(envs_text({"num_envs": size}) for size in sizes),
-            tuple((path, name, cells[path, name]) for path, name in order),
-        )
-
-
-def _seen(rows: list[Row], way: tuple[str, str], size: int, result: Result) -> Seen | None:
-    for row in rows:
-        if row["num_envs"] == size and (row["path"], name_of(row, result)) == way:
-            return Seen(times_of(row, result), float(row["us"]["p50"]))
-    return None

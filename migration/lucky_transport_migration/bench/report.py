@@ -1,8 +1,4 @@
-"""Writes a report: one HTML page and, beside it, its JSON and its Markdown.
-
-A page is a function of the result alone, so equal results give equal bytes and an old JSON can be drawn again. The
-order is the reader's: verdict, table, charts, where shm does not win, what changed, how it was done.
-"""
+"""Writes a report: one HTML page and, beside it, its JSON and its Markdown."""
 
 from __future__ import annotations
 
@@ -14,43 +10,26 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["write_bench", "write_demo"]
+__all__ = ["write_bench"]
 
 Result = Mapping[str, Any]
 
 
-def write_bench(result: Result, directory: Path) -> Path:
+def write_bench(result: Result, directory: Path, name: str = "bench") -> Path:
     """Write `bench.html`, `bench.json` and `report.md` into `directory` and return the page's path.
 
-    Raises ConfigError when the directory cannot be written.
+    The first two are called after `name`. Raises ConfigError when the directory cannot be written.
     """
-    from lucky_transport_migration.bench.bench_page import bench_page
     from lucky_transport_migration.bench.markdown import bench_markdown
+    from lucky_transport_migration.bench.page import bench_page
 
-    _make_directory(directory)
-    return _write(result, directory, "bench", {"bench.html": bench_page(result), "report.md": bench_markdown(result)})
-
-
-def write_demo(result: Result, directory: Path) -> Path:
-    """Write `demo.html` and `demo.json` into `directory` and return the page's path.
-
-    Raises ConfigError when the directory cannot be written.
-    """
-    from lucky_transport_migration.bench.report_demo import demo_page
-
-    _make_directory(directory)
-    return _write(result, directory, "demo", {"demo.html": demo_page(result)})
-
-
-def _make_directory(directory: Path) -> None:
-    """Make the directory before anything is drawn, which takes seconds."""
-    with _named(directory):
+    with _named(directory):  # before anything is drawn, which takes seconds
         directory.mkdir(parents=True, exist_ok=True)
-
-
-def _write(result: Result, directory: Path, name: str, texts: dict[str, str]) -> Path:
-    """Write the texts and the result's JSON, and return the path of the page."""
-    texts[f"{name}.json"] = json.dumps(result, indent=1, allow_nan=False) + "\n"
+    texts = {
+        f"{name}.html": bench_page(result, f"{name}.json"),
+        f"{name}.json": json.dumps(result, indent=1, allow_nan=False) + "\n",
+        "report.md": bench_markdown(result),
+    }
     with _named(directory):
         for file, text in texts.items():
             (directory / file).write_text(text, encoding="utf-8")

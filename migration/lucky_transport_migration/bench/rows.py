@@ -71,14 +71,14 @@ def row_of(suite: Suite[Any], cell: Any, rounds: Sequence[Any], floors: Mapping[
         n = sum(one.n for one in rounds)
         return row | {"n": n, "us": _middle_us(typical), "reliable_to": "p50", **first.columns(rounds)}
     row |= distribution([one.samples_ns for one in rounds], typical)
-    warmup = np.concatenate([one.warmup_ns for one in rounds])
+    warm = [one.warmup_ns for one in rounds if one.warmup_ns.size]
     return row | {
         **processes(rounds, row["n"], suite.cpu_key),
         "rate_achieved": None if cell.rate_hz is None else all(one.rate_achieved for one in rounds),
         "warmup": {
-            "n": int(warmup.size),
-            "first_us": round(float(np.median([one.warmup_ns[0] for one in rounds])) / 1e3, 3),
-            "p50_us": round(percentile(warmup, 50.0) / 1e3, 3),
+            "n": sum(one.size for one in warm),
+            "first_us": round(float(np.median([one[0] for one in warm])) / 1e3, 3),
+            "p50_us": round(percentile(np.concatenate(warm), 50.0) / 1e3, 3),
         },
     }
 

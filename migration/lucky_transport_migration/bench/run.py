@@ -15,6 +15,7 @@ from lucky_transport_migration.bench import environment
 from lucky_transport_migration.bench.measuring import Effort
 from lucky_transport_migration.bench.plan import Plan
 from lucky_transport_migration.bench.ratios import floors, noise_floor, ratios
+from lucky_transport_migration.bench.reading import FRESH_PAIRS
 from lucky_transport_migration.bench.rows import Measured, row_of
 from lucky_transport_migration.bench.stats import looked_at
 from lucky_transport_migration.bench.suite import Suite
@@ -62,7 +63,7 @@ class Results:
 class PreparedSuite:
     """The setups of each round, what measures one of them, what a reader must know besides.
 
-    `measure` may add to `notes` what it could not measure.
+    `measure` may add to `notes` what it could not measure. rounds_of: what a round is made of.
     """
 
     suite: Suite[Any]
@@ -71,6 +72,7 @@ class PreparedSuite:
     measure: Callable[[Any], Mapping[Any, Measured]]
     notes: Sequence[str] = ()
     around: Sequence[Around] = ()
+    rounds_of: str = FRESH_PAIRS
 
     @property
     def pieces(self) -> int:
@@ -126,6 +128,7 @@ class PreparedSuite:
             "engine": suite.engine,
             "options": plan.options,
             "rounds": plan.rounds,
+            "rounds_of": self.rounds_of,
             "reference": plan.reference,
             "reference_wait": plan.main_wait(plan.reference),
             "environment": environment.capture(),
@@ -134,7 +137,7 @@ class PreparedSuite:
             "ratios": compared,
             "verdict": verdict(plan.reference, [one for one in compared if one["main"]], looked_at(rows), floor),
             "noise_floor": floor,
-            "notes": [*_busy(load), *dict.fromkeys(self.notes), *_common_notes(rows)],
+            "notes": [*_busy(load), *dict.fromkeys(self.notes), *_common_notes(rows, self.rounds_of)],
         }
 
 
@@ -147,11 +150,14 @@ def _busy(load: float) -> list[str]:
     ]
 
 
-def _common_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _common_notes(rows: Sequence[Mapping[str, Any]], rounds_of: str) -> list[str]:
     notes = [
-        "p50 is the median over rounds of fresh processes; p99 and beyond come from all rounds' samples together",
-        "an open loop counts latency from when a step or call was due, so waiting for a slow one is not left out",
+        f"p50 is the median over rounds of {rounds_of}; p99 and beyond come from all rounds' samples together",
     ]
+    if any(row["rate_hz"] for row in rows):
+        notes.append(
+            "an open loop counts latency from when a step or call was due, so waiting for a slow one is not left out"
+        )
     if any("per_s" in row for row in rows):
         notes.append("a stream's time per item is its whole time over its items, the first tenth left out")
     return notes

@@ -5,15 +5,15 @@ Every sentence comes from a row or a ratio of this run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lucky_transport_migration.bench.reading import cpu_each, group_title, is_of_steps
 from lucky_transport_migration.bench.suites.steps import IDLE
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.units import times_text, us_text
+from lucky_transport_migration.units import duration_text, times_text, us_text
 
-__all__ = ["STANDING_LIMITS", "glance_caption", "losses", "not_won"]
+__all__ = ["STANDING_LIMITS", "glance_caption", "losses", "not_won", "tails_lost"]
 
 Result = Mapping[str, Any]
 
@@ -47,8 +47,23 @@ def not_won(result: Result) -> list[Mapping[str, Any]]:
 def losses(result: Result) -> list[str]:
     """Return the sentences: comparisons lost or drawn, smaller gains at the users' own rate, CPU spent on waiting."""
     lost = [one["sentence"] for one in not_won(result)]
-    found = [*lost, *_at_a_rate(result), *_cpu(result), *_busy_waiting(result)]
+    tails = tails_lost(result["rows"], result["reference"]) if "parity" in result else ()
+    found = [*lost, *tails, *_at_a_rate(result), *_cpu(result), *_busy_waiting(result)]
     return found or ["Nothing measured in this run; see the standing limits below."]
+
+
+def tails_lost(rows: Sequence[Mapping[str, Any]], reference: str) -> Iterator[str]:
+    """Yield a sentence per row whose slowest steps are faster than those of the reference's row of its group."""
+    ours = {group_title(row): row for row in rows if row["path"] == reference}
+    for row in rows:
+        mine = ours.get(group_title(row))
+        if mine is None or row["path"] == "inproc" or "p50" in (mine["reliable_to"], row["reliable_to"]):
+            continue
+        if row["us"]["p99"] < mine["us"]["p99"]:
+            yield (
+                f"{group_title(row)}: at p99 it took {duration_text(row['us']['p99'])} over {label(row['path'])}, "
+                f"{duration_text(mine['us']['p99'])} over {label(reference)}."
+            )
 
 
 def _at_a_rate(result: Result) -> Iterator[str]:

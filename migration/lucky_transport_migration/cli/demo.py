@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from lucky_transport.cli.completion import complete_engines
+from lucky_transport.cli.tables import echo
 from lucky_transport.errors import UnknownName
 from lucky_transport.registry import load, missing_extra, registry
 
@@ -57,17 +58,18 @@ def demo(
         _train(context, seed, report, as_json)
     from lucky_transport_migration.bench import terminal
     from lucky_transport_migration.bench.demo import pieces, run_demo
-    from lucky_transport_migration.bench.report import write_demo
+    from lucky_transport_migration.bench.report import write_bench
     from lucky_transport_migration.console import watched
 
     command = "lucky-transport " + " ".join(sys.argv[1:])
     with watched("starting engines", pieces(steps), silent=as_json) as advance:
         result = run_demo(engine, num_envs, steps, seed, command, advance)
-    page = write_demo(result, report)
+    page = write_bench(result, report, "demo")
     if as_json:
         click.echo(json.dumps(terminal.without_histograms(result), indent=2, allow_nan=False))
     else:
-        terminal.show_demo(result, str(page))
+        terminal.show_bench(result)
+        echo(f"report: {page}")
     sys.exit(0 if result["parity"]["equal"] else 1)
 
 

@@ -7,30 +7,33 @@ from typing import Any
 import pytest
 
 from lucky_transport_migration.bench.markdown import bench_markdown
-from lucky_transport_migration.bench.reading import rows_with_floor, summaries
+from lucky_transport_migration.bench.parts import glance
+from lucky_transport_migration.bench.reading import headlines, is_plain, rows_with_floor
+from lucky_transport_migration.units import times_text
 
 
 def test_each_cell_has_the_ratio_of_the_result_and_p50(bench_result: dict[str, Any]) -> None:
-    exchange, step = summaries(bench_result)
-    assert (exchange.title, exchange.sizes) == ("One exchange", ("1 env", "64 envs"))
-    cells = {name: seen for _, name, seen in exchange.rows}
-    ours, theirs = cells["shared memory"][0], cells["legacy gRPC"][0]
-    assert ours is not None
-    assert theirs is not None
-    assert ours.times == 1.0
-    assert theirs.times == pytest.approx(theirs.p50_us / ours.p50_us, rel=0.1)
-    assert {name for _, name, _ in step.rows} == {
+    exchange, step = glance(bench_result)
+    assert (exchange.title, exchange.heads) == ("One exchange", ["1 env", "64 envs"])
+    cells = {name: first for name, first, *_ in exchange.rows}
+    p50 = {row["path"]: row["us"]["p50"] for row in bench_result["rows"] if is_plain(row, bench_result)}
+    (ratio,) = (one for one in headlines(bench_result) if (one["to"], one["num_envs"]) == ("grpc", 1))
+    assert cells["shared memory"].startswith("1.00× ")
+    assert cells["legacy gRPC"].startswith(f"{times_text(ratio['ratio'])}× ")
+    assert ratio["ratio"] == pytest.approx(p50["grpc"] / p50["shm"], rel=0.1)
+    assert {name for name, *_ in step.rows} == {
         *("shared memory", "legacy gRPC", "gRPC batch service", "same process"),
     }
 
 
 def test_ways_stand_fastest_first_and_a_size_that_was_not_measured_is_empty(bench_result: dict[str, Any]) -> None:
-    exchange, _ = summaries(bench_result)
-    first = [seen[0].p50_us for _, _, seen in exchange.rows if seen[0] is not None]
-    assert first == sorted(first)
-    pure = {name: seen for _, name, seen in exchange.rows}["shared memory, pure Python"]
-    assert pure[0] is not None
-    assert pure[1] is None
+    exchange, _ = glance(bench_result)
+    names = [name for name, *_ in exchange.rows]
+    assert names[:2] == ["native limit (spin)", "shared memory"]
+    assert names[-2:] == ["gRPC batch service", "legacy gRPC"]
+    again = {name: cells for name, *cells in exchange.rows}["shared memory, again (A/A)"]
+    assert again[0] != "–"
+    assert again[1] == "–"
 
 
 def test_the_second_measurement_stands_behind_the_first(bench_result: dict[str, Any]) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_migration.bench.bench_page import bench_page
 from lucky_transport_migration.bench.changes import changes
 from lucky_transport_migration.bench.markdown import bench_markdown
+from lucky_transport_migration.bench.page import bench_page
 
 
 def slower(result: dict[str, Any], path: str, times: float) -> dict[str, Any]:

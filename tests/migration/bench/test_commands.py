@@ -16,9 +16,9 @@ from lucky_transport.engines.echo import EchoEngine, shade
 from lucky_transport.errors import PeerTimeout, RemoteProtocolError
 from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.bench_page import bench_page
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
+from lucky_transport_migration.bench.page import bench_page
 from lucky_transport_migration.bench.reading import grouped, times_of
 from lucky_transport_migration.bench.run import Results
 from lucky_transport_migration.bench.suite import CallCell

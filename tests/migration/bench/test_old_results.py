@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_migration.bench.bench_page import bench_page
 from lucky_transport_migration.bench.markdown import bench_markdown
+from lucky_transport_migration.bench.page import bench_page
 from lucky_transport_migration.bench.reading import group_title, times_of, way
 from lucky_transport_migration.bench.terminal import show_bench
 from lucky_transport_migration.units import us_text

@@ -17,10 +17,10 @@ import pytest
 
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.bench_page import bench_page
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.markdown import bench_markdown
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
+from lucky_transport_migration.bench.page import bench_page
 from lucky_transport_migration.bench.run import PreparedSuite, Results
 from lucky_transport_migration.bench.suites.stubs import STUBS, StubSetup, plan_of_stubs, setups_of
 from lucky_transport_migration.bench.terminal import without_histograms

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_migration.bench.bench_page import header, measured_at, verdict_box
 from lucky_transport_migration.bench.drawing import duration_axis
+from lucky_transport_migration.bench.page import bench_page
 from lucky_transport_migration.bench.verdict import verdict
 from lucky_transport_migration.parity import whole_parity
 
@@ -23,18 +23,26 @@ def test_a_machine_that_differs_from_itself_gives_no_verdict(floor: float | None
     assert found["word"] == word
     if word == "INCONCLUSIVE":
         assert "differed from itself by a factor of 260" in found["sentence"]
-        page = str(
-            verdict_box({"verdict": found, "reference": "shm"}, "One exchange takes 198 us", [("8x", "grpc")], "x")
-        )
-        assert page.index("INCONCLUSIVE") < page.index("too noisy")
-        assert "198 us" not in page, "no figure of a run that shows nothing"
 
 
-def test_a_page_says_when_it_was_measured_by_its_data() -> None:
-    dated = {"rounds": 1, "environment": {"date": "2026-01-31T12:00:00Z"}}
-    assert "measured 2026-01-31 12:00:00 UTC" in str(header("Title", dated))
-    assert header("Title", dated) == header("Title", dated)
-    assert measured_at({"environment": {}}) == "", "a result of an older version"
+def test_a_page_of_a_noisy_run_begins_with_that_and_has_no_figure_before_its_tables(
+    bench_result: dict[str, Any],
+) -> None:
+    noisy = verdict("shm", RATIOS, "checked", {"ratio": 260.0})
+    page = bench_page(bench_result | {"verdict": noisy})
+    first = page[page.index('<div class="verdict">') : page.index("At a glance")]
+    assert first.index("○ INCONCLUSIVE") < first.index("too noisy")
+    assert "µs" not in first
+    assert "×" not in first
+
+
+def test_a_page_says_when_it_was_measured_by_its_data(bench_result: dict[str, Any]) -> None:
+    bench_result["environment"]["date"] = "2026-01-31T12:00:00Z"
+    assert "6 rounds of fresh process pairs, in alternating order; measured 2026-01-31 12:00:00 UTC" in bench_page(
+        bench_result
+    )
+    del bench_result["environment"]["date"], bench_result["rounds_of"]  # a result of an older version
+    assert "6 rounds of fresh process pairs, in alternating order</p>" in bench_page(bench_result)
 
 
 @pytest.mark.parametrize(

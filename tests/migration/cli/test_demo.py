@@ -21,12 +21,12 @@ def test_the_toy_engine_is_equal_and_a_report_is_written(tmp_path: Path) -> None
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["engine"] == "toy"
-    assert (found["num_envs"], found["steps"]) == (3, 30)
+    assert found["options"] == {"num_envs": 3, "steps": 30, "seed": 0}
     assert found["parity"]["equal"] is True
-    assert {"grpc", "shm"} <= set(found["transports"])
-    assert found["speedup"]["step_p50"] > 0
+    assert {"grpc", "shm"} <= {row["path"] for row in found["rows"]}
+    assert all(one["ratio"] > 0 for one in found["ratios"])
     assert '"hdr":' not in done.stdout
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"demo.html", "demo.json"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"demo.html", "demo.json", "report.md"}
 
 
 @pytest.mark.parametrize(
