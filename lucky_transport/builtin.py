@@ -30,11 +30,6 @@ def lucky_transport_engines() -> list[EngineInfo]:
             summary="deterministic engine of any size, with delay and fault knobs",
         ),
         EngineInfo(
-            name="echo",
-            factory="lucky_transport.engines.echo:make_engine",
-            summary="answers commands and streams at once: the engine of `bench --suite commands`",
-        ),
-        EngineInfo(
             name="relay",
             factory="lucky_transport.engines.relay:make_engine",
             summary="the engine at another endpoint, relay:grpc://127.0.0.1:50051",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lucky_transport.hookspecs import CommandInfo, InterceptorInfo, RouterPlugin, TransportInfo, hookimpl
+from lucky_transport.hookspecs import CommandInfo, EngineInfo, InterceptorInfo, RouterPlugin, TransportInfo, hookimpl
 
 __all__: list[str] = []
 
@@ -47,6 +47,17 @@ def lucky_transport_commands() -> list[CommandInfo]:
         CommandInfo("replay", "lucky_transport_migration.cli.replay:replay", "make recorded calls again and compare"),
         CommandInfo(
             "scan", "lucky_transport_migration.cli.scan:scan", "find what is left of gRPC in Python code", extra="scan"
+        ),
+    ]
+
+
+@hookimpl
+def lucky_transport_engines() -> list[EngineInfo]:
+    return [
+        EngineInfo(
+            name="echo",
+            factory="lucky_transport_migration.bench.echo_engine:make_engine",
+            summary="answers commands and streams at once: the engine of `bench --suite commands`",
         ),
     ]
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import Buffers, Handler
-from lucky_transport.engines.echo import EchoEngine
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import LidarBeamAnglesResponse, LidarSensorRequest
+from lucky_transport_migration.bench.echo_engine import EchoEngine
 
 __all__ = ["NAME", "CheckedEngine", "CheckedSteps", "angles", "observations"]
 

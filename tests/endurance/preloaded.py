@@ -9,7 +9,7 @@ __all__: list[str] = []
 registry()
 for name in (
     "lucky_transport.engines.cartpole",
-    "lucky_transport.engines.echo",
+    "lucky_transport_migration.bench.echo_engine",
     "lucky_transport.env.vector_env",
     "lucky_transport.host.dispatch",
     "lucky_transport.sessions.batch",

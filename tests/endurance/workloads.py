@@ -21,9 +21,9 @@ import numpy as np
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
-from lucky_transport.engines.echo import shade
 from lucky_transport.errors import MissingExtra
 from lucky_transport.sessions.client import SessionClient
+from lucky_transport_migration.bench.echo_engine import shade
 from tests.endurance import checked_engine
 
 __all__ = ["ENGINE", "SESSIONS_ENGINE", "WORKLOADS", "Workload", "WrongAnswer", "engine_of", "load"]

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from lucky_transport import api
-from lucky_transport.engines.echo import EchoEngine, shade
 from lucky_transport.errors import PeerTimeout, RemoteProtocolError
 from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary
 from lucky_transport_migration.bench import targets
+from lucky_transport_migration.bench.echo_engine import EchoEngine, shade
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
 from lucky_transport_migration.bench.page import bench_page

@@ -14,7 +14,6 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.config import load_settings
-from lucky_transport.engines.echo import shade
 from lucky_transport.errors import EngineFailed, PeerDied, RemoteProtocolError
 from lucky_transport.messages import GetCameraFrameRequest, ImageFrame, StepRequest, StreamCameraRequest
 from lucky_transport.messages.images import ImageBytes
@@ -26,6 +25,7 @@ from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.shm.slot_files.image_store import ImageStream
 from lucky_transport.testing.image_engine import ImageEngine, pixels
 from lucky_transport.transport import Transport
+from lucky_transport_migration.bench.echo_engine import shade
 from tests.support.waiting import until
 
 SHM = Path("/dev/shm")

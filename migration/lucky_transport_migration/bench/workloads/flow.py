@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.client import Client
-from lucky_transport.engines.echo import shade
 from lucky_transport.errors import RemoteProtocolError
+from lucky_transport_migration.bench.echo_engine import shade
 from lucky_transport_migration.bench.flow import StreamMeasurement, timed_flow
 from lucky_transport_migration.bench.measuring import Effort, Look
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lucky_transport import api
-from lucky_transport.engines.echo import EchoEngine, shade
 from lucky_transport.errors import ConfigError, SpecError, UnknownName
+from lucky_transport_migration.bench.echo_engine import EchoEngine, shade
 
 
 def test_the_engine_answers_with_what_it_was_asked() -> None:
