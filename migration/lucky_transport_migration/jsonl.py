@@ -1,22 +1,52 @@
 """Files of JSON lines that are appended to, by one process or by several, and survive what kills their writers.
 
-A line that a killed process tore is no entry, and hides none.
+A line that a killed process tore is no entry, and hides none; `Damage` counts such lines.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from lucky_transport.errors import ConfigError
+from lucky_transport.errors import ConfigError, plural
 from lucky_transport.found_file import open_found, refusal
 
-__all__ = ["append", "append_once", "moment", "open_to_append", "read_entries"]
+__all__ = ["Damage", "append", "append_once", "moment", "open_to_append", "read_entries"]
 
 _Entry = TypeVar("_Entry")
+
+
+@dataclass(slots=True)
+class Damage:
+    """How many lines are no entries and do not count. file, line: of the first, "" and 0 where there is none."""
+
+    lines: int = 0
+    file: str = ""
+    line: int = 0
+
+    def add(self, other: Damage) -> None:
+        """Count what was found behind this."""
+        if not self.lines:
+            self.file, self.line = other.file, other.line
+        self.lines += other.lines
+
+    @property
+    def sentence(self) -> str:
+        """What does not count, and where it begins; "" where all lines are whole."""
+        if not self.lines:
+            return ""
+        verb = "is" if self.lines == 1 else "are"
+        return (
+            f"{plural(self.lines, 'damaged line')} of evidence {verb} not counted; first: {self.file}, line {self.line}"
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
 
 
 def open_to_append(path: Path) -> int:

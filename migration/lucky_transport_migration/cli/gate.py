@@ -45,6 +45,7 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
     from lucky_transport_migration.gate.looks import Looks
     from lucky_transport_migration.gate.tables import show_verdict
     from lucky_transport_migration.gate.verdict import judge, twins_as_candidates
+    from lucky_transport_migration.jsonl import Damage
     from lucky_transport_migration.stages.effective_stages import EffectiveStages
     from lucky_transport_migration.stages.evidence_window import recent_evidence
     from lucky_transport_migration.stages.journal import Journal
@@ -55,9 +56,9 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
     plan = StagePlan.load(environ={})
     folder = folder or plan.evidence
     earliest = "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S")
-    seen = (
-        one for one in recent_evidence(folder, limits.aa_days) if matches(one.method, method) and one.at >= earliest
-    )
+    damage = Damage()
+    recent = recent_evidence(folder, limits.aa_days, damage)
+    seen = (one for one in recent if matches(one.method, method) and one.at >= earliest)
     if aa:
         verdict = judge(twins_as_candidates(seen), limits)
     else:
@@ -65,7 +66,7 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
         held = {name: one for name, one in demotions.items() if matches(name, method)}
         verdict = judge(seen, limits, held, standing=EffectiveStages(plan, demotions), looks=Looks(folder))
     if as_json:
-        click.echo(json.dumps(verdict.plain(), indent=2, allow_nan=False))
+        click.echo(json.dumps(verdict.plain() | {"damaged": damage.plain()}, indent=2, allow_nan=False))
     else:
-        show_verdict(verdict)
+        show_verdict(verdict, damage)
     sys.exit(0 if verdict.promote else 1)

@@ -63,18 +63,21 @@ def stage() -> None:
 def show(pattern: str, reasons: bool, as_json: bool) -> None:
     """List methods with their side-effect class, their stage, and what was seen of them."""
     from lucky_transport_migration.stages.effective_stages import EffectiveStages
+    from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
     from lucky_transport_migration.stages.overview import lines, unused_rows
 
-    standing = EffectiveStages.load()
-    found, unused = list(lines(standing, pattern)), unused_rows(standing)
+    standing, counts = EffectiveStages.load(), EvidenceCounts()
+    found, unused = list(lines(standing, pattern, counts)), unused_rows(standing)
     if as_json:
         plain: dict[str, Any] = {"file": str(standing.plan.path), "control": standing.plan.control}
         plain |= {"candidate": standing.plan.candidate, "methods": [one.plain() for one in found]}
-        click.echo(json.dumps(plain | {"unused_rows": unused}, indent=2))
+        click.echo(json.dumps(plain | {"unused_rows": unused, "damaged": counts.damage.plain()}, indent=2))
         return
     _show_lines(str(standing.plan.path), found, reasons=reasons)
     for row in unused:
         echo(f"row {row!r} fits no method that is known here")
+    if counts.damage.lines:
+        echo(counts.damage.sentence)
 
 
 @stage.command("set", epilog="\b\nExample:\n  lucky-transport stage set 'SceneService/*' 'canary 10%'")

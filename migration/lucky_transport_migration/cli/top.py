@@ -65,3 +65,5 @@ def top(once: bool, as_json: bool, interval_s: float) -> None:
         show(f"Stages in {reading.stages.file}", ("method", "stage", "seen"), list(stage_cells(reading.stages)))
     if reading.stages.problem:
         echo(f"stages: {reading.stages.problem}")
+    if reading.stages.damage.lines:
+        echo(reading.stages.damage.sentence)

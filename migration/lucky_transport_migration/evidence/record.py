@@ -18,7 +18,7 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import parse_json
-from lucky_transport_migration.jsonl import read_entries
+from lucky_transport_migration.jsonl import Damage, read_entries
 
 __all__ = [
     "CONTROL",
@@ -167,13 +167,15 @@ def _side(plain: dict[str, Any]) -> SideResult:
     return SideResult(**{name: plain[name] for name in SideResult.__dataclass_fields__ if name in plain})
 
 
-def read_folder(folder: Path | str) -> Iterator[Evidence]:
+def read_folder(folder: Path | str, damage: Damage | None = None) -> Iterator[Evidence]:
     """Yield what the processes that wrote into `folder` saw, one process after another, each in its order.
 
-    A folder that is not there holds nothing. Raises ConfigError for evidence of another version and for a file that
-    others may write.
+    A folder that is not there holds nothing. damage: is told of lines that are no evidence. Raises ConfigError for
+    evidence of another version and for a file that others may write.
     """
     for path in sorted(Path(folder).glob("calls-*.jsonl")):
-        for _, evidence in read_entries(path, Evidence.read):
+        for number, (_, evidence) in enumerate(read_entries(path, Evidence.read), 1):
             if evidence is not None:
                 yield evidence
+            elif damage is not None:
+                damage.add(Damage(1, str(path), number))

@@ -1,4 +1,4 @@
-"""The verdict for a person: one row per method, then each reason, then the verdict in one line, the last."""
+"""The verdict for a person: one row per method, then what does not count, each reason, and the verdict in one line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import plural
 from lucky_transport_migration.gate.method import MethodVerdict
 from lucky_transport_migration.gate.verdict import GateVerdict
+from lucky_transport_migration.jsonl import Damage
 from lucky_transport_migration.units import duration_text
 
 __all__ = ["show_verdict"]
@@ -13,14 +14,16 @@ __all__ = ["show_verdict"]
 _COLUMNS = ("method", "calls", "compared", "mismatches", "failures", "rate at most", "p50 grpc", "p50 shm", "may move")
 
 
-def show_verdict(verdict: GateVerdict) -> None:
-    """Print a verdict."""
+def show_verdict(verdict: GateVerdict, damage: Damage) -> None:
+    """Print a verdict. damage: of the evidence that was read for it."""
     show("Gate", _COLUMNS, [_row(name, row) for name, row in verdict.methods.items()], empty="no evidence")
     for name, row in verdict.methods.items():
         if row.left_out:
             echo(f"not compared in {name}: {', '.join(row.left_out)}")
         for what in row.unjudged:
             echo(f"not judged of {name}: {what}")
+    if damage.lines:
+        echo(damage.sentence)
     for reason in verdict.reasons:
         echo(f"- {reason}")
     echo(_sentence(verdict))

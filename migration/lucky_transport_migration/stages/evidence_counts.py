@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from lucky_transport_migration.evidence.record import Evidence
-from lucky_transport_migration.jsonl import read_entries
+from lucky_transport_migration.jsonl import Damage, read_entries
 from lucky_transport_migration.stages.evidence_window import counted_since
 
 __all__ = ["EvidenceCounts"]
@@ -22,22 +22,27 @@ __all__ = ["EvidenceCounts"]
 
 @dataclass(slots=True)
 class _CountedFile:
-    """inode: of the file. last: the last whole line that was counted, end: the offset behind it. moments: ascending,
-    by method, kind and verdict.
+    """inode: of the file. last: the last whole line that was read, end: the offset behind it, lines: how many there are
+    up to there, damage: what of them does not count, torn: what comes behind them does not. moments: ascending, by
+    method, kind and verdict.
     """
 
     inode: int
     last: bytes = b""
     end: int = 0
+    lines: int = 0
+    damage: Damage = field(default_factory=Damage)
+    torn: Damage = field(default_factory=Damage)
     moments: defaultdict[tuple[str, str, str], array[int]] = field(
         default_factory=partial(defaultdict[tuple[str, str, str], "array[int]"], partial(array, "q"))
     )
 
 
 class EvidenceCounts:
-    """See the module."""
+    """See the module. damage: the lines that are no evidence, as of the last look."""
 
     def __init__(self) -> None:
+        self.damage = Damage()
         self._files: dict[Path, _CountedFile] = {}
 
     def look(self, folder: Path) -> dict[str, Counter[str]]:
@@ -48,7 +53,10 @@ class EvidenceCounts:
         since = counted_since(folder)
         self._files = {path: _counted(path, self._files.get(path)) for path in sorted(folder.glob("calls-*.jsonl"))}
         seen: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.damage = Damage()
         for file in self._files.values():
+            self.damage.add(file.damage)
+            self.damage.add(file.torn)
             for (method, kind, verdict), moments in file.moments.items():
                 if calls := len(moments) - bisect_left(moments, _rank(since(kind, method))):
                     seen[method][verdict] += calls
@@ -68,10 +76,14 @@ def _counted(path: Path, file: _CountedFile | None) -> _CountedFile:
     lines = read_entries(path, Evidence.read, file.end - len(file.last))
     if file.end and next(lines, (b"",))[0] != file.last:
         return _counted(path, None)
+    file.torn = Damage()
     for line, one in lines:
+        damage = Damage() if one is not None else Damage(1, str(path), file.lines + 1)
         if not line.endswith(b"\n"):
-            break  # it is being written, or a killed process tore it
+            file.torn = damage  # it is being written, or a killed process tore it
+            break
         if one is not None:
             insort(file.moments[one.method, one.kind, one.verdict], _rank(one.at))
-        file.last, file.end = line, file.end + len(line)
+        file.damage.add(damage)
+        file.last, file.end, file.lines = line, file.end + len(line), file.lines + 1
     return file

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lucky_transport_migration.evidence.record import Evidence, read_folder
-from lucky_transport_migration.jsonl import moment
+from lucky_transport_migration.jsonl import Damage, moment
 from lucky_transport_migration.stages.journal import Journal
 
 __all__ = ["AA_DAYS", "counted_since", "recent_evidence"]
@@ -20,13 +20,13 @@ __all__ = ["AA_DAYS", "counted_since", "recent_evidence"]
 AA_DAYS = 7
 
 
-def recent_evidence(folder: Path, aa_days: int = AA_DAYS) -> Iterator[Evidence]:
+def recent_evidence(folder: Path, aa_days: int = AA_DAYS, damage: Damage | None = None) -> Iterator[Evidence]:
     """Yield what counts of the evidence in `folder`, by the journal there, with A/A pairs of the last `aa_days`.
 
-    Raises ConfigError as `read_folder`.
+    damage: as of `read_folder`, whose ConfigError it raises.
     """
     since = counted_since(folder, aa_days)
-    for one in read_folder(folder):
+    for one in read_folder(folder, damage):
         if one.at >= since(one.kind, one.method):
             yield one
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import ConfigError
+from lucky_transport_migration.jsonl import Damage
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
 from lucky_transport_migration.stages.overview import Line, lines
@@ -22,13 +23,15 @@ __all__ = ["StagesReading", "TopReading", "read_stages", "read_top"]
 class StagesReading:
     """The stages of one project. file: lucky_transport.toml, "" where there is none. counts: stage -> methods.
 
-    moved: the methods that are beyond gRPC, or were seen. problem: why they cannot be read.
+    moved: the methods that are beyond gRPC, or were seen. problem: why they cannot be read. damage: lines of evidence
+    that do not count.
     """
 
     file: str = ""
     counts: dict[str, int] = field(default_factory=dict[str, int])
     moved: tuple[Line, ...] = ()
     problem: str = ""
+    damage: Damage = field(default_factory=Damage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class TopReading:
                 "counts": self.stages.counts,
                 "methods": [line.plain() for line in self.stages.moved],
                 "problem": self.stages.problem,
+                "damaged": self.stages.damage.plain(),
             },
         }
 
@@ -71,12 +75,13 @@ def read_stages(directory: Path | None = None, counts: EvidenceCounts | None = N
         standing = EffectiveStages.load(directory)
         if not standing.plan.path.is_file():
             return StagesReading()
+        counts = counts or EvidenceCounts()
         found = list(lines(standing, counts=counts))
     except (ConfigError, OSError) as error:
         return StagesReading(problem=str(error))
     by_stage = Counter(line.stage for line in found)
     moved = tuple(line for line in found if line.stage != "grpc" or line.seen)
-    return StagesReading(str(standing.plan.path), dict(by_stage), moved)
+    return StagesReading(str(standing.plan.path), dict(by_stage), moved, damage=counts.damage)
 
 
 def read_top(activity: ActivityMonitor, counts: EvidenceCounts) -> TopReading:

@@ -207,6 +207,7 @@ class TopScreen(App[None]):
             text.append(f"{printable(stages.file)}: {counts}\n", "bold")
             for method, stage, seen in stage_cells(stages):
                 text.append(printable(f"{method:<40} {stage:<11} {seen}") + "\n")
+            text.append(printable(stages.damage.sentence), "yellow")
         self.query_one("#stages", Static).update(text)
 
 

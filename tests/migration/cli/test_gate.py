@@ -75,6 +75,25 @@ def test_people_get_a_table_and_a_word(project: Path) -> None:
     assert done.output.endswith("\nPROMOTE: 1 method may move on.\n")
 
 
+def test_lines_that_are_no_evidence_are_counted_and_the_first_is_named(project: Path) -> None:
+    keep(project / "seen", [seen()] * 20, pid=1)
+    damaged = keep(project / "seen", [seen()], pid=2) / "calls-2.jsonl"
+    with damaged.open("a") as file:
+        file.write("[]\n" + seen().write() + seen().write()[:40])
+    done = gate()
+    assert done.exit_code == 0
+    assert f"\n2 damaged lines of evidence are not counted; first: {damaged}, line 2\n" in done.output
+    found = json.loads(gate("--json").stdout)
+    assert found["damaged"] == {"lines": 2, "file": str(damaged), "line": 2}
+    assert found["methods"][READ]["compared"] == 22
+
+
+def test_where_all_lines_are_whole_none_is_damaged(project: Path) -> None:
+    keep(project / "seen", [seen()] * 20)
+    assert json.loads(gate("--json").stdout)["damaged"] == {"lines": 0, "file": "", "line": 0}
+    assert "damaged" not in gate().output
+
+
 def test_each_look_is_counted_and_a_restart_forgets_none(project: Path) -> None:
     numbers: list[int] = []
     keep(project / "seen", []).joinpath("looks.jsonl").touch()

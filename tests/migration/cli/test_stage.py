@@ -72,6 +72,16 @@ def test_show_has_all_methods_as_json() -> None:
     assert rows["/hazel.rpc.AgentService/ResetAgent"]["by"] == "with AgentService/Step"
 
 
+def test_show_says_which_lines_of_evidence_do_not_count(project: Path) -> None:
+    file = project / "lucky-evidence" / "calls-1.jsonl"
+    file.parent.mkdir()
+    seen = Evidence(_ENTITY, "canary 10%", SideResult("grpc"), SideResult("shm"), verdict="equal").write()
+    file.write_text(seen + "torn\n" + seen)
+    done = stage("show", "SceneService/GetEntity")
+    assert done.output.endswith(f"1 damaged line of evidence is not counted; first: {file}, line 2\n")
+    assert json.loads(stage("show", "--json").stdout)["damaged"] == {"lines": 1, "file": str(file), "line": 2}
+
+
 def test_show_says_that_the_environment_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUCKY_TRANSPORT", "grpc")
     assert "grpc   LUCKY_TRANSPORT" in stage("show", "SceneService/GetEntity").output

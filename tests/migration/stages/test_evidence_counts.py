@@ -67,6 +67,24 @@ def test_a_line_that_is_being_written_counts_once_it_is_whole(tmp_path: Path) ->
         assert counts.look(tmp_path).get(METHODS[0], Counter()).total() == text[:end].count("\n")
 
 
+def test_damaged_lines_are_counted_over_all_looks_and_the_first_is_named(tmp_path: Path) -> None:
+    counts, file, other = EvidenceCounts(), tmp_path / "calls-1.jsonl", tmp_path / "calls-2.jsonl"
+    file.write_text(line(0))
+    assert (counts.look(tmp_path)[METHODS[0]].total(), counts.damage.sentence) == (1, "")
+    with file.open("a") as more:
+        more.write("torn\n" + line(2) + "torn")
+    other.write_text("[]\n")
+    assert counts.look(tmp_path)[METHODS[0]].total() == 2
+    assert (counts.damage.lines, counts.damage.file, counts.damage.line) == (3, str(file), 2)
+    with file.open("a") as more:
+        more.write("\n" + line(4))
+    assert counts.look(tmp_path)[METHODS[0]].total() == 3
+    assert (counts.damage.lines, counts.damage.line) == (3, 2)
+    file.write_text(line(0))
+    counts.look(tmp_path)
+    assert counts.damage.sentence == f"1 damaged line of evidence is not counted; first: {other}, line 1"
+
+
 @pytest.mark.parametrize("change", ["shrinks", "is rewritten in place", "is replaced", "is rotated", "is removed"])
 def test_a_file_that_is_another_one_is_read_anew(tmp_path: Path, change: str) -> None:
     counts, file = EvidenceCounts(), tmp_path / "calls-1.jsonl"

@@ -110,6 +110,31 @@ def test_the_stages_of_the_project_are_read(tmp_path: Path, monkeypatch: pytest.
     assert "somewhere" in read_stages().problem
 
 
+def _damaged(folder: Path) -> str:
+    """Put a damaged line into the evidence of a project there; returns what has to be said of it."""
+    (folder / "lucky_transport.toml").write_text('[stages.methods]\n"SceneService/*" = "shadow"\n')
+    file = folder / "lucky-evidence" / "calls-1.jsonl"
+    file.parent.mkdir()
+    file.write_text("torn\n")
+    return f"1 damaged line of evidence is not counted; first: {file}, line 1"
+
+
+def test_what_does_not_count_of_the_evidence_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = _damaged(tmp_path)
+    stages = read_stages()
+    assert stages.damage.sentence == said
+    assert reading(stages=stages).plain()["stages"]["damaged"]["lines"] == 1
+    done = CliRunner().invoke(cli, ["top", "--once", "--interval", "0.1"])
+    assert said in done.output
+
+    async def use(app: Any, pilot: Any) -> None:
+        await pilot.press("s")
+        assert said in " ".join(text_of(app, "#stages").split())
+
+    on_screen(Source(reading(stages=stages)), use)
+
+
 # --- the screen ---
 
 
