@@ -15,7 +15,7 @@ from lucky_transport_grpc import _pb
 from lucky_transport_grpc.calls_under_way import CallsUnderWay
 from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.exchange import Exchange
-from lucky_transport_grpc.packing import pack, unpack
+from lucky_transport_grpc.packing import unpack
 
 __all__ = ["BatchExchange"]
 
@@ -61,8 +61,8 @@ class BatchExchange(Exchange):
         number = self._action_seq + 1
         request = self._request(
             action_seq=number,
-            actions=pack(actions),
-            control=b"" if control is None else pack(control),
+            actions=actions.tobytes(),
+            control=b"" if control is None else control.tobytes(),
         )
         calls = CallsUnderWay([(self._method, request, self._connection.identity)])
         self._action_seq = number  # no signal handler runs between these

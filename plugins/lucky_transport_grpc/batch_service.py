@@ -17,7 +17,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.spec.actions import check_actions, check_control
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller
-from lucky_transport_grpc.packing import pack, unpack
+from lucky_transport_grpc.packing import unpack
 
 __all__ = ["BatchService"]
 
@@ -69,11 +69,11 @@ class BatchService:
             buffers = lease.buffers
             return self._exchange_response(
                 frame_seq=lease.frames,
-                observations=pack(buffers.observations),
-                rewards=pack(buffers.rewards),
-                terminated=pack(buffers.terminated),
-                truncated=pack(buffers.truncated),
-                signals=pack(buffers.signals),
+                observations=buffers.observations.tobytes(),
+                rewards=buffers.rewards.tobytes(),
+                terminated=buffers.terminated.tobytes(),
+                truncated=buffers.truncated.tobytes(),
+                signals=buffers.signals.tobytes(),
             )
 
         return lease.run(caller.driver, caller.timeout_s, act)

@@ -1,4 +1,4 @@
-"""Arrays as packed bytes: row-major, little-endian, without padding."""
+"""Arrays of packed bytes: row-major, little-endian, without padding."""
 
 from __future__ import annotations
 
@@ -11,15 +11,10 @@ from numpy.typing import NDArray
 
 from lucky_transport.errors import TransportError
 
-__all__ = ["pack", "unpack"]
+__all__ = ["unpack"]
 
 if sys.byteorder != "little":  # pragma: no cover - no such machine runs an engine
     raise ImportError("lucky_transport packs arrays on little-endian machines only")
-
-
-def pack(array: NDArray[Any]) -> bytes:
-    """Return the elements of `array`, row-major."""
-    return array.tobytes()
 
 
 def unpack(what: str, data: bytes, dtype: str, shape: tuple[int, ...], refusal: type[TransportError]) -> NDArray[Any]:

@@ -1,17 +1,16 @@
-"""A Step response fills its row, or says by the agent's name what it lacks."""
+"""What a Step response of an engine of others has too much of, or lacks."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.engine import Buffers
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import EngineFailed, RemoteProtocolError
+from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.agent_rows import AgentRows
 
@@ -35,24 +34,6 @@ def rows() -> AgentRows:
     return AgentRows(SPEC, Buffers.allocate(SPEC))
 
 
-def test_a_step_fills_its_row_and_no_other(rows: AgentRows) -> None:
-    rows.take_step(1, _response())
-    frame = rows.frame()
-    assert frame.observations.tolist() == [[0, 0], [0.5, -0.5], [0, 0]]
-    assert frame.rewards.tolist() == [0, 0.75, 0]
-    assert frame.terminated.tolist() == [0, 1, 0]
-    assert frame.signals[:, 1].tolist() == [1, -0.25, 1, 0]
-    assert frame.any_ended
-
-
-def test_a_reset_shows_no_outcome_whatever_the_engine_reports(rows: AgentRows) -> None:
-    rows.take_reset(2, _response(truncated=True))
-    frame = rows.frame()
-    assert frame.observations[2].tolist() == [0.5, -0.5]
-    assert not any(array.any() for array in (frame.rewards, frame.terminated, frame.truncated, frame.signals))
-    assert not frame.any_ended
-
-
 def test_terms_the_engine_sends_beside_those_of_the_spec_are_left_out(rows: AgentRows) -> None:
     rows.take_step(0, _response(reward_signals={"alive": 1.0, "centred": 0.0, "energy": 9.0}))
     assert rows.frame().rewards[0] == 1.0
@@ -73,13 +54,3 @@ def test_terms_the_engine_sends_beside_those_of_the_spec_are_left_out(rows: Agen
 def test_what_a_response_lacks_is_named(rows: AgentRows, changes: dict[str, Any], text: str) -> None:
     with pytest.raises(RemoteProtocolError, match=text):
         rows.take_step(1, _response(**changes))
-
-
-def test_a_step_that_did_not_happen_is_an_engine_failure(rows: AgentRows) -> None:
-    with pytest.raises(EngineFailed, match="agent_2 did not step: Physics timeout"):
-        rows.take_step(2, RESPONSE(success=False, message="Physics timeout"))
-
-
-def test_actions_become_one_flat_list_of_floats_per_env() -> None:
-    rows = AgentRows(SPEC, Buffers.allocate(SPEC))
-    assert rows.to_lists(np.arange(6).reshape(3, 2, 1)) == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
