@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler
-from lucky_transport.engine_options import answer_seeds
+from lucky_transport.engine_options import answer_seeds, requested_options
 from lucky_transport.errors import SpecError
 from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.messages import (
@@ -21,7 +21,6 @@ from lucky_transport.messages import (
     SetSeedsRequest,
     SetSeedsResponse,
 )
-from lucky_transport.nesting import json_object
 from lucky_transport.sessions.recording import WorldFactory
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.world import World, WorldBatch, WorldProgress, Worlds
@@ -117,7 +116,7 @@ class WorldsEngine(Engine):
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Set the options of worlds created from now on; a world that restarts in place keeps its own."""
-        given, known = json_object(request.options_json, "options_json"), self._worlds.options
+        given, known = requested_options(request) or {}, self._worlds.options
         given = {name: value for name, value in given.items() if known is None or name in known}
         options = self._factory.options | given
         self._factory = WorldFactory(self._worlds, self.spec.engine, self._factory.map_name, options)
