@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Annotated, Any
 
-from lucky_transport.errors import Busy, Status, status_of
+from lucky_transport.errors import Status
 from lucky_transport_openenv.access import OWNER, respond
 from lucky_transport_openenv.environment import EngineEnvironment, EngineEpisodes
 from lucky_transport_openenv.episode import View
@@ -31,16 +31,15 @@ from lucky_transport_openenv.play_tools import play_tools
 from lucky_transport_openenv.runtime import (
     ConcurrencyConfig,
     FastMCP,
-    HTTPEnvServer,
     ResetRequest,
     ResetResponse,
-    SessionCapacityError,
     State,
     StepRequest,
     StepResponse,
     fastapi,
     pydantic,
 )
+from lucky_transport_openenv.session_server import SessionServer
 from lucky_transport_openenv.tools import add_tools
 
 __all__ = ["EpisodeServer"]
@@ -49,7 +48,7 @@ __all__ = ["EpisodeServer"]
 _ONLOOKERS = 16
 
 
-class EpisodeServer(HTTPEnvServer):
+class EpisodeServer(SessionServer):
     """OpenEnv's server, whose sessions plain HTTP and MCP can name: an ASGI application.
 
     longest_s: how long a call may wait.
@@ -80,17 +79,13 @@ class EpisodeServer(HTTPEnvServer):
     async def _lifespan(self, app: Any) -> AsyncGenerator[None]:
         self._loop = asyncio.get_running_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(_connections(self._offer), "lucky-openenv-step"))
-        keeping = self._loop.create_task(self._keep_sessions())
-        self._start_reaper()
-        try:
-            async with self._mcp_app.lifespan(app):
-                yield
-        finally:
-            self._stop_reaper()
-            keeping.cancel()
-            for session_id in list(self._sessions):
-                await self._destroy_session(session_id)
-            self._executor.shutdown(wait=False)
+        keeping = self._loop.create_task(self._keep_episodes())
+        async with self.keeping_sessions():
+            try:
+                async with self._mcp_app.lifespan(app):
+                    yield
+            finally:
+                keeping.cancel()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection or request. OpenEnv's server closes what is closed already: that is no error."""
@@ -99,49 +94,43 @@ class EpisodeServer(HTTPEnvServer):
 
     def end_episodes(self) -> None:
         """End all episodes, and the steps that wait in them, from any thread: the server is about to stop."""
-        for environment in list(self._sessions.values()):
-            if environment is not None:
-                environment.close_episode()
+        for environment in self.environments():
+            environment.close_episode()
 
-    async def _keep_sessions(self) -> None:
+    async def _keep_episodes(self) -> None:
         """Keep what is open here from ending elsewhere for want of calls: an agent may think for long."""
         while True:
             await asyncio.sleep(min(self._idle_s / 4, 30.0))
-            for environment in list(self._sessions.values()):
-                if environment is not None:
-                    environment.keep()
+            for environment in self.environments():
+                environment.keep()
 
     # -- episodes by id, on the event loop -----------------------------------------------------------------------------
 
     async def _opened(self, episode_id: str = "") -> EngineEnvironment:
         """Return the environment of that episode, of a new one where there is none. Raises EpisodeError."""
-        if self._sessions.get(self._ids.get((OWNER.get(), episode_id), "")) is not None:
+        if self.environment(self._ids.get((OWNER.get(), episode_id), "")) is not None:
             return await self._found(episode_id)
-        try:
-            session_id, environment = await self._create_session()
-        except SessionCapacityError as error:
-            busy = Busy(f"{error.max_sessions} connections are open", backend="openenv", hint="close one first")
-            raise EpisodeError(status_of(busy), str(busy)) from error
+        session_id, environment = await self.begin_session()
         episode_id = episode_id or uuid.uuid4().hex  # not the session's, by which OpenEnv's /ws and /mcp would find it
         environment.set_episode_id(episode_id)
         self._ids[OWNER.get(), episode_id] = session_id
-        self._ids = {one: session for one, session in self._ids.items() if session in self._sessions}
+        self._ids = {one: session for one, session in self._ids.items() if self.environment(session) is not None}
         return environment
 
     async def _found(self, episode_id: str) -> EngineEnvironment:
         session_id = self._ids.get((OWNER.get(), episode_id), "")
-        environment = self._sessions.get(session_id)
+        environment = self.environment(session_id)
         if environment is None:
             known = "the request names no episode"
             if episode_id:
                 known = f"no episode {episode_id!r} of this connection, or of its bearer token"
             raise EpisodeError(Status.NOT_FOUND, f"{known}; reset begins one and returns its episode_id")
-        self._update_session_activity(session_id)
+        self.touch_session(session_id)
         return environment
 
     async def _ended(self, episode_id: str) -> None:
         await self._found(episode_id)
-        await self._destroy_session(self._ids.pop((OWNER.get(), episode_id)))
+        await self.end_session(self._ids.pop((OWNER.get(), episode_id)))
 
     # -- the same for tools, on threads of their own (`play_tools.Table`) ----------------------------------------------
 
