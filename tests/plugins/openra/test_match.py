@@ -7,7 +7,6 @@ import signal
 import socket
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -204,7 +203,6 @@ def test_a_planned_game_stands_still_until_the_first_orders(serve: Serve, match:
     played = match(str(serve(rate=200, planning=1).endpoints[0]), options)
     assert played.reset().ticks == 0
     assert played.stage is MatchStage.PLANNING
-    time.sleep(0.05)
     assert played.step(DEPLOY, 3).ticks >= 3
     assert played.stage is MatchStage.PLAYING
 

@@ -131,15 +131,18 @@ def test_an_action_after_the_end_does_not_keep_the_end_from_being_seen(
 
 
 def test_the_world_stands_still_until_the_first_action_where_there_is_time_to_plan(serve: Serve, stub: Any) -> None:
-    talker = Talker()
-    client = stub(serve(rate=500, planning=1))
-    observations = client.stream(iter(talker))
-    assert next(observations).tick == 0
-    time.sleep(0.1)
-    assert client.call("GetState").tick == 0
+    serving, talker, other = serve(rate=500, planning=1), Talker(), Talker()
+    client = stub(serving)
+    observations, others = client.stream(iter(talker)), stub(serving).stream(iter(other))
+    first = next(observations)
+    assert (first.tick, next(others).tick) == (0, 0)
+    other.say()
+    assert _until(others, lambda seen: seen.tick > 20)
+    assert client.call("GetState", session_id=first.episode_id).tick == 0
     talker.say()
     assert _until(observations, lambda seen: seen.tick > 3)
     observations.cancel()
+    others.cancel()
 
 
 @pytest.mark.parametrize("how", ["cancel", "stop talking", "close the channel"])
