@@ -14,7 +14,7 @@ from lucky_transport.client.service import SERVICES
 from lucky_transport.client.threads import ThreadedCalls
 from lucky_transport.client.typed import AsyncServices, Services
 from lucky_transport.errors import ClosedError, LocalProtocolError, did_you_mean, plural
-from lucky_transport.futures import settle
+from lucky_transport.futures import CallFuture, settle
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
 
@@ -207,7 +207,7 @@ def _open(open_transport: Callable[[], Transport]) -> tuple[Transport, AsyncCall
 
 def _on_thread(call: Callable[[], T]) -> Future[T]:
     """Make the call on a thread of its own: the loop's executor is the program's, and may be full."""
-    future: Future[T] = Future()
+    future: Future[T] = CallFuture()
     threading.Thread(target=settle, args=(future, call), name="lucky_transport_open", daemon=True).start()
     return future
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lucky_transport.aio import AsyncCalls, AsyncStream
 from lucky_transport.deadline import Deadline
-from lucky_transport.futures import on_cancel
+from lucky_transport.futures import CallFuture, on_cancel
 from lucky_transport.interceptors.chain import chained, hooks_of
 from lucky_transport.interceptors.interceptor import CallDetails, InterceptionPoint, Interceptor
 from lucky_transport.interceptors.streams import InterceptedAsyncStream
@@ -32,7 +32,7 @@ class InterceptedAsyncCalls(AsyncCalls):
 
     def _call_now(self, details: CallDetails, request: Any) -> Future[Any]:
         """Make the call in a task of its own, and return what ends with it."""
-        future: Future[Any] = Future()
+        future: Future[Any] = CallFuture()
         loop = asyncio.get_running_loop()
         task = loop.create_task(self._inner.call(details.method, request, details.deadline))
 

@@ -17,7 +17,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, PeerTimeout
-from lucky_transport.futures import completed
+from lucky_transport.futures import CallFuture, completed
 from lucky_transport.interceptors.async_calls import InterceptedAsyncCalls
 from lucky_transport.interceptors.chain import chained, hooks_of, result_of
 from lucky_transport.interceptors.interceptor import CallDetails, InterceptionPoint, Interceptor, Side, StepDetails
@@ -83,7 +83,7 @@ class InterceptedTransport(Transport):
         self._seen = seen
 
     def _send_now(self, details: StepDetails, actions: NDArray[Any], control: NDArray[Any] | None) -> Future[Frame]:
-        frame: Future[Frame] = Future()
+        frame: Future[Frame] = CallFuture()
         try:
             self._inner.send(actions, control)
         except Exception as error:  # raised by `send`, through the interceptors

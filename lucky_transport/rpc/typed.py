@@ -9,7 +9,7 @@ from lucky_transport.call import check_request, check_stream, check_unary
 from lucky_transport.codec.flatbuffers import DECODERS, ENCODERS, decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError, TransportError
-from lucky_transport.futures import on_cancel, settle
+from lucky_transport.futures import CallFuture, on_cancel, settle
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.images import frames_of, holds_images
 from lucky_transport.messages.methods import Flow, Method
@@ -53,7 +53,7 @@ def begin(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) 
         payload: Any = opened.recv()
         return response_of(calls, method, payload)
 
-    future: Future[Any] = Future()
+    future: Future[Any] = CallFuture()
     on_cancel(future, opened.cancel)
     calls.on_end(opened, lambda: settle(future, response))
     return future

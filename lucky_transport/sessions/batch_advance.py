@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from lucky_transport.errors import Busy
+from lucky_transport.futures import CallFuture
 from lucky_transport.sessions.api import AdvanceResult
 
 __all__ = ["MAX_IN_FLIGHT", "BatchAdvance"]
@@ -75,6 +76,6 @@ def _started(begin: Callable[[], Future[Any]]) -> Future[Any]:
     try:
         return begin()
     except Exception as error:
-        future: Future[Any] = Future()
+        future: Future[Any] = CallFuture()
         future.set_exception(error)
         return future

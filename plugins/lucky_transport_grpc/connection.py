@@ -6,23 +6,27 @@ import contextvars
 import gc
 import os
 import secrets
+import sys
 import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Self
+from functools import partial
+from typing import Any, NoReturn, Self
 
 from lucky_transport.call import deadline_error
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, NotReachable, PeerTimeout, TransportError
-from lucky_transport.futures import on_cancel, settle
+from lucky_transport.futures import CallFuture, on_cancel, settle
+from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.calls_under_way import CallsUnderWay
 from lucky_transport_grpc.errors import from_rpc, is_given_up, is_local_timeout
+from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_grpc.metadata import CLIENT, Metadata
 from lucky_transport_grpc.runtime import grpc
 
@@ -61,6 +65,7 @@ class GrpcConnection:
         self._attachment: Any = None
         self._channel = self._open_channel()
         self._channel_locks = _locks_of(self._channel)
+        self._beginning = WorkerPool("beginning calls", 1, waiting=sys.maxsize)  # see `CallsUnderWay`
         self._intercepted: weakref.WeakSet[_InterceptedStream] = weakref.WeakSet()
 
     def _open_channel(self) -> Any:
@@ -142,29 +147,48 @@ class GrpcConnection:
             self.check_channel(error)
             raise
 
-    def begin(self, method: Any, request: Any, deadline: Deadline, metadata: Metadata = ()) -> Any:
-        """Return a call under way, which ends at its deadline by itself."""
-        try:
-            return method.future(request, timeout=deadline.remaining_s, metadata=self.identity + metadata)
-        except ValueError as error:
-            self.check_channel(error)
-            raise
+    def begin(
+        self,
+        method: Any,
+        request: Any,
+        deadline: Deadline,
+        read: Callable[[Any], Any],
+        fail: Callable[[Any], TransportError],
+        metadata: Metadata = (),
+    ) -> Future[Any]:
+        """Return the future of a call, which ends at its deadline by itself; calls begin in the order of these.
 
-    def future(self, call: Any, read: Callable[[Any], Any], fail: Callable[[Any], TransportError]) -> Future[Any]:
-        """Return the future of a call under way. read: makes its result of gRPC's. fail: makes our error of gRPC's."""
+        read: makes its result of gRPC's. fail: makes our error of gRPC's. Raises ClosedError.
+        """
+        if self._closed:
+            raise self.ended()
+        future: Future[Any] = CallFuture()
 
-        def response() -> Any:
+        def begin() -> None:
+            if future.cancelled():
+                return
             try:
-                return read(call.result())
-            except grpc.FutureCancelledError as error:
-                raise self.ended() from error
-            except grpc.RpcError as error:
-                raise fail(error) from error
+                call = method.future(request, timeout=deadline.remaining_s, metadata=self.identity + metadata)
+            except Exception as error:
+                settle(future, partial(self._refuse, error))
+                return
+            on_cancel(future, partial(run_on_kept_thread, call.cancel))
+            call.add_done_callback(lambda done: settle(future, partial(self._response, done, read, fail)))
 
-        future: Future[Any] = Future()
-        on_cancel(future, call.cancel)
-        call.add_done_callback(lambda done: settle(future, response))
+        self._beginning.run(partial(contextvars.copy_context().run, begin))
         return future
+
+    def _refuse(self, error: Exception) -> NoReturn:
+        self.check_channel(error)
+        raise error
+
+    def _response(self, call: Any, read: Callable[[Any], Any], fail: Callable[[Any], TransportError]) -> Any:
+        try:
+            return read(call.result())
+        except grpc.FutureCancelledError as error:
+            raise self.ended() from error
+        except grpc.RpcError as error:
+            raise fail(error) from error
 
     def results(self, calls: CallsUnderWay, deadline: Deadline) -> list[Any]:
         """Return the responses of calls that have ended; raises our error for whatever went wrong."""
@@ -266,6 +290,7 @@ class GrpcConnection:
         if self._attachment is not None:
             self._attachment.cancel()
         self._channel.close()
+        self._beginning.close()
 
 
 def _has_interceptors(channel: Any) -> bool:

@@ -7,7 +7,7 @@ import time
 from typing import Any, Protocol
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import SpecError, Unimplemented
+from lucky_transport.errors import PeerTimeout, SpecError, Unimplemented
 from lucky_transport.messages import (
     AgentSchema,
     EngineCapabilityManifest,
@@ -52,7 +52,10 @@ def read_spec(call: TypedCall, deadline: Deadline) -> BatchSpec | None:
         if deadline.remaining_s < _POLL_S:
             return None
         time.sleep(_POLL_S)
-        first = _schema(call, "", deadline)
+        try:
+            first = _schema(call, "", deadline)
+        except PeerTimeout:  # it has answered before: no agent was there
+            return None
     num_envs = 1
     while num_envs < MAX_AGENTS:
         name = f"agent_{num_envs}"

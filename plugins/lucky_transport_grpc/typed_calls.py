@@ -56,8 +56,10 @@ class TypedCalls:
         if self._is_missing(method):
             response = self._without_batch_service(method, message)
             return completed(lambda: response)
-        return self._connection.future(
-            self._connection.begin(self._method(method), message, deadline),
+        return self._connection.begin(
+            self._method(method),
+            message,
+            deadline,
             lambda response: decode(response, method.response),
             lambda error: self._connection.stream_error(error, method.name, deadline),
         )

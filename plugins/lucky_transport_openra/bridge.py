@@ -126,9 +126,13 @@ class Bridge:
         metadata = ((LOOK, "1"),) if only_look else ()
         self._check_open()
         self._check_in_time("FastAdvance", deadline)
-        call = self._connection.begin(self._stubs["FastAdvance"], request, deadline, metadata)
-        return self._connection.future(
-            call, lambda answer: answer, lambda error: self._error("FastAdvance", error, deadline)
+        return self._connection.begin(
+            self._stubs["FastAdvance"],
+            request,
+            deadline,
+            lambda answer: answer,
+            lambda error: self._error("FastAdvance", error, deadline),
+            metadata,
         )
 
     def destroy(self, session_id: str, deadline: Deadline | None = None) -> None:

@@ -27,6 +27,7 @@ from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.env.autoreset import NeedsReset
 from lucky_transport.errors import EngineFailed
+from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.sessions.client import SessionClient
 
@@ -149,6 +150,21 @@ def _shared(endpoint: str) -> Iterator[Work]:
         assert not errors, errors
 
 
+def _begun(endpoint: str) -> Iterator[Work]:
+    """Calls under way while others are waited for."""
+    row = method("LidarService/GetLidarBeamCount")
+    numbers = itertools.count(1)
+    with api.open_transport(endpoint, load_settings({})) as transport:
+
+        def ask() -> None:
+            number = next(numbers) % 1000
+            futures = [transport.begin(row, row.request(sensor=number), Deadline(_DEADLINE_S)) for _ in range(3)]
+            futures[2].cancel()
+            assert [future.result(_DEADLINE_S).beams for future in futures[:2]] == [number] * 2
+
+        yield ask
+
+
 def _stub_unary(endpoint: str) -> Iterator[Work]:
     from lucky_transport_stubs.client.channel import channel
 
@@ -213,6 +229,7 @@ KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
     "stream": ("echo", "shm", _stream),
     "images": ("echo", "shm", _images),
     "shared": ("echo", "shm", _shared),
+    "begun": ("echo", "shm", _begun),
     "step": ("echo", "shm", _step),
     "sessions": ("cartpole", "shm", _sessions),
     "stub unary": ("echo", "shm", _stub_unary),
@@ -225,6 +242,7 @@ KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
     "grpc stream": ("echo", "grpc", _stream),
     "grpc images": ("echo", "grpc", _images),
     "grpc shared": ("echo", "grpc", _shared),
+    "grpc begun": ("echo", "grpc", _begun),
     "grpc step": ("echo", "grpc", _step),
     "grpc agent step": ("echo", "grpc", _agent_step),
     "grpc agents step": ("echo", "grpc", _agent_step),

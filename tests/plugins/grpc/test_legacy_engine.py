@@ -13,7 +13,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET, Handler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import EngineFailed, NotReachable, SpecError, Unimplemented
+from lucky_transport.errors import EngineFailed, NotReachable, PeerTimeout, SpecError, Unimplemented
 from lucky_transport.messages import (
     AgentSchema,
     EngineCapabilityManifest,
@@ -186,6 +186,17 @@ def test_an_engine_whose_agents_come_late_is_asked_again() -> None:
 
 def test_an_engine_whose_agents_never_come_has_no_spec() -> None:
     assert read_spec(Scripted({}), Deadline(0.1)) is None
+
+
+def test_an_engine_whose_last_answer_does_not_come_in_time_had_no_agents() -> None:
+    answers: Iterator[tuple[int, int] | Exception] = iter([(0, 0), PeerTimeout("too late")])
+
+    class Slow(Scripted):
+        def _schema(self, name: str) -> GetAgentSchemaResponse:
+            self.schemas = {"agent_0": next(answers)}
+            return super()._schema(name)
+
+    assert read_spec(Slow({}), Deadline(60)) is None
 
 
 def test_an_engine_that_refuses_its_own_terms_is_refused() -> None:
