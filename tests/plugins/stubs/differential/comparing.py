@@ -16,6 +16,7 @@ import pytest
 
 from . import cases, generated
 from .aio_ends import AioEnds
+from .both import ASYNCIO, OverAsyncio, OverThreads, run
 from .declared import DIFFERENCES
 from .ends import OURS, REAL, Ends, Implementation
 from .records import Record, without
@@ -38,15 +39,16 @@ def load_cases() -> list[Case]:
 
 def record(case: Case, implementation: Implementation) -> Record:
     """Run a case over both ends of an implementation."""
-    if inspect.iscoroutinefunction(case.function):
+    if case.driver == ASYNCIO or (not case.driver and inspect.iscoroutinefunction(case.function)):
         return asyncio.run(_record_aio(case, implementation))
     with Ends(implementation) as ends:
-        return without(case.run(ends), ends.addresses)
+        found = run(case.run(OverThreads(ends))) if case.driver else case.run(ends)
+        return without(found, ends.addresses)
 
 
 async def _record_aio(case: Case, implementation: Implementation) -> Record:
     async with asyncio.timeout(_LIMIT_S), AioEnds(implementation) as ends:
-        return without(await case.run(ends), ends.addresses)
+        return without(await case.run(OverAsyncio(ends) if case.driver else ends), ends.addresses)
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, Any]:

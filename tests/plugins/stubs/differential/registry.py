@@ -1,12 +1,13 @@
 """Where case functions become cases.
 
-The name of a case is the name of its module, of its function and of its parameters; it is unique.
+The name of a case is the name of its module, of its function and of its parameters; it is unique. A case over asyncio
+has "aio_" before it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,11 +16,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: `run(ends)` gives its record; of an asyncio case it must be awaited."""
+    """One comparison: `run(ends)` gives its record, which is awaited where the function is a coroutine.
+
+    driver: "threads" or "asyncio" for a case of both, which gets that driver; "" for a case that gets the ends.
+    """
 
     name: str
     function: Callable[..., Any]
     parameters: dict[str, Any]
+    driver: str = ""
 
     def run(self, ends: Any) -> Any:
         """Run the case over these ends."""
@@ -34,16 +39,21 @@ def case(function: Function) -> Function:
     return each()(function)
 
 
-def each(**choices: Iterable[Any]) -> Callable[[Function], Function]:
-    """Make a case of every combination of these parameters."""
+def each(over: tuple[str, ...] = ("",), /, **choices: Any) -> Callable[[Function], Function]:
+    """Make a case of every combination of these parameters; a dict has the choices of each driver.
+
+    over: the drivers of a case that is written for several.
+    """
 
     def register(function: Function) -> Function:
-        module = function.__module__.rpartition(".")[2]
-        for values in itertools.product(*choices.values()):
-            suffix = f"[{'-'.join(map(str, values))}]" if values else ""
-            CASES.append(
-                Case(f"{module}.{function.__name__}{suffix}", function, dict(zip(choices, values, strict=True)))
-            )
+        for driver in over:
+            module = function.__module__.rpartition(".")[2]
+            prefix = "aio_" if driver == "asyncio" and not module.startswith("aio_") else ""
+            offered = [choice[driver] if driver and isinstance(choice, dict) else choice for choice in choices.values()]
+            for values in itertools.product(*offered):
+                suffix = f"[{'-'.join(map(str, values))}]" if values else ""
+                name = f"{prefix}{module}.{function.__name__}{suffix}"
+                CASES.append(Case(name, function, dict(zip(choices, values, strict=True)), driver))
         return function
 
     return register

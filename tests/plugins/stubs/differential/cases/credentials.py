@@ -9,13 +9,13 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
+from ..both import THREADS, OverThreads
 from ..ends import Ends, method_handler, path
 from ..invoking import FREE_WAYS, WAYS, Way, answering, argument, ended, invoke
 from ..plugins import BEHAVIOURS, TARDY, TOKEN, credentials, giving
 from ..records import PATIENCE_S, Diary, Record, attempt, entries
 from ..registry import case, each
-from ..service_configs import POLICY, options
-from .service_config import Flaky
+from .service_config import RETRIED, Flaky
 
 EXPERIMENTAL: Any = importlib.import_module("grpc.experimental")
 UDS = grpc.LocalConnectionType.UDS
@@ -56,8 +56,8 @@ def plugin_of_a_channel(ends: Ends, way: Way, what: str) -> Record:
     return invoke(way.style, method, argument(way.arity), timeout=PATIENCE_S)
 
 
-@each(way=WAYS, failures=(1, 3))
-def each_attempt_has_its_own(ends: Ends, way: Way, failures: int) -> Record:
+@each((THREADS,), way=WAYS, failures=(1, 3))
+async def each_attempt_has_its_own(ends: OverThreads, way: Way, failures: int) -> Record:
     tokens = iter(range(9))
     asked: list[int] = []
 
@@ -65,16 +65,13 @@ def each_attempt_has_its_own(ends: Ends, way: Way, failures: int) -> Record:
         asked.append(next(tokens))
         callback((("token", str(asked[-1])),), None)
 
-    flaky = Flaky(way.arity, failures)
-    handlers = {"Method": method_handler(way.arity, flaky)}
-    served = ends.serve(handlers, credentials=grpc.local_server_credentials(UDS))
-    channel = ends.connect(
-        served.target,
-        [AUTHORITY, *options({"retryPolicy": POLICY})],
-        credentials=grpc.local_channel_credentials(UDS),
-    )
+    flaky = Flaky(ends, failures)
+    handlers = {"Method": method_handler(way.arity, flaky.of(way))}
+    served = await ends.serve(handlers, credentials=grpc.local_server_credentials(UDS))
+    of_channel = grpc.local_channel_credentials(UDS)
+    channel = ends.connect(served.target, [AUTHORITY, *RETRIED], credentials=of_channel)
     method = getattr(channel, way.arity)(path())
-    seen = invoke(way.style, method, argument(way.arity), credentials=credentials(plugin), timeout=PATIENCE_S)
+    seen = await ends.invoke(way, method, credentials=credentials(plugin), timeout=PATIENCE_S)
     return {"call": seen, "met": flaky.met, "asked": asked}
 
 

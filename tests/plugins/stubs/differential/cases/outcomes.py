@@ -2,212 +2,212 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..ends import Ends, method_handler, path
-from ..invoking import FREE_WAYS, WAYS, Way, answering, argument, ended, invoke
-from ..records import EXPIRIES_S, PATIENCE_S, Record, attempt, happened, taken
-from ..registry import case, each
+from ..both import (
+    ASYNCIO,
+    BOTH,
+    FREE_WAYS,
+    SAFE_WAYS,
+    THREADS,
+    WAYS,
+    Driver,
+    OverAsyncio,
+    OverThreads,
+    Read,
+    echo,
+    run,
+)
+from ..ends import ARITIES, method_handler, path
+from ..invoking import Way
+from ..records import EXPIRIES_S, PATIENCE_S, Record, attempt
+from ..registry import each
 
 
-@each(way=WAYS)
-def succeeds(ends: Ends, way: Way) -> Record:
-    arity, style = way
-    method = ends.method(arity, answering(arity, lambda request, _: request))
-    return invoke(style, method, argument(arity))
+@each(BOTH, way=WAYS)
+async def succeeds(ends: Driver, way: Way) -> Record:
+    return await ends.invoke(way, await ends.method(way.arity, ends.behaviour(way.arity, echo, b"first")))
 
 
-@each(way=WAYS)
-def succeeds_with_a_deadline(ends: Ends, way: Way) -> Record:
-    arity, style = way
-    method = ends.method(arity, answering(arity, lambda request, context: str(context.time_remaining() > 5).encode()))
-    return invoke(style, method, argument(arity), timeout=PATIENCE_S)
+@each(BOTH, way=WAYS)
+async def succeeds_with_a_deadline(ends: Driver, way: Way) -> Record:
+    async def answer(read: Read, context: Any) -> bytes:
+        await read()
+        return str(context.time_remaining() > 5).encode()
+
+    method = await ends.method(way.arity, ends.behaviour(way.arity, answer, b"first"))
+    return await ends.invoke(way, method, timeout=PATIENCE_S)
 
 
-@each(way=WAYS)
-def is_aborted(ends: Ends, way: Way) -> Record:
-    arity, style = way
+@each(BOTH, way=WAYS)
+async def is_aborted(ends: Driver, way: Way) -> Record:
+    async def abort(read: Read, context: Any) -> None:
+        await read()
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not now", (("why", "later"),))
 
-    def abort(_: bytes, context: Any) -> None:
-        context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not now")
-
-    return invoke(style, ends.method(arity, answering(arity, abort)), argument(arity))
+    return await ends.invoke(way, await ends.method(way.arity, ends.behaviour(way.arity, abort, b"first")))
 
 
-@each(way=WAYS)
-def raises(ends: Ends, way: Way) -> Record:
-    arity, style = way
-
-    def fail(_: bytes, context: Any) -> None:
+@each(BOTH, way=WAYS)
+async def raises(ends: Driver, way: Way) -> Record:
+    async def fail(read: Read, context: Any) -> None:
+        await read()
         raise RuntimeError("boom")
 
-    return invoke(style, ends.method(arity, answering(arity, fail)), argument(arity))
+    return await ends.invoke(way, await ends.method(way.arity, ends.behaviour(way.arity, fail, b"first")))
 
 
-@each(way=WAYS)
-def answers_nothing(ends: Ends, way: Way) -> Record:
-    arity, style = way
-    return invoke(style, ends.method(arity, answering(arity, lambda request, context: None)), argument(arity))
+@each(BOTH, way=WAYS)
+async def answers_nothing(ends: Driver, way: Way) -> Record:
+    async def nothing(read: Read, context: Any) -> None:
+        await read()
+
+    return await ends.invoke(way, await ends.method(way.arity, ends.behaviour(way.arity, nothing, b"first")))
 
 
-@each(way=WAYS)
-def sets_a_code(ends: Ends, way: Way) -> Record:
-    arity, style = way
-
-    def refuse(_: bytes, context: Any) -> bytes:
+@each(BOTH, way=WAYS)
+async def sets_a_code(ends: Driver, way: Way) -> Record:
+    async def refuse(read: Read, context: Any) -> bytes:
+        await read()
         context.set_code(grpc.StatusCode.OUT_OF_RANGE)
         context.set_details("too far")
         return b"and yet a response"
 
-    return invoke(style, ends.method(arity, answering(arity, refuse)), argument(arity))
+    return await ends.invoke(way, await ends.method(way.arity, ends.behaviour(way.arity, refuse, b"first")))
 
 
-@each(way=WAYS)
-def shows_metadata(ends: Ends, way: Way) -> Record:
-    arity, style = way
-
-    def behaviour(request: Any, context: Any) -> Any:
-        context.send_initial_metadata((("said", "first"), ("raw-bin", b"\x00\xff")))
+@each(BOTH, way=WAYS)
+async def shows_metadata(ends: Driver, way: Way) -> Record:
+    async def answer(read: Read, context: Any) -> bytes:
+        await context.send_initial_metadata((("said", "first"), ("raw-bin", b"\x00\xff")))
         context.set_trailing_metadata((("said", "last"), ("said", "and more")))
-        return iter((b"item",)) if arity.endswith("stream") else b"item"
+        return await read()
 
-    return invoke(style, ends.method(arity, behaviour), argument(arity))
+    return await ends.invoke(way, await ends.method(way.arity, ends.behaviour(way.arity, answer)))
 
 
-@each(way=WAYS)
-def expires(ends: Ends, way: Way) -> Record:
-    arity, style = way
+@each(BOTH, way=WAYS)
+async def expires(ends: Driver, way: Way) -> Record:
     gate = ends.gate()
     seen: Record = {}
     for timeout in EXPIRIES_S:
-        ended_there, in_time = threading.Event(), threading.Event()
+        told, in_time = ends.flag(), ends.flag()
 
-        def wait(
-            request: bytes, context: Any, told: Any = ended_there, early: Any = in_time, s: float = timeout
-        ) -> bytes:
-            if context.add_callback(told.set) and context.time_remaining() > s / 2:
+        async def wait(read: Read, context: Any, end: Any = told, early: Any = in_time, s: float = timeout) -> bytes:
+            request = await read()
+            context.add_done_callback(lambda _: end.set())
+            if context.time_remaining() > s / 2:
                 early.set()
-            gate.wait(PATIENCE_S)
+            await gate.happened()
             return request
 
-        seen = invoke(style, ends.method(arity, answering(arity, wait)), argument(arity), timeout=timeout)
+        method = await ends.method(way.arity, ends.behaviour(way.arity, wait, b"first"))
+        seen = await ends.invoke(way, method, timeout=timeout)
         if in_time.is_set():
-            return {**seen, "handler told": happened(ended_there)}
+            return {**seen, "handler told": await told.happened()}
     return {**seen, "handler": "came late"}
 
 
-@each(way=WAYS)
-def has_expired_before_it_begins(ends: Ends, way: Way) -> Record:
-    arity, style = way
-    method = ends.method(arity, answering(arity, lambda request, _: request))
-    return invoke(style, method, argument(arity), timeout=-1)
+@each((THREADS,), way=WAYS)
+async def has_expired_before_it_begins(ends: OverThreads, way: Way) -> Record:
+    method = await ends.method(way.arity, ends.behaviour(way.arity, echo, b"first"))
+    return await ends.invoke(way, method, timeout=-1)
 
 
-@each(way=FREE_WAYS)
-def is_cancelled(ends: Ends, way: Way) -> Record:
-    arity, style = way
-    gate, begun, ended_there = ends.gate(), threading.Event(), threading.Event()
+@each(BOTH, way=FREE_WAYS)
+async def is_cancelled(ends: Driver, way: Way) -> Record:
+    gate, begun, told, stopped = ends.gate(), ends.flag(), ends.flag(), ends.flag()
 
-    def wait(request: bytes, context: Any) -> bytes:
-        context.add_callback(ended_there.set)
+    async def wait(read: Read, context: Any) -> bytes:
+        context.add_done_callback(lambda _: told.set())
         begun.set()
-        gate.wait(PATIENCE_S)
-        return request
+        try:
+            await gate.happened()
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+        return b"too late"
 
-    method = ends.method(arity, answering(arity, wait))
-    call = (method.future if style == "future" else method)(argument(arity))
-    seen: Record = {"begun": happened(begun)}
-    if style == "iterator":
-        seen["before"] = taken(call, 1)
-    seen["cancelling"] = call.cancel()
-    seen["result"] = attempt(call.result) if style == "future" else taken(call)
-    return {**seen, **ended(call), "handler told": happened(ended_there)}
-
-
-@each(way=WAYS)
-def is_not_implemented(ends: Ends, way: Way) -> Record:
-    arity, style = way
-    served = ends.serve({"Other": method_handler(arity, answering(arity, lambda request, _: request))})
-    channel = ends.connect(served.target)
-    return invoke(style, getattr(channel, arity)(path()), argument(arity))
+    method = await ends.method(way.arity, ends.behaviour(way.arity, wait, b"first"))
+    call = ends.start(way, method)
+    seen: Record = {"begun": await begun.happened()}
+    if way.arity.endswith("stream"):
+        seen["first"] = await ends.first(way, call)
+    seen |= {"before": ends.state(call), "cancelling": call.cancel(), "now": ends.state(call)}
+    seen |= {"result": await ends.result(way, call), **await ends.ended(call), "told": await told.happened()}
+    if isinstance(ends, OverAsyncio):
+        seen["handler cancelled"] = await stopped.happened()
+    return seen
 
 
-@each(way=WAYS)
-def finds_no_server(ends: Ends, way: Way) -> Record:
-    arity, style = way
-    channel = ends.connect(ends.address())
-    return invoke(style, getattr(channel, arity)(path()), argument(arity), timeout=PATIENCE_S)
+@each(BOTH, way=SAFE_WAYS)
+async def is_not_implemented(ends: Driver, way: Way) -> Record:
+    served = await ends.serve({"Other": method_handler(way.arity, ends.behaviour(way.arity, echo, b"first"))})
+    return await ends.invoke(way, getattr(ends.connect(served.target), way.arity)(path()))
 
 
-@each(way=WAYS)
-def finds_no_server_and_waits(ends: Ends, way: Way) -> Record:
-    arity, style = way
-    channel = ends.connect(ends.address())
-    return invoke(style, getattr(channel, arity)(path()), argument(arity), timeout=0.2, wait_for_ready=True)
+@each(BOTH, way=SAFE_WAYS)
+async def finds_no_server(ends: Driver, way: Way) -> Record:
+    return await ends.invoke(way, getattr(ends.connect(ends.address()), way.arity)(path()), timeout=PATIENCE_S)
+
+
+@each(BOTH, way=SAFE_WAYS)
+async def finds_no_server_and_waits(ends: Driver, way: Way) -> Record:
+    method = getattr(ends.connect(ends.address()), way.arity)(path())
+    return await ends.invoke(way, method, timeout=0.2, wait_for_ready=True)
+
+
+def _refuse(_: Any) -> Any:
+    raise ValueError("no message")
+
+
+async def _invoke_coded(ends: Driver, way: Way, codec: dict[str, Any], **of_stub: Any) -> Record:
+    """Make a call whose server, or whose stub, has these serializers."""
+    behaviour = ends.behaviour(way.arity, echo, b"first")
+    served = await ends.serve({"Method": method_handler(way.arity, behaviour, **codec)})
+    method = getattr(ends.connect(served.target), way.arity)(path(), **of_stub)
+    return await ends.invoke(way, method, timeout=PATIENCE_S)
 
 
 # Not with streams of requests: gRPC's server then answers twice, and now and then never ends.
-@each(way=[way for way in WAYS if way.arity.startswith("unary")])
-def cannot_read_the_request(ends: Ends, way: Way) -> Record:
-    arity, style = way
-
-    def refuse(_: bytes) -> Any:
-        raise ValueError("no message of ours")
-
-    behaviour = answering(arity, lambda request, _: request)
-    served = ends.serve({"Method": method_handler(arity, behaviour, request_deserializer=refuse)})
-    return invoke(style, getattr(ends.connect(served.target), arity)(path()), argument(arity))
+@each(BOTH, way={driver: [way for way in ways if way.arity.startswith("unary")] for driver, ways in WAYS.items()})
+async def the_server_cannot_read_the_request(ends: Driver, way: Way) -> Record:
+    return await _invoke_coded(ends, way, {"request_deserializer": _refuse})
 
 
-@each(way=WAYS)
-def cannot_write_the_response(ends: Ends, way: Way) -> Record:
-    arity, style = way
-
-    def refuse(_: Any) -> bytes:
-        raise ValueError("no message of ours")
-
-    behaviour = answering(arity, lambda request, _: request)
-    served = ends.serve({"Method": method_handler(arity, behaviour, response_serializer=refuse)})
-    return invoke(style, getattr(ends.connect(served.target), arity)(path()), argument(arity))
+@each(BOTH, way={**WAYS, ASYNCIO: [way for way in WAYS[ASYNCIO] if way.arity != "stream_stream"]})  # see SAFE_WAYS
+async def the_server_cannot_write_the_response(ends: Driver, way: Way) -> Record:
+    return await _invoke_coded(ends, way, {"response_serializer": _refuse})
 
 
-@each(way=WAYS)
-def cannot_write_the_request(ends: Ends, way: Way) -> Record:
-    arity, style = way
-
-    def refuse(_: Any) -> bytes:
-        raise ValueError("no message of theirs")
-
-    served = ends.serve({"Method": method_handler(arity, answering(arity, lambda request, _: request))})
-    method = getattr(ends.connect(served.target), arity)(path(), request_serializer=refuse)
-    return attempt(lambda: invoke(style, method, argument(arity)))
-
-
-@each(way=WAYS)
-def cannot_read_the_response(ends: Ends, way: Way) -> Record:
-    arity, style = way
-
-    def refuse(_: bytes) -> Any:
-        raise ValueError("no message of theirs")
-
-    served = ends.serve({"Method": method_handler(arity, answering(arity, lambda request, _: request))})
-    method = getattr(ends.connect(served.target), arity)(path(), response_deserializer=refuse)
-    return invoke(style, method, argument(arity))
+@each(
+    BOTH,
+    way={**WAYS, ASYNCIO: [Way(arity, "iterate") for arity in ARITIES]},
+    place=("request_serializer", "response_deserializer"),
+)
+async def the_client_cannot_convert(ends: Driver, way: Way, place: str) -> Record:
+    served = await ends.serve({"Method": method_handler(way.arity, ends.behaviour(way.arity, echo, b"first"))})
+    method = getattr(ends.connect(served.target), way.arity)(path(), **{place: _refuse})
+    if isinstance(ends, OverThreads):
+        return attempt(lambda: run(ends.invoke(way, method)))
+    return await ends.result(way, ends.start(way, method, timeout=1))
 
 
-@each(arities=("stream_unary to unary_unary", "unary_unary to stream_unary", "unary_stream to unary_unary"))
-def meets_a_handler_of_another_arity(ends: Ends, arities: str) -> Record:
+@each(
+    (THREADS,),
+    arities=("stream_unary to unary_unary", "unary_unary to stream_unary", "unary_stream to unary_unary"),
+)
+async def meets_a_handler_of_another_arity(ends: OverThreads, arities: str) -> Record:
     client, server = arities.split(" to ")
-    served = ends.serve({"Method": method_handler(server, answering(server, lambda request, _: request))})
-    multicallable = getattr(ends.connect(served.target), client)(path())
-    style = "iterator" if client.endswith("stream") else "blocking"
-    return invoke(style, multicallable, argument(client), timeout=PATIENCE_S)
+    served = await ends.serve({"Method": method_handler(server, ends.behaviour(server, echo, b"first"))})
+    way = Way(client, "iterator" if client.endswith("stream") else "blocking")
+    return await ends.invoke(way, getattr(ends.connect(served.target), client)(path()), timeout=PATIENCE_S)
 
 
-@case
-def sends_nothing_to_a_unary_handler(ends: Ends) -> Record:
-    served = ends.serve({"Method": method_handler("unary_unary", lambda request, context: request)})
-    return attempt(ends.connect(served.target).stream_unary(path()), iter(()), timeout=PATIENCE_S)
+@each((THREADS,))
+async def sends_nothing_to_a_unary_handler(ends: OverThreads) -> Record:
+    served = await ends.serve({"Method": method_handler("unary_unary", ends.behaviour("unary_unary", echo))})
+    return await ends.attempt(ends.connect(served.target).stream_unary(path()), iter(()), timeout=PATIENCE_S)

@@ -2,94 +2,90 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
-from ..ends import Ends, method_handler, path
-from ..invoking import FREE_WAYS, Way, answering, argument, ended
-from ..records import PATIENCE_S, Record, attempt, happened, taken
+from ..both import BOTH, FREE_WAYS, SAFE_FREE_WAYS, Driver, Read, echo
+from ..ends import method_handler, path
+from ..invoking import Way
+from ..records import PATIENCE_S, Record
 from ..registry import each
 
 
-def _start(method: Any, way: Way, **options: Any) -> Any:
-    return (method.future if way.style == "future" else method)(argument(way.arity), **options)
+async def _echo(ends: Driver, way: Way, address: str) -> Any:
+    behaviour = ends.behaviour(way.arity, echo, b"first")
+    return (await ends.serve({"Method": method_handler(way.arity, behaviour)}, address=address)).server
 
 
-def _finish(call: Any, way: Way) -> Record:
-    result = attempt(call.result, PATIENCE_S) if way.style == "future" else taken(call)
-    return {"result": result, **ended(call)}
+def _start(ends: Driver, way: Way, method: Any, waits: bool | None = True) -> Any:
+    return ends.start(way, method, wait_for_ready=waits, timeout=PATIENCE_S)
 
 
-def _echo(ends: Ends, way: Way, address: str) -> Any:
-    behaviour = answering(way.arity, lambda request, context: request)
-    return ends.serve({"Method": method_handler(way.arity, behaviour)}, address=address).server
-
-
-@each(way=FREE_WAYS)
-def the_server_comes_later(ends: Ends, way: Way) -> Record:
+@each(BOTH, way=FREE_WAYS)
+async def the_server_comes_later(ends: Driver, way: Way) -> Record:
     address = ends.address()
-    method = getattr(ends.connect(address), way.arity)(path())
-    call = _start(method, way, wait_for_ready=True, timeout=PATIENCE_S)
-    before = call.is_active()
-    _echo(ends, way, address)
-    return {"before": before, **_finish(call, way)}
+    call = _start(ends, way, getattr(ends.connect(address), way.arity)(path()))
+    await ends.settle()
+    before = ends.state(call)
+    await _echo(ends, way, address)
+    return {"before": before, **await ends.finish(way, call)}
 
 
-@each(way=FREE_WAYS, times=(2,))
-def the_server_goes_and_comes_back(ends: Ends, way: Way, times: int) -> Record:
+@each(BOTH, way=FREE_WAYS, times=(2,))
+async def the_server_goes_and_comes_back(ends: Driver, way: Way, times: int) -> Record:
     address = ends.address()
     method = getattr(ends.connect(address), way.arity)(path())
     seen: Record = {}
     for number in range(times):
-        server = _echo(ends, way, address)
-        seen[f"up {number}"] = _finish(_start(method, way, wait_for_ready=True, timeout=PATIENCE_S), way)
-        server.stop(None).wait(PATIENCE_S)
-        call = _start(method, way, wait_for_ready=True, timeout=PATIENCE_S)
-        active = call.is_active()
-        again = _echo(ends, way, address)
-        seen[f"down {number}"] = {"active": active, **_finish(call, way)}
-        again.stop(None).wait(PATIENCE_S)
+        server = await _echo(ends, way, address)
+        seen[f"up {number}"] = await ends.finish(way, _start(ends, way, method))
+        await ends.stop(server)
+        call = _start(ends, way, method)
+        await ends.settle()
+        state = ends.state(call)
+        again = await _echo(ends, way, address)
+        seen[f"down {number}"] = {**state, **await ends.finish(way, call)}
+        await ends.stop(again)
     return seen
 
 
-@each(way=FREE_WAYS, waits=(None, False))
-def a_call_that_does_not_wait_fails_meanwhile(ends: Ends, way: Way, waits: bool | None) -> Record:
+@each(BOTH, way=SAFE_FREE_WAYS, waits=(None, False))
+async def a_call_that_does_not_wait_fails_meanwhile(ends: Driver, way: Way, waits: bool | None) -> Record:
     address = ends.address()
     method = getattr(ends.connect(address), way.arity)(path())
-    _echo(ends, way, address).stop(None).wait(PATIENCE_S)
-    patient = _start(method, way, wait_for_ready=True, timeout=PATIENCE_S)
-    code = _start(method, way, wait_for_ready=waits, timeout=PATIENCE_S).code().name
-    _echo(ends, way, address)
-    return {"code": code, **_finish(patient, way)}
+    await ends.stop(await _echo(ends, way, address))
+    patient = _start(ends, way, method)
+    code = await ends.code(_start(ends, way, method, waits))
+    await _echo(ends, way, address)
+    return {"code": code, **await ends.finish(way, patient)}
 
 
-@each(way=FREE_WAYS)
-def a_call_under_way_does_not_wait_for_another_server(ends: Ends, way: Way) -> Record:
-    address, gate, begun = ends.address(), ends.gate(), threading.Event()
+@each(BOTH, way={**FREE_WAYS, "asyncio": SAFE_FREE_WAYS["asyncio"]})
+async def a_call_under_way_does_not_wait_for_another_server(ends: Driver, way: Way) -> Record:
+    address, gate, begun = ends.address(), ends.gate(), ends.flag()
 
-    def wait(request: bytes, context: Any) -> bytes:
+    async def wait(read: Read, context: Any) -> bytes:
+        request = await read()
         begun.set()
-        gate.wait(PATIENCE_S)
+        await gate.happened()
         return request
 
-    served = ends.serve({"Method": method_handler(way.arity, answering(way.arity, wait))}, address=address)
+    behaviour = ends.behaviour(way.arity, wait, b"first")
+    served = await ends.serve({"Method": method_handler(way.arity, behaviour)}, address=address)
     method = getattr(ends.connect(address), way.arity)(path())
-    call = _start(method, way, wait_for_ready=True, timeout=PATIENCE_S)
-    seen: Record = {"begun": happened(begun)}
-    stopped = served.server.stop(0)
-    if way.style == "iterator":
-        taken(call)  # a stream has its status once its responses are taken
-    code = call.code().name
+    call = _start(ends, way, method)
+    seen: Record = {"begun": await begun.happened()}
+    stopping = ends.stopping(served.server)
+    if way.arity.endswith("stream"):
+        await ends.result(way, call)  # a stream has its status once its responses are taken
+    code = await ends.code(call)
     gate.set()
-    stopped.wait(PATIENCE_S)
-    _echo(ends, way, address)
-    again = _finish(_start(method, way, wait_for_ready=True, timeout=PATIENCE_S), way)
-    return {**seen, "code": code, "again": again}
+    await stopping
+    await _echo(ends, way, address)
+    return {**seen, "code": code, "again": await ends.finish(way, _start(ends, way, method))}
 
 
-@each(way=FREE_WAYS)
-def is_cancelled_while_it_waits(ends: Ends, way: Way) -> Record:
-    method = getattr(ends.connect(ends.address()), way.arity)(path())
-    call = _start(method, way, wait_for_ready=True)
-    cancelled = call.cancel()
-    return {"cancelled": cancelled, **_finish(call, way)}
+@each(BOTH, way=SAFE_FREE_WAYS)
+async def is_cancelled_while_it_waits(ends: Driver, way: Way) -> Record:
+    call = ends.start(way, getattr(ends.connect(ends.address()), way.arity)(path()), wait_for_ready=True)
+    await ends.settle()
+    return {"cancelled": call.cancel(), "result": await ends.result(way, call), **await ends.ended(call)}

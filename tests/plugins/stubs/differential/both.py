@@ -1,0 +1,254 @@
+"""A case that is written once for threads and for asyncio: it awaits everything, and its driver knows how.
+
+`OverThreads` and `OverAsyncio` have the same methods. Over threads nothing is ever suspended: what a case or a handler
+awaits blocks its thread. What a driver can see of a call and the other cannot is in its records alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from functools import partial
+from typing import Any
+
+from . import aio_records, invoking, records
+from .aio_ends import AioEnds
+from .ends import Ends, Served
+from .invoking import Way
+from .records import PATIENCE_S, Record
+
+THREADS, ASYNCIO = "threads", "asyncio"
+BOTH = (THREADS, ASYNCIO)
+
+#: By driver: every way to make a call, and those whose caller is not blocked.
+WAYS = {THREADS: invoking.WAYS, ASYNCIO: aio_records.WAYS}
+FREE_WAYS = {THREADS: invoking.FREE_WAYS, ASYNCIO: aio_records.WAYS}
+#: The same, without those that can break off in a write, which grpc.aio sometimes calls an internal error of its own.
+SAFE_WAYS = {THREADS: invoking.WAYS, ASYNCIO: aio_records.SAFE_WAYS}
+SAFE_FREE_WAYS = {THREADS: invoking.FREE_WAYS, ASYNCIO: aio_records.SAFE_WAYS}
+
+#: Returns all that a handler is sent, as one value.
+Read = Callable[[], Awaitable[bytes]]
+#: What a handler does: reads, and returns its response.
+Answer = Callable[[Read, Any], Awaitable["bytes | None"]]
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run what never suspends to its end, on this thread."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it was suspended")
+
+
+async def echo(read: Read, context: Any) -> bytes:
+    """Respond with what was sent."""
+    return await read()
+
+
+class Flag:
+    """Something that happens once; a case and its handlers wait for it."""
+
+    def __init__(self, event: threading.Event | asyncio.Event) -> None:
+        self._event = event
+        self.set, self.is_set = event.set, event.is_set
+
+    async def happened(self) -> bool:
+        """Return whether it comes within our patience."""
+        if isinstance(self._event, threading.Event):
+            return records.happened(self._event)
+        return await aio_records.happened(self._event)
+
+
+class _AwaitedContext:
+    """A handler's context whose methods are awaited as those of grpc.aio."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> None:
+        if trailing_metadata:
+            self._context.set_trailing_metadata(trailing_metadata)
+        self._context.abort(code, details)
+
+    async def send_initial_metadata(self, metadata: Any) -> None:
+        self._context.send_initial_metadata(metadata)
+
+    def add_done_callback(self, callback: Callable[[Any], object]) -> None:
+        self._context.add_callback(partial(callback, self))
+
+
+class OverThreads:
+    """`ends`, whose calls are grpc's."""
+
+    driver = THREADS
+
+    def __init__(self, ends: Ends) -> None:
+        self._ends = ends
+        self.address, self.connect, self.server = ends.address, ends.connect, ends.server
+
+    def flag(self) -> Flag:
+        """Return what has not happened yet."""
+        return Flag(threading.Event())
+
+    def gate(self) -> Flag:
+        """Return what happens at the end of the case, unless before: so no handler outlives it."""
+        return Flag(self._ends.gate())
+
+    async def serve(self, methods: dict[str, Any], **arguments: Any) -> Served:
+        """Serve these methods; see `Ends.serve`."""
+        return self._ends.serve(methods, **arguments)
+
+    async def stop(self, server: Any, grace: float | None = None) -> None:
+        """Stop a server; returns when it has stopped."""
+        await self.stopping(server, grace)
+
+    def stopping(self, server: Any, grace: float | None = 0) -> Awaitable[bool]:
+        """Begin to stop a server; returns what waits until it has stopped."""
+        return Flag(server.stop(grace)).happened()
+
+    async def method(self, arity: str, behaviour: Callable[..., Any], **arguments: Any) -> Any:
+        """Serve one method; see `Ends.method`."""
+        return self._ends.method(arity, behaviour, **arguments)
+
+    def behaviour(
+        self, arity: str, answer: Answer, *first: bytes, last: tuple[bytes, ...] = ()
+    ) -> Callable[[Any, Any], Any]:
+        """Return a handler that responds as `answer` does; a stream gives more around it, and no None."""
+
+        def unary(request: Any, context: Any) -> bytes | None:
+            async def read() -> bytes:
+                return invoking.received(arity, request)
+
+            return run(answer(read, _AwaitedContext(context)))  # type: ignore[arg-type]
+
+        def stream(request: Any, context: Any) -> Iterator[bytes]:
+            yield from first
+            response = unary(request, context)
+            yield from (*(() if response is None else (response,)), *last)
+
+        return stream if arity.endswith("stream") else unary
+
+    def start(self, way: Way, method: Any, **options: Any) -> Any:
+        """Begin a call whose caller is not blocked."""
+        return (method.future if way.style == "future" else method)(invoking.argument(way.arity), **options)
+
+    async def result(self, way: Way, call: Any) -> Record:
+        """Return what the caller gets: a response, or all of them."""
+        return records.taken(call) if way.arity.endswith("stream") else records.attempt(call.result, PATIENCE_S)
+
+    async def first(self, way: Way, call: Any) -> Record:
+        """Return the first response of a stream."""
+        return records.taken(call, 1)
+
+    async def ended(self, call: Any) -> Record:
+        """Return what an ended call says, whatever it is asked."""
+        return invoking.ended(call)
+
+    async def finish(self, way: Way, call: Any) -> Record:
+        """Return what the caller gets, and all that the call then says."""
+        return {"result": await self.result(way, call), **invoking.ended(call)}
+
+    async def invoke(self, way: Way, method: Any, **options: Any) -> Record:
+        """Make a call and return all there is to see of it."""
+        return invoking.invoke(way.style, method, invoking.argument(way.arity), **options)
+
+    async def attempt(self, method: Any, request: Any, **options: Any) -> Record:
+        """Make a call with one response; return it, or what was raised."""
+        return records.attempt(method, request, **options)
+
+    async def code(self, call: Any) -> str:
+        """Return the code with which a call ends."""
+        return call.code().name
+
+    def state(self, call: Any) -> Record:
+        """Return what a call says about where it stands."""
+        return {**records.state(call), "active": call.is_active()}
+
+    async def settle(self) -> None:
+        """Let what has begun go on; a thread does so by itself."""
+
+
+class OverAsyncio:
+    """`ends`, whose calls are those of grpc.aio. The methods are those of `OverThreads`."""
+
+    driver = ASYNCIO
+
+    def __init__(self, ends: AioEnds) -> None:
+        self._ends = ends
+        self.address, self.connect, self.server = ends.address, ends.connect, ends.server
+        self.serve, self.method = ends.serve, ends.method
+
+    def flag(self) -> Flag:
+        return Flag(asyncio.Event())
+
+    def gate(self) -> Flag:
+        return Flag(self._ends.gate())
+
+    async def stop(self, server: Any, grace: float | None = None) -> None:
+        await server.stop(grace)
+
+    def stopping(self, server: Any, grace: float | None = 0) -> Awaitable[Any]:
+        return asyncio.ensure_future(server.stop(grace))
+
+    def behaviour(
+        self, arity: str, answer: Answer, *first: bytes, last: tuple[bytes, ...] = ()
+    ) -> Callable[[Any, Any], Any]:
+        async def unary(request: Any, context: Any) -> bytes | None:
+            async def read() -> bytes:
+                return b"+".join([one async for one in request]) if arity.startswith("stream") else request
+
+            return await answer(read, context)
+
+        async def stream(request: Any, context: Any) -> AsyncIterator[bytes]:
+            for one in first:
+                yield one
+            response = await unary(request, context)
+            for one in (*(() if response is None else (response,)), *last):
+                yield one
+
+        return stream if arity.endswith("stream") else unary
+
+    def start(self, way: Way, method: Any, **options: Any) -> Any:
+        return aio_records.start(way, method, **options)
+
+    async def result(self, way: Way, call: Any) -> Record:
+        if not way.arity.endswith("stream"):
+            return await aio_records.attempt(call)
+        return await (aio_records.read(call) if "read" in way.style else aio_records.taken(call))
+
+    async def first(self, way: Way, call: Any) -> Record:
+        return await (aio_records.read(call, 1) if "read" in way.style else aio_records.taken(call, 1))
+
+    async def ended(self, call: Any) -> Record:
+        return await aio_records.ended(call)
+
+    async def finish(self, way: Way, call: Any) -> Record:
+        return await aio_records.finish(way, call)
+
+    async def invoke(self, way: Way, method: Any, **options: Any) -> Record:
+        return await aio_records.invoke(way, method, **options)
+
+    async def attempt(self, method: Any, request: Any, **options: Any) -> Record:
+        try:
+            call = method(request, **options)
+        except Exception as raised:
+            return {"refused": records.error(raised)}
+        return await aio_records.attempt(call)
+
+    async def code(self, call: Any) -> str:
+        return (await call.code()).name
+
+    def state(self, call: Any) -> Record:
+        return aio_records.state(call)
+
+    async def settle(self) -> None:
+        await asyncio.sleep(0.05)
+
+
+Driver = OverThreads | OverAsyncio
