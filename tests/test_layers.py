@@ -77,6 +77,29 @@ LAYERS = (
     "__main__",
 )
 
+#: The rooms and modules of the migration kit, in the same way; beside its README's map these are small helpers.
+ROOMS = (
+    "compare",
+    "jsonl",
+    "units",
+    "atomic_write",
+    "console",
+    "paths",
+    "evidence",
+    "stages",
+    "parity",
+    "side_by_side",
+    "recording",
+    "bench",
+    "gate",
+    "routing",
+    "top",
+    "scan",
+    "cli",
+    "plugin",
+    "pytest_plugin",
+)
+
 #: Contracts that any module may name for type checkers.
 CONTRACTS = {"lucky_transport.engine", "lucky_transport.transport"}
 
@@ -221,6 +244,26 @@ def test_inside_the_core_imports_only_go_to_earlier_layers() -> None:
         if _part(name) and _part(imported) and rank.get(_part(imported), 0) > rank.get(_part(name), len(rank))
     }
     assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_inside_the_migration_kit_imports_only_go_to_earlier_rooms() -> None:
+    rank, top = {room: number for number, room in enumerate(ROOMS)}, f"{MIGRATION.name}."
+    wrong: set[str] = set()
+    for path in _files(MIGRATION):
+        if (room := path.relative_to(MIGRATION).with_suffix("").parts[0]) == "__init__":
+            continue
+        found = _source(path).anywhere | _source(path).for_type_checkers
+        rooms = {name.removeprefix(top).partition(".")[0] for name in found if name.startswith(top)}
+        wrong |= {f"{path.relative_to(ROOT)} imports {one}" for one in rooms if rank[one] > rank[room]}
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_the_map_of_the_migration_kit_has_its_rooms_in_their_order() -> None:
+    text = (MIGRATION.parent / "README.md").read_text(encoding="utf-8")
+    rows = [row for row in re.findall(r"^\| `([\w.]+)`", text, re.MULTILINE) if row.removesuffix(".py") in ROOMS]
+    rooms = [path for path in MIGRATION.iterdir() if (path / "__init__.py").is_file()]
+    assert {path.name for path in rooms} <= set(rows)
+    assert rows == sorted(rows, key=lambda row: ROOMS.index(row.removesuffix(".py")))
 
 
 def test_no_imports_go_in_a_circle() -> None:

@@ -239,5 +239,5 @@ def test_a_summary_is_loud_about_differences_and_names_what_was_not_looked_at(tm
 
 
 def test_the_page_says_of_equal_answers_what_is_compared() -> None:
-    page = (Path(__file__).parents[3] / "migration" / "README.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "evidence.md").read_text()
     assert f"| `equal` | {', '.join(ASPECTS)} are alike" in page

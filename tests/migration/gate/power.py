@@ -1,7 +1,7 @@
 """How often the gate lets a candidate pass that is a given number of times as slow as the control.
 
     python -m tests.migration.gate.power                             # simulate: false passes, equal candidates refused
-    python -m tests.migration.gate.power --out migration/power.png   # draw the power curves
+    python -m tests.migration.gate.power --out docs/figures/power.png   # draw the power curves
 
 Each run draws the durations of every method anew; seeds are fixed. They spread as those of real calls do (lognormal,
 sigma 0.4), and those of one call are independent, so pairing gains nothing here: real pairs need fewer calls. A run

@@ -17,13 +17,13 @@ def test_without_a_file_the_defaults_fit_together(tmp_path: Path) -> None:
     assert upper_bound(0, limits.calls, limits.confidence) <= limits.mismatch_limit
 
 
-def test_the_readme_says_how_many_calls_the_default_limit_needs() -> None:
-    readme = " ".join((Path(__file__).parents[3] / "migration" / "README.md").read_text().split())
+def test_the_page_says_how_many_calls_the_default_limit_needs() -> None:
+    page = " ".join((Path(__file__).parents[3] / "docs" / "how-to" / "gate.md").read_text().split())
     one, ten, all_of_them = (_needed(methods=methods) for methods in (1, 10, 72))
     counts = f"at the first look, {ten} of each of 10 methods and {all_of_them} of each of 72"
-    assert f"needs {one} requests of a single method {counts}" in readme
+    assert f"needs {one} requests of a single method {counts}" in page
     fifth, fiftieth = (_needed(look=look) for look in (5, 50))
-    assert f"needs {one} requests at the first look, {fifth} at the fifth and {fiftieth} at the fiftieth" in readme
+    assert f"needs {one} requests at the first look, {fifth} at the fifth and {fiftieth} at the fiftieth" in page
 
 
 def _needed(methods: int = 1, look: int = 1) -> str:

@@ -9,7 +9,7 @@ from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
 from lucky_transport_migration.stages.effects import REASONS, reason
 from lucky_transport_migration.stages.plan import StagePlan
 
-README = Path(__file__).parents[3] / "migration" / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "migrate.md"
 
 
 def test_each_method_has_a_reason_for_its_effect_in_the_tables_order() -> None:
@@ -18,7 +18,7 @@ def test_each_method_has_a_reason_for_its_effect_in_the_tables_order() -> None:
 
 
 def test_the_readme_counts_the_methods_that_there_are() -> None:
-    assert f"each of the {len(METHODS)} methods has a side-effect class" in README.read_text()
+    assert f"each of the {len(METHODS)} methods has a side-effect class" in PAGE.read_text()
 
 
 def test_what_asks_changes_nothing_and_what_sets_changes_something() -> None:
