@@ -26,7 +26,7 @@ def lucky_transport_engines() -> list[EngineInfo]:
     return [
         EngineInfo(
             name="toy",
-            factory="lucky_transport.engines.toy:make_engine",
+            factory="lucky_transport.engines.toy_composite:make_engine",
             summary="deterministic engine of any size, with delay and fault knobs",
         ),
         EngineInfo(

@@ -19,8 +19,17 @@ from click.shell_completion import (
 
 from lucky_transport.config import environment
 
-__all__ = ["complete_endpoints", "complete_engines", "complete_methods", "completion", "register"]
+__all__ = [
+    "COMPLETION_VARIABLE",
+    "complete_endpoints",
+    "complete_engines",
+    "complete_methods",
+    "completion",
+    "register",
+]
 
+#: Set where a shell asks to complete a command line: click derives it from the program's name.
+COMPLETION_VARIABLE = "_LUCKY_TRANSPORT_COMPLETE"
 _SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -91,11 +100,10 @@ def register() -> None:
     "  lucky-transport completion fish | source           # in ~/.config/fish/config.fish"
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
     """Print the script that completes commands, options, engines, endpoints and methods in SHELL."""
-    from lucky_transport.cli.main import COMPLETION_VARIABLE, cli
-
     register()
     made = get_completion_class(shell)
     assert made is not None
-    click.echo(made(cli, {}, "lucky-transport", COMPLETION_VARIABLE).source())
+    click.echo(made(ctx.find_root().command, {}, "lucky-transport", COMPLETION_VARIABLE).source())

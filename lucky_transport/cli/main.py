@@ -5,7 +5,6 @@ A TransportError ends a command with its text on stderr and exit code 1; a trace
 
 from __future__ import annotations
 
-import difflib
 import logging
 import signal
 import sys
@@ -14,14 +13,12 @@ from typing import Any, NoReturn
 
 import click
 
+from lucky_transport.cli.completion import COMPLETION_VARIABLE, register
 from lucky_transport.config import environment
-from lucky_transport.errors import TransportError, printable
+from lucky_transport.errors import TransportError, did_you_mean, printable
 from lucky_transport.registry import load, missing_extra, registry
 
-__all__ = ["COMPLETION_VARIABLE", "INTERRUPTED", "cli", "main"]
-
-#: Set where a shell asks to complete a command line: click derives it from the program's name.
-COMPLETION_VARIABLE = "_LUCKY_TRANSPORT_COMPLETE"
+__all__ = ["INTERRUPTED", "cli", "main"]
 
 #: The exit code after Ctrl-C: that of a program ended by SIGINT. `serve` exits with 0, since Ctrl-C is how it ends.
 INTERRUPTED = 128 + signal.SIGINT
@@ -71,8 +68,7 @@ class _Commands(click.Group):
 def _unknown(name: str) -> str:
     """Return the error text for a command that does not exist."""
     known = sorted(registry().commands)
-    near = difflib.get_close_matches(name, known, n=2)
-    suggestion = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
+    suggestion = did_you_mean(name, known).strip() or f"there are: {', '.join(known)}"
     failed = sorted(registry().broken)
     note = f" (plugins that failed to load: {', '.join(failed)}; see `lucky-transport doctor`)" if failed else ""
     return f"no command {name!r}; {suggestion}{note}"
@@ -94,8 +90,6 @@ def cli(verbose: bool) -> None:
 def main() -> NoReturn:
     """Run the command line of this process, or complete one for a shell."""
     if COMPLETION_VARIABLE in environment():
-        from lucky_transport.cli.completion import register
-
         register()
         with suppress(TransportError):  # a command whose extra is missing completes to nothing
             cli(prog_name="lucky-transport")

@@ -21,10 +21,7 @@ from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, Stream
 from lucky_transport.engine_options import (
     answer_seeds,
     check_numbers,
-    check_options,
-    option_names,
     requested_options,
-    unknown_variant,
 )
 from lucky_transport.errors import SpecError
 from lucky_transport.host.task import agent_index
@@ -60,7 +57,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 
-__all__ = ["ToyEngine", "make_engine"]
+__all__ = ["ToyEngine"]
 
 _RPC = "/hazel.rpc."
 _BATCH = "/lucky_transport.v1.BatchService/"
@@ -366,20 +363,3 @@ class ToyEngine(Engine):
             if call.is_over:
                 return
             yield PolicySlotSummary(slot_id=slot, name=f"slot_{slot}")
-
-
-def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> Engine:
-    """Return a ToyEngine; `variant` is "" or "idle" or "copy" (the benchmark engines), or "composite" for one whose
-    observations and actions have parts.
-    """
-    from lucky_transport.engines.toy_composite import CompositeToyEngine  # it is made of this one
-
-    if variant not in ("", "idle", "copy", "composite"):
-        raise unknown_variant("toy", variant, ("idle", "copy", "composite"))
-    check_options("toy", options, option_names(ToyEngine))
-    if variant in ("idle", "copy"):
-        options.update(idle=True, copy_frame=variant == "copy")
-    try:
-        return CompositeToyEngine(num_envs, **options) if variant == "composite" else ToyEngine(num_envs, **options)
-    except TypeError as error:
-        raise SpecError(f"toy engine: {error}", hint="see ToyEngine for its options") from error

@@ -8,7 +8,7 @@
     action["gears"]                  MultiDiscrete([2, 3]), action["buttons"] MultiBinary(3), action["mode"] Discrete(4)
     info["distance"]                 float32                from the middle; info["clock"]["ticks"] int64 since a reset
 
-Points, rewards and episodes are those of the toy engine.
+Points, rewards and episodes are those of the toy engine. `make_engine` makes it and all other toys.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
+from lucky_transport.engine_options import check_options, option_names, unknown_variant
 from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import SpecError
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.spec.composite import Part, Record, pack
 
-__all__ = ["CompositeToyEngine"]
+__all__ = ["CompositeToyEngine", "make_engine"]
 
 _IMAGE = ArraySpec("uint8", (4, 6, 3))
 _BUTTONS = ArraySpec("int8", (3,), 0, 1, kind="MultiBinary")
@@ -129,3 +131,18 @@ def _spec(toy: BatchSpec) -> BatchSpec:
         action_parts=action_parts,
         info_parts=info_parts,
     )
+
+
+def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> Engine:
+    """Return a toy engine; `variant` is "" or "idle" or "copy" (the benchmark engines), or "composite" for one whose
+    observations and actions have parts.
+    """
+    if variant not in ("", "idle", "copy", "composite"):
+        raise unknown_variant("toy", variant, ("idle", "copy", "composite"))
+    check_options("toy", options, option_names(ToyEngine))
+    if variant in ("idle", "copy"):
+        options.update(idle=True, copy_frame=variant == "copy")
+    try:
+        return CompositeToyEngine(num_envs, **options) if variant == "composite" else ToyEngine(num_envs, **options)
+    except TypeError as error:
+        raise SpecError(f"toy engine: {error}", hint="see ToyEngine for its options") from error

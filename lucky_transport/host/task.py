@@ -5,11 +5,11 @@ Every engine gets these; its own `services` may replace any of them.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 
 from lucky_transport.engine import Handler
+from lucky_transport.errors import did_you_mean
 from lucky_transport.messages import (
     ActionGroupSlot,
     AgentSchema,
@@ -112,14 +112,13 @@ def _findings(
     findings: list[ContractValidationMessage] = []
     for name in asked:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
             findings.append(
                 ContractValidationMessage(
                     severity=severity,
                     component=component,
                     term_name=name,
                     message=f"unknown {component} term {name!r}; the engine offers: {', '.join(names) or 'none'}",
-                    suggestion=f"did you mean {near[0]!r}?" if near else "",
+                    suggestion=did_you_mean(name, names).strip(),
                 )
             )
     return findings

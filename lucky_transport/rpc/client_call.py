@@ -5,19 +5,18 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from lucky_transport.codec.envelope import Envelope, Kind, encode_compact
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Cancelled, StatusError, TransportError
+from lucky_transport.errors import Cancelled, PeerTimeout, StatusError, TransportError
 from lucky_transport.rpc.base_call import BaseCall
 from lucky_transport.rpc.completion_thread import CompletionThread
 from lucky_transport.rpc.error_envelope import Metadata, copy_error, error_in, from_metadata, name_of
 from lucky_transport.rpc.flow_control import ReceiveWindow, SendWindow, WindowSize
+from lucky_transport.rpc.leader_followers import LeaderFollowers
 from lucky_transport.rpc.lifecycle import CLIENT_SENDS, SERVER_SENDS, StreamState
-
-if TYPE_CHECKING:
-    from lucky_transport.rpc.client import ClientCalls
+from lucky_transport.rpc.send_queue import SendQueue
 
 __all__ = ["ClientCall"]
 
@@ -27,6 +26,29 @@ _ENDED, _ITEM = StreamState.ENDED, int(Kind.STREAM_ITEM)
 _MAY_COME = frozenset(state for state, row in SERVER_SENDS.items() if Kind.STREAM_ITEM in row)
 #: Records read at once by a thread that waits for items.
 _BATCH = 64
+
+
+class ClientConnection(Protocol):
+    """What a call uses of the connection that it belongs to; `ClientCalls` says what each does."""
+
+    backend: str
+    send_queue: SendQueue
+    waiters: LeaderFollowers
+
+    def post(self, record: bytes, correlation_id: int = 0, message_bytes: int = 0) -> None: ...
+
+    def send(
+        self,
+        record: bytes,
+        correlation_id: int,
+        message_bytes: int,
+        deadline: Deadline | None,
+        is_over: Callable[[], bool],
+    ) -> bool: ...
+
+    def late(self, method: int | str, deadline: Deadline) -> PeerTimeout: ...
+
+    def forget(self, correlation_id: int) -> None: ...
 
 
 class ClientCall(BaseCall):
@@ -48,7 +70,7 @@ class ClientCall(BaseCall):
 
     def __init__(
         self,
-        calls: ClientCalls,
+        calls: ClientConnection,
         correlation_id: int,
         method: int | str,
         state: StreamState,

@@ -6,20 +6,28 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.rpc.leader_followers import LeaderFollowers
 from lucky_transport.uninterrupted import open_gate
 
-if TYPE_CHECKING:
-    from lucky_transport.rpc.client_call import ClientCall
-
 __all__ = ["CompletionThread"]
 
 _IDLE_S = 1.0
 _HAS_CHANGED = attrgetter("_has_changed")
+
+
+class AsyncCall(Protocol):
+    """What is used of a call here; `ClientCall` says what each does."""
+
+    deadline: Deadline | None
+    completion_thread: CompletionThread | None
+
+    def is_ended(self) -> bool: ...
+
+    def expire(self) -> None: ...
 
 
 class CompletionThread:
@@ -32,14 +40,14 @@ class CompletionThread:
     def __init__(self, waiters: LeaderFollowers) -> None:
         self.gates: list[Any] = []
         self._waiters = waiters
-        self._calls: dict[ClientCall, Callable[[], None]] = {}
-        self._ended: deque[ClientCall] = deque()
+        self._calls: dict[AsyncCall, Callable[[], None]] = {}
+        self._ended: deque[AsyncCall] = deque()
         self._lock = threading.Lock()
         self._has_changed = False
         self._idle = threading.Lock()  # released to end a wait without calls
         self._thread: threading.Thread | None = None
 
-    def watch(self, call: ClientCall, on_end: Callable[[], None]) -> None:
+    def watch(self, call: AsyncCall, on_end: Callable[[], None]) -> None:
         """Run `on_end` on this thread once the call has ended."""
         with self._lock:
             self._calls[call] = on_end
@@ -54,7 +62,7 @@ class CompletionThread:
         open_gate(self._idle)
         self._waiters.wake(self)
 
-    def note_end(self, call: ClientCall) -> None:
+    def note_end(self, call: AsyncCall) -> None:
         """Note that the call has ended; from any thread that holds no lock of the call."""
         self._ended.append(call)
         self._has_changed = True

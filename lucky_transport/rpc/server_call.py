@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lucky_transport.call import Call
 from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_envelope
@@ -12,10 +11,7 @@ from lucky_transport.errors import Cancelled, PeerTimeout, TransportError
 from lucky_transport.rpc.error_envelope import Metadata, copy_error, error_envelope, from_metadata, name_of, to_metadata
 from lucky_transport.rpc.images import ImageRef, ImageSink
 from lucky_transport.rpc.lifecycle import Shape, StreamState, after, opened
-from lucky_transport.rpc.server_items import ServerItems
-
-if TYPE_CHECKING:
-    from lucky_transport.rpc.server import ServerCalls
+from lucky_transport.rpc.server_items import ServerConnection, ServerItems
 
 __all__ = ["ServerCall"]
 
@@ -26,7 +22,7 @@ _TO_CALLER = int(Shape.SERVER_STREAM)
 
 
 class ServerCall(ServerItems):
-    """Made by `ServerCalls` for each request.
+    """Made by `ServerConnection` for each request.
 
     `finish` and `fail` belong to the thread that answers the call and never block; what is done to a call that its
     caller has ended has no effect. The caller's cancel, deadline and death end the call from outside.
@@ -38,7 +34,13 @@ class ServerCall(ServerItems):
     __slots__ = ("_call", "_metadata", "method", "path", "payload", "shape")
 
     def __init__(
-        self, calls: ServerCalls, method: int, correlation_id: int, deadline_ns: int, payload: bytes, shape: int = 0
+        self,
+        calls: ServerConnection,
+        method: int,
+        correlation_id: int,
+        deadline_ns: int,
+        payload: bytes,
+        shape: int = 0,
     ) -> None:
         super().__init__(
             correlation_id, opened(shape), Deadline(deadline_ns / 1e9) if deadline_ns else None, calls.lock
@@ -55,7 +57,7 @@ class ServerCall(ServerItems):
             self._open_streams()
 
     @classmethod
-    def of(cls, calls: ServerCalls, request: Envelope) -> ServerCall:
+    def of(cls, calls: ServerConnection, request: Envelope) -> ServerCall:
         """Return the call that a request opens. Raises RemoteProtocolError for a shape that does not exist."""
         call = cls(calls, request.method, request.correlation_id, request.deadline_ns, request.payload, request.streams)
         call.path = request.path

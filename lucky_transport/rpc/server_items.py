@@ -5,20 +5,19 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_compact, encode_envelope
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.rpc.base_call import BaseCall
 from lucky_transport.rpc.error_envelope import copy_error
 from lucky_transport.rpc.flow_control import EVERY, ReceiveWindow, SendWindow, WindowSize
-from lucky_transport.rpc.images import ImageRef, ImageSink
+from lucky_transport.rpc.images import ImageRef, ImageSink, ImageStore
 from lucky_transport.rpc.lifecycle import CLIENT_SENDS, SERVER_SENDS, StreamState
+from lucky_transport.rpc.send_queue import SendQueue
 
-if TYPE_CHECKING:
-    from lucky_transport.rpc.server import ServerCalls
-
-__all__ = ["ServerItems"]
+__all__ = ["ServerConnection", "ServerItems"]
 
 #: Looking up a member of an enumeration takes as long as calling a function.
 _ENDED, _ITEM = StreamState.ENDED, int(Kind.STREAM_ITEM)
@@ -34,6 +33,24 @@ _MAY_COME = frozenset(state for state, row in CLIENT_SENDS.items() if Kind.STREA
 _NOTHING = WindowSize(0, 0, 0, 0)
 
 
+class ServerConnection(Protocol):
+    """What a call uses of the connection that it belongs to; `ServerCalls` says what each does."""
+
+    peer: str
+    lock: threading.Lock
+    images: ImageStore | None
+    send_queue: SendQueue
+    between_steps: Callable[[], AbstractContextManager[object]]
+
+    def post(self, record: bytes, correlation_id: int = 0, message_bytes: int = 0) -> None: ...
+
+    def post_payload(self, correlation_id: int, kind: int, payload: bytes) -> None: ...
+
+    def takes(self, correlation_id: int, payload: bytes) -> bool: ...
+
+    def forget(self, correlation_id: int) -> None: ...
+
+
 class ServerItems(BaseCall):
     """Receives and sends the items of one call.
 
@@ -44,7 +61,7 @@ class ServerItems(BaseCall):
 
     __slots__ = ("_calls", "_changed", "_image_sink", "on_change")
     _sends, _receives = SERVER_SENDS, CLIENT_SENDS
-    _calls: ServerCalls
+    _calls: ServerConnection
     _receive_window: ReceiveWindow | None
     on_change: Callable[[], None] | None
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lucky_transport.cli.main import COMPLETION_VARIABLE, cli, main
+from lucky_transport.cli.completion import COMPLETION_VARIABLE
+from lucky_transport.cli.main import cli, main
 from lucky_transport.hookspecs import CommandInfo
 from lucky_transport.registry import registry
 from lucky_transport.shm import segment

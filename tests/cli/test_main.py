@@ -92,7 +92,7 @@ def test_the_overview_lists_every_command_with_its_summary() -> None:
 def test_an_unknown_command_is_answered_with_the_nearest_name(run: Run) -> None:
     done = run("serv", "toy")
     assert done.returncode == 2
-    assert "no command 'serv'; did you mean serve?" in done.stderr
+    assert "no command 'serv'; did you mean 'serve'?" in done.stderr
 
 
 def test_an_unknown_command_unlike_any_is_answered_with_all_names(run: Run) -> None:

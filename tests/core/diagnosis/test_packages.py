@@ -144,7 +144,7 @@ def test_all_extras_there_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert packages.extras(HERE).verdict is CheckStatus.OK
 
 
-WORKING = EngineInfo("toy", "lucky_transport.engines.toy:make_engine", "works")
+WORKING = EngineInfo("toy", "lucky_transport.engines.toy_composite:make_engine", "works")
 
 
 def test_plugins_that_load_are_named() -> None:
