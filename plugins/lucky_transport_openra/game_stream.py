@@ -13,6 +13,7 @@ from typing import Any
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, TransportError
 from lucky_transport.sessions.world_lock import ActionQueue
+from lucky_transport.uninterrupted import WaitQueue
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.methods import SESSION
@@ -29,7 +30,8 @@ class GameStreamClient:
         """Open the stream. session_id: which one, where the engine is ours; "" = the engine's choice."""
         self.dropped = 0
         self._bridge = bridge
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = WaitQueue()
         self._newest: Any = None
         self._looked_at = True
         self._error: TransportError | None = None
@@ -41,12 +43,12 @@ class GameStreamClient:
 
     def act(self, actions: Sequence[Any]) -> int:
         """Send these `AgentAction`s; never waits. Returns how many were pushed out. Raises what ended the stream."""
-        with self._changed:
+        with self._lock:
             if self._ended:
                 raise self._why_it_ended()
             pushed_out = self._actions.put(actions)
-            self._changed.notify_all()
-            return pushed_out
+        self._changed.wake_all()
+        return pushed_out
 
     def latest(self, after_tick: int = -1, deadline: Deadline | None = None) -> Any:
         """Return the newest `GameObservation`, which is later than `after_tick`; waits for one while there is none.
@@ -54,8 +56,8 @@ class GameStreamClient:
         Raises PeerTimeout, and what ended the stream (PeerDied when the engine did) once nothing newer can come.
         """
         deadline = Deadline.after(deadline, self._bridge.settings.step_timeout_s)
-        with self._changed:
-            found = self._changed.wait_for(lambda: self._is_later(after_tick) or self._ended, deadline.remaining_s)
+        found = self._changed.wait_for(lambda: self._is_later(after_tick) or self._ended, deadline.remaining_s)
+        with self._lock:
             if self._is_later(after_tick):
                 self._looked_at = True
                 return self._newest
@@ -80,19 +82,19 @@ class GameStreamClient:
         error: TransportError = PeerDied("the engine ended the stream", backend="openra", hint="open another one")
         try:
             for observation in self._call:
-                with self._changed:
+                with self._lock:
                     self.dropped += not self._looked_at
                     self._newest, self._looked_at = observation, False
-                    self._changed.notify_all()
+                self._changed.wake_all()
         except grpc.RpcError as broken:
             error = self._bridge.error(broken)
         self._end(error)
 
     def _end(self, error: TransportError) -> None:
-        with self._changed:
+        with self._lock:
             if not self._ended:
-                self._ended, self._error = True, error
-            self._changed.notify_all()
+                self._error, self._ended = error, True
+        self._changed.wake_all()
 
     def _why_it_ended(self) -> TransportError:
         assert self._error is not None
@@ -101,8 +103,8 @@ class GameStreamClient:
     def _outgoing(self) -> Iterator[Any]:
         """Give gRPC the actions as they come; it asks on a thread of its own."""
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._ended or self._actions)
+            self._changed.wait_for(lambda: self._ended or self._actions)
+            with self._lock:
                 if self._ended:
                     return
                 waiting = self._actions.drain()

@@ -16,6 +16,7 @@ from functools import partial
 
 from lucky_transport.fork import on_child
 from lucky_transport.routing import SO_FAR, Ending, ShadowCaller
+from lucky_transport.uninterrupted import WaitQueue
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.read_check import ReadCheck
@@ -51,7 +52,7 @@ class Shadows:
         """Have the shadow of this call asked; returns why it is not, "" when it will be. Does not wait."""
         if self._is_closing:
             return _CLOSED
-        with self._none_under_way:
+        with self._lock:
             self._under_way += 1
         if self._workers.submit(partial(self._run, call)):
             return ""
@@ -71,11 +72,11 @@ class Shadows:
 
     def _begin(self) -> None:
         self._under_way = 0
-        self._none_under_way = threading.Condition()
+        self._lock = threading.Lock()
+        self._less_under_way = WaitQueue()
 
     def _close_later(self) -> None:
-        with self._none_under_way:
-            self._none_under_way.wait_for(lambda: not self._under_way, _GRACE_S)
+        self._less_under_way.wait_for(lambda: not self._under_way, _GRACE_S)
         self._close()
 
     def _close(self) -> None:
@@ -83,9 +84,9 @@ class Shadows:
         self._caller.close()
 
     def _done(self) -> None:
-        with self._none_under_way:
+        with self._lock:
             self._under_way -= 1
-            self._none_under_way.notify_all()
+        self._less_under_way.wake_all()
 
     # -- on a worker --------------------------------------------------------------------------------------------------
 
