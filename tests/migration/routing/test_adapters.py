@@ -29,7 +29,7 @@ from tests.support.waiting import PATIENCE_S
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs  # noqa: E402 - needs grpc
-from lucky_transport_stubs.staged import opening  # noqa: E402
+from lucky_transport_stubs.staged import channels  # noqa: E402
 
 READ = method("LidarService/GetLidarBeamAngles")
 CHANGE = method("LidarService/SetLidarPreset")
@@ -104,7 +104,7 @@ class Sync:
             "grpc": lambda: grpc.insecure_channel(target),
             "shm": lambda: lucky_transport_stubs.channel(candidate),
         }
-        self._channel = opening.open_channel(target, {name: make() for name, make in makers.items()}, makers, None)
+        self._channel = channels.open_channel(target, {name: make() for name, make in makers.items()}, makers, None)
 
     def read(self) -> Any:
         return self._channel.unary_unary(READ.name, None, _beams)(b"", timeout=READ_S)
@@ -134,7 +134,7 @@ class Aio:
                 "grpc": grpc.aio.insecure_channel(target),
                 "shm": lucky_transport_stubs.aio_channel(candidate),
             }
-            return opening.open_aio_channel(target, sides, blocking, None)
+            return channels.open_aio_channel(target, sides, blocking, None)
 
         self._channel = self._run(start())
 
@@ -172,7 +172,7 @@ def start(request: pytest.FixtureRequest, stack: contextlib.ExitStack, monkeypat
     def start(policy: Any, control: Planted, candidate: str) -> Any:
         router = ProcessRouter(policy)
         stack.callback(router.close)
-        monkeypatch.setattr(opening, "open_router", lambda: router)
+        monkeypatch.setattr(channels, "open_router", lambda: router)
         endpoint = stack.enter_context(api.serve(control, "grpc://127.0.0.1:0")).endpoints[0]
         stack.callback(control.go_on.set)
         program = request.param(router, str(endpoint), candidate)
