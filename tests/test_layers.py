@@ -66,6 +66,7 @@ LAYERS = (
     "serving",
     "inproc",
     "process",
+    "supervisor",
     "api",
     "lucky_env",
     "auto",

@@ -1,6 +1,4 @@
-"""The real engine's process: how it is started, its health, its end, and when it is started again. What it wrote last
-is part of every error about it.
-"""
+"""The real engine's process: how it is started, its health, its end. What it wrote last is part of each error of it."""
 
 from __future__ import annotations
 
@@ -15,12 +13,11 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout
 from lucky_transport.process import ChildProcess
+from lucky_transport.supervisor import Supervisor
 
-__all__ = ["GameLaunch", "GameProcess", "Supervisor"]
+__all__ = ["GameLaunch", "GameProcess", "supervise"]
 
 _LOOK_S = 0.05
-#: A connection breaks a moment before its process can be waited for.
-_REAPING_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,55 +106,14 @@ class GameProcess(ChildProcess):
         return True
 
 
-class Supervisor:
-    """Keeps an engine running: `ensure` starts it, and starts it again when it has died. restarts: how often it had to.
+def supervise(launch: GameLaunch) -> Supervisor[GameProcess]:
+    """Return what keeps that engine running. Its `ensure` raises NotReachable when another program has the port."""
 
-    An engine that failed `most_failures` times in a row, with no `note_success` in between, is given up.
-    """
+    def start() -> GameProcess:
+        _check_free(launch.port)
+        return GameProcess(launch)
 
-    def __init__(self, launch: GameLaunch, most_failures: int = 3) -> None:
-        self.launch = launch
-        self.restarts = -1
-        self._most_failures = most_failures
-        self._failures = 0
-        self._process: GameProcess | None = None
-
-    @property
-    def pid(self) -> int:
-        """The running process, 0 when none runs."""
-        return self._process.pid if self._process is not None and self._process.is_alive else 0
-
-    def ensure(self) -> GameProcess:
-        """Return the running engine, a new one where none runs. Raises NotReachable: it cannot be started, its port is
-        taken, or it failed too often.
-        """
-        if self._process is not None and self._process.is_alive:
-            return self._process
-        words = self._process.exit_report() if self._process is not None else ""
-        self.stop()
-        if self._failures >= self._most_failures:
-            raise NotReachable(
-                f"the engine failed {self._failures} times in a row, last with {words}", backend="openra"
-            )
-        self._failures += 1
-        _check_free(self.launch.port)
-        self._process = GameProcess(self.launch)
-        self.restarts += 1
-        return self._process
-
-    def exit_report(self) -> str:
-        """Return how the engine ended and what it wrote last; "" while it runs. It may take a moment to end."""
-        return "" if self._process is None else self._process.exit_report(_REAPING_S)
-
-    def note_success(self) -> None:
-        """The engine does what it should: earlier failures are forgotten."""
-        self._failures = 0
-
-    def stop(self) -> None:
-        """End the engine; idempotent."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
+    return Supervisor("openra", start)
 
 
 def _check_free(port: int) -> None:

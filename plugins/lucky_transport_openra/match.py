@@ -22,8 +22,9 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, SessionEnded, Unimplemented, UnknownSession
 from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot
+from lucky_transport.supervisor import Supervisor
 from lucky_transport_openra.bridge_sessions import BridgeSessions
-from lucky_transport_openra.game_process import GameLaunch, GameProcess, Supervisor
+from lucky_transport_openra.game_process import GameLaunch, GameProcess, supervise
 from lucky_transport_openra.lifecycle import Lifecycle, MatchEvent, MatchStage
 from lucky_transport_openra.plays import Play, StreamedPlay, UnaryPlay
 from lucky_transport_openra.skirmish.messages import Orders
@@ -57,7 +58,8 @@ class Match:
         self, where: GameLaunch | Endpoint | str, options: MatchOptions | None = None, settings: Settings | None = None
     ) -> None:
         is_ours = isinstance(where, GameLaunch)
-        self._supervisor = Supervisor(where) if is_ours else None
+        self._launch = where if is_ours else None
+        self._supervisor = supervise(where) if is_ours else None
         self._endpoint = where.endpoint if is_ours else Endpoint.parse(where)
         self._options = options or MatchOptions()
         self._settings = settings or load_settings()
@@ -120,12 +122,12 @@ class Match:
 
         Raises NotReachable (the match has no engine of its own), PeerDied (it failed), PeerTimeout.
         """
-        if self._supervisor is None:
+        if self._launch is None:
             raise NotReachable("a replay needs an engine of our own", backend="openra", hint="pass a GameLaunch")
         self.close()
         with self._guarded():
             self._life.on(MatchEvent.REPLAY)
-            process = GameProcess(replace(self._supervisor.launch, replay=file))
+            process = GameProcess(replace(self._launch, replay=file))
             try:
                 self._life.on(MatchEvent.STARTED)
                 process.await_end(Deadline(timeout_s))
@@ -148,7 +150,7 @@ class Match:
     ) -> None:
         self.close()
 
-    def _start(self, supervisor: Supervisor) -> None:
+    def _start(self, supervisor: Supervisor[GameProcess]) -> None:
         self._life.on(MatchEvent.RESET)
         process = supervisor.ensure()
         self._life.on(MatchEvent.SPAWNED)
