@@ -61,6 +61,10 @@ class Flag:
             return records.happened(self._event)
         return await aio_records.happened(self._event)
 
+    def happened_here(self) -> bool:
+        """Return whether it comes within our patience, to a thread that no driver has."""
+        return run(self.happened())
+
 
 class _AwaitedContext:
     """A handler's context whose methods are awaited as those of grpc.aio."""
@@ -111,6 +115,14 @@ class OverThreads:
     def stopping(self, server: Any, grace: float | None = 0) -> Awaitable[bool]:
         """Begin to stop a server; returns what waits until it has stopped."""
         return Flag(server.stop(grace)).happened()
+
+    async def begin(self, server: Any) -> None:
+        """Start a server."""
+        server.start()
+
+    async def terminated(self, server: Any, timeout_s: float | None = None) -> Record:
+        """Wait for the end of a server; return what that gave."""
+        return records.attempt(server.wait_for_termination, timeout=timeout_s)
 
     async def method(self, arity: str, behaviour: Callable[..., Any], **arguments: Any) -> Any:
         """Serve one method; see `Ends.method`."""
@@ -195,6 +207,12 @@ class OverAsyncio:
 
     def stopping(self, server: Any, grace: float | None = 0) -> Awaitable[Any]:
         return asyncio.ensure_future(server.stop(grace))
+
+    async def begin(self, server: Any) -> None:
+        await server.start()
+
+    async def terminated(self, server: Any, timeout_s: float | None = None) -> Record:
+        return await aio_records.attempt(server.wait_for_termination(timeout_s))
 
     def behaviour(
         self, arity: str, answer: Answer, *first: bytes, last: tuple[bytes, ...] = ()

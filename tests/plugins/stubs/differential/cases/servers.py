@@ -1,133 +1,141 @@
-"""Servers: starting, stopping under calls, and their limits."""
+"""Servers: starting, stopping under calls, their limits, and how handlers are found."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..ends import Ends, generic_handler, method_handler, path
-from ..invoking import FREE_WAYS, Way, argument
-from ..records import PATIENCE_S, Diary, Record, attempt, happened, taken
+from ..aio_records import attempt as aio_attempt
+from ..both import ASYNCIO, BOTH, FREE_WAYS, SAFE_FREE_WAYS, THREADS, Driver, OverAsyncio, OverThreads, Read, echo
+from ..ends import SERVICE, Ends, generic_handler, method_handler, path
+from ..invoking import Way
+from ..records import PATIENCE_S, Diary, Record, attempt, happened
 from ..registry import case, each
 
-ECHO = {"Method": method_handler("unary_unary", lambda request, context: request)}
+ONE_FREE = {driver: ways[:1] for driver, ways in FREE_WAYS.items()}
+FUTURE = FREE_WAYS[THREADS][0]
+
+
+def _echo(ends: Driver) -> dict[str, Any]:
+    return {"Method": method_handler("unary_unary", ends.behaviour("unary_unary", echo))}
 
 
 class _Pending:
     """A call that a server is busy with, until its handler is let go."""
 
-    def __init__(self, ends: Ends, way: Way, **arguments: Any) -> None:
-        self._gate, begun, self._told = ends.gate(), threading.Event(), threading.Event()
+    def __init__(self, ends: Driver, way: Way) -> None:
+        self._ends, self._way = ends, way
+        self._gate, self._begun, self._told = ends.gate(), ends.flag(), ends.flag()
 
-        def unary(request: Any, context: Any) -> bytes:
-            context.add_callback(self._told.set)
-            begun.set()
-            self._gate.wait(PATIENCE_S)
-            return b"response"
+    async def begin(self) -> bool:
+        """Serve, call, and return whether the handler has begun."""
+        handler = method_handler(self._way.arity, self._ends.behaviour(self._way.arity, self._answer))
+        served = await self._ends.serve({"Method": handler, "Other": _echo(self._ends)["Method"]})
+        self.server, self.channel = served.server, self._ends.connect(served.target)
+        self._call = self._ends.start(self._way, getattr(self.channel, self._way.arity)(path()))
+        return await self._begun.happened()
 
-        def stream(request: Any, context: Any) -> Iterator[bytes]:
-            yield unary(request, context)
-
-        handler = method_handler(way.arity, stream if way.style == "iterator" else unary)
-        self.served = ends.serve({"Method": handler, "Other": ECHO["Method"]}, **arguments)
-        self.channel = ends.connect(self.served.target)
-        method = getattr(self.channel, way.arity)(path())
-        self._way = way
-        self._call = (method if way.style == "iterator" else method.future)(argument(way.arity))
-        self.begun = happened(begun)
+    async def _answer(self, read: Read, context: Any) -> bytes:
+        context.add_done_callback(lambda _: self._told.set())
+        self._begun.set()
+        await self._gate.happened()
+        return b"response"
 
     def let_go(self) -> None:
         """Let the handler answer."""
         self._gate.set()
 
     def let_go_at_its_end(self) -> None:
-        """Let the handler answer once it was told that its call has ended."""
-        self._told.wait(PATIENCE_S)
-        self.let_go()
+        """Let a handler of threads answer once it was told that its call has ended: gRPC's stop waits for it."""
+        if isinstance(self._ends, OverThreads):
+            threading.Thread(target=lambda: self._told.happened_here() and self.let_go()).start()
 
-    def outcome(self) -> Record:
+    async def outcome(self) -> Record:
         """Return how the call ended, for its caller and for its handler."""
-        seen = taken(self._call) if self._way.style == "iterator" else attempt(self._call.result, PATIENCE_S)
+        seen = await self._ends.result(self._way, self._call)
         error: Record = seen.get("raised") or seen.get("ended") or {}
-        if self._call.code() is grpc.StatusCode.UNAVAILABLE:
+        code = await self._ends.code(self._call)
+        if code == "UNAVAILABLE":
             error.pop("details")  # what the socket says depends on who closes it first
-        return {"call": seen, "code": self._call.code().name, "told": happened(self._told)}
+        return {"call": seen, "code": code, "told": await self._told.happened()}
 
 
-@each(way=FREE_WAYS)
-def stopping_without_grace_ends_calls(ends: Ends, way: Way) -> Record:
+@each(BOTH, way=SAFE_FREE_WAYS)
+async def stopping_without_grace_ends_calls(ends: Driver, way: Way) -> Record:
     pending = _Pending(ends, way)
-    threading.Thread(target=pending.let_go_at_its_end).start()  # gRPC's stop(None) waits for the handler
-    stopped = pending.served.server.stop(None)
-    return {"begun": pending.begun, "stopped": happened(stopped), **pending.outcome()}
+    seen: Record = {"begun": await pending.begin()}
+    pending.let_go_at_its_end()
+    seen["stopped"] = await ends.stopping(pending.server, None)
+    return {**seen, **await pending.outcome()}
 
 
-@each(way=FREE_WAYS)
-def stopping_with_grace_lets_calls_end(ends: Ends, way: Way) -> Record:
+@each(BOTH, way=SAFE_FREE_WAYS)
+async def stopping_with_grace_lets_calls_end(ends: Driver, way: Way) -> Record:
     pending = _Pending(ends, way)
-    stopped = pending.served.server.stop(PATIENCE_S)
-    seen = {"begun": pending.begun, "stopped at once": stopped.is_set()}
+    seen: Record = {"begun": await pending.begin()}
+    stopping = ends.stopping(pending.server, PATIENCE_S)
+    await ends.settle()
     pending.let_go()
-    return {**seen, **pending.outcome(), "stopped": happened(stopped)}
+    return {**seen, **await pending.outcome(), "stopped": await stopping}
 
 
-@each(way=FREE_WAYS)
-def grace_runs_out(ends: Ends, way: Way) -> Record:
+@each(BOTH, way=SAFE_FREE_WAYS)
+async def grace_runs_out(ends: Driver, way: Way) -> Record:
     pending = _Pending(ends, way)
-    stopped = pending.served.server.stop(0.1)
-    seen = {"begun": pending.begun, **pending.outcome()}
+    seen: Record = {"begun": await pending.begin()}
+    stopping = ends.stopping(pending.server, 0.1)
+    seen |= await pending.outcome()
     pending.let_go()
-    return {**seen, "stopped": happened(stopped)}
+    return {**seen, "stopped": await stopping}
 
 
-@case
-def new_calls_are_refused_during_grace(ends: Ends) -> Record:
-    pending = _Pending(ends, FREE_WAYS[0])
-    stopped = pending.served.server.stop(PATIENCE_S)
-    refused = attempt(pending.channel.unary_unary(path("Other")), b"request", timeout=PATIENCE_S)
+@each((THREADS,))
+async def new_calls_are_refused_during_grace(ends: OverThreads) -> Record:
+    pending = _Pending(ends, FUTURE)
+    await pending.begin()
+    stopping = ends.stopping(pending.server, PATIENCE_S)
+    refused = await ends.attempt(pending.channel.unary_unary(path("Other")), b"request", timeout=PATIENCE_S)
     pending.let_go()
-    return {"refused": "raised" in refused, **pending.outcome(), "stopped": happened(stopped)}
+    return {"refused": "raised" in refused, **await pending.outcome(), "stopped": await stopping}
 
 
-@case
-def a_shorter_grace_overrides_a_longer_one(ends: Ends) -> Record:
-    pending = _Pending(ends, FREE_WAYS[0])
-    first = pending.served.server.stop(PATIENCE_S)
-    second = pending.served.server.stop(0.05)
-    seen = pending.outcome()
+@each((THREADS,))
+async def a_shorter_grace_overrides_a_longer_one(ends: OverThreads) -> Record:
+    pending = _Pending(ends, FUTURE)
+    await pending.begin()
+    first, second = ends.stopping(pending.server, PATIENCE_S), ends.stopping(pending.server, 0.05)
+    seen = await pending.outcome()
     pending.let_go()
-    return {**seen, "first": happened(first), "second": happened(second)}
+    return {**seen, "first": await first, "second": await second}
 
 
-@each(grace=(None, 0, 1))
-def an_idle_server_stops_at_once(ends: Ends, grace: float | None) -> Record:
-    server = ends.serve(ECHO).server
-    stopped = server.stop(grace)
+@each(BOTH, grace=(None, 0, 1))
+async def an_idle_server_stops_at_once(ends: Driver, grace: float | None) -> Record:
+    server = (await ends.serve(_echo(ends))).server
     return {
-        "event": type(stopped).__name__,
-        "stopped": happened(stopped),
-        "again": happened(server.stop(None)),
-        "terminated": attempt(server.wait_for_termination, timeout=PATIENCE_S),
+        "stopped": await ends.stopping(server, grace),
+        "again": await ends.stopping(server, grace),
+        "terminated": await ends.terminated(server, PATIENCE_S),
     }
 
 
-@case
-def a_server_that_never_started_stops(ends: Ends) -> Record:
+@each(BOTH)
+async def a_server_that_never_started_stops(ends: Driver) -> Record:
     server = ends.server()
-    return {"stopped": happened(server.stop(None)), "again": happened(server.stop(1))}
+    return {"stopped": await ends.stopping(server, None), "again": await ends.stopping(server, 1)}
 
 
-@case
-def waiting_for_termination_has_a_timeout(ends: Ends) -> Record:
-    return attempt(ends.serve(ECHO).server.wait_for_termination, timeout=0.05)
+@each(BOTH)
+async def waiting_for_termination_has_a_timeout(ends: Driver) -> Record:
+    return {"terminated": await ends.terminated((await ends.serve(_echo(ends))).server, 0.05)}
 
 
 @case
 def waiting_for_termination_ends_with_the_server(ends: Ends) -> Record:
-    server, diary = ends.serve(ECHO).server, Diary()
+    server, diary = ends.serve({}).server, Diary()
     waiting = threading.Thread(target=lambda: diary.note(attempt(server.wait_for_termination)))
     waiting.start()
     server.stop(None)
@@ -135,68 +143,116 @@ def waiting_for_termination_ends_with_the_server(ends: Ends) -> Record:
     return {"alive": waiting.is_alive(), "diary": diary.after(1)}
 
 
+@each((ASYNCIO,))
+async def waiting_for_an_asyncio_termination_ends_with_the_server(ends: OverAsyncio) -> Record:
+    server = (await ends.serve(_echo(ends))).server
+    waiting = asyncio.ensure_future(ends.terminated(server))
+    await ends.settle()
+    await ends.stop(server)
+    return {"terminated": await waiting}
+
+
 @case
 def a_server_starts_once(ends: Ends) -> Record:
-    return attempt(ends.serve(ECHO).server.start)
+    return attempt(ends.serve({}).server.start)
 
 
-@case
-def a_port_is_positive(ends: Ends) -> Record:
+@each((ASYNCIO,))
+async def an_asyncio_server_starts_again(ends: OverAsyncio) -> Record:
+    return await aio_attempt((await ends.serve(_echo(ends))).server.start())
+
+
+@each(BOTH)
+async def a_port_is_positive(ends: Driver) -> Record:
     return {"positive": ends.server().add_insecure_port(ends.address()) > 0}
 
 
 @case
 def an_address_is_taken(ends: Ends) -> Record:
-    served = ends.serve(ECHO)
+    served = ends.serve({})
     seen = attempt(ends.server().add_insecure_port, served.target)
     return {"classes": seen.get("raised", {}).get("classes")}
 
 
-@case
-def a_server_listens_at_several_addresses(ends: Ends) -> Record:
-    server = ends.server(generic_handler(ECHO))
-    addresses = [ends.address(), ends.address()]
+@each((ASYNCIO,))
+async def a_server_is_of_its_class(ends: OverAsyncio) -> Record:
+    return {"server": isinstance(ends.server(), grpc.aio.Server)}
+
+
+@each(BOTH)
+async def a_server_listens_at_several_addresses(ends: Driver) -> Record:
+    server, addresses = ends.server(generic_handler(_echo(ends))), [ends.address(), ends.address()]
     for address in addresses:
         server.add_insecure_port(address)
-    server.start()
-    return {"responses": [attempt(ends.connect(address).unary_unary(path()), b"request") for address in addresses]}
+    await ends.begin(server)
+    methods = [ends.connect(address).unary_unary(path()) for address in addresses]
+    return {"responses": [await ends.attempt(method, b"request") for method in methods]}
 
 
-@each(limit=(1, 2))
-def only_so_many_calls_at_once(ends: Ends, limit: int) -> Record:
-    gate, begun = ends.gate(), Diary()
+@each(BOTH)
+async def handlers_come_from_both_registrations(ends: Driver) -> Record:
+    server, address = ends.server(), ends.address()
+    server.add_generic_rpc_handlers((generic_handler(_echo(ends)),))
+    if hasattr(server, "add_registered_method_handlers"):
+        server.add_registered_method_handlers(SERVICE, _echo(ends))
+    server.add_insecure_port(address)
+    await ends.begin(server)
+    return await ends.attempt(ends.connect(address).unary_unary(path()), b"request")
 
-    def behaviour(request: bytes, context: Any) -> bytes:
-        begun.note(request)
-        gate.wait(PATIENCE_S)
-        return request
 
-    method = ends.unary_unary(behaviour, maximum_concurrent_rpcs=limit)
-    held = [method.future(b"held") for _ in range(limit)]
-    seen: Record = {"begun": begun.after(limit), "refused": attempt(method, b"one too many")}
+@each(BOTH)
+async def the_first_handler_that_knows_a_method_serves_it(ends: Driver) -> Record:
+    async def answer(read: Read, context: Any) -> bytes:
+        return b"second"
+
+    second = method_handler("unary_unary", ends.behaviour("unary_unary", answer))
+    handlers = generic_handler(_echo(ends)), generic_handler({"Method": second, "Other": second})
+    server, address = ends.server(*handlers), ends.address()
+    server.add_insecure_port(address)
+    await ends.begin(server)
+    channel = ends.connect(address)
+    names = ("Method", "Other", "Neither")
+    return {name: await ends.attempt(channel.unary_unary(path(name)), b"request") for name in names}
+
+
+@each(BOTH, way=ONE_FREE, limit=(1, 2))
+async def only_so_many_calls_at_once(ends: Driver, way: Way, limit: int) -> Record:
+    gate, begun = ends.gate(), [ends.flag() for _ in range(limit)]
+    unbegun = iter(begun)
+
+    async def answer(read: Read, context: Any) -> bytes:
+        next(unbegun).set()
+        await gate.happened()
+        return await read()
+
+    behaviour = ends.behaviour("unary_unary", answer)
+    method = await ends.method("unary_unary", behaviour, maximum_concurrent_rpcs=limit)
+    held = [ends.start(way, method) for _ in range(limit)]
+    seen: Record = {"begun": [await one.happened() for one in begun]}
+    seen["refused"] = await ends.attempt(method, b"one too many", timeout=5)
     gate.set()
-    seen["held"] = [attempt(call.result, PATIENCE_S) for call in held]
+    seen["held"] = [await ends.result(way, call) for call in held]
     return seen
 
 
-@case
-def a_place_is_free_again_after_a_call(ends: Ends) -> Record:
-    method = ends.unary_unary(lambda request, context: request, maximum_concurrent_rpcs=1)
+@each((THREADS,))
+async def a_place_is_free_again_after_a_call(ends: OverThreads) -> Record:
+    behaviour = ends.behaviour("unary_unary", echo)
+    method = await ends.method("unary_unary", behaviour, maximum_concurrent_rpcs=1)
     done = 0
     for _ in range(1_000):
-        done += "value" in attempt(method, b"request")
+        done += "value" in await ends.attempt(method, b"request")
         if done == 10:
             break
     return {"done": done}
 
 
-@case
-def unknown_methods_take_no_place(ends: Ends) -> Record:
-    served = ends.serve(ECHO, maximum_concurrent_rpcs=0)
-    channel = ends.connect(served.target)
+@each((THREADS,))
+async def unknown_methods_take_no_place(ends: OverThreads) -> Record:
+    channel = ends.connect((await ends.serve(_echo(ends), maximum_concurrent_rpcs=0)).target)
     return {
-        "known": attempt(channel.unary_unary(path()), b"request"),
-        "unknown": attempt(channel.unary_unary(path("Other")), b"request"),
+        "known": await ends.attempt(channel.unary_unary(path()), b"request"),
+        "unknown": await ends.attempt(channel.unary_unary(path("Other")), b"request"),
     }
 
 
@@ -206,7 +262,7 @@ def calls_queue_for_the_pool(ends: Ends) -> Record:
 
     def behaviour(request: bytes, context: Any) -> bytes:
         begun.note(request)
-        gate.wait(PATIENCE_S)
+        happened(gate)
         return request
 
     method = ends.unary_unary(behaviour, workers=1)
