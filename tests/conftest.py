@@ -45,6 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
     rewrite_share(config)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that are marked as slow: no worker is left with one of them in the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_collection_finish() -> None:
     """Keep the collected tests out of the garbage collector's way: many tests ask it to collect, for descriptors."""
     gc.collect()

@@ -19,6 +19,8 @@ import pytest
 from packaging.tags import cpython_tags
 from packaging.utils import parse_wheel_filename
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 
 setuptools = pytest.importorskip("setuptools", "77", reason="setuptools >= 77 builds the distribution")

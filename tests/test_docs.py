@@ -14,6 +14,8 @@ import pytest
 
 from tests.support.pages import DOCS, README, ROOT, pages
 
+pytestmark = pytest.mark.slow
+
 #: mkdocs with no way out: a plugin that asks the network for something fails the build.
 BUILD = """
 import socket, sys

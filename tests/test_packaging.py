@@ -19,6 +19,8 @@ from lucky_transport import native
 from lucky_transport.registry import registry
 from tests.support.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 
 #: Read here, at import: the tests' own clean slate removes LUCKY_* variables later.

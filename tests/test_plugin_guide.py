@@ -22,6 +22,8 @@ from lucky_transport.process import unique_name
 from lucky_transport.testing.contract import EngineContract
 from tests.support.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 GUIDE = (Path(__file__).parents[1] / "plugins" / "README.md").read_text(encoding="utf-8")
 SECTION = GUIDE.partition("## An engine of your own\n")[2].partition("\n### ")[0]
 

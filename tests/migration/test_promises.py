@@ -11,6 +11,8 @@ from lucky_transport_migration.parity.step_parity import MODES, prove
 
 pytest.importorskip("grpc")
 
+pytestmark = pytest.mark.slow
+
 STEPS = 250
 
 

@@ -12,6 +12,8 @@ from tests.planted.plant import PLANT, Plant
 from tests.planted.step_plants import STEP_PLANTS
 from tests.planted.tools import TOOLS
 
+pytestmark = pytest.mark.slow
+
 FOUND = [(plant, tool) for plant in STEP_PLANTS for tool in plant.found]
 UNSEEN = [(plant, tool) for plant in STEP_PLANTS for tool in plant.unseen]
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.sanitizers.builds import JOBS, SOURCES, Unavailable, build_harness, run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -30,6 +30,8 @@ from lucky_transport_migration.bench.workloads.commands import measure_commands,
 from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
 from lucky_transport_migration.bench.workloads.training import Training, measure_training
 
+pytestmark = pytest.mark.slow
+
 #: Made-up typical times, microseconds: (kind, path, wait).
 TYPICAL_US = {"grpc": 600.0, "adaptive": 6.0, "block": 80.0}
 

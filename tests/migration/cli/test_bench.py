@@ -17,6 +17,8 @@ from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.bench.workloads import steps
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--quick", "--num-envs", "2", "--obs-size", "6", "--act-size", "2")
 
 

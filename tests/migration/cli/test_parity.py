@@ -19,6 +19,8 @@ from lucky_transport_migration.paths import ConnectedEngine
 from lucky_transport_migration.stages.effective_stages import STEP
 from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 
+pytestmark = pytest.mark.slow
+
 
 def parity(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["parity", *arguments])

@@ -27,6 +27,8 @@ from tests.migration.gate.power import (
     verdicts,
 )
 
+pytestmark = pytest.mark.slow
+
 _RUNS = {1: 300, 10: 100, 72: 40}
 
 

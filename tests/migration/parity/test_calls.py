@@ -31,6 +31,8 @@ from lucky_transport_migration.parity.drawn_requests import DrawnRequests, corru
 from lucky_transport_migration.parity.inventory import Known
 from lucky_transport_migration.paths import ConnectedEngine
 
+pytestmark = pytest.mark.slow
+
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
 
 KNOWN = Known(

@@ -25,6 +25,8 @@ from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.layout import FIELDS
 from tests.support.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 
 def _base_address(transport: Any) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(transport._segment.mapping))

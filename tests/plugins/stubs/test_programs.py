@@ -25,6 +25,8 @@ from tests.support.forked_programs import Program, Programs
 
 pytest.importorskip("grpc")
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = Path(__file__).with_name("programs")
 #: What a program needs beside grpc.
 NEEDED = {"channelz": "grpc_channelz", "health_checking": "grpc_health", "reflection": "grpc_reflection"}

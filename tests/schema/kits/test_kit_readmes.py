@@ -15,6 +15,8 @@ from lucky_transport.process import unique_name
 from tests.support.kit_engine import KitEngine, compile_c, compile_cpp
 from tests.support.kit_readme import assert_second_program, blocks, run_program
 
+pytestmark = pytest.mark.slow
+
 SEEDS = method("BatchService/SetSeeds")
 
 

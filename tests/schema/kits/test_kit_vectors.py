@@ -24,6 +24,8 @@ from tests.support.kit_engine import KITS, KitEngine, compile_c, compile_csharp
 from tests.support.message_strategies import any_message
 from tests.support.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 Ask = Callable[..., list[str]]
 
 
