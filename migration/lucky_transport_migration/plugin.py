@@ -26,6 +26,12 @@ def lucky_transport_commands() -> list[CommandInfo]:
             "bench", "lucky_transport_migration.cli.bench:bench", "measure transports against each other", extra="bench"
         ),
         CommandInfo(
+            "train",
+            "lucky_transport_migration.cli.train:train",
+            "teach robots to walk, over each transport",
+            extra="train",
+        ),
+        CommandInfo(
             "stage",
             "lucky_transport_migration.cli.stage:stage",
             "show and set how far each method has moved",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lucky_transport.hookspecs import CommandInfo, FrameworkInfo, hookimpl
+from lucky_transport.hookspecs import FrameworkInfo, hookimpl
 
 __all__: list[str] = []
 
@@ -22,16 +22,4 @@ def lucky_transport_frameworks() -> list[FrameworkInfo]:
             "cleanrl", "NextStep", "gymnasium.wrappers.vector.RecordEpisodeStatistics(env)", keeps_observations=False
         ),
         FrameworkInfo("ppo", "SameStep", "lucky_transport_frameworks.ppo.Learner(env)", keeps_observations=False),
-    ]
-
-
-@hookimpl
-def lucky_transport_commands() -> list[CommandInfo]:
-    return [
-        CommandInfo(
-            "train",
-            "lucky_transport_frameworks.training.command:train",
-            "teach robots to walk, over each transport",
-            extra="train",
-        )
     ]

@@ -10,8 +10,7 @@ import click
 
 from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.tables import echo
-from lucky_transport.errors import UnknownName
-from lucky_transport.registry import load, missing_extra, registry
+from lucky_transport.registry import missing_extra
 
 __all__ = ["demo"]
 
@@ -74,18 +73,16 @@ def demo(
 
 
 def _train(context: click.Context, seed: int, report: Path, as_json: bool) -> None:
-    """Run the command `train` of the plugin that has it, as it is by default; exits as it does."""
+    """Run the command `train` as it is by default; exits as it does."""
     given = [name for name in ("engine", "num_envs", "steps") if context.get_parameter_source(name) is _COMMAND_LINE]
     if given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise click.UsageError(
             f"{options} and --train exclude each other; `lucky-transport train` has options of its own"
         )
-    info = registry().commands.get("train")
-    if info is None:
-        raise UnknownName("no command 'train'", hint="install the plugin lucky_transport_frameworks")
-    command = load(info.command, owner="demo --train", extra=info.extra)
+    from lucky_transport_migration.cli.train import train as command
+
     try:
         context.invoke(command, seed=seed, report=report, as_json=as_json)
     except ModuleNotFoundError as error:
-        raise missing_extra(error, owner="demo --train", extra=info.extra) or error from error
+        raise missing_extra(error, owner="demo --train", extra="train") or error from error

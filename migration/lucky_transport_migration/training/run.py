@@ -13,6 +13,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,18 @@ from numpy.typing import NDArray
 from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import Unimplemented
-from lucky_transport_frameworks.ppo import ActorCritic, Hyperparameters, Learner, Update, evaluate
-from lucky_transport_frameworks.training.share import share
+from lucky_transport.registry import load
+from lucky_transport_migration.training.page import share
 
 __all__ = ["TrainingPlan", "run_training"]
 
 Advance = Callable[[str], None]
+
+#: The small PPO, which is a plugin's.
+_ppo = partial(load, owner="train", extra="train")
+Learner, evaluate, Hyperparameters = (
+    _ppo(f"lucky_transport_frameworks.ppo:{name}") for name in ("Learner", "evaluate", "Hyperparameters")
+)
 
 #: An evaluation: so many envs, from a seed of its own.
 _EVALUATED_ENVS, _EVALUATED_SEED = 32, 1_000_000
@@ -105,11 +112,9 @@ def _make(plan: TrainingPlan, transport: str, num_envs: int, **settings: Any) ->
     return api.make(plan.engine, num_envs, transport=transport, framework="ppo", copy=False, **settings)
 
 
-def _train(
-    plan: TrainingPlan, transport: str, updates: int, advance: Advance
-) -> tuple[ActorCritic, list[Update], float]:
+def _train(plan: TrainingPlan, transport: str, updates: int, advance: Advance) -> tuple[Any, list[Any], float]:
     """Return the policy, what each update saw, and the seconds that all updates took."""
-    rows: list[Update] = []
+    rows: list[Any] = []
     with _make(plan, transport, plan.num_envs) as env:
         learner = Learner(env, plan.seed)
         start = time.perf_counter()
@@ -119,7 +124,7 @@ def _train(
         return learner.policy, rows, time.perf_counter() - start
 
 
-def _compared(plan: TrainingPlan, transport: str, rows: list[Update], advance: Advance) -> dict[str, Any]:
+def _compared(plan: TrainingPlan, transport: str, rows: list[Any], advance: Advance) -> dict[str, Any]:
     """Make the first updates over `transport`; times are medians per step of the batch, in microseconds."""
     updates = min(plan.compared_updates, len(rows))
     _, again, seconds = _train(plan, transport, updates, advance)
@@ -143,13 +148,13 @@ def _compared(plan: TrainingPlan, transport: str, rows: list[Update], advance: A
     }
 
 
-def _same(one: Update, other: Update) -> bool:
+def _same(one: Any, other: Any) -> bool:
     """True when both saw the same numbers, bit for bit; episodes may not have ended in either."""
     numbers = [list(_numbers(row)) for row in (one, other)]
     return np.array(numbers[0]).tobytes() == np.array(numbers[1]).tobytes()
 
 
-def _numbers(row: Update) -> list[float]:
+def _numbers(row: Any) -> list[float]:
     return [row.env_steps, row.reward, row.episode_return, row.episode_steps, row.kl, row.rate, *row.terms.values()]
 
 
@@ -170,7 +175,7 @@ def _alone(plan: TrainingPlan, transport: str) -> float:
     return float(np.median(took[_IDLE_STEPS // 4 :])) * 1e6
 
 
-def _pictures(plan: TrainingPlan, policy: ActorCritic) -> list[NDArray[np.uint8]]:
+def _pictures(plan: TrainingPlan, policy: Any) -> list[NDArray[np.uint8]]:
     """Return images of one robot under the policy, uint8 (height, width, 3); none where the engine has no camera."""
     try:
         env = _make(plan, plan.transport, 1, render_mode="rgb_array", render_size=_PICTURE_SIZE)

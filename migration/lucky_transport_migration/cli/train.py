@@ -57,9 +57,9 @@ def train(
     transport to be compared, and writes a page with curves, times and pictures. The defaults take about three minutes
     on two idle cores. Exit code 0 only when the compared curves are equal.
     """
-    from lucky_transport_frameworks.training.page import write_page
-    from lucky_transport_frameworks.training.progress import watched
-    from lucky_transport_frameworks.training.run import TrainingPlan, run_training
+    from lucky_transport_migration.console import watched
+    from lucky_transport_migration.training.page import write_page
+    from lucky_transport_migration.training.run import TrainingPlan, run_training
 
     compared = tuple(name for name in compare.split(",") if name)
     command = "lucky-transport " + " ".join(sys.argv[1:])
