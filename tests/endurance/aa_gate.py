@@ -24,8 +24,8 @@ from lucky_transport.messages import GetJointStateRequest, ListEntitiesRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
+from lucky_transport_migration.gate.gate_verdict import GateVerdict, judge
 from lucky_transport_migration.gate.limits import Limits
-from lucky_transport_migration.gate.verdict import GateVerdict, judge
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.routing.router import ProcessRouter

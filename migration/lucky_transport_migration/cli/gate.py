@@ -41,16 +41,16 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
     back. The limits are `[gate]` of lucky_transport.toml. Exit code 0 only when all may move on, 1 otherwise; the
     reasons say what is missing.
     """
+    from lucky_transport_migration.gate.gate_verdict import judge, twins_as_candidates
     from lucky_transport_migration.gate.limits import Limits
     from lucky_transport_migration.gate.looks import Looks
     from lucky_transport_migration.gate.tables import show_verdict
-    from lucky_transport_migration.gate.verdict import judge, twins_as_candidates
     from lucky_transport_migration.jsonl import Damage
     from lucky_transport_migration.stages.effective_stages import EffectiveStages
     from lucky_transport_migration.stages.evidence_window import recent_evidence
     from lucky_transport_migration.stages.journal import Journal
     from lucky_transport_migration.stages.names import matches
-    from lucky_transport_migration.stages.plan import StagePlan
+    from lucky_transport_migration.stages.stage_plan import StagePlan
 
     limits = Limits.load()
     plan = StagePlan.load(environ={})

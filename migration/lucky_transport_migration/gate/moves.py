@@ -8,22 +8,26 @@ running one is not made to change its driver by hand, also where a demotion by h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import BY_NAME
+from lucky_transport_migration.atomic_write import write_atomically
+from lucky_transport_migration.compare.rule_keys import is_pattern
+from lucky_transport_migration.gate.gate_verdict import judge
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
-from lucky_transport_migration.gate.verdict import judge
-from lucky_transport_migration.stages.edit import write_rows
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.evidence_window import recent_evidence
-from lucky_transport_migration.stages.names import covers, is_pattern, known_methods, matches, short_name
+from lucky_transport_migration.stages.names import covers, known_methods, matches, short_name
 from lucky_transport_migration.stages.stage import Placement, Stage
 
-__all__ = ["Moves", "StageChange"]
+__all__ = ["Moves", "StageChange", "write_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +160,22 @@ class Moves:
             led = [name for name in STEPPING_PATH if name in self.standing.demotions] if move.method == STEP else []
             for name in {move.method, *led}:
                 self.standing.journal.promote(name, move.before, move.to)
+
+
+def write_rows(path: Path, rows: Mapping[str, Placement], drop: Iterable[str] = ()) -> None:
+    """Give each key of `rows` its placement and remove the rows `drop`; a file that is not there is made.
+
+    Comments, order and other tables stay. The file is replaced as a whole: a reader never sees half of it. Raises
+    ConfigError for a file that is no TOML, OSError when it cannot be written.
+    """
+    try:
+        document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
+    except (TOMLKitError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}", hint="mend the file") from error
+    stages = document.setdefault("stages", tomlkit.table())
+    methods = stages.setdefault("methods", tomlkit.table())
+    for key in drop:
+        methods.pop(key, None)
+    for key, placement in rows.items():
+        methods[key] = str(placement)
+    write_atomically(path, tomlkit.dumps(document).encode())

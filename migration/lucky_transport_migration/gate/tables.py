@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import plural
+from lucky_transport_migration.gate.gate_verdict import GateVerdict
 from lucky_transport_migration.gate.method import MethodVerdict
-from lucky_transport_migration.gate.verdict import GateVerdict
 from lucky_transport_migration.jsonl import Damage
 from lucky_transport_migration.units import duration_text
 

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path as FilePath
 from random import Random
@@ -55,6 +54,7 @@ from lucky_transport_migration.parity.inventory import take_inventory
 from lucky_transport_migration.parity.moving_streams import OF_STATES, watched
 from lucky_transport_migration.parity.stream_log import StreamLog
 from lucky_transport_migration.paths import ConnectedEngine, Path, find_paths, open_links
+from lucky_transport_migration.stages.names import matches
 
 __all__ = ["chosen_methods", "prove_commands"]
 
@@ -83,8 +83,7 @@ def chosen_methods(pattern: str) -> tuple[Method, ...]:
     Raises ConfigError when none does.
     """
     pattern = "*" if pattern == "all" else pattern
-    shorts = ((row, row.name.rpartition(".")[2]) for row in METHODS)
-    chosen = tuple(row for row, short in shorts if fnmatchcase(row.name, pattern) or fnmatchcase(short, pattern))
+    chosen = tuple(row for row in METHODS if matches(row.name, pattern))
     if not chosen:
         raise ConfigError(f"no method matches {pattern!r}", hint="write for instance 'SceneService/*' or '*Camera*'")
     return chosen

@@ -18,7 +18,7 @@ from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import process_router
 from lucky_transport_migration.routing.staged_transport import StagedTransport
-from lucky_transport_migration.stages.plan import StagePlan
+from lucky_transport_migration.stages.stage_plan import StagePlan
 
 __all__ = ["open_staged"]
 

@@ -4,6 +4,16 @@ Callers only hand over what they saw; a thread of the policy's own compares, wri
 back with the first evidence that its rule asks for, in all processes that share the journal; in this one only where the
 journal cannot be written. A forked child has evidence and a summary of its own; its calls are no part of the parent's
 metrics. Rules and limits are read again with the stages; wrong ones leave the last good ones in force.
+
+What sends a method back at once is an answer that differs, or a candidate that fails:
+
+    stage            answered differently    failed (unreachable, crashed, too late)
+    shadow           grpc                    grpc
+    canary p%, shm   shadow                  grpc
+
+After a wrong answer gRPC answers again and the comparison goes on; a candidate that fails is left alone, and a read
+that changes the engine's state is not made twice any more. Only live calls demote. At `grpc` there is nowhere to go
+back to, and at `complete` nothing to go back to.
 """
 
 from __future__ import annotations
@@ -26,9 +36,8 @@ from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.outcome import Comparison
-from lucky_transport_migration.evidence.record import CONTROL, Evidence
+from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EFFECT, FAILED, Evidence
 from lucky_transport_migration.evidence.summary import RunSummary, say
-from lucky_transport_migration.gate.demotion import demotion
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.stages.decision import Decider
@@ -38,7 +47,7 @@ from lucky_transport_migration.stages.stage import Placement, Stage
 if TYPE_CHECKING:
     from lucky_transport_migration.evidence.metrics import Metrics
 
-__all__ = ["EvidencePolicy"]
+__all__ = ["EvidencePolicy", "demotion"]
 
 _CLOSE_S = 2.0
 
@@ -146,6 +155,21 @@ class EvidencePolicy:
     def _begin_in_child(self) -> None:
         self._summary = RunSummary()
         self._metrics = None
+
+
+def demotion(evidence: Evidence, limits: Limits) -> Placement | None:
+    """Return where one call sends its method back to, None where the method stays.
+
+    Its journal is told so with `evidence.sentence` as the reason and `limits.cool_down_s`. Raises ValueError for
+    evidence of a stage that there is not.
+    """
+    if not limits.demote or evidence.kind != "live" or evidence.verdict not in (DIFFERENT, FAILED):
+        return None
+    placement = Placement.parse(evidence.stage)
+    if placement.stage in (Stage.GRPC, Stage.COMPLETE):
+        return None
+    goes_on = evidence.verdict == DIFFERENT and evidence.aspect != EFFECT
+    return placement.fallback if goes_on else Placement(Stage.GRPC)
 
 
 def _weight(comparison: Comparison) -> int:

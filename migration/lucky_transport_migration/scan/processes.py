@@ -5,13 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from functools import partial
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lucky_transport.errors import TransportError
 
@@ -23,21 +22,12 @@ Result = TypeVar("Result")
 _MOST = 16
 #: Files that go to a process at once: one at a time would take longer to hand over than to read.
 _BATCH = 8
-_AHEAD = 4  # batches for each process, so that none waits while another is at a long file
 
 
 def usable_cores() -> int:
     """Return how many processes can work at once here, at most 16."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, _MOST)
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """What a worker raised, in words: not every exception survives the way between processes."""
-
-    name: str
-    what: str
 
 
 def map_files(
@@ -49,52 +39,28 @@ def map_files(
     back has to be picklable, and they end with this process, however that ends. Raises TransportError, which names the
     file, where `work` raises.
     """
-    batches = [list(files[start : start + _BATCH]) for start in range(0, len(files), _BATCH)]
-    if min(processes, len(batches)) <= 1:
-        for batch in batches:
-            yield from _checked(_run(work, batch))
+    named, processes = partial(_named, work), min(processes, -(-len(files) // _BATCH))
+    if processes <= 1:
+        yield from map(named, files)
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(processes, len(batches)), mp_context=context, initializer=_start_worker)
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_start_worker)
     try:
-        yield from _in_order(pool, work, batches, ahead=processes * _AHEAD)
+        yield from pool.map(named, files, chunksize=_BATCH)
     except BrokenProcessPool as error:
         raise TransportError("a process that reads files was ended from outside", hint="scan again") from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _in_order(
-    pool: ProcessPoolExecutor,
-    work: Callable[[str, Task], Result],
-    batches: list[list[tuple[str, Task]]],
-    *,
-    ahead: int,
-) -> Iterator[Result]:
-    under_way = deque[Future[list[Result | _Failed]]]()
-    for batch in batches:
-        under_way.append(pool.submit(_run, work, batch))
-        if len(under_way) >= ahead:
-            yield from _checked(under_way.popleft().result())
-    while under_way:
-        yield from _checked(under_way.popleft().result())
-
-
-def _run(work: Callable[[str, Any], Result], batch: list[tuple[str, Any]]) -> list[Result | _Failed]:
-    done: list[Result | _Failed] = []
-    for name, task in batch:
-        try:
-            done.append(work(name, task))
-        except Exception as error:  # whatever it is, the file that causes it has to be known
-            done.append(_Failed(name, f"{type(error).__name__}: {error}"))
-    return done
-
-
-def _checked(results: list[Result | _Failed]) -> Iterator[Result]:
-    for one in results:
-        if isinstance(one, _Failed):
-            raise TransportError(f"{one.name} cannot be scanned: {one.what}", hint="report it, with that file")
-        yield one
+def _named(work: Callable[[str, Task], Result], file: tuple[str, Task]) -> Result:
+    """Return `work(*file)`; what it raises becomes words: not every exception survives the way between processes."""
+    name, task = file
+    try:
+        return work(name, task)
+    except Exception as error:
+        text = f"{name} cannot be scanned: {type(error).__name__}: {error}"
+        raise TransportError(text, hint="report it, with that file") from None
 
 
 def _start_worker() -> None:

@@ -29,8 +29,8 @@ from lucky_transport.routing import Decision
 from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.journal import Journal
-from lucky_transport_migration.stages.plan import StagePlan, find_file
 from lucky_transport_migration.stages.stage import ROLES, Placement, Stage
+from lucky_transport_migration.stages.stage_plan import StagePlan, find_file
 
 __all__ = ["LOOK_EVERY_S", "Decider"]
 

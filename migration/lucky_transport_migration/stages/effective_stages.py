@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lucky_transport_migration.stages.journal import Demotion, Journal
-from lucky_transport_migration.stages.plan import StagePlan
 from lucky_transport_migration.stages.stage import Placement
+from lucky_transport_migration.stages.stage_plan import StagePlan
 
 __all__ = ["STEP", "STEPPING_PATH", "EffectiveStages"]
 

@@ -15,19 +15,15 @@ from fnmatch import fnmatchcase
 
 from lucky_transport.errors import UnknownName
 from lucky_transport.messages.methods import BY_NAME, METHODS, method
+from lucky_transport_migration.compare.rule_keys import is_pattern
 
-__all__ = ["covers", "full_name", "is_pattern", "known_methods", "matches", "most_exact", "short_name"]
+__all__ = ["covers", "full_name", "known_methods", "matches", "most_exact", "short_name"]
 
 
 def short_name(name: str) -> str:
     """Return "Service/Method" of a full name."""
     service, _, rest = name.removeprefix("/").rpartition("/")
     return f"{service.rpartition('.')[2]}/{rest}" if service else rest
-
-
-def is_pattern(text: str) -> bool:
-    """True when `text` can stand for several methods."""
-    return any(sign in text for sign in "*?[")
 
 
 def matches(name: str, pattern: str) -> bool:

@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lucky_transport.messages.methods import METHODS
+from lucky_transport_migration.compare.rule_keys import is_pattern
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.effects import reason
 from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
-from lucky_transport_migration.stages.names import is_pattern, matches
+from lucky_transport_migration.stages.names import matches
 
 __all__ = ["Line", "lines", "unused_rows"]
 

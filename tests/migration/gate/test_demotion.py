@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
-from lucky_transport_migration.gate.demotion import demotion
 from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.routing.evidence_policy import demotion
 
 Seen = Callable[..., Evidence]
 

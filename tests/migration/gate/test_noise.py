@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lucky_transport_migration.evidence.record import EQUAL, Evidence, SideResult
+from lucky_transport_migration.gate.gate_verdict import judge, twins_as_candidates
 from lucky_transport_migration.gate.limits import Limits
-from lucky_transport_migration.gate.verdict import judge, twins_as_candidates
 
 METHODS = [f"/hazel.rpc.SceneService/Method{index}" for index in range(2)]
 CALLS = 5_000

@@ -7,7 +7,7 @@ from pathlib import Path
 from lucky_transport.messages.methods import BY_NAME, METHODS
 from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
 from lucky_transport_migration.stages.effects import REASONS, reason
-from lucky_transport_migration.stages.plan import StagePlan
+from lucky_transport_migration.stages.stage_plan import StagePlan
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "migrate.md"
 

@@ -19,8 +19,8 @@ from lucky_transport_migration.jsonl import open_to_append
 from lucky_transport_migration.stages.decision import LOOK_EVERY_S, Decider
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.journal import Journal
-from lucky_transport_migration.stages.plan import StagePlan, find_file
 from lucky_transport_migration.stages.stage import Placement, Stage
+from lucky_transport_migration.stages.stage_plan import StagePlan, find_file
 from tests.support.foreign_files import MakeForeignFile, foreign_uid
 
 _METHOD = "/hazel.rpc.SceneService/GetEntity"

@@ -11,9 +11,8 @@ import pytest
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.gate.looks import Looks
-from lucky_transport_migration.gate.moves import Moves
+from lucky_transport_migration.gate.moves import Moves, write_rows
 from lucky_transport_migration.stages.decision import Decider
-from lucky_transport_migration.stages.edit import write_rows
 from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement

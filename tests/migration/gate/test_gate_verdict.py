@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_COMPARED, Evidence, SideResult
+from lucky_transport_migration.gate.gate_verdict import judge
 from lucky_transport_migration.gate.limits import Limits
-from lucky_transport_migration.gate.verdict import judge
 from lucky_transport_migration.stages.journal import Demotion
 from lucky_transport_migration.stages.stage import Placement, Stage
 

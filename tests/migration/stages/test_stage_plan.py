@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import Effect
-from lucky_transport_migration.stages.plan import StagePlan
 from lucky_transport_migration.stages.stage import Placement
+from lucky_transport_migration.stages.stage_plan import StagePlan
 
 Write = Callable[[str], Path]
 
@@ -125,7 +125,7 @@ def test_any_value_is_read_or_a_config_error(key: str, value: object) -> None:
     def table(name: str, directory: Path | None = None) -> tuple[dict[str, object], str]:
         return ({key: value} if name == "stages" else {}), name
 
-    with patch("lucky_transport_migration.stages.plan.load_table", table), suppress(ConfigError):
+    with patch("lucky_transport_migration.stages.stage_plan.load_table", table), suppress(ConfigError):
         plan = StagePlan.load()
         assert isinstance(plan.default, Placement)
         assert 0 <= plan.sample <= 1
