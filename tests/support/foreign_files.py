@@ -56,8 +56,8 @@ def make(path: Path, kind: str, content: bytes = b"", mode: int = 0o666) -> None
 
 def make_as(uid: int, path: Path, kind: str, content: bytes = b"") -> int:
     """Make the file as user `uid`, readable and writable for everybody, and return its mode."""
-    command = [sys.executable, __file__, str(uid), str(path), kind]
-    subprocess.run(command, input=content, check=True, timeout=PATIENCE_S)
+    command = [sys.executable, "-m", "tests.support.foreign_files", str(uid), str(path), kind]
+    subprocess.run(command, input=content, check=True, timeout=PATIENCE_S, cwd=Path(__file__).parents[2])
     return stat.S_IMODE(path.lstat().st_mode)
 
 
