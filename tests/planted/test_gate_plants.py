@@ -85,6 +85,6 @@ def test_a_slow_tail_of_shadows_is_said_not_to_be_judged(slowness: Slowness, tmp
     gate(tmp_path, "shadow", slowness).must_list(["PROMOTE", f"not judged of {READ}: its p99"])
 
 
-@pytest.mark.parametrize("run", range(20))
+@pytest.mark.parametrize("run", [0, 1, *(pytest.param(run, marks=pytest.mark.sweep) for run in range(2, 20))])
 def test_without_a_plant_the_method_may_move_on(run: int, tmp_path: Path) -> None:
     gate(tmp_path, "shadow", alike, seed=run).must_list(["PROMOTE"])

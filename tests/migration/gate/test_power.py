@@ -30,19 +30,20 @@ from tests.migration.gate.power import (
 pytestmark = pytest.mark.slow
 
 _RUNS = {1: 300, 10: 100, 72: 40}
+_METHODS = [1, 10, pytest.param(72, marks=pytest.mark.sweep)]
 
 
-@pytest.mark.parametrize("methods", CALLS)
+@pytest.mark.parametrize("methods", _METHODS)
 def test_an_equal_candidate_moves_on(methods: int) -> None:
     assert promoted_share(methods, 1.0, _RUNS[methods]) >= 0.95
 
 
-@pytest.mark.parametrize("methods", CALLS)
+@pytest.mark.parametrize("methods", _METHODS)
 def test_a_candidate_that_is_a_fifth_slower_is_held_back(methods: int) -> None:
     assert promoted_share(methods, 1.2, _RUNS[methods]) <= 0.05
 
 
-@pytest.mark.parametrize("methods", CALLS)
+@pytest.mark.parametrize("methods", _METHODS)
 def test_a_candidate_at_the_limit_moves_on_no_more_often_than_the_error_allows(methods: int) -> None:
     """The error is joint: of all runs 5 % promote any method that is just at the limit, but for chance."""
     count = _RUNS[methods]
@@ -86,6 +87,7 @@ _AT_LIMIT: dict[str, tuple[Callable[[np.random.Generator], Growing], Limits]] = 
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("what", _AT_LIMIT)
 def test_a_candidate_at_the_limit_passes_no_more_often_however_often_it_is_looked_at(what: str) -> None:
     kind, limits = _AT_LIMIT[what]
