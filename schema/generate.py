@@ -1,4 +1,4 @@
-"""Make everything that follows from the `.proto` files: `python schema/generate.py`, with `--check` only compare.
+"""Make what follows from the `.proto` files and the segment's layout; with `--check` only compare.
 
 The dataclasses and the rows of the method table come first; `hazel_rpc.fbs` and `typed.pyi` are made from those. protoc
 (grpcio-tools) is needed here only: nothing that is written imports protobuf.
@@ -59,7 +59,7 @@ def compile_protos(folder: Path, *, comments: bool = False) -> bytes:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write everything, or with `--check` name what differs; return 0 when all is written or equal."""
-    parser = argparse.ArgumentParser(description="Make everything that follows from the .proto files.")
+    parser = argparse.ArgumentParser(description="Make what follows from the .proto files and the segment's layout.")
     parser.add_argument("--check", action="store_true", help="write nothing, fail when a committed file differs")
     check = bool(parser.parse_args(argv).check)
     try:
@@ -90,7 +90,7 @@ def _from_protos(check: bool) -> list[Path]:
 
 def _from_classes(check: bool) -> list[Path]:
     sys.path[:0] = [str(ROOT), str(PLUGINS)]
-    from generators import csharp, flatbuffers, kit_header, typed, vectors
+    from generators import csharp, flatbuffers, kit_header, segment_layout, typed, vectors
 
     released = (ROOT / "schema" / "released.fbs").read_text(encoding="utf-8")
     schema = flatbuffers.render()
@@ -101,6 +101,9 @@ def _from_classes(check: bool) -> list[Path]:
     contents[ROOT / "lucky_transport" / "client" / "typed.pyi"] = typed.render().encode()
     contents |= {KITS / "vectors" / name: text.encode() for name, text in vectors.render().items()}
     contents[KITS / "c" / "lucky_schema.h"] = kit_header.render().encode()
+    contents[ROOT / "schema" / "lucky_shm.h"] = segment_layout.header().encode()
+    contents[ROOT / "lucky_transport" / "_native" / "constants.h"] = segment_layout.constants().encode()
+    contents[KITS / "csharp" / "src" / "Generated" / "SegmentLayout.cs"] = segment_layout.csharp().encode()
     contents[KITS / "csharp" / "src" / "Generated" / "Messages.cs"] = csharp.messages_file().encode()
     contents[KITS / "csharp" / "src" / "Generated" / "Methods.cs"] = csharp.methods_file().encode()
     return _settle(contents, check)

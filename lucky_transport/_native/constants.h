@@ -1,5 +1,5 @@
 /* Made from native.py, channel.py, wait.py, ring.py and timing.py, which say what each is, by
- * `python -m lucky_transport.shm.c_header constants`; do not edit.
+ * schema/generate.py; do not edit.
  */
 #ifndef LUCKY_CONSTANTS_H
 #define LUCKY_CONSTANTS_H

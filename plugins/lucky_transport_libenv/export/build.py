@@ -1,4 +1,4 @@
-"""Compiling a library for one engine, with the system's compiler and headers made here."""
+"""Compiling a library for one engine, with the system's compiler."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra, Unimplemented
-from lucky_transport.shm import c_header
 
 __all__ = ["build"]
 
 _SOURCES = Path(__file__).parent
-#: The C kit, schema/kits/c: a link to it, or in a wheel its headers.
+#: The C kit, schema/kits/c: a link to it, or in a wheel its headers. lucky_shm.h lies beside this file in the same way.
 _KIT = _SOURCES / "kit"
 _FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _COMPILER_S = 120.0
@@ -38,10 +37,10 @@ def build(engine: str, target: Path, *, options: Mapping[str, Any], python: str 
     if not target.parent.is_dir():
         raise ConfigError(f"there is no folder {target.parent}", backend="libenv", hint="make it first")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as folder:
-        Path(folder, "lucky_shm.h").write_text(c_header.render())
         Path(folder, "lucky_export.h").write_text(_header(engine, options, python))
         whole = Path(folder, target.name)
-        _compile([compiler, *_FLAGS, f"-I{folder}", f"-I{_KIT}", "-o", str(whole), str(_SOURCES / "exported.c"), "-lm"])
+        folders = [f"-I{one}" for one in (folder, _SOURCES, _KIT)]
+        _compile([compiler, *_FLAGS, *folders, "-o", str(whole), str(_SOURCES / "exported.c"), "-lm"])
         whole.replace(target)
 
 

@@ -1,15 +1,7 @@
-"""The C headers and C# constants that are made from Python: the segment's layout, and what the native module needs.
-
-    python -m lucky_transport.shm.c_header > schema/lucky_shm.h
-    python -m lucky_transport.shm.c_header constants > lucky_transport/_native/constants.h
-    python -m lucky_transport.shm.c_header csharp > schema/kits/csharp/src/Generated/SegmentLayout.cs
-
-A test compares the committed files with what this makes.
-"""
+"""The segment's layout for C and C#, and the constants of the native module."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from enum import IntEnum, IntFlag
 
@@ -36,12 +28,12 @@ from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.shm.wait import OVERSUBSCRIBED, STRATEGIES
 from lucky_transport.spec.batch_spec import DTYPES
 
-__all__ = ["constants", "csharp", "render"]
+__all__ = ["constants", "csharp", "header"]
 
 _C_TYPES = {"B": "uint8_t", "I": "uint32_t", "Q": "uint64_t"}
 
 
-def render() -> str:
+def header() -> str:
     """Return the text of `schema/lucky_shm.h`."""
     constants = {
         "MAGIC": f"{MAGIC:#010x}u",
@@ -56,7 +48,7 @@ def render() -> str:
     lines = [
         "/* The layout of a lucky_transport segment, version 1 (little-endian).",
         " *",
-        " * Made from lucky_transport/shm/layout.py by `python -m lucky_transport.shm.c_header`; do not edit.",
+        " * Made from lucky_transport/shm/layout.py by schema/generate.py; do not edit.",
         " * Counters (frame_seq, action_seq), park words and the version need acquire loads and release stores.",
         " */",
         "#ifndef LUCKY_SHM_H",
@@ -99,7 +91,7 @@ def constants() -> str:
     }
     lines = [
         "/* Made from native.py, channel.py, wait.py, ring.py and timing.py, which say what each is, by",
-        " * `python -m lucky_transport.shm.c_header constants`; do not edit.",
+        " * schema/generate.py; do not edit.",
         " */",
         "#ifndef LUCKY_CONSTANTS_H",
         "#define LUCKY_CONSTANTS_H",
@@ -115,8 +107,8 @@ def constants() -> str:
 _CSHARP_HEAD = """\
 // The layout of a lucky_transport segment, version 1 (little-endian), and what goes with it.
 //
-// Made from lucky_transport/shm/layout.py and its neighbours by `python -m lucky_transport.shm.c_header csharp`; do not
-// edit. Counters (frame_seq, action_seq), park words and the version need acquire loads and release stores.
+// Made from lucky_transport/shm/layout.py and its neighbours by schema/generate.py; do not edit.
+// Counters (frame_seq, action_seq), park words and the version need acquire loads and release stores.
 """
 
 
@@ -210,9 +202,3 @@ def _csharp_enum(
         f"        {key if key[1:] != key[1:].upper() else _pascal(key)} = {value}," for key, value in values.items()
     ]
     return [*lines, "    }", *([] if last else [""])]
-
-
-_OUTPUTS = {"": render, "constants": constants, "csharp": csharp}
-
-if __name__ == "__main__":
-    print(_OUTPUTS["".join(sys.argv[1:])](), end="")

@@ -1,0 +1,1 @@
+../../../schema/lucky_shm.h
