@@ -84,11 +84,6 @@ def test_what_a_unary_call_raises_is_error_call_and_future_in_one(stub: Any, fai
     assert 'details = "gone"' in str(error)
 
 
-def test_details_may_be_any_text(stub: Any, failure: Any) -> None:
-    text = "\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n"
-    assert failure(lambda: stub.fail(text.encode())).details() == text
-
-
 def test_a_method_that_nobody_serves_is_unimplemented(stub: Any, failure: Any) -> None:
     error = failure(lambda: stub.unknown(b""))
     assert (error.code(), error.details()) == (Code.UNIMPLEMENTED, "Method not found!")

@@ -50,17 +50,6 @@ def test_a_response_that_came_in_time_counts_also_when_it_is_asked_for_too_late(
     assert future.result() == b"x"
 
 
-@pytest.mark.parametrize("ask", ["result", "exception", "traceback"])
-@pytest.mark.parametrize("timeout", [0, -1, 0.02])
-def test_waiting_for_a_future_ends_with_its_own_timeout(stub: Any, service: Any, ask: str, timeout: float) -> None:
-    future = stub.wait.future(b"x")
-    with pytest.raises(grpc.FutureTimeoutError):
-        getattr(future, ask)(timeout=timeout)
-    assert future.is_active()
-    service.released.set()
-    assert future.result(timeout=10) == b"x"
-
-
 def test_a_failed_future_raises_itself(stub: Any, failure: Any) -> None:
     future = stub.fail.future(b"gone")
     assert failure(future.result) is future
@@ -69,18 +58,6 @@ def test_a_failed_future_raises_itself(stub: Any, failure: Any) -> None:
     assert (future.code(), future.details()) == (Code.NOT_FOUND, "gone")
     assert future.trailing_metadata() == (("why", "so"),)
     assert str(future).endswith('details = "gone"\n\tdebug_error_string = "NOT_FOUND:gone"\n>')
-
-
-def test_a_cancelled_future_is_cancelled_for_both_sides(stub: Any, service: Any) -> None:
-    future = stub.wait.future(b"x")
-    assert future.cancel()
-    assert not future.cancel()
-    assert (future.cancelled(), future.done(), future.is_active()) == (True, True, False)
-    assert (future.code(), future.details()) == (Code.CANCELLED, "Locally cancelled by application!")
-    for ask in (future.result, future.exception, future.traceback):
-        with pytest.raises(grpc.FutureCancelledError):
-            ask()
-    assert service.over.wait(10)
 
 
 def test_a_future_is_no_iterator(stub: Any) -> None:
@@ -101,15 +78,6 @@ def test_a_callback_is_called_once_with_the_future_when_it_is_done(stub: Any, se
     assert not future.add_callback(lambda: seen.append("too late"))
     future.add_done_callback(seen.append)
     assert seen[2:] == [future]
-
-
-def test_a_callback_is_called_at_a_cancel_and_at_the_deadline_too(stub: Any) -> None:
-    seen: list[Any] = []
-    cancelled, late = stub.wait.future(b""), stub.wait.future(b"", timeout=0.05)
-    for future in (cancelled, late):
-        future.add_done_callback(lambda done: seen.append(done.code()))
-    cancelled.cancel()
-    until(lambda: sorted(seen, key=str) == [Code.CANCELLED, Code.DEADLINE_EXCEEDED])
 
 
 def test_a_callback_that_raises_costs_the_others_nothing(stub: Any, caplog: Any) -> None:

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from lucky_transport_grpc.runtime import grpc
 from tests.support.resources import threads_of
 from tests.support.waiting import until, until_none_left
@@ -30,11 +28,6 @@ def test_an_iterator_that_raises_ends_the_call_and_the_log_says_why(stub: Any, f
         error = failure(call)
         assert (error.code(), error.details()) == (Code.UNKNOWN, "Exception iterating requests!")
     assert "boom" in caplog.text
-
-
-@pytest.mark.parametrize("requests", [[b"a list"], 5, None])
-def test_what_is_no_iterator_ends_the_call(stub: Any, failure: Any, requests: Any) -> None:
-    assert failure(lambda: stub.join(requests)).details() == "Exception iterating requests!"
 
 
 def test_a_request_that_is_no_bytes_ends_the_call(stub: Any, failure: Any) -> None:

@@ -89,14 +89,6 @@ def test_a_cancel_ends_the_wait_of_another_thread(stub: Any, failure: Any) -> No
     canceller.join()
 
 
-def test_a_call_that_is_dropped_is_cancelled(stub: Any, service: Any) -> None:
-    call = stub.endless(b"10")
-    next(call)
-    del call
-    gc.collect()
-    assert service.over.wait(10)
-
-
 def test_a_loop_that_is_left_cancels_the_call(stub: Any, service: Any) -> None:
     for response in stub.linger(b"x"):
         assert response == b"x"
@@ -135,24 +127,3 @@ def test_a_caller_that_takes_nothing_holds_the_server_back(stub: Any, service: A
     assert service.sent < 2000
     next(call)
     call.cancel()
-
-
-def test_many_streams_are_open_at_once(stub: Any) -> None:
-    calls = [stub.count(b"50") for _ in range(8)]
-    assert [[next(call) for call in calls] for _ in range(50)] == [[b"%d" % number] * 8 for number in range(50)]
-    assert all(call.code() is Code.OK for call in calls)
-
-
-def test_a_conversation_goes_back_and_forth(stub: Any) -> None:
-    answered = threading.Semaphore(1)
-
-    def questions() -> Any:
-        for number in range(20):
-            answered.acquire()
-            yield b"%d" % number
-
-    heard = []
-    for answer in stub.relay(questions()):
-        heard.append(answer)
-        answered.release()
-    assert heard == [b"%d" % number for number in range(20)]

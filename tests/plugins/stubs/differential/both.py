@@ -87,6 +87,16 @@ class _AwaitedContext:
         self._context.add_callback(partial(callback, self))
 
 
+class _Stopping:
+    """Is over when this event is set, as a task is done."""
+
+    def __init__(self, event: threading.Event) -> None:
+        self.done, self._flag = event.is_set, Flag(event)
+
+    def __await__(self) -> Any:
+        return self._flag.happened().__await__()
+
+
 class OverThreads:
     """`ends`, whose calls are grpc's."""
 
@@ -112,9 +122,9 @@ class OverThreads:
         """Stop a server; returns when it has stopped."""
         await self.stopping(server, grace)
 
-    def stopping(self, server: Any, grace: float | None = 0) -> Awaitable[bool]:
-        """Begin to stop a server; returns what waits until it has stopped."""
-        return Flag(server.stop(grace)).happened()
+    def stopping(self, server: Any, grace: float | None = 0) -> Any:
+        """Begin to stop a server; returns what is awaited until it has stopped, and is `done()` then."""
+        return _Stopping(server.stop(grace))
 
     async def begin(self, server: Any) -> None:
         """Start a server."""
@@ -205,7 +215,7 @@ class OverAsyncio:
     async def stop(self, server: Any, grace: float | None = None) -> None:
         await server.stop(grace)
 
-    def stopping(self, server: Any, grace: float | None = 0) -> Awaitable[Any]:
+    def stopping(self, server: Any, grace: float | None = 0) -> Any:
         return asyncio.ensure_future(server.stop(grace))
 
     async def begin(self, server: Any) -> None:

@@ -126,38 +126,6 @@ def test_what_a_handler_does_wrong_is_a_status(
     assert found == (code, details)
 
 
-def test_none_is_no_response_and_ends_a_stream(serve: Any, dial: Any, refused: Any) -> None:
-    def some(request: bytes, context: Any) -> Iterator[Any]:
-        yield b"1"
-        yield None
-        yield b"2"
-
-    client = dial(serve({"unary_unary None": lambda request, context: None, "unary_stream Some": some}))
-    assert refused(client.unary_unary("None"), b"") == ("INTERNAL", "Failed to serialize response!")
-    assert call(client, "unary_stream", b"", name="Some") == [b"1"]
-
-
-def test_a_stream_handler_must_return_an_iterator(serve: Any, dial: Any, refused: Any) -> None:
-    client = dial(serve({"unary_stream List": lambda request, context: [b"1"]}))
-    details = "Exception iterating responses: 'list' object is not an iterator"
-    assert refused(client.unary_stream("List"), b"") == ("UNKNOWN", details)
-
-
-def test_an_exception_without_a_text_is_named_so(serve: Any, dial: Any, refused: Any) -> None:
-    class Unprintable(Exception):
-        def __str__(self) -> str:
-            raise RuntimeError
-
-    def handler(request: bytes, context: Any) -> bytes:
-        raise Unprintable
-
-    client = dial(serve({"unary_unary Method": handler}))
-    assert refused(client.unary_unary("Method"), b"") == (
-        "UNKNOWN",
-        "Calling application raised unprintable Exception!",
-    )
-
-
 @pytest.mark.parametrize("arity", ARITIES)
 def test_a_request_that_cannot_be_read_is_an_internal_error(serve: Any, dial: Any, refused: Any, arity: str) -> None:
     make = getattr(grpc, f"{arity}_rpc_method_handler")

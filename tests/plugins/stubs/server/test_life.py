@@ -143,24 +143,6 @@ def test_a_grace_lets_calls_end_and_refuses_new_ones(serve: Any, dial: Any, gate
     assert not served.server.wait_for_termination(PATIENCE_S)
 
 
-def test_of_several_graces_the_shortest_counts(serve: Any, dial: Any, gate: Any) -> None:
-    entered, resume = gate(), gate()
-
-    def hang(request: bytes, context: Any) -> bytes:
-        entered.set()
-        resume.wait()
-        return b""
-
-    served = serve({"unary_unary Hang": hang})
-    call = dial(served).unary_unary("Hang").future(b"", timeout=PATIENCE_S)
-    assert entered.wait(PATIENCE_S)
-    events = [served.server.stop(grace) for grace in (PATIENCE_S, 0.02, PATIENCE_S)]
-    assert all(event.wait(PATIENCE_S) for event in events)
-    with pytest.raises(grpc.RpcError):
-        call.result(PATIENCE_S)
-    assert call.details() == "Cancelling all calls"
-
-
 def test_a_name_is_free_again_after_a_stop(serve: Any, dial: Any) -> None:
     first = serve(ECHO)
     first.server.stop(None)

@@ -47,10 +47,11 @@ def a_call_that_runs(ends: Ends, way: Way) -> Record:
         **state(call),
         "active": call.is_active(),
         "time_remaining": call.time_remaining(),
-        "result": attempt(call.result, timeout=0.05),
-        "exception": attempt(call.exception, timeout=0.05),
-        "traceback": attempt(call.traceback, timeout=0.05),
-        "result at once": attempt(call.result, timeout=0),
+        **{
+            f"{ask} {timeout}": attempt(getattr(call, ask), timeout=timeout)
+            for ask in ("result", "exception", "traceback")
+            for timeout in (0.05, 0, -1)
+        },
     }
     held.let_go()
     return seen

@@ -78,6 +78,7 @@ async def stopping_with_grace_lets_calls_end(ends: Driver, way: Way) -> Record:
     seen: Record = {"begun": await pending.begin()}
     stopping = ends.stopping(pending.server, PATIENCE_S)
     await ends.settle()
+    seen["stopped at once"] = stopping.done()
     pending.let_go()
     return {**seen, **await pending.outcome(), "stopped": await stopping}
 
@@ -106,10 +107,10 @@ async def new_calls_are_refused_during_grace(ends: OverThreads) -> Record:
 async def a_shorter_grace_overrides_a_longer_one(ends: OverThreads) -> Record:
     pending = _Pending(ends, FUTURE)
     await pending.begin()
-    first, second = ends.stopping(pending.server, PATIENCE_S), ends.stopping(pending.server, 0.05)
+    stopping = [ends.stopping(pending.server, grace) for grace in (PATIENCE_S, 0.05, PATIENCE_S)]
     seen = await pending.outcome()
     pending.let_go()
-    return {**seen, "first": await first, "second": await second}
+    return {**seen, "stopped": [await one for one in stopping]}
 
 
 @each(BOTH, grace=(None, 0, 1))
