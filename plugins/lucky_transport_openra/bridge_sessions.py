@@ -22,11 +22,11 @@ from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.world_lock import ActionQueue
 from lucky_transport.world import Worlds
 from lucky_transport_openra.bridge import Bridge, Retry, advance_request
-from lucky_transport_openra.codec import BridgeCodec
 from lucky_transport_openra.game_stream import GameStreamClient
 from lucky_transport_openra.skirmish.messages import Observation, Orders
 from lucky_transport_openra.skirmish.view import score_of
 from lucky_transport_openra.skirmish.world import SkirmishWorlds, folded
+from lucky_transport_openra.wire import BridgeCodec
 
 __all__ = ["BridgeSessions", "snapshot"]
 

@@ -16,7 +16,7 @@ from lucky_transport.sessions.world_lock import ActionQueue
 from lucky_transport.uninterrupted import WaitQueue
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.bridge import Bridge
-from lucky_transport_openra.methods import SESSION
+from lucky_transport_openra.wire import SESSION
 
 __all__ = ["GameStreamClient"]
 

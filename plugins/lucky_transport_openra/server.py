@@ -19,12 +19,11 @@ from lucky_transport.host.host import Host
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.server import GrpcServer
 from lucky_transport_openra import _pb
-from lucky_transport_openra.codec import BridgeCodec
 from lucky_transport_openra.errors import refuse_bridge
-from lucky_transport_openra.methods import METHODS
 from lucky_transport_openra.options import ServerOptions, grpc_endpoint, server_options
 from lucky_transport_openra.service import BridgeService
 from lucky_transport_openra.stream import GameStream
+from lucky_transport_openra.wire import METHODS, BridgeCodec
 
 __all__ = ["BridgeServer", "server"]
 

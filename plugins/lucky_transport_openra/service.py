@@ -16,9 +16,8 @@ from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.recording import WorldFactory
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport_openra import _pb
-from lucky_transport_openra.codec import BridgeCodec
-from lucky_transport_openra.methods import LOOK
 from lucky_transport_openra.options import ServerOptions
+from lucky_transport_openra.wire import LOOK, BridgeCodec
 
 __all__ = ["MOST_TICKS", "PHASES", "BridgeService", "Reader", "clamped"]
 

@@ -20,8 +20,8 @@ from lucky_transport.errors import (
 )
 from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_openra.methods import SESSION
 from lucky_transport_openra.service import BridgeService, clamped
+from lucky_transport_openra.wire import SESSION
 
 __all__ = ["GameStream"]
 

@@ -52,7 +52,7 @@ class Stub:
 
     def __init__(self, address: str, **options: Any) -> None:
         from lucky_transport_grpc.runtime import grpc
-        from lucky_transport_openra.methods import METHODS
+        from lucky_transport_openra.wire import METHODS
 
         given = {"grpc.use_local_subchannel_pool": 1, **{f"grpc.{key}": value for key, value in options.items()}}
         self.channel = grpc.insecure_channel(address, options=tuple(given.items()))

@@ -16,11 +16,10 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import HOLD, RESET, Engine
-from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.serving import Serving
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.suite import open_reference, outcome
-from lucky_transport.testing.trajectories import first_difference, random_moves, record_env, record_frames
+from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport.transport import Transport
 
 _MAY_GAIN_NOTHING = "a game may gain nothing in a step"
@@ -103,20 +102,6 @@ def test_sessions_over_the_bridge_are_stepped_bit_for_bit_as_games_without_a_wir
         assert frames["observations"].any()
         assert frames["rewards"].any()
         assert first_difference(frames, expected) is None
-
-
-@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
-def test_a_vector_env_over_the_bridge_gives_the_references_trajectory(serve: Callable[..., Serving], mode: str) -> None:
-    worlds = {"max_ticks": 230}
-    with (
-        api.open_transport(_bridge(serve(worlds=worlds), 2)) as client,
-        open_reference("skirmish:arena", 2, bots="brutal", **worlds) as reference,
-        VectorEnv(client, autoreset_mode=mode) as env,
-        VectorEnv(reference, autoreset_mode=mode) as expected,
-    ):
-        found = record_env(env, 60, seed=11)
-        assert found["truncated"].any()
-        assert first_difference(found, record_env(expected, 60, seed=11)) is None
 
 
 def test_a_held_session_stands_still_and_a_reset_one_begins_anew(serve: Callable[..., Serving]) -> None:

@@ -1,17 +1,62 @@
-"""A world's messages as the bridge's, and back: derived from equal names of fields, nothing is written per message."""
+"""The bridge's wire, as both ends need it: its methods, one row each, and a world's messages as the bridge's.
+
+Methods, their paths, arities and classes come from the descriptors. Messages are derived from equal names of fields.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from google.protobuf.message_factory import GetMessageClass
 
 from lucky_transport.errors import Unimplemented
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.world import Worlds
 from lucky_transport_grpc import codec
+from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
 
-__all__ = ["BridgeCodec"]
+__all__ = ["LOOK", "METHODS", "SESSION", "BridgeCodec", "BridgeMethod"]
+
+# What our clients say beside the bridge's messages; an engine that does not know us ignores it. Wire format: keys are
+# only added.
+#: On GameSession: the id of the session to be streamed. The original has no word for it.
+SESSION = "lucky-session"
+#: On FastAdvance: "1": only look, do no tick. The original does at least one.
+LOOK = "lucky-look"
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeMethod:
+    """One method; `is_stream`: many requests and many responses."""
+
+    path: str
+    request: Any
+    response: Any
+    is_stream: bool
+
+    def handler(self, behaviour: Callable[[Any, Any], Any]) -> Any:
+        """Return gRPC's handler that answers it by `behaviour`."""
+        make = grpc.stream_stream_rpc_method_handler if self.is_stream else grpc.unary_unary_rpc_method_handler
+        return make(behaviour, self.request.FromString, self.response.SerializeToString)
+
+    def stub(self, channel: Any) -> Any:
+        """Return gRPC's callable for it."""
+        make = channel.stream_stream if self.is_stream else channel.unary_unary
+        return make(self.path, self.request.SerializeToString, self.response.FromString)
+
+
+METHODS: Mapping[str, BridgeMethod] = {
+    method.name: BridgeMethod(
+        f"/{_pb.SERVICE.full_name}/{method.name}",
+        GetMessageClass(method.input_type),
+        GetMessageClass(method.output_type),
+        method.client_streaming,
+    )
+    for method in _pb.SERVICE.methods
+}
 
 
 class BridgeCodec:
