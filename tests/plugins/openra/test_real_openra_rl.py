@@ -36,7 +36,7 @@ def peer() -> Callable[[Serving], dict[str, Any]]:
         port = serving.endpoints[0].address.rpartition(":")[2]
         environ = {key: value for key, value in os.environ.items() if not key.startswith(("LUCKY_", "PYTHON"))}
         ended = subprocess.run(
-            [PYTHON, str(PROGRAM), port], env=environ, capture_output=True, text=True, timeout=90, check=False
+            [PYTHON, str(PROGRAM), port], env=environ, capture_output=True, text=True, timeout=400, check=False
         )
         assert ended.returncode == 0, ended.stderr
         return json.loads(ended.stdout)
@@ -93,6 +93,6 @@ def test_the_pages_program_runs_as_pasted(serve: Serve) -> None:
     block = page.partition("(`pip install openra_rl==0.4.1`):\n\n")[2].partition("\nThe newer generation")[0]
     port = serve(rate=400).endpoints[0].address.rpartition(":")[2]
     program = textwrap.dedent(block).replace("9999", port)
-    ended = subprocess.run([PYTHON, "-c", program], capture_output=True, text=True, timeout=90, check=False)
+    ended = subprocess.run([PYTHON, "-c", program], capture_output=True, text=True, timeout=400, check=False)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.endswith("['base']\n")
