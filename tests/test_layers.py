@@ -92,6 +92,7 @@ ROOMS = (
     "side_by_side",
     "recording",
     "bench",
+    "training",
     "gate",
     "routing",
     "top",
