@@ -1,6 +1,7 @@
-"""One asyncio call over shared memory, in the place of grpc's compiled `_AioCall`: messages are bytes here.
+"""A call in asyncio, in the place of grpc's compiled `_AioCall`: messages are bytes here.
 
-Nothing blocks the loop and there is no thread: the connection tells `on_change`, and coroutines that wait look.
+It does what its `CallMachine` says. Nothing blocks the loop and there is no thread: the connection tells `on_change`,
+and coroutines that wait look.
 Messages that came before the end are handed out before it; after a cancel or the deadline there are none. The deadline
 ends the call wherever it is, also while it waits for a connection.
 """
@@ -10,22 +11,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import PeerTimeout, StatusError, TransportError
+from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.outcome import AioCallState
-from lucky_transport_stubs.client.ended import status_at_end
+from lucky_transport_stubs.client.call_machine import (
+    Action,
+    CallMachine,
+    Connect,
+    FetchMetadata,
+    Open,
+    Pause,
+)
+from lucky_transport_stubs.client.prepared import PreparedCall
+from lucky_transport_stubs.client.requests import KeptRequests
 from lucky_transport_stubs.grpc_inside import EOF
-from lucky_transport_stubs.words.credentials import Fetch
-from lucky_transport_stubs.words.metadata import check_size, metadata_of, outgoing, within_limit
-from lucky_transport_stubs.words.options import received_too_long, sent_too_long
-from lucky_transport_stubs.words.status import status_of
+from lucky_transport_stubs.words.metadata import metadata_of, within_limit
+from lucky_transport_stubs.words.status import LATE, status_of
 
 if TYPE_CHECKING:
     from lucky_transport_stubs.aio.connection import Connection
@@ -37,25 +46,24 @@ _COMPRESSION = ("grpc-internal-encoding-request", b"grpc-internal-encoding-reque
 
 
 class RingCall(AioCallState):
-    """A call of `method`, by its full name, over `connection`. deadline: see `AioCallState`.
+    """A call over `connection`, prepared but for its metadata. deadline: see `AioCallState`."""
 
-    fetch: gets the metadata of its credentials.
-    """
-
-    def __init__(
-        self, connection: Connection, method: str, deadline: float | None, wait_for_ready: bool, fetch: Fetch | None
-    ) -> None:
-        super().__init__(connection.loop, deadline)
+    def __init__(self, connection: Connection, prepared: PreparedCall, deadline: float | None) -> None:
+        super().__init__(connection.loop, CallMachine(prepared, connection.standing.status_of), deadline)
         self._channel = connection  # the name by which grpc.aio 1.60 finds the calls of a channel that closes
-        self._method = method
-        self._wait_for_ready = wait_for_ready
-        self._fetch = fetch
+        self._prepared = prepared
+        self._messages = connection.messages
         self._awaited: asyncio.Future[Any] | None = None  # the connection, then the metadata of the credentials
-        self._call: ClientCall | None = None
-        self._streams_back = False
-        self._sends_no_more = False
-        self._next: bytes | None = None  # the response; or a message that was taken to see whether it is the last
         self._timer: asyncio.TimerHandle | None = None
+        self._pause: asyncio.TimerHandle | None = None  # between two attempts
+        self._call: ClientCall | None = None  # the present attempt
+        self._shape, self._payload = Shape.UNARY, b""
+        self._kept = KeptRequests(prepared.retries, prepared.buffer_bytes)
+        self._sent = 0  # of what is kept, in the present attempt
+        self._sent_once = 0  # in any attempt
+        self._sends_no_more = False
+        self._half_closed: ClientCall | None = None
+        self._next: bytes | None = None  # the response; or a message that was taken to see whether it is the last
         self._error: BaseException | None = None  # a callback's, for who waits for the response
         if deadline is not None:
             self._timer = self._loop.call_later(max(0.0, deadline - time.time()), self._expire)
@@ -106,66 +114,133 @@ class RingCall(AioCallState):
 
     async def send_serialized_message(self, message: bytes | None) -> None:
         """Send a message; waits while the other side takes no more. Raises InternalError when the call has ended."""
-        payload = _bytes(message, "message")
+        payload, kept = _bytes(message, "message"), self._kept
         self._refuse_too_long(payload)
-        while self._call is not None and not self.done():
-            try:
-                if self._call.try_send(payload):
-                    return
-            except TransportError:  # it has ended, and its status is on the way
-                await self._changed.until(self.done)
-                break
-            await self._changed.wait()
+        if not self.done():
+            if not kept and self._call is not None and self._machine.is_committed and _try_send(self._call, payload):
+                return  # it need not be kept: for speed
+            kept.add(payload)
+            count = kept.count
+            self._send_kept()
+            while self._sent_once < count and not self.done():
+                await self._changed.wait()
+            if self._sent_once >= count:
+                return
         raise grpc.aio.InternalError("the call has ended")
 
     async def send_receive_close(self) -> None:
         """Say that no further message comes, as soon as the call is open; no effect once it has ended."""
         self._sends_no_more = True
-        if self._call is not None and not self._call.is_ended():
-            self._call.half_close()
+        self._send_kept()
 
-    # -- within -------------------------------------------------------------------------------------------------------
+    # -- what the machine says ----------------------------------------------------------------------------------------
 
     async def _open(self, shape: Shape, metadata: tuple[Any, ...], payload: bytes = b"") -> None:
         """Have the call under way; one that cannot be has its status when this returns."""
-        self._streams_back = bool(shape & Shape.SERVER_STREAM)
+        self._shape, self._payload = shape, payload
         try:
-            entries = self._entries(metadata)
-            self._refuse_too_long(payload)
-            self._awaited = self._channel.connect(self._wait_for_ready)
-            calls = await self._awaited
-            if calls is not None and self._fetch is not None:
-                entries += await self._credentials_metadata(self._fetch)
-                check_size(entries)
-            if calls is None or self.done():
-                return
-            deadline = None if self._deadline is None else Deadline(max(0.0, self._deadline - time.time()))
-            call = calls.open(self._method, payload, shape=shape, deadline=deadline, metadata=entries, may_wait=False)
-        except TransportError as error:
+            self._prepared.entries = self._entries(metadata)
+        except StatusError as error:
             self._finish(status_of(error))
             return
-        self._call = call
+        self._refuse_too_long(payload)
+        self._do(self._machine.begin())
+        while not self._machine.is_open and not self.done():
+            await self._changed.wait()
+
+    def _do(self, action: Action) -> None:
+        """Do what the machine says, and tell it what came of that, at once or later."""
+        if self.done():
+            return
+        if isinstance(action, Connect):
+            self._await(self._channel.connect(action.is_patient), self._connected)
+        elif isinstance(action, FetchMetadata):
+            found: asyncio.Future[Any] = self._loop.create_future()
+            action.fetch(partial(_set_from_thread, self._loop, found))
+            self._await(found, self._fetched)
+        elif isinstance(action, Open):
+            self._open_attempt(action)
+        elif isinstance(action, Pause):
+            self._pause = self._loop.call_later(action.seconds, lambda: self._do(self._machine.begin()))
+        else:
+            self._finish(action.status)
+
+    def _await(self, future: asyncio.Future[Any], then: Callable[[asyncio.Future[Any]], None]) -> None:
+        self._awaited = future
+        if future.done():
+            then(future)
+        else:
+            future.add_done_callback(then)
+
+    def _connected(self, found: asyncio.Future[Any]) -> None:
+        error = found.exception()
+        if not self.done():
+            is_ours = isinstance(error, TransportError)
+            self._do(self._machine.failed(error) if is_ours else self._machine.connected(found.result()))
+
+    def _fetched(self, found: asyncio.Future[Any]) -> None:
+        if not self.done():
+            self._do(self._machine.fetched(found.result()))
+
+    def _open_attempt(self, action: Open) -> None:
+        deadline = None if self._deadline is None else Deadline(max(0.0, self._deadline - time.time()))
+        try:
+            call = action.connection.open(
+                self._prepared.path,
+                self._payload,
+                shape=self._shape,
+                deadline=deadline,
+                metadata=action.metadata,
+                may_wait=False,
+            )
+        except TransportError as error:
+            self._do(self._machine.failed(error))
+            return
+        self._call, self._sent = call, 0
         call.on_change = self._on_news
-        if self._sends_no_more:
-            await self.send_receive_close()
         self._on_news()
+
+    def _on_news(self) -> None:
+        call = self._call
+        if call is None or self._loop.is_closed():
+            return
+        machine = self._machine
+        action = None if machine.is_committed else machine.news(call)
+        if action is not None:  # the attempt has failed
+            self._call = None
+            self._loop.call_soon(self._do, action)  # not here: the thread that reports it must not be delayed
+            return
+        if self._kept or self._sends_no_more:
+            self._send_kept()
+        if machine.is_committed:
+            if self._initial_metadata is None and call.headers is not None:
+                self._start(metadata_of(within_limit(call.headers)))
+            if call.is_ended():
+                self._loop.call_soon(self._settle)  # not here, for the same reason
+        self._changed.notify()
+
+    def _send_kept(self) -> None:
+        """Send of what is kept as much as the present attempt takes, and half-close after the last message."""
+        call, kept = self._call, self._kept
+        if call is None or call.is_ended():
+            return
+        while self._sent < kept.count and _try_send(call, kept.get(self._sent)):
+            self._sent += 1
+            kept.sent(self._sent)
+        self._sent_once = max(self._sent_once, self._sent)
+        if self._sends_no_more and self._sent == kept.count and self._half_closed is not call:
+            self._half_closed = call
+            with contextlib.suppress(TransportError):  # it has just ended
+                call.half_close()
+
+    # -- within -------------------------------------------------------------------------------------------------------
 
     def _entries(self, metadata: tuple[Any, ...]) -> Metadata:
         """Return the metadata as they travel; raises what `outgoing` raises."""
+        settings = self._channel.settings
         asked = next((pair[1] for pair in metadata if pair[0] in _COMPRESSION), "")
-        encoding = self._channel.compression.named(asked.decode() if isinstance(asked, bytes) else asked)
-        return outgoing((pair for pair in metadata if pair[0] not in _COMPRESSION), self._channel.user_agent, encoding)
-
-    async def _credentials_metadata(self, fetch: Fetch) -> Metadata:
-        """Return what the call's credentials add, nothing once it has ended. Raises StatusError."""
-        if (fixed := fetch.fixed) is not None:
-            return fixed
-        self._awaited = self._loop.create_future()
-        fetch(partial(_set_from_thread, self._loop, self._awaited))
-        found = await self._awaited
-        if isinstance(found, StatusError):
-            raise found
-        return found or ()
+        encoding = settings.compression.named(asked.decode() if isinstance(asked, bytes) else asked)
+        return settings.entries((pair for pair in metadata if pair[0] not in _COMPRESSION), encoding)
 
     async def _response(self) -> bytes | None:
         """Return the one response at the end, None for none; raises what a done callback raised, as gRPC does."""
@@ -176,25 +251,16 @@ class RingCall(AioCallState):
         return self._next
 
     def _callback_failed(self, error: BaseException) -> None:
-        if self._streams_back:
+        if self._shape & Shape.SERVER_STREAM:
             super()._callback_failed(error)
         else:
             self._error = error
 
     def _refuse_too_long(self, payload: bytes) -> None:
-        limit = self._channel.max_send_bytes
-        if limit is not None and len(payload) > limit:
-            self._finish(status_of(sent_too_long("CLIENT", len(payload), limit)))
-
-    def _on_news(self) -> None:
-        call = self._call
-        if call is None or self._loop.is_closed():
-            return
-        if call.headers is not None:
-            self._start(metadata_of(within_limit(call.headers)))
-        if call.is_ended():
-            self._loop.call_soon(self._settle)  # not here: the thread that reports it must not be delayed
-        self._changed.notify()
+        try:
+            self._messages.check_length(payload)
+        except StatusError as error:
+            self._finish(status_of(error))
 
     def _settle(self) -> None:
         """Take the status, once the call has ended and nothing is left to be handed out."""
@@ -203,24 +269,26 @@ class RingCall(AioCallState):
             return
         if self._next is None:
             self._next = call.try_recv()
-        is_over = self._next is None or (not self._streams_back and self._fits(self._next))
-        if is_over:
-            self._finish(status_at_end(call, status_of))
+        streams_back = self._shape & Shape.SERVER_STREAM
+        if self._next is None or (not streams_back and self._fits(self._next)):
+            self._finish(self._machine.concluded(call))
 
     def _fits(self, message: bytes) -> bool:
         """True unless the message is too long for this side: then the call has failed."""
-        limit = self._channel.max_receive_bytes
-        if len(message) <= limit:
-            return True
-        self._finish(status_of(received_too_long("CLIENT")(len(message), limit)))
-        return False
+        try:
+            self._messages.response(message)
+        except StatusError as error:
+            self._finish(status_of(error))
+            return False
+        return True
 
     def _expire(self) -> None:
-        self._finish(status_of(PeerTimeout(f"{self._method} did not end in time")))
+        self._finish(LATE)
 
     def _let_go(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._pause):
+            if timer is not None:
+                timer.cancel()
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_result(None)
         if self._call is not None:
@@ -233,6 +301,14 @@ def _set_from_thread(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any
     """Set the result, on the loop, of a future that nothing else has set; from any thread."""
     with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
         loop.call_soon_threadsafe(lambda: future.done() or future.set_result(result))
+
+
+def _try_send(call: ClientCall, payload: bytes) -> bool:
+    """Send the payload; False when the other side takes no more for now, and when the call has just ended."""
+    try:
+        return call.try_send(payload)
+    except TransportError:
+        return False
 
 
 def _bytes(message: Any, name: str) -> bytes:

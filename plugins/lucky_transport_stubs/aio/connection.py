@@ -24,37 +24,23 @@ from lucky_transport.rpc.event_loop import LoopCondition, LoopReader, is_running
 from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
-from lucky_transport_stubs.aio.retried_call import RetriedCall
 from lucky_transport_stubs.client.connecting import connect
-from lucky_transport_stubs.words.compression import ChannelCompression
-from lucky_transport_stubs.words.credentials import channel_credentials
+from lucky_transport_stubs.client.prepared import CallSettings
+from lucky_transport_stubs.client.reach import LONGEST_PAUSE_S, ConnectivityState, State, pauses
 from lucky_transport_stubs.words.metadata import USER_AGENT
-from lucky_transport_stubs.words.options import (
-    Options,
-    log_ignored,
-    max_receive_bytes,
-    max_send_bytes,
-    primary_user_agent,
-    target_of,
-)
-from lucky_transport_stubs.words.service_config import load_service_config
+from lucky_transport_stubs.words.options import Options, primary_user_agent
 from lucky_transport_stubs.words.status import error_of
 
 __all__ = ["Connection"]
 
-_State = grpc.ChannelConnectivity
 #: As grpc.aio has it, which servers may tell from programs with threads.
 _USER_AGENT = USER_AGENT.replace("grpc-python/", "grpc-python-asyncio/")
-#: After a failed attempt the next one is made so much later, if a call waits for it.
-_PAUSE_S = 0.05
 
 
 class Connection:
-    """One channel's way to the server at `endpoint`, on `loop`. options: see `lucky_transport_stubs.words.options`.
+    """One channel's way to the server at `endpoint`, on `loop`. standing: how the channel stands.
 
-    credentials: the channel's, None of an insecure one. compression: the channel's.
-
-    max_send_bytes (None for any number), max_receive_bytes: of a message. user_agent: what each call says of us.
+    options, credentials (None of an insecure channel), compression: the channel's.
     """
 
     def __init__(
@@ -66,17 +52,13 @@ class Connection:
         compression: Any = None,
     ) -> None:
         self.loop = loop
-        self.max_send_bytes = max_send_bytes(options)
-        self.max_receive_bytes = max_receive_bytes(options)
-        self._service_config = load_service_config(options, endpoint)
-        log_ignored(options)
-        agent = primary_user_agent(options)
-        self.user_agent = f"{agent} {_USER_AGENT}".lstrip()
+        agent = f"{primary_user_agent(options)} {_USER_AGENT}".lstrip()
+        self.settings = CallSettings(endpoint, options, credentials, compression, agent)
+        self.messages = self.settings.messages()
+        self.standing = ConnectivityState(self.settings.refusal)
+        self.target = self.settings.target.removeprefix("dns:///").encode()
         self._endpoint = endpoint
-        self.target = target_of(options, endpoint).removeprefix("dns:///").encode()
-        self.compression = ChannelCompression(options, compression)
         self._is_insecure = credentials is None
-        self._credentials = channel_credentials(credentials, options, endpoint.address)
         self._calls: ClientCalls | None = None
         self._is_closing = False
         self._is_forked = False
@@ -87,8 +69,9 @@ class Connection:
         self._waiting: dict[asyncio.Future[ClientCalls | None], bool] = {}  # True: until the server is ready
         self._open_calls = 0
         self._watching = 0
-        self._state = _State.SHUTDOWN if self._is_closing else _State.IDLE
-        self._changed = LoopCondition(self.loop)
+        self._changed = changed = LoopCondition(self.loop)
+        self.standing.listeners.append(lambda state: changed.notify())
+        self._pauses = pauses()
         self._is_trying = False
 
     # -- what the Python half of grpc.aio calls -----------------------------------------------------------------------
@@ -113,20 +96,12 @@ class Connection:
             raise grpc.aio.UsageError("Channel is closed.")
         if python_call_credentials is not None and self._is_insecure:
             raise grpc.aio.UsageError("Call credentials are only valid on secure channels")
-        path = method.decode()
-        fetch = self._credentials.fetch(python_call_credentials, path)
+        timeout_s = None if deadline is None else deadline - time.time()
+        prepared = self.settings.prepare(method.decode(), timeout_s, wait_for_ready, python_call_credentials)
         self._open_calls += 1
-        config = None if self._service_config is None else self._service_config.method(path)
-        if config is None:
-            return RingCall(self, path, deadline, bool(wait_for_ready), fetch)
-        is_patient = bool(config.waits_for_ready(wait_for_ready))
-        if config.timeout_s is not None:
-            until = time.time() + config.timeout_s
-            deadline = until if deadline is None else min(deadline, until)
-        retries = config.retries()
-        if retries is None:
-            return RingCall(self, path, deadline, is_patient, fetch)
-        return RetriedCall(self, path, deadline, is_patient, fetch, retries, config.buffer_bytes)
+        if prepared.timeout_s is not timeout_s:  # the service config's
+            deadline = None if prepared.timeout_s is None else time.time() + prepared.timeout_s
+        return RingCall(self, prepared, deadline)
 
     def get_registered_call_handle(self, method: bytes) -> int:
         """Return 0: methods get their numbers by themselves."""
@@ -134,10 +109,10 @@ class Connection:
 
     def check_connectivity_state(self, try_to_connect: bool) -> int:
         """Return the number of the state; begins to connect when asked to and not connected."""
-        state = self._state
+        number = self.standing.number
         if try_to_connect and not self._is_closing:
             self._try()
-        return state.value[0]
+        return number
 
     async def watch_connectivity_state(self, last_observed_state: int, deadline: float | None) -> bool:
         """Return True once the state is another one. Raises UsageError when closed."""
@@ -145,7 +120,7 @@ class Connection:
             raise grpc.aio.UsageError("Channel is closed.")
         self._watching += 1
         try:
-            await self._changed.until(lambda: self._state.value[0] != last_observed_state)
+            await self._changed.until(lambda: self.standing.number != last_observed_state)
         finally:
             self._watching -= 1
         return True
@@ -170,6 +145,9 @@ class Connection:
         """In a forked child: forget the connection, which is the parent's, and all that waits for it."""
         self._is_forked = True
         self._calls = None
+        self.standing.renew_after_fork()
+        if self._is_closing:
+            self.standing.enter(State.SHUTDOWN)
         self._begin()
 
     # -- for the calls ------------------------------------------------------------------------------------------------
@@ -177,8 +155,7 @@ class Connection:
     def connect(self, wait_for_ready: bool) -> asyncio.Future[ClientCalls | None]:
         """Return where the connection will be; a caller that waits no longer sets None. It may raise TransportError."""
         future: asyncio.Future[ClientCalls | None] = self.loop.create_future()
-        refusal = None if self._service_config is None else self._service_config.refusal
-        if refusal is not None:
+        if (refusal := self.settings.refusal) is not None:
             future.set_exception(error_of(refusal.code, refusal.details))
             return future
         if self._calls is not None:
@@ -202,8 +179,7 @@ class Connection:
         """Begin to connect, unless that is done or under way."""
         if self._calls is None and not self._is_trying:
             self._is_trying = True
-            if self._state is _State.IDLE:  # as in gRPC, TRANSIENT_FAILURE lasts until an attempt succeeds
-                self._enter(_State.CONNECTING)
+            self.standing.tries()
             run_on_kept_thread(self._meet)
             if self._is_forked:
                 self._look_in()
@@ -211,13 +187,13 @@ class Connection:
     def _look_in(self) -> None:
         """Have the loop run while we connect: in a forked child its parent may take what would wake it."""
         if self._is_trying:
-            self.loop.call_later(_PAUSE_S, self._look_in)
+            self.loop.call_later(LONGEST_PAUSE_S, self._look_in)
 
     def _meet(self) -> None:
         """Meet the server; on a thread that is kept."""
         calls = None
         try:
-            calls = connect(self._endpoint, self.max_receive_bytes, watched=False)
+            calls = connect(self._endpoint, self.settings.max_receive_bytes, watched=False)
             then: Callable[[], None] = partial(self._connected, calls)
         except TransportError as error:
             then = partial(self._failed, error)
@@ -231,7 +207,8 @@ class Connection:
         self._is_trying = False
         LoopReader(calls, self.loop, self._broken)
         self._calls = calls  # not before: the channel may be dropped, and so closed, in the middle of anything
-        self._enter(_State.READY)
+        self._pauses = pauses()
+        self.standing.enter(State.READY)
         for future in tuple(self._waiting):
             if not future.done():
                 future.set_result(calls)
@@ -239,11 +216,11 @@ class Connection:
 
     def _failed(self, error: TransportError) -> None:
         self._is_trying = False
-        self._enter(_State.TRANSIENT_FAILURE)
+        self.standing.enter(State.TRANSIENT_FAILURE)
         for future, is_patient in tuple(self._waiting.items()):
             if not is_patient and not future.done():
                 future.set_exception(error)
-        self.loop.call_later(_PAUSE_S, self._try_again)
+        self.loop.call_later(next(self._pauses), self._try_again)
 
     def _try_again(self) -> None:
         if self._waiting or self._watching:
@@ -252,18 +229,13 @@ class Connection:
     def _broken(self, error: TransportError) -> None:
         """The connection has ended, and with it its calls."""
         self._calls = None
-        self._enter(_State.IDLE)
+        self.standing.enter(State.IDLE)
 
     def _close(self) -> None:
-        self._enter(_State.SHUTDOWN)
+        self.standing.enter(State.SHUTDOWN)
         self._release_if_unused()
 
     def _release_if_unused(self) -> None:
         is_unused = not self._open_calls or self.loop.is_closed()
-        if self._state is _State.SHUTDOWN and self._calls is not None and is_unused:
+        if self.standing.is_closed and self._calls is not None and is_unused:
             self._calls.close()
-
-    def _enter(self, state: Any) -> None:
-        if self._state is not _State.SHUTDOWN:
-            self._state = state
-            self._changed.notify()

@@ -1,6 +1,6 @@
 """How an asyncio call stands: nothing known, its initial metadata known, ended with a status; and who waits for that.
 
-The first status counts. With it the initial metadata are known too, empty where none came. Everything happens on the
+With its status the initial metadata are known too, empty where none came. Everything happens on the
 loop's thread, but for the end of a call that is no longer referenced.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from lucky_transport.rpc.event_loop import LoopCondition
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.client.call_machine import CallMachine
 from lucky_transport_stubs.grpc_inside import RpcStatus
 from lucky_transport_stubs.words.metadata import metadata_of
 from lucky_transport_stubs.words.status import CallStatus, code_of
@@ -28,8 +29,9 @@ class AioCallState:
     The names are those of grpc's compiled call, which this is a half of.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, deadline: float | None) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, machine: CallMachine, deadline: float | None) -> None:
         self._loop = loop
+        self._machine = machine
         self._deadline = deadline
         self._changed = LoopCondition(loop)
         self._status: Any = None
@@ -78,11 +80,12 @@ class AioCallState:
     def cancel(self, details: str) -> None:
         """End the call as cancelled by us."""
         self._is_locally_cancelled = True
-        self._end(RpcStatus(_Code.CANCELLED.value[0], details, None, None))
+        self._end(CallStatus(_Code.CANCELLED, details), RpcStatus(_Code.CANCELLED.value[0], details, None, None))
 
     def set_internal_error(self, error_str: str) -> None:
         """End the call as INTERNAL, unless it is known why it ended."""
-        self._end(RpcStatus(_Code.INTERNAL.value[0], "Internal error from Core", (), error_str))
+        status = CallStatus(_Code.INTERNAL, "Internal error from Core")
+        self._end(status, RpcStatus(_Code.INTERNAL.value[0], status.details, (), error_str))
 
     def __repr__(self) -> str:
         if not self.done():
@@ -108,7 +111,7 @@ class AioCallState:
         """The call has ended with this status; no effect when it had before."""
         trailing = metadata_of(status.trailing)
         try:
-            self._end(RpcStatus(status.code.value[0], status.details, trailing, status.debug_error_string))
+            self._end(status, RpcStatus(status.code.value[0], status.details, trailing, status.debug_error_string))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a callback's; as in gRPC it stops the others, and not who brings the status
@@ -118,10 +121,11 @@ class AioCallState:
         """A callback has raised while the status came in: tell the loop."""
         self._loop.call_exception_handler({"message": "Exception in a done callback of a call", "exception": error})
 
-    def _end(self, status: Any) -> None:
-        if self._status is not None:
+    def _end(self, status: CallStatus, shown: Any) -> None:
+        """The call is over, for its caller with the status `shown`; no effect when it was before."""
+        if not self._machine.end(status):
             return
-        self._status = status
+        self._status = shown
         self._let_go()
         self._start(())
         self._changed.notify()

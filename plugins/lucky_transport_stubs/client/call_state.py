@@ -1,4 +1,4 @@
-"""The state of one call on the client: not begun, under way, ended, over.
+"""A call in threads: it waits for what its `CallMachine` asks for, and its caller waits for it.
 
 A call is over when it has ended and its caller has taken every response before the end, as in gRPC.
 """
@@ -9,7 +9,6 @@ import contextvars
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from lucky_transport.deadline import Deadline
@@ -19,28 +18,48 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.uninterrupted import Latch, uninterrupted
 from lucky_transport_grpc.kept_threads import run_on_kept_thread
+from lucky_transport_stubs.client.call_machine import Action, CallMachine, Connect, FetchMetadata, Finish, Open, Pause
 from lucky_transport_stubs.client.callbacks import Callbacks
-from lucky_transport_stubs.client.ended import status_at_end
-from lucky_transport_stubs.client.link import CLOSED, OF_THE_PARENT, Link
+from lucky_transport_stubs.client.link import Link
+from lucky_transport_stubs.client.prepared import PreparedCall
+from lucky_transport_stubs.client.reach import CLOSED, OF_THE_PARENT
 from lucky_transport_stubs.words.credentials import Fetch
 from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import within_limit
-from lucky_transport_stubs.words.retries import Retries
 from lucky_transport_stubs.words.status import LATE, CallStatus, Code, error_of, status_of
 
-__all__ = ["CallState", "Opening", "credentials_metadata"]
+__all__ = ["CallState", "Opening", "credentials_metadata", "wait_for"]
 
-#: Begins a call, or another attempt of it, on the connection that there is, with the metadata of its credentials.
-Opening = Callable[[ClientCalls, Metadata], ClientCall]
+#: Opens a call, or another attempt of it.
+Opening = Callable[[Open], ClientCall]
 
 _DROPPED = CallStatus(Code.CANCELLED, "Cancelled upon garbage collection!")
 
 
+def wait_for(
+    action: Connect | FetchMetadata | Pause,
+    machine: CallMachine,
+    link: Link,
+    deadline: Deadline | None,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> Action:
+    """Do what a call needs before it can be opened, while it is wanted; waits. Return what the machine answers."""
+    try:
+        if isinstance(action, Connect):
+            calls = link.current() or link.reach(deadline, wait_for_ready=action.is_patient, is_wanted=is_wanted)
+            return machine.connected(calls)
+        if isinstance(action, FetchMetadata):
+            return machine.fetched(credentials_metadata(action.fetch, link, deadline, is_wanted))
+        return machine.begin() if link.pause(action.seconds, deadline, is_wanted) else Finish(LATE)
+    except TransportError as error:
+        return machine.failed(error)
+
+
 def credentials_metadata(
-    fetch: Fetch | None, link: Link, deadline: Deadline | None, is_wanted: Callable[[], bool] = lambda: True
+    fetch: Fetch, link: Link, deadline: Deadline | None, is_wanted: Callable[[], bool] = lambda: True
 ) -> Metadata:
     """Return what the credentials add to a call over the link; waits for them. Raises StatusError."""
-    found = () if fetch is None else fetch.wait(deadline, lambda: is_wanted() and not link.is_closed)
+    found = fetch.wait(deadline, lambda: is_wanted() and not link.is_closed)
     if found is None:
         raise error_of(CLOSED.code, CLOSED.details)
     return found
@@ -50,21 +69,22 @@ class CallState:
     """A call over `link`. streams: responses are a stream, else there is one, the result.
 
     A deadline, a cancel and a closed channel end it at once. It does not hold the object that the caller has, so
-    that object's finalizer can call `drop`. status: None until the call is over.
+    that object's finalizer can call `drop`.
     """
 
-    def __init__(self, link: Link, messages: Messages, deadline: Deadline | None, streams: bool) -> None:
+    def __init__(
+        self, link: Link, prepared: PreparedCall, messages: Messages, deadline: Deadline | None, streams: bool
+    ) -> None:
         self.deadline = deadline
-        self.status: CallStatus | None = None
         self.result: Any = None
+        self._machine = CallMachine(prepared, link.standing.status_of)
         self._link = link
         self._forks = link.forks
         self._messages = messages
         self._streams = streams
         self._calls: ClientCalls | None = None
-        self._call: ClientCall | None = None
-        self._retries: Retries | None = None
-        self._attempt: ClientCall | None = None  # the present one of a call that is not committed to it
+        self._call: ClientCall | None = None  # the attempt that the call is committed to
+        self._attempt: ClientCall | None = None  # the present one
         self._beginning: Latch | None = None  # set once it has begun; made for one that waits for that
         self._ahead: bytes | None = None  # a response that was taken early to see whether it is the last
         self._callbacks = Callbacks()
@@ -72,42 +92,31 @@ class CallState:
         self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
         self._taking = threading.Lock()  # one thread at a time takes responses
 
+    @property
+    def status(self) -> CallStatus | None:
+        """How the call ended; None until it is over."""
+        return self._machine.status
+
     # -- begin and end ------------------------------------------------------------------------------------------------
 
-    def begin(
-        self,
-        opening: Opening,
-        wait_for_ready: bool | None,
-        fetch: Fetch | None = None,
-        retries: Retries | None = None,
-    ) -> None:
-        """Begin the call at once or, if it shall wait for an engine, when there is one. Raises why it cannot begin.
-
-        fetch: gets the metadata of its credentials, once there is an engine. retries: its attempts; a thread makes
-        them, and the call has begun once it is committed to one of them.
-        """
-        if retries is not None:
-            self._retries = retries
-            self._begin_later(self._begin_when_committed, opening, fetch, bool(wait_for_ready), retries)
-            return
-        calls = self._link.current()
-        if calls is None and not wait_for_ready:
-            calls = self._link.reach(self.deadline)
-        more = () if fetch is None else fetch.fixed
-        if calls is None or more is None:
-            self._begin_later(self._begin_when_ready, calls, opening, fetch)
-        else:
-            self._open(calls, opening, more)
+    def begin(self, opening: Opening) -> None:
+        """Begin the call: here, up to what it has to wait for; a thread does that and the rest."""
+        action: Action | None = self._machine.begin()
+        while action is not None and not self._has_to_wait(action):
+            action = self._do(action, opening)
+        if action is not None:
+            self._beginning = Latch()
+            context = contextvars.copy_context()  # an iterator over requests runs in its caller's context
+            run_on_kept_thread(lambda: context.run(self._go_on, action, opening))
 
     def end(self, status: CallStatus, result: Any = None) -> bool:
         """The call is over; False when it was before."""
         with self._lock:
-            if self.status is not None:
+            if self.status is None:
+                self.result = result
+            if not self._machine.end(status):
                 return False
-            self.result, self.status = result, status
             is_attended = self._is_attended
-        if self._retries is not None and self._retries.is_committed:
-            self._retries.after(status)
         if self._beginning is not None:
             self._beginning.set()
         if not is_attended:
@@ -117,9 +126,8 @@ class CallState:
     def fail(self, status: CallStatus) -> bool:
         """End the call, for the engine too; False when it was over."""
         was_first = self.end(status)
-        call = self._call or self._attempt
-        if was_first and call is not None:
-            call.cancel()
+        if was_first and self._attempt is not None:
+            self._attempt.cancel()
         return was_first
 
     def drop(self) -> None:
@@ -127,66 +135,47 @@ class CallState:
         if not self._is_inherited():
             self.fail(_DROPPED)
 
-    def _begin_later(self, begin: Callable[..., None], *arguments: Any) -> None:
-        self._beginning = Latch()
-        context = contextvars.copy_context()  # an iterator over requests runs in its caller's context
-        run_on_kept_thread(partial(context.run, begin, *arguments))
+    def _has_to_wait(self, action: Action) -> bool:
+        if isinstance(action, Connect):
+            return not self._machine.is_committed or (action.is_patient and self._link.current() is None)
+        return isinstance(action, FetchMetadata)
 
-    def _begin_when_ready(self, calls: ClientCalls | None, opening: Opening, fetch: Fetch | None) -> None:
-        try:
-            calls = calls or self._link.reach(self.deadline, wait_for_ready=True, is_wanted=self._is_wanted)
-            more = credentials_metadata(fetch, self._link, self.deadline, self._is_wanted)
-            self._open(calls, opening, more)
-        except TransportError as error:
-            self.end(self._link.status_of(error))
+    def _go_on(self, action: Action | None, opening: Opening) -> None:
+        while action is not None:
+            action = self._do(action, opening)
 
-    def _begin_when_committed(
-        self, opening: Opening, fetch: Fetch | None, wait_for_ready: bool, retries: Retries
-    ) -> None:
-        """Make attempts until the call is committed to one of them, or over."""
-        while self.status is None:
-            try:
-                calls = self._link.current() or self._link.reach(
-                    self.deadline, wait_for_ready=wait_for_ready, is_wanted=self._is_wanted
-                )
-                self._attempt = call = opening(
-                    calls, credentials_metadata(fetch, self._link, self.deadline, self._is_wanted)
-                )
-            except TransportError as error:
-                status, calls, call = self._link.status_of(error), None, None
-            else:
-                if not self._is_wanted():
-                    call.cancel()
-                    return
-                retries.begins()
-                call.wait_headers()
-                if call.has_started or call.error is None:
-                    retries.commit()
-                status = None if call.error is None else self._link.status_of(call.error)
-            is_over = status is None or retries.is_committed or self._link.is_closed
-            delay_s = None if is_over or status is None else retries.after(status)
-            if delay_s is not None and self._link.pause(delay_s, self.deadline, self._is_wanted):
-                continue
-            if delay_s is not None:
-                self.end(LATE)
-            elif call is None or calls is None:
-                self.end(status or LATE)
-            else:
-                self._opened(calls, call)
-            return
+    def _do(self, action: Action, opening: Opening) -> Action | None:
+        """Do what the machine says; return what it says next, None for a call that is under way or over."""
+        if isinstance(action, Finish):
+            self.end(action.status)
+            return None
+        if isinstance(action, Open):
+            return self._open(action, opening)
+        return wait_for(action, self._machine, self._link, self.deadline, self._is_wanted)
 
     def _is_wanted(self) -> bool:
         return self.status is None
 
-    def _open(self, calls: ClientCalls, opening: Opening, more: Metadata) -> None:
-        call = opening(calls, more)
+    def _open(self, action: Open, opening: Opening) -> Action | None:
+        call = None
         try:
-            self._opened(calls, call)
+            self._attempt = call = opening(action)
+            if not self._machine.is_committed and self._is_wanted():
+                call.wait_headers()
+                following = self._machine.news(call)
+                if following is not None:
+                    return following
+            self._opened(action.connection, call)
+        except TransportError as error:
+            return self._machine.failed(error)
         except BaseException:  # a signal handler's: nobody else knows the call
-            call.cancel()
+            if call is not None:
+                call.cancel()
             raise
+        return None
 
     def _opened(self, calls: ClientCalls, call: ClientCall) -> None:
+        """The call is committed to this attempt."""
         with self._lock:
             self._calls, self._call = calls, call
             is_over = self.status is not None
@@ -256,7 +245,7 @@ class CallState:
     def _settle(self, call: ClientCall) -> None:
         """The call has ended: it is over, unless there are responses to be taken."""
         if call.error is not None and self._link.is_closed:
-            self.end(self._link.status_of(call.error))
+            self.end(self._link.standing.status_of(call.error))
             return
         held = False
         try:
@@ -272,7 +261,7 @@ class CallState:
 
     def _conclude(self, call: ClientCall) -> None:
         """The call has ended and every response was taken."""
-        status, result = status_at_end(call, self._link.status_of), None
+        status, result = self._machine.concluded(call), None
         if status.code is Code.OK and not self._streams:
             try:
                 result = self._messages.response(self._ahead or b"")
@@ -306,7 +295,7 @@ class CallState:
         if self.deadline is not None and self._is_late_stream():
             self.fail(LATE)
         call = self._call or self._begun()
-        if self.status is not None or call is None:
+        if self._machine.status is not None or call is None:
             return None
         if self._ahead is not None:
             payload, self._ahead = self._ahead, None

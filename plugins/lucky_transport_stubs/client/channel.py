@@ -17,16 +17,13 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.client.configured import ConfiguredUnaryUnary
 from lucky_transport_stubs.client.connectivity import Connectivity
 from lucky_transport_stubs.client.link import Link
-from lucky_transport_stubs.client.methods import BY_ARITY
+from lucky_transport_stubs.client.methods import BY_ARITY, ConfiguredUnaryUnary
+from lucky_transport_stubs.client.prepared import CallSettings
 from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.words.arities import ArityChannel
-from lucky_transport_stubs.words.compression import ChannelCompression
-from lucky_transport_stubs.words.credentials import channel_credentials
-from lucky_transport_stubs.words.messages import Messages
-from lucky_transport_stubs.words.options import max_send_bytes, user_agent
+from lucky_transport_stubs.words.options import user_agent
 
 __all__ = ["Channel", "channel", "endpoint_of"]
 
@@ -81,19 +78,16 @@ class Channel(ArityChannel):
         self, endpoint: Endpoint, options: Options = None, credentials: Any = None, compression: Any = None
     ) -> None:
         given = tuple(options or ())
-        self._credentials = channel_credentials(credentials, given, endpoint.address)
-        self._compression = ChannelCompression(given, compression)
+        self._settings = CallSettings(endpoint, given, credentials, compression, user_agent(given))
         # `_channel`, `_target`: the names by which programs know where a channel of grpc leads.
-        self._link = self._channel = Link(endpoint, given)
-        self._target = self._link.target().decode().removeprefix("dns:///")
-        self._max_send_bytes = max_send_bytes(given)
-        self._user_agent = user_agent(given)
+        self._link = self._channel = Link(endpoint, self._settings)
+        self._target = self._settings.target.removeprefix("dns:///")
         self._connectivity = Connectivity(self._link)
 
     @property
     def _connectivity_state(self) -> Any:
         """What programs read in gRPC's own channel: how it stands; it knows that before it is subscribed to."""
-        return SimpleNamespace(channel=self._link, connectivity=self._link.state)
+        return SimpleNamespace(channel=self._link, connectivity=self._link.standing.state)
 
     def subscribe(self, callback: Callable[[Any], Any], try_to_connect: bool | None = False) -> None:
         """Tell `callback` how the channel stands, now and whenever that changes. Raises ValueError when closed."""
@@ -116,9 +110,7 @@ class Channel(ArityChannel):
             self._connectivity.close()
 
     def _make(self, arity: str, method: str, serialize: Any, deserialize: Any) -> Any:
-        messages = Messages(serialize, deserialize, self._max_send_bytes, self._link.max_receive_bytes)
         path = method or "/"  # without a name no server knows it either
-        configs = self._link.service_config
-        config = None if configs is None else configs.method(path)
-        kind = BY_ARITY[arity] if config is None or arity != "unary_unary" else ConfiguredUnaryUnary
-        return kind(self._link, path, messages, self._user_agent, self._credentials, self._compression, config)
+        is_configured = arity == "unary_unary" and self._settings.has_config(path)
+        kind = ConfiguredUnaryUnary if is_configured else BY_ARITY[arity]
+        return kind(self._link, path, self._settings.messages(serialize, deserialize))

@@ -44,9 +44,9 @@ class Connectivity:
         """Call `callback` from now on; with `try_to_connect`, also connect as soon as there is an engine."""
         with self._lock:
             if not self._subscribers:
-                self._link.listeners.append(self._changed)
+                self._link.standing.listeners.append(self._changed)
             self._subscribers.append(_Subscriber(callback))
-            self._notify(self._subscribers[-1], self._link.state)
+            self._notify(self._subscribers[-1], self._link.standing.state)
         if try_to_connect:
             self._link.connect_soon(self._is_wanted)
 
@@ -69,7 +69,7 @@ class Connectivity:
     def _keep(self, subscribers: list[_Subscriber]) -> None:
         with self._lock:
             if self._subscribers and not subscribers:
-                self._link.listeners.remove(self._changed)
+                self._link.standing.listeners.remove(self._changed)
             self._subscribers = subscribers
 
     def _is_wanted(self) -> bool:

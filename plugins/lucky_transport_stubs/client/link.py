@@ -10,66 +10,52 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import Busy, ClosedError, NotReachable, PeerTimeout, TransportError
+from lucky_transport.errors import Busy, NotReachable, PeerTimeout, TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.uninterrupted import Latch, uninterrupted
-from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.client.connecting import connect
 from lucky_transport_stubs.client.connection_monitor import CONNECTION_MONITOR
-from lucky_transport_stubs.words.options import log_ignored, max_receive_bytes, target_of
-from lucky_transport_stubs.words.service_config import load_service_config
-from lucky_transport_stubs.words.status import CallStatus, Code, error_of, status_of
+from lucky_transport_stubs.client.prepared import CallSettings
+from lucky_transport_stubs.client.reach import LONGEST_PAUSE_S, ConnectivityState, State, pauses
 
-__all__ = ["CLOSED", "OF_THE_PARENT", "Link", "State"]
-
-State = grpc.ChannelConnectivity
-
-#: How calls end that were under way when their channel was closed, and those that a forked child finds under way.
-CLOSED = CallStatus(Code.CANCELLED, "Channel closed!")
-OF_THE_PARENT = CallStatus(Code.CANCELLED, "Closed on fork: this call belongs to the parent process")
-
-#: A caller that waits for an engine tries again after this time, each time a little later.
-_FIRST_SLEEP_S, _LONGEST_SLEEP_S = 0.005, 0.05
+__all__ = ["Link"]
 
 
 class Link:
-    """The connection to `shm://name`. calls: the connection, if there is one. state: a `ChannelConnectivity`.
+    """The connection to `shm://name`. calls: the connection, if there is one. standing: how the channel stands.
     target(): where the program believes it leads; like `check_connectivity_state` of grpc's compiled channel.
 
-    service_config: of the channel, if there is one; an invalid one ends every call. forks: how many processes lie
-    between this one and the one that made the link.
-
-    listeners: called with each new state, on the thread that brought it about; they must not block. Dropping
-    the last reference closes the connection.
+    forks: how many processes lie between this one and the one that made the link. Dropping the last reference closes
+    the connection.
     """
 
-    def __init__(self, endpoint: Endpoint, options: Iterable[tuple[str, Any]] | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, settings: CallSettings) -> None:
         self._connecting = threading.Lock()  # one thread at a time; first of all: pickle refuses it, as it does grpc's
         self.endpoint = endpoint
+        self.settings = settings
         self.calls: ClientCalls | None = None
-        self.state = State.IDLE
-        self.listeners: list[Callable[[Any], None]] = []
-        self.is_closed = False
+        self.standing = ConnectivityState(settings.refusal)
         self.forks = 0
-        self.max_receive_bytes = max_receive_bytes(options)
-        self.target: Callable[[], bytes] = target_of(options, endpoint).encode
-        self.service_config = load_service_config(options, endpoint)
-        log_ignored(options)
+        self.target: Callable[[], bytes] = settings.target.encode
         self._closing = Latch()
         self._connector: threading.Thread | None = None
         on_child(self.renew_after_fork)
+
+    @property
+    def is_closed(self) -> bool:
+        """True after `close`."""
+        return self.standing.is_closed
 
     def check_connectivity_state(self, try_to_connect: bool) -> int:
         """Return the number of the state; makes an attempt to connect when asked to."""
         if try_to_connect:
             self.connect_soon(lambda: False)
-        return self.state.value[0]
+        return self.standing.number
 
     def current(self) -> ClientCalls | None:
         """Return the connection if it stands.
@@ -108,10 +94,10 @@ class Link:
 
     def _await(self, deadline: Deadline | None, is_wanted: Callable[[], bool]) -> ClientCalls:
         """Return the connection as soon as there is an engine; raises what `reach` raises."""
-        sleep_s = _FIRST_SLEEP_S
+        following = pauses()
         while True:
-            self._closing.wait(sleep_s if deadline is None else min(sleep_s, deadline.remaining_s))
-            sleep_s = min(2 * sleep_s, _LONGEST_SLEEP_S)
+            pause_s = next(following)
+            self._closing.wait(pause_s if deadline is None else min(pause_s, deadline.remaining_s))
             try:
                 return self.attempt(deadline)
             except (NotReachable, Busy):
@@ -123,7 +109,7 @@ class Link:
         end = Deadline(seconds)
         while is_wanted() and not end.expired and not (deadline is not None and deadline.expired):
             until_s = end.remaining_s if deadline is None else min(end.remaining_s, deadline.remaining_s)
-            if self._closing.wait(min(until_s, _LONGEST_SLEEP_S)):
+            if self._closing.wait(min(until_s, LONGEST_PAUSE_S)):
                 break
         return deadline is None or not deadline.expired
 
@@ -150,10 +136,9 @@ class Link:
 
     def close(self) -> None:
         """End every call as CANCELLED and let go of the connection; idempotent."""
-        self.is_closed = True
+        self.standing.enter(State.SHUTDOWN)
         calls, self.calls = self.calls, None
         self._closing.set()
-        self._become(State.SHUTDOWN)
         if calls is not None:
             calls.close()
 
@@ -161,23 +146,12 @@ class Link:
         """In a forked child: forget the connection and the calls, which are the parent's, and locks of lost threads."""
         self.forks += 1
         self.calls = None
-        self.listeners.clear()
-        self.state = State.SHUTDOWN if self.is_closed else State.IDLE
+        self.standing.renew_after_fork()
         self._connecting, self._closing, self._connector = threading.Lock(), Latch(), None
 
-    def status_of(self, error: TransportError) -> CallStatus:
-        """Return the status of a call over this link that ended with the error."""
-        if self.is_closed and isinstance(error, ClosedError):
-            return CLOSED
-        return status_of(error)
-
     def _check(self, deadline: Deadline | None) -> None:
-        """Raise the error for a link that is closed, or for a deadline that has passed."""
-        if self.is_closed:
-            raise error_of(CLOSED.code, CLOSED.details)
-        config = self.service_config
-        if config is not None and config.refusal is not None:
-            raise error_of(config.refusal.code, config.refusal.details)
+        """Raise the error for a channel that takes no call, or for a deadline that has passed."""
+        self.standing.check()
         if deadline is not None and deadline.expired:
             raise self._late(deadline)
 
@@ -186,15 +160,14 @@ class Link:
         return PeerTimeout(f"no engine at {self.endpoint} within {deadline.timeout_s:g} s", backend="shm")
 
     def _connect(self, deadline: Deadline | None) -> ClientCalls:
-        if self.state is State.IDLE:
-            self._become(State.CONNECTING)
+        self.standing.tries()
         try:
-            calls = connect(self.endpoint, self.max_receive_bytes, deadline)
+            calls = connect(self.endpoint, self.settings.max_receive_bytes, deadline)
         except TransportError:
-            self._become(State.TRANSIENT_FAILURE)
+            self.standing.enter(State.TRANSIENT_FAILURE)
             raise
         self.calls = calls
-        self._become(State.READY)
+        self.standing.enter(State.READY)
         calls.on_break = _breaker(weakref.ref(self), weakref.ref(calls))
         try:
             calls.check()
@@ -208,13 +181,7 @@ class Link:
     def _broke(self, calls: ClientCalls | None) -> None:
         if calls is not None and self.calls is calls:
             self.calls = None
-            self._become(State.IDLE)
-
-    def _become(self, state: Any) -> None:
-        if state is not self.state and self.state is not State.SHUTDOWN:
-            self.state = state
-            for listener in tuple(self.listeners):
-                listener(state)
+            self.standing.enter(State.IDLE)
 
     def __del__(self) -> None:
         if "calls" in vars(self) and self.calls is not None and not sys.is_finalizing():

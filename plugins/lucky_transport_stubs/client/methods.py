@@ -10,35 +10,22 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import StatusError, TransportError
-from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.unary import UnaryResult
-from lucky_transport_stubs.client.call_state import CallState, credentials_metadata
-from lucky_transport_stubs.client.ended import failed, succeeded
+from lucky_transport_stubs.client.call_machine import Action, CallMachine, Finish, Open
+from lucky_transport_stubs.client.call_state import CallState, credentials_metadata, wait_for
+from lucky_transport_stubs.client.calls import Rpc, failed, succeeded
 from lucky_transport_stubs.client.link import Link
-from lucky_transport_stubs.client.replayed_requests import ReplayedRequests
-from lucky_transport_stubs.client.requests import send_requests
-from lucky_transport_stubs.client.rpc import Rpc
+from lucky_transport_stubs.client.requests import ReplayedRequests, send_requests
 from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
-from lucky_transport_stubs.words.compression import ChannelCompression
-from lucky_transport_stubs.words.credentials import ChannelCredentials, Fetch
+from lucky_transport_stubs.words.credentials import Fetch
 from lucky_transport_stubs.words.messages import AS_THEY_ARE, Messages
-from lucky_transport_stubs.words.metadata import check_size, outgoing, within_limit
-from lucky_transport_stubs.words.service_config import MethodConfig
+from lucky_transport_stubs.words.metadata import check_size, within_limit
 from lucky_transport_stubs.words.status import CallStatus, Code, status_of
 
-__all__ = [
-    "BY_ARITY",
-    "StreamStream",
-    "StreamUnary",
-    "UnaryStream",
-    "UnaryUnary",
-    "check_open",
-    "failed_call",
-    "until",
-]
+__all__ = ["BY_ARITY", "ConfiguredUnaryUnary"]
 
 #: gRPC's texts for a call on a closed channel: of calls that block, and of all others.
 _CLOSED_BLOCKING = "Cannot invoke RPC on closed channel!"
@@ -48,32 +35,18 @@ Given = Iterable[tuple[str, str | bytes]] | None
 
 
 class _Method:
-    """What the four arities share. path: the method's full name. user_agent: sent with each call unless empty.
+    """What the four arities share. path: the method's full name."""
 
-    credentials, compression: the channel's. config: what its service config says of the method.
-    """
-
-    def __init__(
-        self,
-        link: Link,
-        path: str,
-        messages: Messages,
-        user_agent: str,
-        credentials: ChannelCredentials,
-        compression: ChannelCompression,
-        config: MethodConfig | None = None,
-    ) -> None:
+    def __init__(self, link: Link, path: str, messages: Messages) -> None:
+        settings = link.settings
         self._link = self._channel = link  # the names that programs know from grpc: this one, and those below
-        self._config = config
         self._path = path
         self._method = path.encode()
         self._request_serializer, self._response_deserializer = messages.serialize, messages.deserialize
         self._messages = messages
-        self._user_agent = user_agent
-        self._credentials = credentials
-        self._has_plugins = bool(credentials.plugins)
-        self._compression = compression
-        self._has_entries = bool(user_agent or compression.entries())
+        self._settings = settings
+        self._has_plugins = bool(settings.credentials.plugins)
+        self._has_entries = bool(settings.user_agent or settings.compression.entries())
 
     __repr__ = shown_as_grpcs
 
@@ -93,47 +66,45 @@ class _Method:
         """
         if self._link.is_closed:
             raise ValueError(_CLOSED)
-        fetch = self._credentials.fetch(credentials, self._path)
-        encoding = self._compression.entries(compression)
-        retries = None
-        if self._config is not None:
-            timeout, wait_for_ready = self._config.timeout(timeout), self._config.waits_for_ready(wait_for_ready)
-            retries = self._config.retries()
-        state = CallState(self._link, self._messages, until(timeout), bool(shape & Shape.SERVER_STREAM))
+        prepared = self._settings.prepare(self._path, timeout, wait_for_ready, credentials)
+        encoding = self._settings.compression.entries(compression)
+        deadline = until(prepared.timeout_s)
+        state = CallState(self._link, prepared, self._messages, deadline, bool(shape & Shape.SERVER_STREAM))
         rpc = Rpc(state)
         streams = bool(shape & Shape.CLIENT_STREAM)
         try:
             if not streams:
                 self._messages.check_length(request)
-            entries = outgoing(metadata, self._user_agent, encoding)
+            prepared.entries = self._settings.entries(metadata, encoding)
+        except StatusError as error:
+            state.end(status_of(error))
+            return rpc
+        replayed = None
+        if streams and prepared.retries is not None:
+            replayed = ReplayedRequests(request, self._messages, prepared.buffer_bytes, prepared.retries)
 
-            replayed = None
-            if streams and retries is not None and self._config is not None:
-                replayed = ReplayedRequests(request, self._messages, self._config.buffer_bytes, retries)
+        def opening(action: Open) -> ClientCall:
+            call = action.connection.open(
+                self._path,
+                b"" if streams else request,
+                shape=shape,
+                deadline=deadline,
+                metadata=action.metadata,
+                may_wait=False,
+            )
+            if replayed is not None:
+                send_requests(replayed.again(), AS_THEY_ARE, call, state.fail)
+            elif streams:
+                send_requests(request, self._messages, call, state.fail)
+            return call
 
-            def opening(calls: ClientCalls, more: Metadata) -> ClientCall:
-                payload = b"" if streams else request
-                sent = (*(entries if retries is None else retries.metadata(entries)), *more)
-                if more:
-                    check_size(sent)
-                call = calls.open(
-                    self._path, payload, shape=shape, deadline=state.deadline, metadata=sent, may_wait=False
-                )
-                if replayed is not None:
-                    send_requests(replayed.again(), AS_THEY_ARE, call, state.fail)
-                elif streams:
-                    send_requests(request, self._messages, call, state.fail)
-                return call
-
-            state.begin(opening, wait_for_ready, fetch, retries)
-        except TransportError as error:
-            state.end(self._link.status_of(error))
+        state.begin(opening)
         return rpc
 
     def _fetch(self, credentials: Any) -> Fetch | None:
         """Return what a call that blocks fetches for its credentials; raises what `_begin` raises."""
         check_open(self._link)
-        return self._credentials.fetch(credentials, self._path)
+        return self._settings.credentials.fetch(credentials, self._path)
 
     def _payload(self, request: Any) -> bytes:
         """Return the request as bytes; raises the failed call when it cannot be serialized, TypeError."""
@@ -203,7 +174,7 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
             messages.check_length(payload)
             entries: Metadata = ()
             if metadata or compression or self._has_entries:
-                entries = outgoing(metadata, self._user_agent, self._compression.entries(compression))
+                entries = self._settings.entries(metadata, self._settings.compression.entries(compression))
             deadline = None if timeout is None else until(timeout)
             calls = link.current()
             if calls is None:
@@ -220,7 +191,66 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
             error = answer.error
         except TransportError as raised:
             error = raised
-        raise failed_call(link.status_of(error), answer) from None
+        raise failed_call(link.standing.status_of(error), answer) from None
+
+
+class ConfiguredUnaryUnary(UnaryUnary):
+    """A `UnaryUnary` of which the channel's service config says something; calls of others pay nothing for that.
+
+    It drives the call's machine on its caller's thread, for speed without an object for the call.
+    """
+
+    def _exchange(
+        self,
+        request: Any,
+        timeout: float | None,
+        metadata: Given,
+        credentials: Any,
+        wait_for_ready: bool | None,
+        compression: Any,
+    ) -> tuple[Any, UnaryResult]:
+        check_open(self._link)
+        prepared = self._settings.prepare(self._path, timeout, wait_for_ready, credentials)
+        if prepared.retries is None:
+            return super()._exchange(
+                request, prepared.timeout_s, metadata, credentials, prepared.is_patient, compression
+            )
+        machine = CallMachine(prepared, self._link.standing.status_of)
+        try:
+            payload = self._messages.payload(request)
+            self._messages.check_length(payload)
+            prepared.entries = self._settings.entries(metadata, self._settings.compression.entries(compression))
+        except StatusError as error:
+            raise failed(status_of(error)) from None
+        deadline, answer = until(prepared.timeout_s), None
+        action: Action = machine.begin()
+        while not isinstance(action, Finish):
+            if not isinstance(action, Open):
+                answer = None
+                action = wait_for(action, machine, self._link, deadline)
+                continue
+            try:
+                answer = action.connection.exchange(self._path, payload, deadline, action.metadata)
+                following = machine.news(answer)
+                if following is None:
+                    return self._response(machine, answer), answer
+                action = following
+            except TransportError as error:
+                action = machine.failed(error)
+        raise failed_call(action.status, answer)
+
+    def _response(self, machine: CallMachine, answer: UnaryResult) -> Any:
+        """Return the response of the attempt that the call is committed to; raises the failed call."""
+        status, response = machine.concluded(answer), None
+        if status.code is Code.OK:
+            try:
+                response = self._messages.response(answer.payload)
+            except StatusError as error:
+                status = status_of(error)
+        machine.end(status)
+        if response is None:
+            raise failed_call(status, answer)
+        return response
 
 
 class UnaryStream(_Method, MULTI_CALLABLES["unary_stream"]):

@@ -1,6 +1,7 @@
-"""Sends a stream of requests: pulled from the caller's iterator, on a thread of its own.
+"""The requests of a call: those that are kept for another attempt, and a stream of them pulled from an iterator.
 
-The next request is pulled when the engine has taken the one before, so a slow engine holds the iterator back.
+`send_requests` pulls on a thread of its own. It pulls the next request when the engine has taken the one before, so a
+slow engine holds the iterator back.
 """
 
 from __future__ import annotations
@@ -8,19 +9,111 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport_stubs.words.messages import Messages
-from lucky_transport_stubs.words.status import CallStatus, Code, status_of
+from lucky_transport_stubs.words.retries import Retries
+from lucky_transport_stubs.words.status import CallStatus, Code, error_of, status_of
 
-__all__ = ["send_requests"]
+__all__ = ["KeptRequests", "ReplayedRequests", "send_requests"]
 
 _log = logging.getLogger("lucky_transport")
 _ITERATING = CallStatus(Code.UNKNOWN, "Exception iterating requests!")
 _SERIALIZING = CallStatus(Code.INTERNAL, "Exception serializing request!")
+
+
+class KeptRequests:
+    """The payloads of one call, numbered from 0: each attempt sends them from the beginning. Without I/O.
+
+    They are kept until the call is committed to an attempt. An attempt that has to send when there are more than
+    `buffer_bytes` in all commits it, as in gRPC. retries: of the call, None where there is one attempt. count: how many
+    there have been so far.
+    """
+
+    def __init__(self, retries: Retries | None, buffer_bytes: int) -> None:
+        self._retries = retries
+        self._buffer_bytes = buffer_bytes
+        self._kept: deque[bytes] = deque()
+        self.count = 0
+        self._bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    def add(self, payload: bytes) -> None:
+        """Another one has come."""
+        self._kept.append(payload)
+        self.count += 1
+        self._bytes += len(payload)
+
+    def get(self, number: int) -> bytes:
+        """Return the payload that the present attempt sends next."""
+        if self._retries is not None and self._bytes > self._buffer_bytes:
+            self._retries.commit()
+        return self._kept[number - self.count]
+
+    def sent(self, count: int) -> None:
+        """The present attempt has sent the first `count`, and needs them no more."""
+        if self._retries is None or self._retries.is_committed:
+            while len(self._kept) > self.count - count:
+                self._kept.popleft()
+
+
+class ReplayedRequests:
+    """What an iterator yields, for each attempt from the beginning. messages: makes the payloads."""
+
+    def __init__(self, requests: Iterator[Any], messages: Messages, buffer_bytes: int, retries: Retries) -> None:
+        self._requests = requests
+        self._messages = messages
+        self._kept = KeptRequests(retries, buffer_bytes)
+        self._is_exhausted = False
+        self._reader: object = None  # of the present attempt
+        self._taking = threading.Lock()  # held while the iterator is waited for
+        self._lock = threading.Lock()
+
+    def again(self) -> Iterator[bytes]:
+        """Return an iterator over the payloads for a new attempt; that of the attempt before ends.
+
+        It raises StatusError for a request that cannot be sent, and what the iterator raises.
+        """
+        reader = object()
+        with self._lock:
+            self._reader = reader
+        return self._read(reader)
+
+    def _read(self, reader: object) -> Iterator[bytes]:
+        number = 0
+        while True:
+            if number == self._kept.count:
+                with self._taking:  # not for what is kept: the attempt before may be waiting for the iterator
+                    if number == self._kept.count and not self._is_exhausted and reader is self._reader:
+                        self._take()
+            with self._lock:
+                if reader is not self._reader or number == self._kept.count:
+                    return
+                payload = self._kept.get(number)
+                number += 1
+                self._kept.sent(number)
+            yield payload
+
+    def _take(self) -> None:
+        """Keep the next request."""
+        try:
+            request = next(self._requests)
+        except StopIteration:
+            self._is_exhausted = True
+            return
+        try:
+            payload = self._messages.payload(request)
+        except TypeError:
+            _log.exception(_SERIALIZING.details)
+            raise error_of(_SERIALIZING.code, _SERIALIZING.details) from None
+        self._messages.check_length(payload)
+        self._kept.add(payload)
 
 
 def send_requests(requests: Any, messages: Messages, call: ClientCall, give_up: Callable[[CallStatus], Any]) -> None:

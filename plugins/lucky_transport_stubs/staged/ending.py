@@ -16,7 +16,7 @@ from lucky_transport.routing import LEFT, Ending
 from lucky_transport_grpc.errors import code_of as status_code_of
 from lucky_transport_grpc.errors import details_of
 from lucky_transport_stubs.client.call_state import CallState
-from lucky_transport_stubs.client.rpc import Rpc
+from lucky_transport_stubs.client.calls import Rpc
 from lucky_transport_stubs.words.status import Code, code_of
 
 __all__ = ["aio_ending", "ending", "is_hidden", "is_lost", "later_ending", "sent"]

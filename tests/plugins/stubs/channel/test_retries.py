@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport_stubs.client.replayed_requests import ReplayedRequests
+from lucky_transport_stubs.client.requests import ReplayedRequests
 from lucky_transport_stubs.words import retries as module
 from lucky_transport_stubs.words.messages import AS_THEY_ARE
 from lucky_transport_stubs.words.retries import Retries, RetryPolicy, RetryThrottle

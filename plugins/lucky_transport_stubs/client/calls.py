@@ -1,6 +1,8 @@
-"""A call as its caller has it: RpcError, Call, Future and, where responses are a stream, their iterator in one object.
+"""A call as its caller has it, under way or ended: an object of gRPC's own class, for programs name these in `except`
+clauses and print them.
 
-It behaves as gRPC's own object; `CallState` knows how far the call is.
+It is RpcError, Call, Future and, where responses are a stream, their iterator in one; `CallState` knows how far the
+call is.
 """
 
 from __future__ import annotations
@@ -11,16 +13,36 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.client.call_state import CallState
-from lucky_transport_stubs.client.ended import ended_state, failed
-from lucky_transport_stubs.grpc_inside import Rendezvous, RpcState
+from lucky_transport_stubs.grpc_inside import InactiveRpcError, Rendezvous, RpcState
 from lucky_transport_stubs.words.metadata import metadata_of
 from lucky_transport_stubs.words.status import CallStatus, Code
 
-__all__ = ["Rpc"]
+__all__ = ["Rpc", "failed", "succeeded"]
 
 _CANCELLED = CallStatus(Code.CANCELLED, "Locally cancelled by application!")
+
+
+def failed(status: CallStatus, headers: Metadata = ()) -> Any:
+    """Return what to raise for a call that ended with this status."""
+    return InactiveRpcError(_ended_state(status, headers))
+
+
+def succeeded(response: Any, status: CallStatus, headers: Metadata) -> Any:
+    """Return a call that ended with a response."""
+    state = _ended_state(status, headers)
+    state.response = response
+    return Rendezvous(state, None, None, None)
+
+
+def _ended_state(status: CallStatus, headers: Metadata) -> Any:
+    """Return what gRPC keeps of a call that ended with this status."""
+    state = RpcState((), metadata_of(headers), metadata_of(status.trailing), status.code, status.details)
+    state.debug_error_string = status.debug_error_string
+    state.callbacks = None  # it is too late for any
+    return state
 
 
 class Rpc(Rendezvous):
@@ -40,7 +62,7 @@ class Rpc(Rendezvous):
         status = self.state.status
         if status is None:
             return RpcState(("receive_status_on_client",), None, None, None, None)
-        return ended_state(status, self.state.headers())
+        return _ended_state(status, self.state.headers())
 
     # -- grpc.RpcContext ----------------------------------------------------------------------------------------------
 
