@@ -13,7 +13,7 @@ from typing import Any
 from lucky_transport.routing import LEFT, RoutedCall
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import EOF
-from lucky_transport_stubs.staged.ending import aio_ending, is_lost, sent
+from lucky_transport_stubs.staged.ending import aio_ending, falls_back, sent
 
 __all__ = ["StagedCall"]
 
@@ -95,15 +95,14 @@ class StagedCall:
         """Return True when the call has come to nothing and is to be made again, now over gRPC."""
         if not self._is_open or not self._call.done():
             return False
-        found = aio_ending(self._call)
-        falls_back = is_lost(found) and self._routed.falls_back(found)
-        if falls_back:
+        is_made_again = falls_back(self._routed, aio_ending(self._call))
+        if is_made_again:
             try:
                 self._call = self._make("grpc", True)
             except grpc.aio.UsageError:  # its channel is closed: the first call stands
-                falls_back = False
+                is_made_again = False
         self._settle()
-        return falls_back
+        return is_made_again
 
     # -- what the Python half of grpc.aio calls -----------------------------------------------------------------------
 

@@ -12,14 +12,14 @@ from functools import partial
 from typing import Any
 
 from lucky_transport.call import Metadata
-from lucky_transport.routing import LEFT, Ending
+from lucky_transport.routing import LEFT, Ending, RoutedCall
 from lucky_transport_grpc.errors import code_of as status_code_of
 from lucky_transport_grpc.errors import details_of
 from lucky_transport_stubs.client.call_state import CallState
 from lucky_transport_stubs.client.calls import Rpc
 from lucky_transport_stubs.words.status import Code, code_of
 
-__all__ = ["aio_ending", "ending", "is_hidden", "is_lost", "later_ending", "sent"]
+__all__ = ["aio_ending", "ending", "falls_back", "is_hidden", "later_ending", "sent"]
 
 #: Keys that belong to HTTP/2 and gRPC, with which the transports talk to each other.
 _OF_TRANSPORTS = frozenset(
@@ -48,9 +48,11 @@ def is_hidden(call: Any) -> bool:
     return not hasattr(call, "add_callback")
 
 
-def is_lost(found: Ending) -> bool:
-    """True for the end of a call whose engine is not there, or died."""
-    return found.code == "UNAVAILABLE"
+def falls_back(routed: RoutedCall, found: Ending) -> bool:
+    """True for a call that is to be made again, now over gRPC: its engine was not there, or died before the first
+    response, and it may be made twice.
+    """
+    return found.code == "UNAVAILABLE" and routed.falls_back(found)
 
 
 def later_ending(call: Any) -> Callable[[], Ending]:

@@ -14,7 +14,7 @@ from typing import Any
 from lucky_transport.routing import LEFT, SO_FAR, Ending, RoutedCall, RoutedTarget
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
-from lucky_transport_stubs.staged.ending import ending, is_hidden, is_lost, later_ending
+from lucky_transport_stubs.staged.ending import ending, falls_back, is_hidden, later_ending
 from lucky_transport_stubs.staged.fallback import FallbackFuture
 
 __all__ = ["BY_ARITY"]
@@ -115,7 +115,7 @@ class _OneResponse(_Method):
                 response, call = invocation.make("with_call")
             except grpc.RpcError as error:
                 found = ending(error)
-                if not is_lost(found) or not routed.falls_back(found):
+                if not falls_back(routed, found):
                     routed.ends(found)
                     raise
             else:
@@ -132,7 +132,7 @@ class _OneResponse(_Method):
 
         def instead(call: Any) -> Any:
             found = Ending(call.code().name, call.details() or "")
-            if is_lost(found) and routed.falls_back(found):
+            if falls_back(routed, found):
                 return _watched(invocation.make("future"), routed, target)
             _end_later(routed, read, target)
             return None
@@ -149,12 +149,7 @@ class _ManyResponses(_Method):
         invocation = self._begin(request, timeout, metadata, rest, named)
         routed = invocation.routed
         call = invocation.make("__call__")
-        if (
-            routed.can_fall_back
-            and not call.is_active()
-            and is_lost(found := ending(call))
-            and routed.falls_back(found)
-        ):
+        if routed.can_fall_back and not call.is_active() and falls_back(routed, ending(call)):
             call = invocation.make("__call__")
         return _watched(call, routed, self._target)
 
