@@ -192,6 +192,10 @@ class OverThreads:
         """Return what a call says about where it stands."""
         return {**records.state(call), "active": call.is_active()}
 
+    async def aside(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call what blocks."""
+        return function(*arguments)
+
     async def settle(self) -> None:
         """Let what has begun go on; a thread does so by itself."""
 
@@ -204,7 +208,7 @@ class OverAsyncio:
     def __init__(self, ends: AioEnds) -> None:
         self._ends = ends
         self.address, self.connect, self.server = ends.address, ends.connect, ends.server
-        self.serve, self.method = ends.serve, ends.method
+        self.serve, self.method, self.pool = ends.serve, ends.method, ends.pool
 
     def flag(self) -> Flag:
         return Flag(asyncio.Event())
@@ -274,6 +278,9 @@ class OverAsyncio:
 
     def state(self, call: Any) -> Record:
         return aio_records.state(call)
+
+    async def aside(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.to_thread(function, *arguments)
 
     async def settle(self) -> None:
         await asyncio.sleep(0.05)
