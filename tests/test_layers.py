@@ -39,6 +39,7 @@ LAYERS = (
     "hookspecs",
     "builtin",
     "registry",
+    "lazy_dict",
     "fork",
     "uninterrupted",
     "native",

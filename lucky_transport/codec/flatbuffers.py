@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from lucky_transport.codec.compiled import codec_of
+from lucky_transport.lazy_dict import LazyDict
 
 __all__ = ["DECODERS", "ENCODERS", "decode", "encode"]
 
@@ -37,18 +38,6 @@ def decode(cls: type[M], data: bytes) -> M:
     return DECODERS[cls](data if data.__class__ is bytes else bytes(data))
 
 
-class _ByClass(dict[type, Callable[..., Any]]):
-    """Functions by message class, made when first needed."""
-
-    def __init__(self, make: Callable[[type[Any]], Callable[..., Any]]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, cls: type[Any]) -> Callable[..., Any]:
-        self[cls] = function = self._make(cls)
-        return function
-
-
 #: By message class: `encode` for messages of exactly that class, `decode` for bytes.
-ENCODERS = _ByClass(lambda cls: codec_of(cls).encode)
-DECODERS = _ByClass(lambda cls: codec_of(cls).decode)
+ENCODERS = LazyDict[type[Any], Callable[..., Any]](lambda cls: codec_of(cls).encode)
+DECODERS = LazyDict[type[Any], Callable[..., Any]](lambda cls: codec_of(cls).decode)

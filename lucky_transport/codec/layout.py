@@ -10,11 +10,12 @@ A struct has no vtable: all of its fields are always there, and none can ever be
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
+from lucky_transport.lazy_dict import LazyDict
 from lucky_transport.messages.fields import Field, fields_of
 
 __all__ = [
@@ -41,26 +42,9 @@ WIDTHS = {kind: struct.calcsize(f"<{code}") for kind, code in CODES.items()}
 #: Layouts kept per message class: a peer that sends ever new ones must not fill our memory.
 KEPT_LAYOUTS = 256
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 
 class SlowPath(Exception):
     """A value or a buffer that the compiled codec leaves to the generic writer or reader."""
-
-
-class _Kept(dict[K, V]):
-    """What `make` returns for a key, kept for the next time, up to a limit."""
-
-    def __init__(self, make: Callable[[K], V]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, key: K) -> V:
-        value = self._make(key)
-        if len(self) < KEPT_LAYOUTS:
-            self[key] = value
-        return value
 
 
 class StructLayout:
@@ -178,10 +162,10 @@ class TableLayout:
         self.alignment = alignment
         self.vtable_size = 4 + 2 * len(places)
         self.padded_vtable_size = self.vtable_size + 3 & ~3
-        self.vtables = _Kept[int, bytes](self._vtable)
-        self.presents = _Kept[bytes, int](self._present)
-        self.heads = _Kept[int, bytes](self._head)
-        self.head_presents = _Kept[bytes, int](self._head_present)
+        self.vtables = LazyDict[int, bytes](self._vtable, most=KEPT_LAYOUTS)
+        self.presents = LazyDict[bytes, int](self._present, most=KEPT_LAYOUTS)
+        self.heads = LazyDict[int, bytes](self._head, most=KEPT_LAYOUTS)
+        self.head_presents = LazyDict[bytes, int](self._head_present, most=KEPT_LAYOUTS)
 
     def _vtable(self, present: int) -> bytes:
         places = [place.at if not place.bit or present & place.bit else 0 for place in self._places]

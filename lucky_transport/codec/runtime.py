@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.codec.layout import CODES, WIDTHS, SlowPath
+from lucky_transport.lazy_dict import LazyDict
 
 __all__ = ["NAMES", "ReadTable", "ScalarMap", "ScalarVector", "WriteTable"]
 
@@ -36,22 +37,13 @@ _I32 = struct.Struct("<i")
 _unpack_u32 = _U32.unpack_from
 
 
-class _ByLength(dict[int, Callable[..., Any]]):
-    """Functions by length, made when first needed; those for long content are not kept."""
-
-    def __init__(self, make: Callable[[int], Callable[..., Any]]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, length: int) -> Callable[..., Any]:
-        function = self._make(length)
-        if length <= _KEPT_LENGTH:
-            self[length] = function
-        return function
+def _by_length(make: Callable[[int], Callable[..., Any]]) -> LazyDict[int, Callable[..., Any]]:
+    """Return functions by length; those for long content are not kept."""
+    return LazyDict(make, keeps=lambda length: length <= _KEPT_LENGTH)
 
 
 #: _STRING[n](n, utf8) is a string of n bytes: length, content, at least one zero.
-_STRING = _ByLength(lambda length: struct.Struct(f"<I{length + 4 & ~3}s").pack)
+_STRING = _by_length(lambda length: struct.Struct(f"<I{length + 4 & ~3}s").pack)
 
 
 class ScalarVector:
@@ -59,8 +51,8 @@ class ScalarVector:
 
     def __init__(self, kind: str) -> None:
         code, width = CODES[kind], WIDTHS[kind]
-        self.pack = _ByLength(lambda count: struct.Struct(f"<I{count}{code}{-count * width & 3}x").pack)
-        self.unpack = _ByLength(lambda count: struct.Struct(f"<{count}{code}").unpack_from)
+        self.pack = _by_length(lambda count: struct.Struct(f"<I{count}{code}{-count * width & 3}x").pack)
+        self.unpack = _by_length(lambda count: struct.Struct(f"<{count}{code}").unpack_from)
         self._array = f"{_ARRAY_CODES[code]}{width}"
 
     def listed(self, values: Any) -> list[Any] | bytes:
@@ -202,7 +194,7 @@ class ScalarMap:
         self._size = struct.calcsize(form)
         self._vtable = struct.pack("<4H", 8, self._size, 4, 8)
         self._unpack = struct.Struct(form).unpack_from
-        self._pack = _ByLength(lambda length: struct.Struct(f"{form}I{length + 4 & ~3}s").pack)
+        self._pack = _by_length(lambda length: struct.Struct(f"{form}I{length + 4 & ~3}s").pack)
 
     def write(self, mapping: dict[str, Any], end: int, out: list[Any], vtables: dict[bytes, int]) -> int:
         """Append the vector of entries, sorted by key; return where the next part will lie."""

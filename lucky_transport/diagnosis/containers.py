@@ -38,15 +38,17 @@ def user_mapping(roots: Roots) -> Check:
 
 def runtime_directory(roots: Roots) -> Check:
     """Where the sockets for commands and stub channels lie, and whether this user alone can enter."""
+    from lucky_transport.shm.socket_path import is_private
+
     name = "runtime directory"
     for directory in runtime_directories():
         try:
             status = directory.lstat()
         except FileNotFoundError:
             continue
-        mode = stat.S_IMODE(status.st_mode)
-        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not mode & 0o077:
+        if is_private(status):
             return Check(name, CheckStatus.OK, f"{directory}; containers that share engines share it, too")
+        mode = stat.S_IMODE(status.st_mode)
         return Check(
             name,
             CheckStatus.FAIL,

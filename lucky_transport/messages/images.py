@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import SpecError
+from lucky_transport.lazy_dict import LazyDict
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.fields import Field, fields_of
 
@@ -87,16 +88,9 @@ def image_array(frame: ImageFrame) -> NDArray[np.uint8] | NDArray[np.uint16]:
     return array
 
 
-class _PerClass(dict[type, Any]):
-    """A function per message class, None for one that can hold no image; made when first needed."""
-
-    def __init__(self, make: Callable[[type], Any]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, cls: type) -> Any:
-        self[cls] = function = self._make(cls) if _can_hold(cls) else None
-        return function
+def _per_class(make: Callable[[type], Any]) -> LazyDict[type, Any]:
+    """Return a function per message class, None for one that can hold no image."""
+    return LazyDict(lambda cls: make(cls) if _can_hold(cls) else None)
 
 
 def _can_hold(cls: type, above: frozenset[type] = frozenset()) -> bool:
@@ -166,5 +160,5 @@ def _emptier(cls: type[Any]) -> _Empty:
     return empty
 
 
-_FINDERS = _PerClass(_finder)
-_EMPTIERS = _PerClass(_emptier)
+_FINDERS = _per_class(_finder)
+_EMPTIERS = _per_class(_emptier)

@@ -21,6 +21,7 @@ from lucky_transport.shm.namespaces import process_name
 
 __all__ = [
     "claim_socket",
+    "is_private",
     "is_served_here",
     "live_socket",
     "private_directory",
@@ -121,12 +122,13 @@ def is_served_here(name: str) -> bool:
 def _is_private_directory(directory: Path) -> bool:
     """True for a directory that is there and that only this user can enter."""
     try:
-        return _is_private(directory.lstat())
+        return is_private(directory.lstat())
     except OSError:
         return False
 
 
-def _is_private(status: os.stat_result) -> bool:
+def is_private(status: os.stat_result) -> bool:
+    """True for a directory that only this user can enter."""
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
 
 
@@ -144,7 +146,7 @@ def private_directory(directory: Path) -> Path:
             backend="shm",
             hint="set XDG_RUNTIME_DIR to a directory of yours",
         ) from error
-    if not _is_private(status):
+    if not is_private(status):
         raise ConfigError(
             f"{directory} is not a directory that only you can enter "
             f"(owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o})",
