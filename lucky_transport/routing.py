@@ -101,7 +101,7 @@ class RoutedCall(Protocol):
     """One call from its decision to its note. Nothing here waits or raises; callable from any thread.
 
     timeout_s: the caller's. From `begins` on, arity: as gRPC names it ("unary_stream" has a stream of responses);
-    metadata: the caller's; requests: what was sent. received: what the primary sent. is_over: it has ended.
+    metadata: the caller's; requests: what was sent. received: what the primary sent.
     """
 
     method: str
@@ -109,7 +109,11 @@ class RoutedCall(Protocol):
     arity: str
     metadata: Metadata
     requests: list[Any]
-    is_over: bool
+
+    @property
+    def is_over(self) -> bool:
+        """True once it has ended."""
+        ...
 
     @property
     def received(self) -> Received:

@@ -3,6 +3,12 @@
 A shadow is asked when the primary has answered, so that the two do not compete; only a stream of responses to one
 request is asked for at the same moment, for what it brings may be a matter of time. Two answers that a change of the
 world overlaps are not compared, equal or not: equal ones would count for the candidate, different ones not against it.
+
+Two things have to be known of a call, each becomes known once, and whichever is the second one notes the call:
+
+    primary    by `ends`
+    shadow     by the decision, where none is to be asked; by `shadow_answered` or `has_no_shadow`, also where it cannot
+               be asked; by `falls_back`: the candidate failed, and the control is asked in its place
 """
 
 from __future__ import annotations
@@ -10,20 +16,18 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
 from lucky_transport.messages.methods import BY_NAME, Effect
 from lucky_transport.routing import SO_FAR, Decision, Ending
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.evidence.outcome import CONTROL, CallOutcome, Comparison, call_outcome
+from lucky_transport_migration.routing.policy import RoutingPolicy
 from lucky_transport_migration.routing.received import ReceivedItems
+from lucky_transport_migration.routing.world import WorldChanges
 
-if TYPE_CHECKING:
-    from lucky_transport_migration.routing.router import TargetRouter
-    from lucky_transport_migration.routing.world import WorldChanges
-
-__all__ = ["CHANGES", "OWN", "TrackedCall"]
+__all__ = ["CHANGES", "OWN", "CallTarget", "TrackedCall"]
 
 #: Why there is no second answer to a call that changes something.
 CHANGES = "it may change the world and is not made twice; compare by parity, or by record and replay"
@@ -34,31 +38,43 @@ _MOVED = "the world changed before both had answered"
 _IN_TROUBLE = frozenset({"UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED", "UNKNOWN"})
 
 
+class CallTarget(Protocol):
+    """What a call needs of the target that it goes to. policy: is told of it. world: what it may change."""
+
+    @property
+    def policy(self) -> RoutingPolicy: ...
+
+    @property
+    def world(self) -> WorldChanges: ...
+
+    def ask_shadow(self, call: TrackedCall) -> str:
+        """Have the call's shadow asked; returns why it is not, "" when it will be. Does not wait."""
+        ...
+
+    def fell_back(self, method: str, ending: Ending) -> None:
+        """Be told that the control answers, since the candidate ended so."""
+        ...
+
+
 class TrackedCall:
     """A `lucky_transport.routing.RoutedCall`. most: how many items are kept of each side, 0 for none and no shadow.
 
-    is_left: True when the primary's end was not its own; code: its status, once it is over. unseen, changed: as in
-    `Comparison`.
+    unseen, changed: as in `Comparison`.
     """
 
     arity = ""
     metadata: Metadata = ()
-    is_over = is_left = False
-    code = ""
     unseen: tuple[str, ...] = ()
     changed: Difference | None = None
     # most calls never change these: kept by the class they cost a call nothing
     _sent: ReceivedItems | None = None
-    _sends_no_more = False
-    _primary: CallOutcome | None = None
+    _sends_no_more = _is_changing = False
+    _primary: tuple[CallOutcome, Ending] | None = None
     _shadow: CallOutcome | None = None
-    _ended_early = _is_noted = _is_changing = False
-    _knows_headers = True
+    _shadow_is_left = False
     _began_ns = _mark = 0
 
-    def __init__(
-        self, target: TargetRouter, method: str, timeout_s: float | None, decision: Decision, most: int
-    ) -> None:
+    def __init__(self, target: CallTarget, method: str, timeout_s: float | None, decision: Decision, most: int) -> None:
         row = BY_NAME.get(method)
         self._is_read = bool(decision.shadow) if row is None else row.effect is Effect.READ
         self._why = "" if self._is_read else CHANGES if row else OWN
@@ -73,6 +89,16 @@ class TrackedCall:
         self._target = target
         self._lock = threading.Lock()
         self._awaits_shadow = bool(decision.shadow)
+
+    @property
+    def is_over(self) -> bool:
+        """True once the primary has ended."""
+        return self._primary is not None
+
+    @property
+    def code(self) -> str:
+        """The primary's status once it has ended, "" before."""
+        return "" if self._primary is None else self._primary[1].code
 
     @property
     def world(self) -> WorldChanges:
@@ -149,38 +175,37 @@ class TrackedCall:
             if self.is_over:
                 return
             last_ns = self.received.last_ns if ending.code == "OK" and self.received.items else now_ns
-            self._primary = _outcome(self.decision.primary, self.received, ending, last_ns - self._began_ns)
-            self._knows_headers = ending.knows_headers
-            self._ended_early |= ending.is_early
-            self.is_over, self.is_left, self.code = True, ending.is_early, ending.code
+            outcome = _outcome(self.decision.primary, self.received, ending, last_ns - self._began_ns)
+            self._primary, awaits_shadow = (outcome, ending), self._awaits_shadow
         if self._sent is not None:
             self.requests = self._sent.items
         elif not self.requests:
             return  # it could not be serialized: no transport was concerned, and there is nothing to note
-        if self._awaits_shadow and self.arity != "unary_stream":
-            self._ask_now()
-        self._note_if_known()
+        if not awaits_shadow:
+            self._note()
+        elif self.arity != "unary_stream":
+            self._ask_now(ending)
 
     def has_enough(self, count: int) -> bool:
-        return self.is_left and count >= len(self.received.items)
+        return self._primary is not None and self._primary[1].is_early and count >= len(self.received.items)
 
     # -- what the shadow does -----------------------------------------------------------------------------------------
 
     def shadow_answered(self, received: ReceivedItems, ending: Ending, took_ns: int) -> None:
         """The shadow has ended; an early ending says that it was left."""
-        self._shadow_is(_outcome(self.decision.shadow, received, ending, took_ns), ended_early=ending.is_early)
+        self._shadow_is(_outcome(self.decision.shadow, received, ending, took_ns), is_left=ending.is_early)
 
     def has_no_shadow(self, why: str) -> None:
         """The shadow was not asked, or not to its end."""
         self._shadow_is(None, why)
 
     def _ask(self) -> None:
-        if why := self._target.shadows.ask(self):
+        if why := self._target.ask_shadow(self):
             self.has_no_shadow(why)
 
-    def _ask_now(self) -> None:
-        """Ask it, if the call that has ended can be made again."""
-        if self.is_left:
+    def _ask_now(self, ending: Ending) -> None:
+        """Ask it, if the call that has ended so can be made again."""
+        if ending.is_early:
             self.has_no_shadow("the call did not come to its end")
         elif self._sent is not None and not self._sends_no_more:
             self.has_no_shadow("the requests had not ended")
@@ -189,32 +214,28 @@ class TrackedCall:
         else:
             self._ask()
 
-    def _shadow_is(self, outcome: CallOutcome | None, why: str = "", *, ended_early: bool = False) -> None:
+    def _shadow_is(self, outcome: CallOutcome | None, why: str = "", *, is_left: bool = False) -> None:
         with self._lock:
             if not self._awaits_shadow:
                 return  # the call fell back to it
-            self._shadow, self._why = outcome, why
-            self._ended_early |= ended_early
-            self._awaits_shadow = False
-        self._note_if_known()
+            self._shadow, self._why, self._shadow_is_left = outcome, why, is_left
+            self._awaits_shadow, is_over = False, self.is_over
+        if is_over:
+            self._note()
 
     # -- what comes of it ---------------------------------------------------------------------------------------------
 
-    def _note_if_known(self) -> None:
-        with self._lock:
-            primary = self._primary
-            if primary is None or self._awaits_shadow or self._is_noted:
-                return
-            self._is_noted = True
-        shadow, why = self._shadow, self._why
-        if shadow is not None and shadow.code not in _IN_TROUBLE and not self._target.world.stood_still(self._mark):
+    def _note(self) -> None:
+        """Tell the policy of the call, of which everything is known."""
+        assert self._primary is not None
+        (primary, ending), shadow, why = self._primary, self._shadow, self._why
+        if shadow is not None and shadow.code not in _IN_TROUBLE and not self.world.stood_still(self._mark):
             shadow, why = None, _MOVED
-        unseen = self.unseen if self._knows_headers else (*self.unseen, "headers")
+        unseen = self.unseen if ending.knows_headers else (*self.unseen, "headers")
         request = self.requests[0] if self._sent is None else self.requests
+        is_cut = ending.is_early or self._shadow_is_left
         self._target.policy.note(
-            Comparison(
-                self.method, self.decision, primary, shadow, request, why, self._ended_early, unseen, self.changed
-            )
+            Comparison(self.method, self.decision, primary, shadow, request, why, is_cut, unseen, self.changed)
         )
 
 

@@ -64,9 +64,10 @@ class ProcessRouter:
 
 
 class TargetRouter:
-    """A `lucky_transport.routing.RoutedTarget`. world: what changes it is seen, whichever channel of the target it is.
+    """A `lucky_transport.routing.RoutedTarget`, and a `CallTarget`.
 
-    count: is told of each call, None without counting.
+    world: what changes it is seen, whichever channel of the target it is. count: is told of each call, None without
+    counting.
     """
 
     def __init__(
@@ -97,6 +98,9 @@ class TargetRouter:
         if self._count is not None:
             self._count(decided.primary, method)
         return TrackedCall(self, method, timeout_s, decided, most)
+
+    def ask_shadow(self, call: TrackedCall) -> str:
+        return self.shadows.ask(call)
 
     def fell_back(self, method: str, ending: Ending) -> None:
         """Count a read that gRPC answers instead of shared memory, and log the first one of each method."""
