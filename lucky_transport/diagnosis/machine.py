@@ -1,4 +1,4 @@
-"""Checks of the system: interpreter, kernel, CPUs, limits.
+"""Checks of the system: interpreter, kernel, CPUs, limits, the CUDA driver.
 
 Nothing here imports NumPy: these checks run where the installation is broken.
 """
@@ -10,13 +10,15 @@ import platform
 import pwd
 import resource
 import sys
+from importlib import util
 from pathlib import Path
 
 from lucky_transport.config import load_settings
+from lucky_transport.cuda import libcuda
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
-from lucky_transport.errors import ConfigError
+from lucky_transport.errors import ConfigError, DeviceError
 
-__all__ = ["cpus", "gil", "interpreter", "kernel", "login_sessions", "open_files", "pidfd", "settings"]
+__all__ = ["cpus", "cuda_driver", "gil", "interpreter", "kernel", "login_sessions", "open_files", "pidfd", "settings"]
 
 #: An engine with shm and gRPC endpoints holds some twenty descriptors; a trainer with 64 gRPC channels some hundred.
 _FEW_FILES = 256
@@ -167,3 +169,22 @@ def settings(roots: Roots) -> Check:
         return Check("settings", CheckStatus.FAIL, str(error).removesuffix(f"; {error.hint}"), error.hint)
     changed = [f"{key} = {getattr(loaded, key)!r} ({source})" for key, source in loaded.sources.items()]
     return Check("settings", CheckStatus.OK, ", ".join(changed) or "all at their defaults")
+
+
+def cuda_driver(roots: Roots) -> Check:
+    """Whether there is a CUDA driver, which `env.observations_torch("cuda")` and engines with device memory need, and
+    which devices it sees; without one everything else works.
+    """
+    name = "gpu"
+    torch = "PyTorch is installed" if util.find_spec("torch") else "PyTorch is not installed"
+    try:
+        driver = libcuda.load_driver()
+    except DeviceError as error:
+        seen = str(error).removesuffix(f"; {error.hint}")
+        if not (roots.proc / "driver" / "nvidia").is_dir():
+            return Check(name, CheckStatus.OK, f"{seen}: tensors are on the CPU; {torch}")
+        return Check(
+            name, CheckStatus.WARN, f"{seen}; {torch}", error.hint or "see `nvidia-smi`; 'cpu' needs no driver"
+        )
+    devices = ", ".join(f"{one.ordinal}: {one.name} ({one.uuid.hex()})" for one in driver.devices())
+    return Check(name, CheckStatus.OK, f"CUDA driver for {driver.version}, devices {devices}; {torch}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lucky_transport.diagnosis import containers, gpu, machine, packages, shared_memory
+from lucky_transport.diagnosis import containers, machine, packages, shared_memory
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 
 __all__ = ["CHECKS", "examine", "healthy"]
@@ -29,7 +29,7 @@ CHECKS: tuple[Examiner, ...] = (
     shared_memory.trial_segment,
     shared_memory.stale_segments,
     shared_memory.native_module,
-    gpu.cuda_driver,
+    machine.cuda_driver,
     containers.user_mapping,
     containers.runtime_directory,
     containers.engines,

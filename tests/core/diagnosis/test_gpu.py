@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.cuda import libcuda
-from lucky_transport.diagnosis import gpu
+from lucky_transport.diagnosis import machine
 from lucky_transport.diagnosis.check import CheckStatus, Roots
 from lucky_transport.errors import DeviceError
 from tests.support.fake_cuda import FakeDriver
@@ -23,14 +23,14 @@ def roots(tmp_path: Path) -> Roots:
 def test_a_machine_without_a_driver_is_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libcuda, "LIBRARY", str(tmp_path / "libcuda.so.1"))
     libcuda.forget_driver()
-    row = gpu.cuda_driver(Roots(proc=tmp_path))
+    row = machine.cuda_driver(Roots(proc=tmp_path))
     assert (row.name, row.verdict) == ("gpu", CheckStatus.OK)
     assert "no CUDA driver" in row.seen
 
 
 def test_a_driver_is_shown_with_its_devices(roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libcuda, "load_driver", lambda: FakeDriver(devices=2))
-    row = gpu.cuda_driver(roots)
+    row = machine.cuda_driver(roots)
     assert row.verdict is CheckStatus.OK
     assert "12.4" in row.seen
     assert "1: Fake GPU 1" in row.seen
@@ -44,7 +44,7 @@ def test_a_driver_that_does_not_work_is_a_warning_with_a_remedy(
         raise DeviceError("cuInit failed: CUDA_ERROR_NO_DEVICE", hint=hint)
 
     monkeypatch.setattr(libcuda, "load_driver", load)
-    row = gpu.cuda_driver(roots)
+    row = machine.cuda_driver(roots)
     assert row.verdict is CheckStatus.WARN
     assert "CUDA_ERROR_NO_DEVICE" in row.seen
     assert row.remedy
