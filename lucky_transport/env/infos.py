@@ -1,4 +1,6 @@
-"""A frame's signals as the `info` dict of a vector env: one column per term, never one dict per env.
+"""What an env tells beside observations: the `info` dict of a step, and the attributes of the env.
+
+The info has a frame's signals: one column per term, never one dict per env.
 
     info["reward_terms/alive"]         float32 (num_envs,)     info["_reward_terms/alive"]         bool (num_envs,)
     info["termination_terms/time_out"] bool (num_envs,)        info["_termination_terms/time_out"] bool (num_envs,)
@@ -26,7 +28,10 @@ from numpy.typing import NDArray
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import Path, Record, Tree, nested, tree_of
 
-__all__ = ["Info", "InfoParts", "TermColumns"]
+__all__ = ["Info", "InfoParts", "TermColumns", "attributes_of", "frames_per_second"]
+
+#: Names that stacks written against `gymnasium.Env` use, and the attribute that answers them.
+_ALIASES = {"_max_episode_steps": "max_episode_steps"}
 
 
 class Info(dict[str, Any]):
@@ -135,3 +140,26 @@ def _add(info: Info, group: str, tree: Tree, found: Mapping[Path, NDArray[Any]],
         else:
             info[f"{group}{name}"] = nested(branch, lambda part: found[part.path])
         info[f"_{group}{name}"] = mask
+
+
+def attributes_of(spec: BatchSpec) -> Mapping[str, Any]:
+    """Return attribute name -> value: those of the spec, Gymnasium's aliases of them, and `render_fps` if known."""
+    table = dict(spec.attributes)
+    for alias, name in _ALIASES.items():
+        if name in table:
+            table.setdefault(alias, table[name])
+    fps = frames_per_second(spec)
+    if fps is not None:
+        table["render_fps"] = fps
+    return table
+
+
+def frames_per_second(spec: BatchSpec) -> int | float | None:
+    """Return how many steps make a simulated second (a whole number as int), None when the step's time is unknown."""
+    given = spec.attributes.get("render_fps")
+    if given is not None:
+        return given
+    if not spec.step_s:
+        return None
+    rate = round(1 / spec.step_s, 6)
+    return int(rate) if rate.is_integer() else rate

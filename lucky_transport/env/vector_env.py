@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 from lucky_transport.client.client import Client
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.env.attributes import attributes_of, frames_per_second
 from lucky_transport.env.autoreset import NotSteppable, check_mode, parse_mode, state_error
 from lucky_transport.env.composite import CompositeActions
 from lucky_transport.env.connection import EnvConnection, Owner
+from lucky_transport.env.infos import attributes_of, frames_per_second
 from lucky_transport.env.rendering import RENDER_MODES, EnvRenderer, can_render, make_renderer
 from lucky_transport.env.resetting import ResetNegotiator, Seed, neutral_actions, read_reset
 from lucky_transport.env.results import RewardFunction, StepResult, StepResults, plain_results

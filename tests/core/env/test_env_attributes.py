@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lucky_transport import api
-from lucky_transport.env.attributes import attributes_of, frames_per_second
+from lucky_transport.env.infos import attributes_of, frames_per_second
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 
