@@ -13,10 +13,9 @@ from typing import Any, Self, TypeVar
 from lucky_transport_migration.bench.measuring import QUICK, Effort
 from lucky_transport_migration.bench.stats import LEAST_ROUNDS
 
-__all__ = ["OPEN_LOOP_HZ", "START_S", "Plan"]
+__all__ = ["OPEN_LOOP_HZ", "Plan"]
 
 OPEN_LOOP_HZ = 50  # the rate at which the users of such engines step them
-START_S = 0.9  # an engine process: started, connected, ended
 
 _Setup = TypeVar("_Setup")
 

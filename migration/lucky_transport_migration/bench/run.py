@@ -6,20 +6,20 @@ What could not be measured is a note, never a silent gap.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from lucky_transport.errors import RemoteProtocolError, TransportError, plural
 from lucky_transport_migration.bench import environment
-from lucky_transport_migration.bench.measuring import Effort
 from lucky_transport_migration.bench.plan import Plan
 from lucky_transport_migration.bench.ratios import floors, noise_floor, ratios
 from lucky_transport_migration.bench.reading import FRESH_PAIRS
-from lucky_transport_migration.bench.rows import Measured, row_of
-from lucky_transport_migration.bench.stats import looked_at
+from lucky_transport_migration.bench.rows import Measured, row_of, typical_us
+from lucky_transport_migration.bench.stats import LEAST_ROUNDS, looked_at
 from lucky_transport_migration.bench.suite import Suite
-from lucky_transport_migration.bench.verdict import verdict
+from lucky_transport_migration.bench.verdict import MOST_NOISE, verdict
 
 __all__ = ["Around", "PreparedSuite", "Results", "Setup"]
 
@@ -30,10 +30,6 @@ class Setup(Protocol):
     @property
     def twin(self) -> bool: ...
 
-    def estimate_s(self, effort: Effort) -> float:
-        """Return about how long it takes in one round."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Around:
@@ -41,7 +37,6 @@ class Around:
 
     what: str
     measure: Callable[[], dict[str, Any]]
-    seconds: float
 
 
 @dataclass
@@ -79,28 +74,35 @@ class PreparedSuite:
         """How many times `run` calls `advance`."""
         return self.plan.rounds * len(self.setups) + len(self.around)
 
-    @property
-    def estimate_s(self) -> float:
-        """About how long `run` takes."""
-        rounds = self.plan.rounds * sum(setup.estimate_s(self.plan.effort) for setup in self.setups)
-        return rounds + sum(one.seconds for one in self.around)
+    def run(
+        self,
+        command: str,
+        advance: Callable[..., None] = lambda text="": None,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> dict[str, Any]:
+        """Return the result as JSON values; `advance` is called with a text after each piece of work, `tell` once, with
+        how long the rounds after the first will take.
 
-    def run(self, command: str, advance: Callable[..., None] = lambda text="": None) -> dict[str, Any]:
-        """Return the result as JSON values; `advance` is called with a text after each piece of work.
-
-        A run that Ctrl-C or a failing process stops gives the result of its whole rounds, and says so in "stopped".
-        Before the first whole round it raises that, and at any time RemoteProtocolError: a wrong answer is no result.
+        A round that the machine disturbed is measured once more, where there are rounds enough for a verdict. A run
+        that Ctrl-C or a failing process stops gives the result of its whole rounds, and says so in "stopped". Before
+        the first whole round it raises that, and at any time RemoteProtocolError: a wrong answer is no result.
         """
         results, load, rounds, stopped = Results(), os.getloadavg()[0], 0, ""
+        again: list[str] = []
+        start = time.monotonic()
         try:
             for index in range(self.plan.rounds):
-                found: list[tuple[Setup, Mapping[Any, Measured]]] = []
-                for setup in self.plan.order(self.setups, index):
-                    found.append((setup, self.measure(setup)))
-                    advance(f"round {index + 1}: {setup}")
+                found = self._round(index, advance)
+                noise = self._noise(found)
+                if noise > MOST_NOISE and self.plan.rounds >= LEAST_ROUNDS:
+                    again.append(f"round {index + 1} was measured again: its A/A pair differed {noise:.1f} times")
+                    found = self._round(index, lambda text: None)
                 for setup, measured in found:
                     results.add(setup, measured)
                 rounds += 1
+                if rounds == 1 < self.plan.rounds:
+                    left = (self.plan.rounds - 1) * (time.monotonic() - start) / 60
+                    tell(f"about {left:.1f} min for the other {plural(self.plan.rounds - 1, 'round')}")
             for one in self.around:
                 results.surroundings.append(one.measure())
                 advance(one.what)
@@ -109,9 +111,28 @@ class PreparedSuite:
                 raise
             why = str(error) or "interrupted"
             stopped = f"stopped after {rounds} of {plural(self.plan.rounds, 'round')}, which are what is shown: {why}"
-        whole = replace(self, plan=replace(self.plan, rounds=rounds), notes=[stopped, *self.notes]) if stopped else self
+        notes = [*([stopped] if stopped else ()), *again, *self.notes]
+        whole = replace(self, plan=replace(self.plan, rounds=rounds), notes=notes)
         result = whole.result_of(results, command, load)
         return result | {"stopped": stopped} if stopped else result
+
+    def _round(self, index: int, advance: Callable[..., None]) -> list[tuple[Setup, Mapping[Any, Measured]]]:
+        found: list[tuple[Setup, Mapping[Any, Measured]]] = []
+        for setup in self.plan.order(self.setups, index):
+            found.append((setup, self.measure(setup)))
+            advance(f"round {index + 1}: {setup}")
+        return found
+
+    def _noise(self, found: Sequence[tuple[Setup, Mapping[Any, Measured]]]) -> float:
+        """Return by what factor the first cell that a round measured twice differed from itself, 1 without one."""
+        one_round = Results()
+        for setup, measured in sorted(found, key=lambda one: self.setups.index(one[0])):
+            one_round.add(setup, measured)
+        for cell, (second,) in one_round.twins.items():
+            for first in one_round.cells.get(cell, ()):
+                times = typical_us(second) / typical_us(first)
+                return max(times, 1 / times)
+        return 1.0
 
     def result_of(self, results: Results, command: str, load: float) -> dict[str, Any]:
         """Return the result of these measurements; `load` is the machine's before the first of them."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,8 +115,8 @@ def bench(
 
     `grpc` stands for both the legacy per-agent Steps and the batch service. Each figure is a median over rounds of
     fresh process pairs in the order A B B A; ratios come from one run and, from six rounds on,
-    carry an interval and a verdict. Ctrl-C keeps the rounds that are whole. Any other engine is measured through
-    VectorEnv only, since its own work is in every step.
+    carry an interval and a verdict. Ctrl-C and SIGTERM keep the rounds that are whole. Any other engine is measured
+    through VectorEnv only, since its own work is in every step.
 
     --suite commands has an engine of its own and measures small typed calls, streams of 1 kB messages, 1280x720
     images, a training loop beside streams, and the codec.
@@ -152,11 +156,10 @@ def bench(
             engine, transports, num_envs, waits, options, rounds=rounds, quick=quick, payloads=payloads, peers=peers
         )
         prepared = prepare_steps(plan)
-    if not as_json:
-        minutes, pieces = prepared.estimate_s / 60, plural(prepared.pieces, "piece")
-        echo(f"about {minutes:.1f} min: {pieces} in {plural(prepared.plan.rounds, 'round')}", err=True)
-    with watched("measuring", prepared.pieces, silent=as_json) as advance:
-        result = prepared.run("lucky-transport " + " ".join(sys.argv[1:]), advance)
+    tell = partial(echo, err=True) if not as_json else lambda text: None
+    tell(f"{plural(prepared.pieces, 'piece')} in {plural(prepared.plan.rounds, 'round')}")
+    with watched("measuring", prepared.pieces, silent=as_json) as advance, _terminated_as_by_ctrl_c():
+        result = prepared.run("lucky-transport " + " ".join(sys.argv[1:]), advance, tell)
     if check:
         result["targets"] = targets.check(result, prepared.suite.targets)
     if old is not None:
@@ -170,3 +173,13 @@ def bench(
         terminal.show_bench(result)
     if "stopped" in result or any(one["word"] == "FAIL" for one in result.get("targets", ())):
         sys.exit(1)
+
+
+@contextmanager
+def _terminated_as_by_ctrl_c() -> Generator[None]:
+    """SIGTERM raises KeyboardInterrupt, so that what was measured is kept."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -120,9 +120,8 @@ def test_a_quick_plan_is_one_round_of_less() -> None:
     full = plan_of(IDLE, ("grpc", "shm"), None, None, {}, rounds=5, quick=False)
     assert (quick.rounds, quick.waits) == (1, ("adaptive",))
     assert full.num_envs == (1, 64, 4096)
-    assert prepare(quick).pieces < prepare(full).pieces
-    assert prepare(quick).estimate_s < 30
-    assert prepare(quick).estimate_s * 5 < prepare(full).estimate_s
+    assert prepare(quick).pieces * 5 < prepare(full).pieces
+    assert quick.effort.budget_s * 5 < full.effort.budget_s
 
 
 @pytest.mark.parametrize("waits", [("block",), ("spin", "adaptive")])

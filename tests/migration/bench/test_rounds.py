@@ -118,6 +118,36 @@ def test_a_run_without_a_whole_round_or_with_a_wrong_answer_has_no_result(error:
         _stopped(error, after).run("lucky-transport bench")
 
 
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_the_first_round_says_how_long_the_others_take(rounds: int) -> None:
+    setup = StepSetup("inproc", None, 1, IDLE)
+    found, told = measure_setup(setup, PLAN), list[str]()
+    plan = replace(PLAN, rounds=rounds)
+    replace(prepare(plan), setups=[setup], measure=lambda _: found, around=()).run(
+        "lucky-transport bench", tell=told.append
+    )
+    assert told == ([] if rounds == 1 else ["about 0.0 min for the other 2 rounds"])
+
+
+@pytest.mark.parametrize("rounds", [5, 8])
+def test_a_disturbed_round_is_measured_once_more_where_there_can_be_a_verdict(rounds: int) -> None:
+    setup = StepSetup("inproc", None, 1, IDLE)
+    setups = [setup, replace(setup, twin=True)]
+    found, calls = measure_setup(setup, PLAN), itertools.count()
+    slow = {cell: replace(one, samples_ns=one.samples_ns * 10) for cell, one in found.items()}
+
+    def measure(_: StepSetup) -> Any:
+        return slow if next(calls) == 4 else found  # of the third round
+
+    suite = replace(prepare(PLAN), plan=replace(PLAN, rounds=rounds), setups=setups, measure=measure, around=())
+    result = suite.run("lucky-transport bench")
+    again = [note for note in result["notes"] if "measured again" in note]
+    assert next(calls) == 2 * rounds + 2 * len(again)
+    assert again == (["round 3 was measured again: its A/A pair differed 10.0 times"] if rounds >= 6 else [])
+    assert {row["rounds"] for row in result["rows"]} == {rounds}
+    assert all(len(set(row["p50s"])) == (1 if again else 2) for row in result["rows"])
+
+
 def test_exchanges_that_the_loop_did_not_make_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     from lucky_transport.env.vector_env import VectorEnv
 

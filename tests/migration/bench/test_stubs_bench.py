@@ -186,8 +186,7 @@ def test_a_client_that_fails_is_reported_with_its_exit_report() -> None:
 
 
 def test_a_client_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair, "_PATIENCE_S", -19.0)  # what is left of ten times the estimate is a second or two
-    monkeypatch.setattr(StubSetup, "estimate_s", lambda self, effort: 2.0)
+    monkeypatch.setattr(pair, "_PATIENCE_S", 1.0 - 100 * QUICK.budget_s)
     with pytest.raises(PeerTimeout, match="grpc-tcp: the client did not end within 1 s"):
         program([sys.executable, "-c", "import time; time.sleep(60)"], _quick(StubSetup("grpc-tcp", None)))
 

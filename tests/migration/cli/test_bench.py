@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def again(one_run: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Type the command of that run with further arguments; nothing is measured a second time."""
 
-    def run(self: PreparedSuite, command: str, advance: Callable[..., None]) -> dict[str, Any]:
+    def run(self: PreparedSuite, command: str, advance: Callable[..., None], tell: Any) -> dict[str, Any]:
         for piece in range(self.pieces):
             advance(f"piece {piece}")
         return json.loads(one_run.read_text())
@@ -89,6 +90,18 @@ def test_a_promise_that_fails_is_an_exit_code(
     done = again("--check")
     assert done.exit_code == code, done.output
     assert again().exit_code == 0
+
+
+def test_sigterm_ends_a_run_as_ctrl_c_does(one_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(self: PreparedSuite, *_: Any) -> dict[str, Any]:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        return json.loads(one_run.read_text()) | {"stopped": "interrupted"}
+
+    monkeypatch.setattr(PreparedSuite, "run", run)
+    before = signal.getsignal(signal.SIGTERM)
+    assert bench("--transports", "inproc", *QUICK).exit_code == 1
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(

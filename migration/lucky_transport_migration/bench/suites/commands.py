@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lucky_transport_migration.bench.measuring import Effort
-from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, START_S, Plan
+from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Plan
 from lucky_transport_migration.bench.suite import CallCell, CallSuite
 from lucky_transport_migration.bench.targets import Measure, Result, SpeedTarget, at_least, at_most, times
 
@@ -117,13 +116,6 @@ class CommandSetup:
         """Return the options of its engine."""
         return plan.options | {"step_s": _STEP_S} if self.training else plan.options
 
-    def estimate_s(self, effort: Effort) -> float:
-        """Return about how long it takes in one round."""
-        parts = {"training": 4.5 * effort.budget_s}
-        return START_S + sum(
-            effort.open_loop_s if cell.rate_hz else parts.get(cell.kind, 1.1 * effort.budget_s) for cell in self.cells()
-        )
-
     def __str__(self) -> str:
         wait = f" {self.wait}" if self.wait else ""
         return f"{self.path}{wait}{', training' if self.training else ''}"
@@ -135,10 +127,6 @@ class CodecSetup:
 
     path: str = "shm"
     twin: bool = False
-
-    def estimate_s(self, effort: Effort) -> float:
-        """Return about how long it takes in one round."""
-        return 5 * effort.budget_s
 
     def __str__(self) -> str:
         return "codec"

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.errors import ConfigError, plural
-from lucky_transport_migration.bench.measuring import Effort
-from lucky_transport_migration.bench.plan import START_S, Plan
+from lucky_transport_migration.bench.plan import Plan
 from lucky_transport_migration.bench.suite import CallCell, CallSuite
 from lucky_transport_migration.bench.targets import Measure, Result, SpeedTarget, at_least, at_most
 
@@ -108,10 +107,6 @@ class KitSetup:
     def cells(self) -> list[CallCell]:
         """Return what to measure."""
         return [CallCell(kind, self.path) for kind in _KINDS[self.path]]
-
-    def estimate_s(self, effort: Effort) -> float:
-        """Return about how long it takes in one round."""
-        return sum(START_S + 1.1 * effort.budget_s for _ in self.cells())
 
     def __str__(self) -> str:
         return self.path

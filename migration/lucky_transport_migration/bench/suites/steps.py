@@ -15,9 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from lucky_transport.errors import ConfigError, plural
-from lucky_transport_migration.bench.measuring import Effort
 from lucky_transport_migration.bench.peers.kinds import AT_A_RATE, IN_PLACE, PEERS
-from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, START_S, Plan
+from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Plan
 from lucky_transport_migration.bench.suite import Suite
 from lucky_transport_migration.bench.targets import Measure, Result, SpeedTarget, at_least, at_most
 from lucky_transport_migration.paths import label
@@ -45,8 +44,6 @@ _WORK = {COPY: ", engine copies its frame", STEPPING: ", toy engine at work"}
 _FLOAT_BYTES = 4
 #: Observations of one frame, in bytes, from a handful of joints to an image.
 _PAYLOADS = (64, 4096, 262_144, 4_194_304)
-_PEER_START_S = 0.4  # the same of a peer, which imports less
-_LEGACY_STEP_S = 180e-6  # one legacy Step among many, for the estimate only
 
 Place = Literal["copy", "inplace"]
 
@@ -159,13 +156,6 @@ class StepSetup:
             cells.append(StepCell("env", *key, "copy", observations, copy=False))
         return cells
 
-    def estimate_s(self, effort: Effort) -> float:
-        """Return about how long it takes in one round."""
-        cells = self.cells(zero_copy=self.path in ("shm", "inproc"))
-        step_s = self.num_envs * _LEGACY_STEP_S if self.path == "grpc" else 0.0
-        closed = max(effort.budget_s * 1.1, (effort.least + 4) * step_s)
-        return START_S + sum(closed if cell.rate_hz is None else effort.open_loop_s for cell in cells)
-
     def __str__(self) -> str:
         wait = f" {self.wait}" if self.wait else ""
         size = "" if self.frame_bytes is None else f", frame of {plural(self.frame_bytes, 'byte')}"
@@ -192,11 +182,6 @@ class PeerSetup:
         at_a_rate = [cell(min(self.num_envs), IDLE, rate_hz=OPEN_LOOP_HZ)] if self.path == AT_A_RATE else []
         return [*steps, *at_a_rate, *(cell(1, COPY, frame_bytes=size) for size in self.payloads)]
 
-    def estimate_s(self, effort: Effort) -> float:
-        """Return about how long it takes in one round."""
-        loops = (effort.open_loop_s if cell.rate_hz else effort.budget_s * 1.1 for cell in self.cells())
-        return _PEER_START_S + sum(loops)
-
     def __str__(self) -> str:
         return self.path
 
@@ -217,10 +202,6 @@ class LimitSetup:
             *(StepCell(*key, n, IDLE, "copy", "inplace") for n in self.num_envs),
             *(StepCell(*key, n, COPY, "copy", "copy") for n in self.num_envs),
         ]
-
-    def estimate_s(self, effort: Effort) -> float:
-        """Return about how long it takes in one round."""
-        return effort.budget_s * len(self.cells())
 
     def __str__(self) -> str:
         return "native limits"

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.bench.measuring import Effort
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Plan
 from lucky_transport_migration.bench.suite import CallCell, CallSuite
 from lucky_transport_migration.bench.targets import Result, SpeedTarget, at_least, at_most, times
@@ -72,7 +71,6 @@ STUBS = CallSuite(
 _WAYS = {"grpc": ("grpc-tcp", "grpc-unix"), "shm": ("shm",)}
 _TCP_AND_SHM = ("grpc-tcp", "shm")  # the ways of whole programs: they connect to a port
 _OPTIONS = {"text_chars": 100, "item_bytes": 1000, "callers": 16}
-_START_S = 2.0  # a pair of processes that import grpc: started, connected, ended
 #: A whole program measures so many times the budget: it warms up by itself, a training loop with its policy too.
 PROGRAM_PARTS = 4
 
@@ -97,13 +95,6 @@ class StubSetup:
         pool, inline = replace(cell, what="pool"), replace(cell, what="inline")
         found = [pool, inline, *(replace(one, rate_hz=OPEN_LOOP_HZ) for one in (pool, inline))]
         return [*found, replace(cell, kind="stream"), replace(cell, kind="callers")] if self.full else found
-
-    def estimate_s(self, effort: Effort) -> float:
-        """Return about how long it takes in one round."""
-        if self.kind in ("program", "training"):
-            return 2 * _START_S + 1.1 * PROGRAM_PARTS * effort.budget_s
-        loops = (effort.open_loop_s if cell.rate_hz else 1.1 * effort.budget_s for cell in self.cells())
-        return _START_S + sum(loops)
 
     def __str__(self) -> str:
         wait = f" {self.wait}" if self.wait else ""

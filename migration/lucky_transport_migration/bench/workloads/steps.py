@@ -41,7 +41,6 @@ from lucky_transport_migration.paths import ConnectedEngine, find_path, label
 __all__ = ["measure_peer", "measure_setup", "prepare"]
 
 _STAMP = "the stamps at both ends of its observations"
-_START_S = 1.8  # two engine processes: started, connected, ended
 _PEER_NOTES = (
     "a peer moves the same bytes as a step: actions and control there, observations, rewards and flags back; all of "
     "them are driven by Python, numbers are checked, nothing is checked that the way itself does not check",
@@ -95,13 +94,11 @@ def _around(plan: StepPlan) -> Iterator[Around]:
         yield Around(
             f"idle engine: {path} {wait or ''}",
             lambda path=path, wait=wait: idle_row(path, wait, plan.options, effort, repeats),
-            effort.idle_s + _START_S,
         )
     for path, wait in (("none", None), *ways):
         yield Around(
             f"other threads: {path} {wait or ''}",
             lambda path=path, wait=wait: threads_row(path, wait, plan.options, effort, repeats),
-            effort.neighbour_s,
         )
 
 

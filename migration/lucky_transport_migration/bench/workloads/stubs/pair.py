@@ -21,7 +21,7 @@ from lucky_transport_migration.bench.suites.stubs import StubSetup
 __all__ = ["Job", "Outcome", "environment", "measure_pair", "program"]
 
 _PROGRAM = "lucky_transport_migration.bench.workloads.stubs.client_program"
-_PATIENCE_S = 60.0
+_PATIENCE_S = 90.0
 
 #: What was measured, or why it could not be.
 Outcome = dict[CallCell, Measured] | TransportError
@@ -54,7 +54,7 @@ def program(command: list[str], job: Job, stdin: bytes = b"") -> bytes:
 
     Raises NotReachable with its last words when it fails, PeerTimeout when it takes far longer than it should.
     """
-    limit_s = _PATIENCE_S + 10 * job.setup.estimate_s(job.effort)
+    limit_s = _PATIENCE_S + 100 * job.effort.budget_s
     return run_client([*environment(job), *command], str(job.setup), limit_s, stdin)
 
 
