@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from lucky_transport_migration.console import new_table, print_text, text_of, watched
+from lucky_transport.cli.tables import show
+from lucky_transport_migration.console import print_text, text_of, watched
 
 HOSTILE = "[red]a|b\n\x1b[31mc[/nothing]"
 SHOWN = r"[red]a|b\n\x1b[31mc[/nothing]"
@@ -24,15 +25,22 @@ def written(console: Console) -> str:
     return console.file.getvalue()
 
 
-def test_a_sentence_and_a_table_show_a_name_as_it_is(console: Console) -> None:
+def test_a_sentence_shows_a_name_as_it_is(console: Console) -> None:
     print_text(console, f"between {HOSTILE}", "bold")
-    table = new_table("path", HOSTILE, title=HOSTILE)
-    table.add_row(HOSTILE, "1", style="bold red")
-    console.print(table)
     console.print(text_of(HOSTILE))
     text = written(console).replace("\x1b[1m", "").replace("\x1b[0m", "")
-    assert text.count(SHOWN) == 5
+    assert text.count(SHOWN) == 2
     assert "\x1b[31mc" not in text
+
+
+def test_a_table_shows_names_as_they_are_and_numbers_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    show(HOSTILE, ("path", HOSTILE), [(HOSTILE, "1"), ("shm", "1,000")], numbers=True)
+    title, heads, *rows = capsys.readouterr().out.splitlines()
+    assert title == SHOWN
+    assert heads.endswith(SHOWN)
+    assert SHOWN in rows[0]
+    assert len(rows[0]) == len(rows[1]) == len(heads)
+    assert rows[1].endswith("  1,000")
 
 
 def test_a_bar_shows_the_name_of_a_file_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import click
-from rich.console import Console
-
+from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import Unimplemented
-from lucky_transport_migration.console import new_table, print_text
 from lucky_transport_migration.parity.call_answers import ASPECTS
 from lucky_transport_migration.parity.call_parity import CommandsParity
 from lucky_transport_migration.parity.step_parity import Parity
@@ -54,11 +51,8 @@ def prove_whole(prove_steps: Callable[[], Parity], prove_calls: Callable[[], Com
 
 def show_parity(outcome: Parity) -> None:
     """Print a proof's outcome."""
-    console = Console()
-    print_text(console, f"between {', '.join(label(name) for name in outcome.between)}")
-    table = new_table("compared", *outcome.modes)
     modes = outcome.modes.values()
-    for name, numbers in (
+    numbers = (
         ("steps", [one.steps for one in modes]),
         ("values", [one.values for one in modes]),
         *((f"resets of {kind}", [one.resets[kind] for one in modes]) for kind in ("all", "one", "some")),
@@ -66,41 +60,48 @@ def show_parity(outcome: Parity) -> None:
         ("truncated", [one.truncations for one in modes]),
         ("rows of final_obs", [one.final_observations for one in modes]),
         ("refused calls", [one.misuse for one in modes]),
-    ):
-        table.add_row(name, *(f"{number:,}" for number in numbers))
-    console.print(table)
+    )
+    rows = [(name, *(f"{number:,}" for number in row)) for name, row in numbers]
+    show(_between(outcome), ("compared", *outcome.modes), rows, numbers=True)
     groups = dict.fromkeys(name.partition(".")[0] for one in modes for name in one.fields)
-    print_text(console, f"compared: {', '.join(groups)}", "dim")
+    echo(f"compared: {', '.join(groups)}", dim=True)
     for gap in outcome.not_compared:
-        print_text(console, f"not compared: {gap['what']} ({gap['why']})", "dim")
-    print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
+        echo(f"not compared: {gap['what']} ({gap['why']})", dim=True)
+    _show_verdict(outcome)
 
 
 def show_commands_parity(outcome: CommandsParity) -> None:
     """Print the outcome of a proof of calls: a line per method, every method's first difference, the verdict."""
-    console = Console()
-    print_text(console, f"between {', '.join(label(name) for name in outcome.between)}")
     missing = set(outcome.not_offered)
-    table = new_table("method", "calls", "equal", "ok", "refused", "raised")
-    for name, row in outcome.methods.items():
-        if name in missing:
-            continue
-        numbers = (row.calls, row.equal, row.accepted, row.refused, row.raised)
-        style = "" if row.equal == row.calls else "bold red"
-        table.add_row(name.rpartition(".")[2], *(f"{one:,}" for one in numbers), style=style)
-    console.print(table)
+    rows = [
+        (
+            name.rpartition(".")[2],
+            *(f"{one:,}" for one in (row.calls, row.equal, row.accepted, row.refused, row.raised)),
+        )
+        for name, row in outcome.methods.items()
+        if name not in missing
+    ]
+    show(_between(outcome), ("method", "calls", "equal", "ok", "refused", "raised"), rows, numbers=True)
     for row in outcome.methods.values():
         if row.first_difference is not None:
-            print_text(console, f"differs: {row.first_difference.sentence()}", "red")
+            echo(f"differs: {row.first_difference.sentence()}", fg="red")
     if outcome.offer:
-        print_text(console, outcome.offer, "dim")
+        echo(outcome.offer, dim=True)
     never_accepted = [name.rpartition(".")[2] for name in outcome.never_accepted if name not in missing]
     if never_accepted:
-        print_text(console, f"never accepted: {', '.join(never_accepted)}", "dim")
-    print_text(console, f"compared: {', '.join(ASPECTS)}", "dim")
+        echo(f"never accepted: {', '.join(never_accepted)}", dim=True)
+    echo(f"compared: {', '.join(ASPECTS)}", dim=True)
     for what, why in outcome.not_compared.items():
-        print_text(console, f"not compared: {what} ({why})", "dim")
-    print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
+        echo(f"not compared: {what} ({why})", dim=True)
+    _show_verdict(outcome)
+
+
+def _between(outcome: Parity | CommandsParity) -> str:
+    return f"between {', '.join(label(name) for name in outcome.between)}"
+
+
+def _show_verdict(outcome: Parity | CommandsParity) -> None:
+    echo(outcome.sentence, bold=True, fg="green" if outcome.equal else "red")
 
 
 def show_whole_parity(outcome: WholeParity) -> None:
@@ -108,7 +109,7 @@ def show_whole_parity(outcome: WholeParity) -> None:
     parts = [(outcome.steps.equal, lambda: show_parity(outcome.steps))]
     if (calls := outcome.calls) is not None:
         parts.append((calls.equal, lambda: show_commands_parity(calls)))
-    for _, show in sorted(parts, key=lambda part: not part[0]):
-        show()
+    for _, show_part in sorted(parts, key=lambda part: not part[0]):
+        show_part()
     if len(parts) > 1 and outcome.equal:  # else the sentence of the part that differs is the last line
-        click.echo("EQUAL: steps and calls.")
+        echo("EQUAL: steps and calls.")
