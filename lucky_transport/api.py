@@ -248,7 +248,6 @@ def make(
         command_timeout_s   seconds until a typed call gives up (10)
         connect_timeout_s   seconds to look for an engine (10)
         start_timeout_s     seconds for an engine process to get ready (60)
-        native              False: do without the native module
         max_message_bytes   the longest message this side takes (4194304)
         grpc_map            for `lucky-transport run`, without effect here
         grpc_serve          for `lucky-transport run`, without effect here

@@ -69,7 +69,6 @@ class Settings:
     command_timeout_s: float = 10.0
     connect_timeout_s: float = 10.0
     start_timeout_s: float = 60.0
-    native: bool = True
     max_message_bytes: int = 4 << 20
     grpc_map: str = ""
     grpc_serve: str = ""
@@ -149,7 +148,6 @@ _READERS: Readers = {
     "command_timeout_s": (_seconds, "seconds >= 0, e.g. 10"),
     "connect_timeout_s": (_seconds, "seconds >= 0, e.g. 10"),
     "start_timeout_s": (_seconds, "seconds >= 0, e.g. 60"),
-    "native": (_switch, "1 or 0"),
     "max_message_bytes": (_bytes, "bytes from 1 to 2147483648, e.g. 4194304"),
     "grpc_map": (_text, "pairs HOST:PORT=ENDPOINT apart by blanks, e.g. '127.0.0.1:50051=shm://name'"),
     "grpc_serve": (_text, "pairs HOST:PORT=ENDPOINT apart by blanks, e.g. '127.0.0.1:50051=shm://name'"),
@@ -193,7 +191,7 @@ def load_settings(
 
 
 #: Variables of this project that are no settings: of `run` (see `Launch`), secrets, of tests and of CI.
-_OTHER_VARIABLES = re.compile(r"LUCKY_(RUN_(FOLDER|PARENT|QUIET|REPORT)|OPENENV_TOKEN|PEER_\w+|REQUIRE_NATIVE|CI_\w+)")
+_OTHER_VARIABLES = re.compile(r"LUCKY_(RUN_(FOLDER|PARENT|QUIET|REPORT)|OPENENV_TOKEN|PEER_\w+|CI_\w+)")
 
 _warned: set[str] = set()
 

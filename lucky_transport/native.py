@@ -13,9 +13,9 @@ from lucky_transport.errors import MissingExtra
 __all__ = ["VERSION", "problem"]
 
 #: Of the interface in `native.pyi`: to be raised with each change of it.
-VERSION = 24
+VERSION = 25
 
-_INSTALL = "install a C compiler and run the install command again"
+_REMEDY = "run the install command again"
 
 
 def problem() -> MissingExtra | None:
@@ -33,13 +33,13 @@ def _load() -> None:
         module = importlib.import_module("lucky_transport._native")
     except ImportError as error:
         why = "was not built" if isinstance(error, ModuleNotFoundError) else f"cannot be loaded ({error})"
-        raise MissingExtra(f"the native module {why}", hint=_INSTALL) from error
+        raise MissingExtra(f"the native module {why}", hint=_REMEDY) from error
     found = getattr(module, "VERSION", None)
     if found is None:  # the folder of its sources can be imported, too
-        raise MissingExtra("the native module was not built", hint=_INSTALL)
+        raise MissingExtra("the native module was not built", hint=_REMEDY)
     if found != VERSION:
         text = f"the native module is of version {found}, this code needs {VERSION}"
-        raise MissingExtra(text, hint="run the install command again")
+        raise MissingExtra(text, hint=_REMEDY)
     globals().update({name: value for name, value in vars(module).items() if not name.startswith("_")})
 
 

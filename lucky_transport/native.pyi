@@ -6,13 +6,13 @@ Python's signals.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 
+from lucky_transport.codec.envelope import ImageFields, ItemRun, Popped
 from lucky_transport.env.results import StepResult
 from lucky_transport.errors import MissingExtra
-from lucky_transport.rpc.pipe import RecordReader, RecordWriter
 from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
 from lucky_transport.transport import Frame
 
@@ -20,17 +20,10 @@ VERSION: int
 
 def problem() -> MissingExtra | None: ...
 
-#: 1: `guard` works here.
-GUARDS: int
-
-class _FrameHead(Protocol):
-    seq: int
-    any_ended: bool
-
 class ClientChannel:
     """The client's end of the step counters.
 
-    strategy: how it waits, see wait.py. peer: PEER_* bits of the engine.
+    strategy: how it waits, see wait.py. peer: PEER_WAKES where the engine wakes us, else 0.
     """
 
     def __init__(
@@ -62,17 +55,17 @@ class ClientChannel:
         """`send` and `recv` in one call."""
     def fuse(
         self,
-        frames: tuple[_FrameHead, ...],
-        slow: Callable[[int, object, object, object], object],
+        frames: tuple[Any, ...],
+        slow: Callable[[int, Any, Any, Any], object],
         slice_ns: int,
         /,
     ) -> None:
-        """Make `exchange` number n return `frames[n % len(frames)]`, and leave what is no plain, successful exchange to
-        `slow`.
+        """Make `exchange` number n return `frames[n % len(frames)]`, with its `seq` and `any_ended` set, and leave what
+        is no plain, successful exchange to `slow`.
         """
     def unfuse(self) -> None:
         """Leave every exchange to `slow` from now on."""
-    def exchange(self, actions: object, control: object = None, deadline: object = None) -> object:
+    def exchange(self, actions: object, control: object = None, deadline: object = None) -> Any:
         """Return the fused frame, numbered, or what `slow(result, actions, control, deadline)` returns."""
 
 class EngineChannel:
@@ -104,15 +97,15 @@ class EngineChannel:
     def commands_read(self, position: int, /) -> None:
         """Commands up to this ring position are read."""
     def set_peer(self, peer: int, /) -> None:
-        """Wait for this client from now on: its PEER_* bits."""
+        """Wait for this client from now on: PEER_WAKES where it wakes us, else 0."""
     def resync(self) -> None:
         """Drop an exchange that a dead client left behind."""
 
-class RingWriter(RecordWriter):
-    """The writing end.
+class RingWriter:
+    """The writing end; `try_push` and `push` as of `lucky_transport.rpc.pipe.RecordWriter`.
 
     park: byte of the reader's park word, -1 without one. eventfd: notified instead of the futex, -1 without.
-    strategy: how it waits for free space, see wait.py. peer: PEER_* bits of the reader.
+    strategy: how it waits for free space, see wait.py. peer: PEER_WAKES where the reader wakes us, else 0.
     empty: the ring is made empty, which no other end may be using.
     """
 
@@ -137,6 +130,18 @@ class RingWriter(RecordWriter):
     @property
     def free(self) -> int:
         """Bytes not in use now. Raises RemoteProtocolError for an impossible reader's position."""
+    def try_push(self, record: bytes | bytearray | memoryview, /) -> bool: ...
+    def push(
+        self,
+        kind: int,
+        correlation_id: int,
+        payload: bytes,
+        method: int = 0,
+        deadline_ns: int = 0,
+        dropped: int = 0,
+        image: ImageFields | None = None,
+        /,
+    ) -> bool: ...
     def woke_reader(self) -> bool:
         """True, once, when the reader was parked as the last record came: no answer can come soon."""
     def wait_writable(self, length: int, timeout_ns: int) -> int:
@@ -149,11 +154,11 @@ class RingWriter(RecordWriter):
     def stop(self) -> None:
         """End `wait_writable`, now and from now on, and notify no eventfd any more."""
 
-class RingReader(RecordReader):
-    """The reading end.
+class RingReader:
+    """The reading end; `pop_batch` as of `lucky_transport.rpc.pipe.RecordReader`.
 
     park: byte of this side's own park word, -1 without one. eventfd: unused here, the caller sleeps on it.
-    strategy: how it waits for a record, see wait.py. peer: PEER_* bits of the writer.
+    strategy: how it waits for a record, see wait.py. peer: PEER_WAKES where the writer wakes us, else 0.
     empty: the ring is made empty, which no other end may be using.
     """
 
@@ -183,6 +188,7 @@ class RingReader(RecordReader):
 
         Raises RemoteProtocolError for what no writer may produce; the ring is then left as it is.
         """
+    def pop_batch(self, limit: int, /) -> Popped | ItemRun | None: ...
     def shut(self, why: Callable[[], Exception]) -> None:
         """Refuse to pop from now on, with the error that `why()` returns."""
     def ready(self) -> bool:
@@ -276,7 +282,7 @@ def wait32(
 ) -> int:
     """Wait until the u32 at `offset` leaves `old`: 1 or Result.TIMED_OUT.
 
-    park: byte of the word on which this side sleeps. strategy: see wait.py. peer: PEER_* bits.
+    park: byte of the word on which this side sleeps. strategy: see wait.py. peer: PEER_WAKES or 0.
     """
 
 class PlainResults:

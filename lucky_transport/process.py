@@ -29,7 +29,6 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine_options import check_num_envs
 from lucky_transport.errors import EngineFailed, NotReachable, SpecError, TransportError, from_wire
 from lucky_transport.registry import load, registry
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.version import version
 
 __all__ = ["ChildProcess", "EngineProcess", "python_command", "report", "unique_name"]
@@ -47,8 +46,8 @@ _LAST_OUTPUT_S = 1.0
 _LOOK_S = 0.1
 
 
-#: This package's version, its place, and whether its native module is in use; read now: `sys.path` may change.
-_BUILD = [version(), str(Path(__file__).parent), native_error() or "native"]
+#: This package's version and its place; read now: `sys.path` may change.
+_BUILD = [version(), str(Path(__file__).parent)]
 
 
 def unique_name() -> str:
@@ -202,7 +201,6 @@ class EngineProcess(ChildProcess):
         options: Mapping[str, Any] | None = None,
         wait: str | None = None,
         observation_slots: int | None = None,
-        native: bool = True,
         start_timeout_s: float = 60.0,
         interceptors: Sequence[str] = (),
     ) -> None:
@@ -215,7 +213,7 @@ class EngineProcess(ChildProcess):
             "observation-slots": observation_slots,
         }
         arguments += [f"--{name}={value}" for name, value in optional.items() if value is not None]
-        arguments += [f"--interceptor={name}" for name in interceptors] + ([] if native else ["--no-native"])
+        arguments += [f"--interceptor={name}" for name in interceptors]
         self.engine = engine
         self._schemes = {Endpoint.parse(endpoint).scheme for endpoint in endpoints}
         self._clean_up()  # after a kill of an engine and its client there was nobody to do it
@@ -272,10 +270,10 @@ class EngineProcess(ChildProcess):
         """Log, once, that the process runs another build of this package. Raises NotReachable for another version."""
         if theirs == _BUILD:
             return
-        text = "the process of engine {!r} runs lucky_transport {} of {} ({}), this one runs {} of {} ({})".format(
+        text = "the process of engine {!r} runs lucky_transport {} of {}, this one runs {} of {}".format(
             self.engine, *theirs, *_BUILD
         )
-        hint = "keep one of them on sys.path, with its native module built"
+        hint = "keep one of them on sys.path"
         if theirs[0] != _BUILD[0]:
             raise NotReachable(text, backend=self.engine, hint=hint)
         _warn_once(f"{text}; {hint}")

@@ -15,16 +15,12 @@ from typing import Any
 
 import pytest
 
-from lucky_transport import native
 from lucky_transport.registry import registry
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-
-#: Read here, at import: the tests' own clean slate removes LUCKY_* variables later.
-REQUIRE_NATIVE = os.environ.get("LUCKY_REQUIRE_NATIVE", "")
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
@@ -261,11 +257,6 @@ def test_nothing_but_the_plugins_for_grpc_imports_grpc(package: Path) -> None:
 
 
 # --- the native module ---
-
-
-@pytest.mark.skipif(not REQUIRE_NATIVE, reason="LUCKY_REQUIRE_NATIVE is not set")
-def test_the_native_module_is_there_where_it_is_required() -> None:
-    assert native.problem() is None
 
 
 def test_an_install_without_the_native_module_fails() -> None:

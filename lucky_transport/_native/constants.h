@@ -4,7 +4,7 @@
 #ifndef LUCKY_CONSTANTS_H
 #define LUCKY_CONSTANTS_H
 
-#define NATIVE_VERSION 24
+#define NATIVE_VERSION 25
 #define FRAME 0
 #define FRAME_ENDED 1
 #define FRAME_REFUSED 2
@@ -22,7 +22,6 @@
 #define WAIT_BLOCK 2
 #define WAIT_OVERSUBSCRIBED 3
 #define PEER_WAKES 1
-#define PEER_PARKS 2
 #define RING_READ 128
 #define RING_FREED 192
 #define RING_HEAD 256

@@ -207,7 +207,7 @@ static PyMethodDef engine_methods[] = {
     {"serve", (PyCFunction)(void (*)(void))engine_serve, METH_FASTCALL, "Answer plain actions until something else."},
     {"interrupt", engine_interrupt, METH_NOARGS, "Make next return at once, and serve after its present step."},
     {"commands_read", engine_commands, METH_O, "Commands up to this ring position are read."},
-    {"set_peer", engine_peer, METH_O, "What the client does: PEER_* bits."},
+    {"set_peer", engine_peer, METH_O, "What the client does: PEER_WAKES or 0."},
     {"resync", engine_resync, METH_NOARGS, "Drop an exchange that a dead client left behind."},
     {NULL, NULL, 0, NULL}};
 

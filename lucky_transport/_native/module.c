@@ -52,7 +52,6 @@ PyMODINIT_FUNC PyInit__native(void) {
 #ifdef LUCKY_FAULT_POINTS
                  PyModule_AddFunctions(module, fault_methods) ||
 #endif
-                 PyModule_AddIntConstant(module, "GUARDS", 1) ||
                  PyModule_AddIntConstant(module, "VERSION", NATIVE_VERSION);
     for (size_t i = 0; !failed && i < sizeof types / sizeof types[0]; i++) {
         PyObject *type = PyType_FromSpec(types[i].spec);

@@ -27,10 +27,9 @@ def ls(as_json: bool) -> None:
         "commands": inventory.commands(),
     }
     broken = inventory.broken_plugins()
-    segments = segment_files.find()
     if as_json:
         plain: dict[str, Any] = {kind: [_item_plain(kind, item) for item in found] for kind, found in items.items()}
-        plain |= {"broken_plugins": broken, "segments": [_segment_plain(one) for one in segments]}
+        plain |= {"broken_plugins": broken, "segments": [_segment_plain(one) for one in segment_files.find()]}
         click.echo(json.dumps(plain, indent=2))
         return
     for kind, column in (("transports", "schemes"), ("engines", "variants")):
@@ -42,7 +41,7 @@ def ls(as_json: bool) -> None:
     show("Commands", ("name", "summary", "usable"), [(i.name, i.summary, _usable(i)) for i in items["commands"]])
     if broken:
         show("Plugins that failed to load", ("name", "why"), list(broken.items()))
-    _show_segments(segments)
+    _show_segments(segment_files.find())
 
 
 def _show_segments(segments: list[Any]) -> None:

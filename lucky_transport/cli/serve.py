@@ -46,7 +46,6 @@ __all__ = ["options_of", "serve"]
 @click.option(
     "--allow-origin", multiple=True, metavar="ORIGIN", help="A web origin that may call openenv://; repeatable."
 )
-@click.option("--no-native", is_flag=True, help="Do without the native module, as on a machine without a compiler.")
 @click.option("--interceptor", "interceptors", multiple=True, hidden=True, help="In place of those of the settings.")
 @click.option("--parent-pid", type=int, hidden=True, help="End when this process ends.")
 @click.option("--status-fd", type=int, hidden=True, help="Report there whether it is ready, instead of printing.")
@@ -60,7 +59,6 @@ def serve(
     observation_slots: int | None,
     allow_host: tuple[str, ...],
     allow_origin: tuple[str, ...],
-    no_native: bool,
     interceptors: tuple[str, ...],
     parent_pid: int | None,
     status_fd: int | None,
@@ -83,7 +81,6 @@ def serve(
             "observation_slots": observation_slots,
             "allow_host": allow_host or None,
             "allow_origin": allow_origin or None,
-            "native": False if no_native else None,
             "interceptors": interceptors or None,
         }
         try:

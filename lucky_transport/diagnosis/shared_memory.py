@@ -6,7 +6,6 @@ What imports NumPy is imported inside the check that needs it; the other checks 
 from __future__ import annotations
 
 import os
-import platform
 import stat
 from typing import TYPE_CHECKING
 
@@ -106,17 +105,10 @@ def remove_stale_segments(roots: Roots) -> list[SegmentInfo]:
 
 
 def native_module(roots: Roots) -> Check:
-    """Whether ordered memory access and sleeping waits come from C, or from the fallback."""
-    from lucky_transport.shm import atomics
+    """Whether the native module can be loaded."""
+    from lucky_transport import native
 
-    error = atomics.native_error()
-    if not error:
-        return Check(
-            "native module", CheckStatus.OK, f"version {getattr(atomics.implementation(), 'VERSION', '?')}, loaded"
-        )
-    why, _, remedy = error.rpartition(": ")
-    if platform.machine() not in ("x86_64", "AMD64"):
-        seen = f"{why}; on {platform.machine()} nothing stands in for it: no shared memory"
-        return Check("native module", CheckStatus.FAIL, seen, remedy)
-    seen = f"{why}; the pure-Python fallback works, slower, and polls instead of sleeping"
-    return Check("native module", CheckStatus.WARN, seen, remedy)
+    error = native.problem()
+    if error is None:
+        return Check("native module", CheckStatus.OK, f"version {native.VERSION}, loaded")
+    return Check("native module", CheckStatus.FAIL, str(error).removesuffix(f"; {error.hint}"), error.hint)

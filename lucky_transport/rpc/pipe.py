@@ -17,7 +17,7 @@ __all__ = ["Pipe", "RecordReader", "RecordWriter"]
 class RecordWriter(Protocol):
     """What pushes records, for one thread at a time."""
 
-    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
+    def try_push(self, record: bytes | bytearray | memoryview, /) -> bool:
         """Append the record for the peer and wake it; False, and nothing changed, when it does not fit now.
 
         Raises SpecError for a record that never fits, RemoteProtocolError, PeerDied, ClosedError.

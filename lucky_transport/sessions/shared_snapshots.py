@@ -43,9 +43,8 @@ class SharedSnapshots:
     segment at the latest.
     """
 
-    def __init__(self, base: Path, *, native: bool = True) -> None:
+    def __init__(self, base: Path) -> None:
         self._base = base
-        self._native = native
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._shared: dict[str, set[_SharedSession]] = {}
@@ -79,7 +78,7 @@ class SharedSnapshots:
         while True:
             path = self._base.with_name(f"{self._base.name}.looks.{next(self._numbers)}")
             try:
-                return LatestValueFile.create(path, least_bytes, native=self._native)
+                return LatestValueFile.create(path, least_bytes)
             except FileExistsError:
                 continue  # left by an engine that was killed
 

@@ -11,7 +11,6 @@ from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = [
-    "PEER_PARKS",
     "PEER_WAKES",
     "ActionFormat",
     "ChannelOffsets",
@@ -21,13 +20,13 @@ __all__ = [
     "peer_bits",
 ]
 
-#: What a peer does: it wakes us when we are parked; it may itself be parked and need our wake-up.
-PEER_WAKES, PEER_PARKS = 1, 2
+#: What a peer may do: it wakes us when we are parked.
+PEER_WAKES = 1
 
 
 def peer_bits(features: int) -> int:
     """Return what a peer with these `Feature` bits does."""
-    return (PEER_WAKES if features & Feature.WAKE else 0) | (PEER_PARKS if features & Feature.PARKS else 0)
+    return PEER_WAKES if features & Feature.WAKE else 0
 
 
 class Result:

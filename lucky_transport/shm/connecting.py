@@ -27,9 +27,8 @@ from lucky_transport.errors import (
 )
 from lucky_transport.limits import within_limits
 from lucky_transport.shm import lockfile
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.handshake import LONGEST_SERVER_HELLO, ClientHello, PeerFeature, ServerHello, receive_pair
+from lucky_transport.shm.handshake import LONGEST_SERVER_HELLO, ClientHello, ServerHello, receive_pair
 from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
 from lucky_transport.shm.namespaces import process_name
@@ -48,7 +47,6 @@ def connect_pipe(
     *,
     directories: Sequence[Path] | None = None,
     strategy: int = 1,
-    native: bool = True,
     answer_s: float = ANSWER_S,
 ) -> MemfdPipe:
     """Return a pipe to the engine of segment `name`, waiting for the engine until the deadline.
@@ -65,7 +63,7 @@ def connect_pipe(
         for path in [path for place in places for path in sockets_of(place, name)]:
             patience_s = max(deadline.remaining_s, answer_s)
             with within_limits(f"the engine at {path} cannot be reached", "shm"):
-                pipe = _connect(path, patience_s, strategy, native and not native_error())
+                pipe = _connect(path, patience_s, strategy)
             if pipe is not None:
                 return pipe
         if deadline.expired:
@@ -102,7 +100,7 @@ def _unreachable(name: str, paths: Sequence[Path], deadline: Deadline) -> NotRea
     )
 
 
-def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> MemfdPipe | None:
+def _connect(path: Path, patience_s: float, strategy: int) -> MemfdPipe | None:
     """Return a pipe to the engine that listens there; None when none does, or it closed the connection: try again."""
     with contextlib.ExitStack() as undo:
         connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
@@ -118,7 +116,7 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
         peer = peer_of(connection)  # nothing of another user's process is taken
         undo.callback(peer.close)
         try:
-            connection.send(ClientHello(PeerFeature.PARKS).to_bytes())
+            connection.send(ClientHello().to_bytes())
             answer_by = Deadline(patience_s)
             while not _is_readable(connection, min(answer_by.remaining_s, PEER_POLL_NS / 1e9)):
                 if _has_ended(path):
@@ -145,16 +143,10 @@ def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> Memf
         if len(fds) != _FDS:
             raise RemoteProtocolError(f"the engine sent {len(fds)} descriptors, expected {_FDS}", backend="shm")
         memory, engine_event, my_event = fds
-        parts = PipeResources(
-            EventFd.received(my_event),
-            EventFd.received(engine_event),
-            connection,
-            peer,
-            bool(answer.features & PeerFeature.PARKS),
-        )
+        parts = PipeResources(EventFd.received(my_event), EventFd.received(engine_event), connection, peer)
         name = f"the engine of {peer.name} at {path}"
         pair = receive_pair(memory, answer.ring_bytes)
-        pipe = MemfdPipe(pair, parts, name, engine=False, strategy=strategy, native=native)
+        pipe = MemfdPipe(pair, parts, name, engine=False, strategy=strategy)
         del pair  # it has a descriptor, which an error that is kept would keep
         undo.pop_all()  # all but the memory is the pipe's now
         os.close(memory)

@@ -20,7 +20,6 @@ import os
 import stat
 import struct
 from dataclasses import dataclass
-from enum import IntFlag
 from mmap import mmap
 
 from lucky_transport.errors import NoSpace, RemoteProtocolError
@@ -32,7 +31,6 @@ __all__ = [
     "LONGEST_SERVER_HELLO",
     "VERSION",
     "ClientHello",
-    "PeerFeature",
     "RingPair",
     "ServerHello",
     "make_pair",
@@ -47,6 +45,8 @@ _MAGIC = b"LRRV"
 _CLIENT_HELLO = struct.Struct("<4sHH")
 _SERVER_HELLO = struct.Struct("<4sHHII")
 CLIENT_HELLO_BYTES = _CLIENT_HELLO.size
+#: The features of either side: it may sleep, so it must be woken. No side has others, and none looks at the peer's.
+_PARKS = 1
 
 #: Rings smaller than a page are no use, larger ones a lie.
 _SMALLEST_RING, _LARGEST_RING = 4096, 1 << 28
@@ -54,37 +54,29 @@ _SMALLEST_RING, _LARGEST_RING = 4096, 1 << 28
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
-class PeerFeature(IntFlag):
-    """What a side does."""
-
-    PARKS = 1  # it may sleep, so it must be woken
-
-
 @dataclass(frozen=True, slots=True)
 class ClientHello:
     """What the client says."""
 
-    features: PeerFeature
     version: int = VERSION
 
     def to_bytes(self) -> bytes:
         """Return the message."""
-        return _CLIENT_HELLO.pack(_MAGIC, self.version, self.features)
+        return _CLIENT_HELLO.pack(_MAGIC, self.version, _PARKS)
 
     @classmethod
     def of(cls, message: bytes) -> ClientHello:
         """Read the message; raises RemoteProtocolError when it is none."""
         if len(message) != _CLIENT_HELLO.size or message[:4] != _MAGIC:
             raise RemoteProtocolError(f"{message[:16]!r} ({len(message)} bytes) is no hello of a client", backend="shm")
-        _, version, features = _CLIENT_HELLO.unpack(message)
-        return cls(PeerFeature(features & PeerFeature.PARKS), version)
+        _, version, _ = _CLIENT_HELLO.unpack(message)
+        return cls(version)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerHello:
     """What the engine says."""
 
-    features: PeerFeature
     status: int
     ring_bytes: int
     reason: str = ""
@@ -92,7 +84,7 @@ class ServerHello:
 
     def to_bytes(self) -> bytes:
         """Return the message; a long reason is cut."""
-        head = _SERVER_HELLO.pack(_MAGIC, self.version, self.features, self.status, self.ring_bytes)
+        head = _SERVER_HELLO.pack(_MAGIC, self.version, _PARKS, self.status, self.ring_bytes)
         return head + self.reason.encode()[: LONGEST_SERVER_HELLO - len(head)]
 
     @classmethod
@@ -104,9 +96,9 @@ class ServerHello:
                 backend="shm",
                 hint="something else listens there",
             )
-        _, version, features, status, size = _SERVER_HELLO.unpack_from(message)
+        _, version, _, status, size = _SERVER_HELLO.unpack_from(message)
         reason = message[_SERVER_HELLO.size :].decode(errors="replace")
-        return cls(PeerFeature(features & PeerFeature.PARKS), status, size, reason, version)
+        return cls(status, size, reason, version)
 
 
 @dataclass(frozen=True, slots=True)

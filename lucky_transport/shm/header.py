@@ -13,8 +13,8 @@ from itertools import pairwise
 from mmap import mmap
 from typing import Any
 
+from lucky_transport import native
 from lucky_transport.errors import SegmentError, SpecError
-from lucky_transport.shm import atomics
 from lucky_transport.shm.layout import (
     ERROR_BYTES,
     EXTENSION_BYTES,
@@ -47,9 +47,9 @@ def get(mapping: mmap, name: str) -> Any:
     """Return one header field (int; bytes for raw fields); a word by one load with acquire order."""
     place = FIELDS[name]
     if place.code == "I":
-        return atomics.single_accesses().load32(mapping, place.offset)
+        return native.load32(mapping, place.offset)
     if place.code == "Q":
-        return atomics.single_accesses().load64(mapping, place.offset)
+        return native.load64(mapping, place.offset)
     return struct.unpack_from("<" + place.code, mapping, place.offset)[0]
 
 
@@ -57,10 +57,10 @@ def put(mapping: mmap, name: str, value: Any) -> None:
     """Write one header field that no waiter is parked on; a word by one store with release order."""
     place = FIELDS[name]
     if place.code == "I":
-        atomics.single_accesses().store32(mapping, place.offset, value)
+        native.store32(mapping, place.offset, value)
         return
     if place.code == "Q":
-        atomics.single_accesses().store64(mapping, place.offset, value)
+        native.store64(mapping, place.offset, value)
         return
     struct.pack_into("<" + place.code, mapping, place.offset, value)
 

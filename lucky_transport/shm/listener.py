@@ -24,9 +24,8 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.errors import Busy, NoSpace, NotReachable, RemoteProtocolError, SegmentError, TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.limits import within_limits
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, PeerFeature, ServerHello, make_pair
+from lucky_transport.shm.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, ServerHello, make_pair
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES
 from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
@@ -60,11 +59,9 @@ class Listener:
         ring_bytes: int = DEFAULT_RING_BYTES,
         max_clients: int = 64,
         strategy: int = 1,
-        native: bool = True,
         hello_timeout_s: float = HANDSHAKE_S,
     ) -> None:
         self.path, self._lock = claim_socket(private_directory(directory or runtime_directories()[0]), name, group)
-        self.native = native and not native_error()
         self.strategy = strategy
         self._ring_bytes, self._max_clients, self._hello_timeout_s = ring_bytes, max_clients, hello_timeout_s
         self._guard = UsageGuard(f"the listener at {self.path}")
@@ -176,12 +173,11 @@ class Listener:
             pair, memory = make_pair(self._ring_bytes)
             undo.callback(os.close, memory)
             my_event, client_event = undo.enter_context(EventFd()), undo.enter_context(EventFd())
-            answer = ServerHello(PeerFeature.PARKS, 0, self._ring_bytes)
+            answer = ServerHello(0, self._ring_bytes)
             socket.send_fds(connection, [answer.to_bytes()], [memory, my_event.fd, client_event.fd])
-            client_parks = bool(hello.features & PeerFeature.PARKS)
-            parts = PipeResources(my_event, client_event, connection, peer, client_parks)
+            parts = PipeResources(my_event, client_event, connection, peer)
             name = f"shm client of {peer.name}"
-            pipe = MemfdPipe(pair, parts, name, engine=True, strategy=self.strategy, native=self.native)
+            pipe = MemfdPipe(pair, parts, name, engine=True, strategy=self.strategy)
             undo.pop_all()  # all but the memory is the pipe's now
             os.close(memory)
             return pipe
@@ -236,5 +232,5 @@ class Listener:
 
 def _tell(connection: socket.socket, error: TransportError) -> TransportError:
     """Send the client `error` in place of a pipe, and return it."""
-    connection.send(ServerHello(PeerFeature.PARKS, error.wire_code, 0, str(error)).to_bytes())
+    connection.send(ServerHello(error.wire_code, 0, str(error)).to_bytes())
     return error

@@ -1,12 +1,9 @@
 """Files of shared memory: made, mapped, and safe to use when another process truncates them.
 
 Any process of this user may cut a named file short, and touching a page beyond a file's end is SIGBUS, in any code that
-holds a view. With the native module such an access gives zeros: the whole mapping is replaced by zero pages and is
+holds a view. Here such an access gives zeros: the whole mapping is replaced by zero pages and is
 `is_lost` from then on (`_truncation.h`). A side that waits for its peer, or has just copied what the peer wrote, looks
 at that; the cut is a SegmentError then. Views read zeros and never crash.
-
-Without the native module nothing can catch the signal. There the file's size is compared before each exchange, record
-and image, which finds every cut but one that happens within the exchange itself: that one ends the process.
 """
 
 from __future__ import annotations
@@ -16,9 +13,9 @@ import os
 from mmap import mmap
 from pathlib import Path
 
+from lucky_transport import native
 from lucky_transport.errors import NoSpace, SegmentError
 from lucky_transport.limits import limit_reached
-from lucky_transport.shm import atomics
 from lucky_transport.shm.private_file import Make, open_private
 
 __all__ = ["Mapping", "allocate", "map_file", "map_private"]
@@ -32,17 +29,12 @@ class Mapping(mmap):
     @property
     def is_lost(self) -> bool:
         """True when a page was touched that is beyond the file's end: the memory is zeros, and shared no more."""
-        return atomics.single_accesses().lost(self)
+        return native.lost(self)
 
     @property
     def is_cut(self) -> bool:
         """True when it is lost, or will be: the file is shorter than the mapping now."""
         return self.is_lost or self.size() < len(self)
-
-    @property
-    def may_be_touched(self) -> bool:
-        """True unless touching it would end the process: it is cut, and nothing guards it."""
-        return atomics.single_accesses().GUARDS or self.size() >= len(self)
 
     def check(self) -> None:
         """Raise SegmentError when it is cut."""
@@ -61,23 +53,24 @@ class Mapping(mmap):
         """Unmap it; idempotent. Raises BufferError while there are views."""
         if self.closed:
             return
-        atomics.single_accesses().unguard(self)
+        native.unguard(self)
         try:
             super().close()
         except BufferError:
-            atomics.single_accesses().guard(self)
+            native.guard(self)
             raise
 
     def __del__(self) -> None:
         if not self.closed:
-            atomics.single_accesses().unguard(self)  # before the addresses are reused
+            native.unguard(self)  # before the addresses are reused
 
 
 def map_file(fd: int, size: int, path: str | os.PathLike[str]) -> Mapping:
     """Map `size` bytes of the file, shared and writable, and guard them. Raises OSError."""
+    guard = native.guard  # where there is none, there is no mapping either
     mapping = Mapping(fd, size)
     mapping.path = os.fspath(path)
-    atomics.single_accesses().guard(mapping)
+    guard(mapping)
     return mapping
 
 

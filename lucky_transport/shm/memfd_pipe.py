@@ -15,14 +15,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lucky_transport import native
 from lucky_transport.errors import ClosedError, PeerDied
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.handshake import RingPair
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, open_writer
 from lucky_transport.shm.timing import LONGEST_SLEEP_NS
-from lucky_transport.shm.wait import spin, spin_budget
+from lucky_transport.shm.wait import spin
 
 __all__ = ["MemfdPipe", "PipeResources"]
 
@@ -37,7 +37,6 @@ class PipeResources:
     peer_event: EventFd
     connection: socket.socket
     peer: Peer
-    peer_parks: bool
 
     def close(self) -> None:
         """Release every descriptor."""
@@ -58,24 +57,21 @@ class MemfdPipe(RingPipe):
         *,
         engine: bool,
         strategy: int = 1,
-        native: bool = True,
     ) -> None:
         mine, theirs = (pair.park_engine, pair.park_client) if engine else (pair.park_client, pair.park_engine)
         inward, outward = (pair.to_engine, pair.to_client) if engine else (pair.to_client, pair.to_engine)
-        common: EndOptions = {"strategy": strategy, "peer": PEER_WAKES | (PEER_PARKS if parts.peer_parks else 0)}
-        to_peer: EndOptions = {**common, "park": theirs, "eventfd": parts.peer_event.fd}
-        to_me: EndOptions = {**common, "park": mine, "eventfd": parts.my_event.fd}
+        to_peer: EndOptions = {"strategy": strategy, "park": theirs, "eventfd": parts.peer_event.fd}
+        to_me: EndOptions = {"strategy": strategy, "park": mine, "eventfd": parts.my_event.fd}
         super().__init__(
             f"the pipe to {peer}",
             peer,
-            open_writer(pair.mapping, outward, pair.size, native=native, **to_peer),
-            open_reader(pair.mapping, inward, pair.size, native=native, **to_me),
-            native,
+            open_writer(pair.mapping, outward, pair.size, **to_peer),
+            open_reader(pair.mapping, inward, pair.size, **to_me),
         )
         self.pid = parts.peer.pid
         self._parts = parts
         self._strategy = strategy
-        self._budget = spin_budget(strategy, native=native)
+        self._budget = native.SpinBudget(strategy)
         self._epoll: select.epoll | None = None
         self._interrupted = False
         #: Called once, while the descriptors are still open; not in a forked child.
@@ -110,9 +106,7 @@ class MemfdPipe(RingPipe):
         if self._guard.closed:
             raise self._guard.error()
         longest_ns = min(timeout_ns, self._budget.ns)
-        if not self._interrupted and spin(
-            (self.reader,), self._strategy, longest_ns, native=self._native, oversubscribed=oversubscribed
-        ):
+        if not self._interrupted and spin((self.reader,), self._strategy, longest_ns, oversubscribed=oversubscribed):
             self._budget.learn(longest_ns)
             return True
         start = time.monotonic_ns()
@@ -132,7 +126,7 @@ class MemfdPipe(RingPipe):
                 return False
             left_ns = until_ns - time.monotonic_ns()
             spinning = self._strategy == 0 and left_ns > 0
-            if spinning and spin((self.reader,), self._strategy, left_ns, native=self._native):
+            if spinning and spin((self.reader,), self._strategy, left_ns):
                 return True
             if self.reader.arm():
                 return True

@@ -15,8 +15,9 @@ import contextlib
 import select
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lucky_transport import native
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.eventfd import EventFd
@@ -24,10 +25,7 @@ from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.timing import LISTENER_POLL_NS, LONGEST_SLEEP_NS, THROTTLE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
-from lucky_transport.shm.wait import spin, spin_budget
-
-if TYPE_CHECKING:
-    from lucky_transport.native import RingReader
+from lucky_transport.shm.wait import spin
 
 __all__ = ["PollResult", "Poller"]
 
@@ -65,9 +63,9 @@ class Poller:
         self._by_end: dict[int, MemfdPipe] = {}
         self._leaving: dict[MemfdPipe, bool] = {}  # True: whatever it still holds
         self._held: dict[MemfdPipe, int] = {}
-        self._readers: tuple[RingReader, ...] = ()
+        self._readers: tuple[native.RingReader, ...] = ()
         self._skip_spin = False
-        self._budget = spin_budget(listener.strategy, native=listener.native)
+        self._budget = native.SpinBudget(listener.strategy)
         self._interrupted = False
         self._look_at = 0
         on_child(self.close_after_fork)
@@ -140,7 +138,7 @@ class Poller:
     def _spin(self, left_ns: int, oversubscribed: bool) -> bool:
         listener = self._listener
         longest_ns = min(left_ns, self._budget.ns)
-        return spin(self._readers, listener.strategy, longest_ns, native=listener.native, oversubscribed=oversubscribed)
+        return spin(self._readers, listener.strategy, longest_ns, oversubscribed=oversubscribed)
 
     def _sleep(self, timeout_ns: int, found: PollResult) -> None:
         """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""

@@ -17,8 +17,6 @@ never written, so that zeroed memory is no record. One thread at a time uses eac
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from lucky_transport.errors import RemoteProtocolError, SegmentError, SpecError
 
 __all__ = [
@@ -31,7 +29,6 @@ __all__ = [
     "SMALLEST",
     "WRITER_PARK",
     "WRITE_POSITION",
-    "SharedWords",
     "check_length",
     "check_outgoing",
     "check_place",
@@ -58,23 +55,6 @@ _ALIGNMENT = 8
 SMALLEST = 64
 LARGEST = 1 << 31  # beyond it, a distance modulo 2**32 could not tell full from empty
 _HINT = "the peer is broken or speaks another protocol; connect again"
-
-
-class SharedWords(Protocol):
-    """Shared memory with ordered access to its words; offsets count from the start of `memory`."""
-
-    @property
-    def memory(self) -> memoryview:
-        """The whole mapping, format "B"."""
-        ...
-
-    def load32(self, offset: int) -> int:
-        """Return the aligned little-endian u32 at `offset`; later reads do not move before it (acquire)."""
-        ...
-
-    def store32(self, offset: int, value: int) -> None:
-        """Store the aligned u32 at `offset`; earlier reads and writes do not move behind it (release)."""
-        ...
 
 
 def ring_bytes(size: int) -> int:

@@ -6,23 +6,20 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from mmap import mmap
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import Any, TypedDict, Unpack
 
+from lucky_transport import native
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
-from lucky_transport.shm.atomics import implementation
 from lucky_transport.shm.ring import SMALLEST, check_place, largest_record, ring_bytes
 from lucky_transport.shm.timing import WRITABLE_SLICE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
-
-if TYPE_CHECKING:
-    from lucky_transport.native import RingReader, RingWriter
 
 __all__ = ["EndOptions", "RingPipe", "open_reader", "open_writer"]
 
 
 class EndOptions(TypedDict, total=False):
-    """park, eventfd, strategy, peer, empty: as the ends in `_native.pyi` say."""
+    """park, eventfd, strategy, peer, empty: as the ends in `native.pyi` say."""
 
     park: int
     eventfd: int
@@ -31,9 +28,7 @@ class EndOptions(TypedDict, total=False):
     empty: bool
 
 
-def open_writer(
-    memory: Any, offset: int, size: int, *, native: bool = True, **options: Unpack[EndOptions]
-) -> RingWriter:
+def open_writer(memory: Any, offset: int, size: int, **options: Unpack[EndOptions]) -> native.RingWriter:
     """Return the writing end of the ring at `offset` of `memory`, going on where the shared position stands.
 
     With `empty` the ring is made empty, which nothing else may be using, and what stood in it is not read.
@@ -41,18 +36,16 @@ def open_writer(
     Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
     """
     check_place(memoryview(memory).nbytes, offset, size)
-    return cast("RingWriter", implementation(native).RingWriter(memory, offset, size, **options))
+    return native.RingWriter(memory, offset, size, **options)
 
 
-def open_reader(
-    memory: Any, offset: int, size: int, *, native: bool = True, **options: Unpack[EndOptions]
-) -> RingReader:
+def open_reader(memory: Any, offset: int, size: int, **options: Unpack[EndOptions]) -> native.RingReader:
     """Return the reading end of the ring at `offset` of `memory`; `eventfd` is what this side sleeps on, if anything.
 
     Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
     """
     check_place(memoryview(memory).nbytes, offset, size)
-    return cast("RingReader", implementation(native).RingReader(memory, offset, size, **options))
+    return native.RingReader(memory, offset, size, **options)
 
 
 class RingPipe(ABC):
@@ -62,15 +55,14 @@ class RingPipe(ABC):
     those of the ends, without a function in between.
     """
 
-    def __init__(self, what: str, peer: str, writer: RingWriter, reader: RingReader, native: bool) -> None:
+    def __init__(self, what: str, peer: str, writer: native.RingWriter, reader: native.RingReader) -> None:
         self.peer = peer
         self.largest_record = largest_record(writer.size)
         self._guard = UsageGuard(what)
-        self._native = native
         self.use(writer, reader)
         on_child(self.close_after_fork)
 
-    def use(self, writer: RingWriter, reader: RingReader) -> None:
+    def use(self, writer: native.RingWriter, reader: native.RingReader) -> None:
         """Have these ends from now on; shut ones, if the pipe is closed."""
         self._writer, self.reader = writer, reader
         if self._guard.closed:
@@ -132,7 +124,7 @@ class RingPipe(ABC):
         A closed pipe that is still referenced then holds no memory of its rings.
         """
         memory = mmap(-1, 2 * ring_bytes(SMALLEST))
-        writer = open_writer(memory, 0, SMALLEST, native=self._native)
+        writer = open_writer(memory, 0, SMALLEST)
         writer.stop()
         park = SMALLEST  # any word will do
-        self.use(writer, open_reader(memory, ring_bytes(SMALLEST), SMALLEST, park=park, native=self._native))
+        self.use(writer, open_reader(memory, ring_bytes(SMALLEST), SMALLEST, park=park))

@@ -30,11 +30,9 @@ from lucky_transport.errors import (
     from_wire,
 )
 from lucky_transport.shm import header, lockfile
-from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.layout import (
     DEFAULT_RING_BYTES,
     ERROR_BYTES,
-    FIELDS,
     VERSION,
     SegmentLayout,
     plan,
@@ -120,7 +118,7 @@ class Segment:
 
     def publish_ready(self) -> None:
         """Write the version word: clients may attach. Everything else was written before."""
-        Words(self.mapping).store32(FIELDS["version"].offset, VERSION)
+        header.put(self.mapping, "version", VERSION)
 
     def unlink(self) -> None:
         """Remove the segment, its images and its lock file; mapped memory stays valid. For the engine, idempotent."""
@@ -185,7 +183,7 @@ def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) 
     while True:
         gone = ""
         mapping = map_segment(path)
-        if mapping is not None and Words(mapping).load32(FIELDS["version"].offset):
+        if mapping is not None and header.get(mapping, "version"):
             spec, layout = header.read(mapping, str(path))
             with contextlib.closing(engine_of(mapping, lock_path)) as engine:
                 if engine.alive:

@@ -7,7 +7,7 @@ so its end has no `wait`.
 from __future__ import annotations
 
 from lucky_transport.errors import LocalProtocolError, PeerDied
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
+from lucky_transport.shm.channel import PEER_WAKES
 from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
 from lucky_transport.shm.liveness import Process
 from lucky_transport.shm.mapping import Mapping
@@ -32,30 +32,27 @@ class SegmentPipe(RingPipe):
         engine: bool,
         strategy: int,
         peer_bits: int,
-        native: bool,
     ) -> None:
         mine, theirs = (_ENGINE, _CLIENT) if engine else (_CLIENT, _ENGINE)
         inward, outward = ("ring_c2s", "ring_s2c") if engine else ("ring_s2c", "ring_c2s")
         common: EndOptions = {"strategy": strategy, "peer": peer_bits, "empty": engine}
         to_peer: EndOptions = {**common, "park": theirs}
         to_me: EndOptions = {**common, "park": mine}
-        writer = open_writer(*_place(segment, outward), native=native, **to_peer)
-        reader = open_reader(*_place(segment, inward), native=native, **to_me)
-        super().__init__(f"the pipe to {peer} at {segment.path}", peer, writer, reader, native)
+        writer = open_writer(*_place(segment, outward), **to_peer)
+        reader = open_reader(*_place(segment, inward), **to_me)
+        super().__init__(f"the pipe to {peer} at {segment.path}", peer, writer, reader)
         self._process = process
         self._mapping: Mapping | None = segment.mapping
         self._waits = not engine
 
     @classmethod
-    def client_end(
-        cls, segment: Segment, engine: Process, *, strategy: int, peer_bits: int, native: bool = True
-    ) -> SegmentPipe:
+    def client_end(cls, segment: Segment, engine: Process, *, strategy: int, peer_bits: int) -> SegmentPipe:
         """Return the client's end. `engine`: its process, which stays the caller's. `peer_bits`: PEER_* of the engine.
 
         Raises RemoteProtocolError when the rings hold what no peer may have left there.
         """
         peer = f"the engine ({engine.name})"
-        return cls(segment, peer, engine, engine=False, strategy=strategy, peer_bits=peer_bits, native=native)
+        return cls(segment, peer, engine, engine=False, strategy=strategy, peer_bits=peer_bits)
 
     @classmethod
     def engine_end(
@@ -63,16 +60,15 @@ class SegmentPipe(RingPipe):
         segment: Segment,
         *,
         strategy: int,
-        peer_bits: int = PEER_WAKES | PEER_PARKS,
+        peer_bits: int = PEER_WAKES,
         client: str = "",
-        native: bool = True,
     ) -> SegmentPipe:
         """Return the engine's end, with both rings emptied; no client may be using them.
 
         It does not look whether the client lives: the engine's loop does, and closes it then.
         """
         peer = client or f"the client of {segment.path}"
-        return cls(segment, peer, None, engine=True, strategy=strategy, peer_bits=peer_bits, native=native)
+        return cls(segment, peer, None, engine=True, strategy=strategy, peer_bits=peer_bits)
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""

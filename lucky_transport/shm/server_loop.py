@@ -199,7 +199,6 @@ def serve_listener(
     *,
     slots: CountedPool,
     strategy: int,
-    native: bool,
 ) -> ServerThread:
     """Serve the clients that connect to `name` until the result is closed; raises what `Listener` raises.
 
@@ -210,7 +209,7 @@ def serve_listener(
     def calls_of(pipe: MemfdPipe, caller: str) -> ServerCalls:
         return make_calls(pipe, caller=caller, executor=thread.executor)
 
-    loop = ServerLoop(Listener(name, strategy=strategy, native=native), calls_of, on_leave)
+    loop = ServerLoop(Listener(name, strategy=strategy), calls_of, on_leave)
     thread = ServerThread(loop, f"shm commands {name}", close_message="the engine is closing", slots=slots)
     thread.start()
     return thread

@@ -23,8 +23,6 @@ __all__ = [
     "CONNECT_FIRST_SLEEP_S",
     "CONNECT_LONGEST_SLEEP_S",
     "DRAIN_SLICE_NS",
-    "FALLBACK_SLEEP_S",
-    "FALLBACK_YIELD_S",
     "FRESH_NS",
     "HANDSHAKE_S",
     "HAND_OVER_POLL_S",
@@ -119,10 +117,3 @@ NATIVE = {
     # Such a writer looks at Python's signals this often: it holds up a thread that has more to do.
     "FREED_SLICE_NS": 20_000_000,
 }
-
-# The pure-Python fallback.
-
-#: Between two polls of a wait: a thousand a second cost little CPU, and a record waits no longer.
-FALLBACK_SLEEP_S = 0.5e-3
-#: A wait yields the core without sleeping for this time: most peers answer within it.
-FALLBACK_YIELD_S = 150e-6

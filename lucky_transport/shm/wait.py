@@ -10,15 +10,10 @@ woken peer off the core, parking sooner sticks in the machine's slow wake-up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
+from lucky_transport import native
 from lucky_transport.errors import ConfigError
-from lucky_transport.shm.atomics import implementation
 
-if TYPE_CHECKING:
-    from lucky_transport.native import RingReader, SpinBudget
-
-__all__ = ["OVERSUBSCRIBED", "STRATEGIES", "spin", "spin_budget", "strategy_code"]
+__all__ = ["OVERSUBSCRIBED", "STRATEGIES", "spin", "strategy_code"]
 
 #: Name to the code the native module knows.
 STRATEGIES = {"spin": 0, "adaptive": 1, "block": 2}
@@ -33,22 +28,12 @@ def strategy_code(name: str) -> int:
     return STRATEGIES[name]
 
 
-def spin_budget(strategy: int, *, native: bool = True) -> SpinBudget:
-    """Return how long a side that waits in Python looks before it parks; it learns from the waits it is told of."""
-    return cast("SpinBudget", implementation(native).SpinBudget(strategy))
-
-
 def spin(
-    readers: tuple[RingReader, ...],
-    strategy: int,
-    longest_ns: int,
-    *,
-    native: bool = True,
-    oversubscribed: bool = False,
+    readers: tuple[native.RingReader, ...], strategy: int, longest_ns: int, *, oversubscribed: bool = False
 ) -> bool:
     """Look at the readers for at most so long, with `block` once; True when one has something to pop.
 
     oversubscribed: threads of this process want the core too, so `adaptive` gives it away between all looks.
     """
     code = OVERSUBSCRIBED if oversubscribed and strategy == STRATEGIES["adaptive"] else strategy
-    return bool(implementation(native).spin(readers, code, longest_ns))
+    return native.spin(readers, code, longest_ns)

@@ -1,7 +1,6 @@
 """The ways to an engine that can be compared, by name, and a running engine at the end of one.
 
     shm          shared memory
-    shm-python   shared memory through the pure-Python fallback on both sides
     grpc         legacy gRPC as it is: one unary Step per agent (what a training stack migrates from)
     grpc-batch   the packed batch service over gRPC
     relay        shared memory to a relay, in a process of its own, and legacy gRPC from there to the engine
@@ -38,16 +37,13 @@ __all__ = ["NAMED", "ConnectedEngine", "Path", "find_path", "find_paths", "label
 NAMED: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "grpc": ("grpc", (("service", "agent"),)),
     "grpc-batch": ("grpc", (("service", "batch"),)),
-    "shm-python": ("shm", ()),
     "relay": ("shm", ()),
 }
-_PURE_PYTHON = {"shm-python"}
 #: Paths through a relay: name -> the path from there to the engine.
 _RELAYED = {"relay": "grpc"}
 
 _LABELS = {
     "shm": "shared memory",
-    "shm-python": "shared memory, pure Python",
     "relay": "shared memory to a relay to legacy gRPC",
     "grpc": "legacy gRPC",
     "grpc-batch": "gRPC batch service",
@@ -65,7 +61,7 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A way to an engine: a transport, the options its client's endpoint gets, and whether native code may be used.
+    """A way to an engine: a transport, and the options its client's endpoint gets.
 
     behind: the path from a relay to the engine, None where the client's connection leads to the engine itself.
     """
@@ -73,7 +69,6 @@ class Path:
     name: str
     transport: str
     options: tuple[tuple[str, str], ...] = ()
-    native: bool = True
     behind: Path | None = None
 
 
@@ -95,7 +90,7 @@ def find_path(name: str) -> Path:
         raise ConfigError(f"transport {transport!r} cannot start an engine by itself", hint="compare another one")
     load(info.client, owner=f"transport {transport!r}", extra=info.extra)
     behind = find_path(_RELAYED[base]) if base in _RELAYED else None
-    return Path(name, transport, options, native=base not in _PURE_PYTHON, behind=behind)
+    return Path(name, transport, options, behind)
 
 
 def find_paths(names: Sequence[str]) -> list[Path]:
@@ -128,7 +123,7 @@ class ConnectedEngine:
         self.wait = wait
         self._interceptors = tuple(interceptors)
         registry().engine(engine.partition(":")[0])  # an unknown name fails here, not in the child
-        self._settings = load_settings({"wait": wait, "native": None if path.native else False})
+        self._settings = load_settings({"wait": wait})
         with ExitStack() as stack:
             if path.behind is not None:
                 target = self._serve(path.behind, engine, num_envs, seed, options)
@@ -156,7 +151,6 @@ class ConnectedEngine:
             seed=seed,
             options=options,
             wait=self._settings.wait,
-            native=path.native,
             interceptors=[name for name in interceptors if isinstance(name, str)] if ours else (),
         )
 

@@ -57,7 +57,6 @@ class IsolatedEngine(Engine):
             seed=seed,
             options=told,
             wait=ours.wait,
-            native=ours.native,
             start_timeout_s=ours.start_timeout_s,
         )
         try:

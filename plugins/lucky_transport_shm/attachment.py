@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 
+from lucky_transport import native
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, PeerTimeout
 from lucky_transport.shm import header
-from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Process, start_time
 from lucky_transport.shm.lockfile import Lock
@@ -19,17 +19,16 @@ from lucky_transport.shm.timing import HAND_OVER_POLL_S, HAND_OVER_S
 __all__ = ["UNDERSTOOD", "attach", "detach"]
 
 #: What this side understands.
-UNDERSTOOD = header.ENGINE_FEATURES | Feature.SLOTS
+UNDERSTOOD = header.ENGINE_FEATURES | Feature.SLOTS | Feature.PARKS
 
 
-def attach(segment: Segment, lock: Lock, engine: Process, deadline: Deadline, *, parks: bool) -> None:
+def attach(segment: Segment, lock: Lock, engine: Process, deadline: Deadline) -> None:
     """Take the client's place once the engine has let go of the last client and finished its exchange.
 
     The words are written in an order in which the engine never takes a client that comes for one that left: that has
     features, and neither a pid nor a start time any more. Raises PeerDied, PeerTimeout.
     """
     mapping = segment.mapping
-    words = Words(mapping)
     if not header.get(mapping, "client_pid"):
         header.put(mapping, "client_start", 0)  # of one that died while it came: the lock says that no client comes
     while (
@@ -45,27 +44,25 @@ def attach(segment: Segment, lock: Lock, engine: Process, deadline: Deadline, *,
                 backend="shm",
                 hint="it may hang in a step: restart it; one that is stopped goes on after `kill -CONT`",
             )
-        words.wake(FIELDS["park_engine"].offset)
+        native.wake(mapping, FIELDS["park_engine"].offset)
         time.sleep(HAND_OVER_POLL_S)
-    features = UNDERSTOOD | (Feature.PARKS if parks else Feature(0))
     pid = os.getpid()
     header.put(mapping, "client_lock", lock.own)
     header.put(mapping, "client_pid_namespace", pid_namespace())
     header.put(mapping, "client_start", start_time(pid) or 1)  # not 0, also without /proc
-    words.store32(FIELDS["client_features"].offset, int(features))
-    words.store32(FIELDS["client_pid"].offset, pid)  # last: from here the engine looks at us
-    words.wake(FIELDS["park_engine"].offset)
+    header.put(mapping, "client_features", int(UNDERSTOOD))
+    header.put(mapping, "client_pid", pid)  # last: from here the engine looks at us
+    native.wake(mapping, FIELDS["park_engine"].offset)
 
 
 def detach(segment: Segment, engine: Process) -> None:
     """Leave, and wait a moment until the engine let go, so that the next driver finds it free."""
     mapping = segment.mapping
-    words = Words(mapping)
     header.put(mapping, "client_start", 0)
-    words.store32(FIELDS["client_pid"].offset, 0)
+    header.put(mapping, "client_pid", 0)
     deadline = Deadline(HAND_OVER_S)
     while header.get(mapping, "client_features") and not deadline.expired and engine.alive:
         if header.get(mapping, "engine_state") == EngineState.CLOSING:
             return
-        words.wake(FIELDS["park_engine"].offset)
+        native.wake(mapping, FIELDS["park_engine"].offset)
         time.sleep(HAND_OVER_POLL_S)

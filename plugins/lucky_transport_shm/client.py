@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport import native
 from lucky_transport.config import Settings
 from lucky_transport.cuda.driver import CudaDriver
 from lucky_transport.cuda.memory import DeviceArray
@@ -32,7 +33,6 @@ from lucky_transport.fork import on_child
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import header, lockfile
-from lucky_transport.shm.atomics import implementation, native_error
 from lucky_transport.shm.channel import Result, action_format, channel_offsets, peer_bits
 from lucky_transport.shm.layout import EngineState
 from lucky_transport.shm.liveness import LockHolder, engine_of
@@ -115,9 +115,8 @@ class ShmTransport(CallsTransport):
         self._step_timeout_ns = int(settings.step_timeout_s * 1e9)
         self._settings = settings
         strategy = strategy_code(settings.wait)
-        native = settings.native and not native_error()
         self._lock = lock
-        attach(segment, lock, self._engine, deadline, parks=native)
+        attach(segment, lock, self._engine, deadline)
         buffers = [segment.buffers(slot) for slot in range(segment.layout.observation_slots)]
         self.actions = buffers[0].actions
         self.observation_slots = len(buffers)
@@ -126,7 +125,7 @@ class ShmTransport(CallsTransport):
         peer = peer_bits(header.get(mapping, "engine_features"))
         bounds = Bounds(self.spec.action)
         counts_natively = _counts_natively(bounds)
-        self._channel = implementation(settings.native).ClientChannel(
+        self._channel = native.ClientChannel(
             mapping,
             channel_offsets(segment.layout, self.spec.num_envs),
             action_format(self.spec, bounds if counts_natively else None),
@@ -141,12 +140,12 @@ class ShmTransport(CallsTransport):
         if self._count_here is not None:
             self._channel.unfuse()  # every exchange has to be looked at in Python
         vars(self)["step"] = self._channel.exchange  # saves the hot loop a call
-        pipe = SegmentPipe.client_end(segment, self._engine, strategy=strategy, peer_bits=peer, native=settings.native)
+        pipe = SegmentPipe.client_end(segment, self._engine, strategy=strategy, peer_bits=peer)
         self._calls = ClientCalls(
             pipe,
             backend="shm",
             max_message_bytes=settings.max_message_bytes,
-            images=ImageReader(segment.path, native=settings.native),
+            images=ImageReader(segment.path),
         )
         on_child(self.close_after_fork)
 

@@ -38,14 +38,12 @@ def connect_calls(segment: Segment, settings: Settings, deadline: Deadline, answ
 
     Raises NotReachable, PeerTimeout, Busy (too many clients), RemoteProtocolError.
     """
-    pipe = connect_pipe(
-        segment.name, deadline, strategy=strategy_code(settings.wait), native=settings.native, answer_s=answer_s
-    )
+    pipe = connect_pipe(segment.name, deadline, strategy=strategy_code(settings.wait), answer_s=answer_s)
     return ClientCalls(
         pipe,
         backend="shm",
         max_message_bytes=settings.max_message_bytes,
-        images=ImageReader(segment.path, native=settings.native),
+        images=ImageReader(segment.path),
     )
 
 

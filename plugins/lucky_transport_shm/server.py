@@ -16,6 +16,7 @@ from functools import partial
 
 import numpy as np
 
+from lucky_transport import native
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, PeerDied, SegmentError, TransportError
@@ -26,9 +27,8 @@ from lucky_transport.host.slots import ObservationSlots
 from lucky_transport.serving import Server
 from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm import header
-from lucky_transport.shm.atomics import Words, implementation, native_error
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result, channel_offsets, peer_bits
-from lucky_transport.shm.layout import FIELDS, EngineState, Feature
+from lucky_transport.shm.channel import PEER_WAKES, Result, channel_offsets, peer_bits
+from lucky_transport.shm.layout import EngineState, Feature
 from lucky_transport.shm.liveness import Process, client_of
 from lucky_transport.shm.segment import create
 from lucky_transport.shm.segment_pipe import SegmentPipe
@@ -56,7 +56,6 @@ class ShmServer(Server):
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
         self._endpoint = endpoint
         self._strategy = strategy_code(settings.wait)
-        self._native = settings.native
         self._settings = settings
         self._stopping = False
         self._grace_s = 0.0
@@ -78,20 +77,17 @@ class ShmServer(Server):
         )
         undo.callback(segment.unlink)
         mapping, layout = segment.mapping, segment.layout
-        module = implementation(self._native)
-        if self._native and not native_error():
-            header.put(mapping, "engine_features", header.get(mapping, "engine_features") | Feature.PARKS)
-        self._words = Words(mapping, self._native)
+        header.put(mapping, "engine_features", header.get(mapping, "engine_features") | Feature.PARKS)
         self._buffers = [segment.buffers(slot) for slot in range(layout.observation_slots)]
         self._segment_control = segment.control()
         self._control = np.zeros(spec.num_envs, np.uint8)
-        self._channel = module.EngineChannel(mapping, channel_offsets(layout, spec.num_envs), strategy=self._strategy)
+        self._channel = native.EngineChannel(mapping, channel_offsets(layout, spec.num_envs), strategy=self._strategy)
         if host.sessions is not None:
-            host.sessions.shared_snapshots = SharedSnapshots(segment.path, native=self._native)
+            host.sessions.shared_snapshots = SharedSnapshots(segment.path)
             undo.callback(host.sessions.shared_snapshots.close)
         self._dispatcher = Dispatcher(host, foreign=[InstalledServices(host)])
         undo.callback(lambda: self._dispatcher.close(self._grace_s))
-        self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
+        self._images = ImageStores(segment.path, strategy=self._strategy)
         undo.callback(offer_observations(segment, host.engine.device_observations))
         self._await_client()
         commands = serve_listener(
@@ -104,7 +100,6 @@ class ShmServer(Server):
             self._dispatcher.leave,
             slots=self._dispatcher.slots,
             strategy=self._strategy,
-            native=self._native,
         )
         undo.callback(lambda: commands.close(max(self._grace_s, 0.2)))
         thread = threading.Thread(target=self._run, name=f"shm server {segment.name}", daemon=True)
@@ -218,12 +213,12 @@ class ShmServer(Server):
 
     def _has_left_unseen(self) -> bool:
         """True when a client has come and gone between two looks; one that is coming has its start time there."""
-        features = self._words.load32(FIELDS["client_features"].offset)
+        features = header.get(self._segment.mapping, "client_features")
         return bool(features) and not header.get(self._segment.mapping, "client_start")
 
     def _let_go(self) -> None:
         """Forget the client: the engine is free for the next driver, the segment for the next client."""
-        self._channel.set_peer(PEER_WAKES | PEER_PARKS)
+        self._channel.set_peer(PEER_WAKES)
         self._channel.resync()
         self._forget_client(PeerDied(f"{self._pipe.peer} is gone", backend="shm"))
         if not self._stopping:  # what the engine said last is still to be read
@@ -261,7 +256,6 @@ class ShmServer(Server):
             self._segment,
             strategy=self._strategy,
             client=f"shm client {next(_clients)} at {self._endpoint}",
-            native=self._native,
         )
         self._commands_wait = False
         self._calls = self._dispatcher.serve(
@@ -286,7 +280,7 @@ class ShmServer(Server):
         self._channel.commands_read(position)
 
     def _written(self) -> int:
-        return self._words.load32(self._segment.layout["ring_c2s"].offset)
+        return native.load32(self._segment.mapping, self._segment.layout["ring_c2s"].offset)
 
     def stop(self, grace_s: float = 1.0) -> None:
         self._grace_s = grace_s

@@ -9,7 +9,7 @@ from lucky_transport import native
 from lucky_transport.codec.envelope import Kind
 from lucky_transport.errors import TransportError
 from lucky_transport.shm import ring, timing
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
+from lucky_transport.shm.channel import PEER_WAKES, Result
 from lucky_transport.shm.layout import (
     DEFAULT_RING_BYTES,
     ERROR_BYTES,
@@ -80,7 +80,6 @@ def constants() -> str:
         **{f"WAIT_{name.upper()}": code for name, code in STRATEGIES.items()},
         "WAIT_OVERSUBSCRIBED": OVERSUBSCRIBED,
         "PEER_WAKES": PEER_WAKES,
-        "PEER_PARKS": PEER_PARKS,
         "RING_READ": ring.READ_POSITION,
         "RING_FREED": ring.WRITER_PARK,
         "RING_HEAD": ring.HEAD_BYTES,

@@ -39,14 +39,13 @@ from lucky_transport.messages import (
     SetSeedsResponse,
     StreamCameraRequest,
 )
+from lucky_transport.native import EngineChannel, RingReader, RingWriter
 from lucky_transport.rpc.error_envelope import error_envelope
 from lucky_transport.rpc.flow_control import LATEST
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.requests import RequestEncoder
 from lucky_transport.shm import header
 from lucky_transport.shm.channel import Result, channel_offsets
-from lucky_transport.shm.fallback import EngineChannel
-from lucky_transport.shm.fallback_ring import RingReader, RingWriter
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES, EXTENSION_BYTES, EXTENSION_OFFSET, FIELDS, plan
 from lucky_transport.shm.ring import HEAD_BYTES, SKIP
 from lucky_transport.spec import batch_spec

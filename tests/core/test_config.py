@@ -72,7 +72,7 @@ def test_the_process_environment_is_read_by_default(monkeypatch: pytest.MonkeyPa
     ("value", "read"), [("1", True), ("0", False), ("TRUE", True), ("no", False), ("on", True), ("off", False)]
 )
 def test_switches_are_read_as_people_write_them(value: str, read: bool, tmp_path: Path) -> None:
-    assert load_settings(environ={"LUCKY_NATIVE": value}, directory=tmp_path).native is read
+    assert load_settings(environ={"LUCKY_GRPC_SERVE_ONLY": value}, directory=tmp_path).grpc_serve_only is read
 
 
 @given(st.floats(0, 1e6))
@@ -89,7 +89,7 @@ def test_timeouts_are_numbers_of_seconds(seconds: float) -> None:
         ("step_timeout_s", "-1", "seconds >= 0, e.g. 60"),
         ("step_timeout_s", "nan", "seconds >= 0, e.g. 60"),
         ("connect_timeout_s", "inf", "seconds >= 0, e.g. 10"),
-        ("native", "perhaps", "1 or 0"),
+        ("grpc_serve_only", "perhaps", "1 or 0"),
         ("observation_slots", "0", "a number from 1 to 64, e.g. 2"),
         ("observation_slots", "two", "a number from 1 to 64, e.g. 2"),
     ],
@@ -219,7 +219,7 @@ def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path, caplog:
         "environment variable LUCKY_TRANSPRT has no effect: no such setting; did you mean 'LUCKY_TRANSPORT'?",
         "environment variable LUCKY_COLOUR has no effect: no such setting; known: LUCKY_TRANSPORT, "
         "LUCKY_ENDPOINT, LUCKY_SHM_NAME, LUCKY_WAIT, LUCKY_OBSERVATION_SLOTS, LUCKY_STEP_TIMEOUT_S, "
-        "LUCKY_COMMAND_TIMEOUT_S, LUCKY_CONNECT_TIMEOUT_S, LUCKY_START_TIMEOUT_S, LUCKY_NATIVE, "
+        "LUCKY_COMMAND_TIMEOUT_S, LUCKY_CONNECT_TIMEOUT_S, LUCKY_START_TIMEOUT_S, "
         "LUCKY_MAX_MESSAGE_BYTES, LUCKY_GRPC_MAP, LUCKY_GRPC_SERVE, LUCKY_GRPC_SERVE_ONLY, LUCKY_RECORD, "
         "LUCKY_INTERCEPTORS, LUCKY_ALLOW_HOST, LUCKY_ALLOW_ORIGIN",
     ]
@@ -228,7 +228,6 @@ def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path, caplog:
 def test_variables_of_tests_and_of_the_launcher_are_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     names = [
         "LUCKY_PEER_GYM3",
-        "LUCKY_REQUIRE_NATIVE",
         "LUCKY_CI_BOUNDED",
         "LUCKY_OPENENV_TOKEN",
         "LUCKY_WAIT",

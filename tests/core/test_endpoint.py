@@ -25,7 +25,7 @@ OPTIONS = st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), max_size
         ("SHM://Name", Endpoint("shm", "Name")),
         ("inproc:", Endpoint("inproc")),
         ("shm:name", Endpoint("shm", "name")),
-        ("shm://x?wait=spin&native=0", Endpoint("shm", "x", (("wait", "spin"), ("native", "0")))),
+        ("shm://x?wait=spin&slots=0", Endpoint("shm", "x", (("wait", "spin"), ("slots", "0")))),
         ("grpc://[::1]:50051", Endpoint("grpc", "[::1]:50051")),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_malformed_query_is_refused() -> None:
 def test_options_are_looked_up_by_name() -> None:
     endpoint = Endpoint.parse("shm://x?wait=spin")
     assert endpoint.option("wait") == "spin"
-    assert endpoint.option("native", "1") == "1"
+    assert endpoint.option("slots", "1") == "1"
 
 
 def test_another_address_keeps_scheme_and_options() -> None:

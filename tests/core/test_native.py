@@ -11,7 +11,7 @@ from lucky_transport import native
 from lucky_transport.errors import MissingExtra
 
 NAME = "lucky_transport._native"
-INSTALL = "install a C compiler and run the install command again"
+REMEDY = "run the install command again"
 
 
 def _module(**names: object) -> ModuleType:
@@ -47,8 +47,8 @@ def test_a_name_of_the_native_module_is_loaded_when_it_is_used(
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (None, f"the native module was not built; {INSTALL}"),
-        (_module(), f"the native module was not built; {INSTALL}"),  # the folder of its sources, a namespace package
+        (None, f"the native module was not built; {REMEDY}"),
+        (_module(), f"the native module was not built; {REMEDY}"),  # the folder of its sources, a namespace package
         (
             _module(VERSION=0),
             f"the native module is of version 0, this code needs {native.VERSION}; run the install command again",
@@ -73,4 +73,4 @@ def test_a_module_that_cannot_be_loaded_says_why(unloaded: ModuleType, monkeypat
         raise ImportError(f"{name}: undefined symbol")
 
     monkeypatch.setattr("importlib.import_module", fail)
-    assert str(unloaded.problem()) == f"the native module cannot be loaded ({NAME}: undefined symbol); {INSTALL}"
+    assert str(unloaded.problem()) == f"the native module cannot be loaded ({NAME}: undefined symbol); {REMEDY}"

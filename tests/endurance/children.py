@@ -148,9 +148,7 @@ class Child(Speaker):
         self._link.close()
 
 
-def engine_process(
-    link: Any, engine: str, endpoint: str, native: bool, fault: Fault | None = None, records: bool = False
-) -> None:
+def engine_process(link: Any, engine: str, endpoint: str, fault: Fault | None = None, records: bool = False) -> None:
     """Serve an engine until something is told; the fault, or record, is of its start, its work or its end."""
     seen: dict[str, Counter[str]] = {"start": Counter()}
     phase = "start"
@@ -159,7 +157,7 @@ def engine_process(
         watch(lambda point: seen[phase].update((point,)))
     elif fault is not None:
         watch(armed(fault, lambda moment, child: link.send(("fault", (moment, child)))))
-    with api.serve(made, endpoint, native=native):
+    with api.serve(made, endpoint):
         phase = "work"
         seen[phase] = Counter()
         link.send(("ready", None))

@@ -36,7 +36,6 @@ class Reached:
     victim: Victim
     kind: str
     lane: Lane
-    native: bool
     point: str
     count: int
     phase: str = "work"
@@ -51,8 +50,7 @@ class CrashCase:
 
     def __str__(self) -> str:
         one = self.reached
-        build = "native" if one.native else "fallback"
-        return f"{one.victim} {self.fault.deed} at {one.point} ({self.fault.nth}.), {one.kind}, {one.lane}, {build}"
+        return f"{one.victim} {self.fault.deed} at {one.point} ({self.fault.nth}.), {one.kind}, {one.lane}"
 
 
 @dataclass(slots=True)
@@ -82,18 +80,18 @@ class CrashReport:
             self.noticed_s.setdefault(title, []).extend(seconds)
 
 
-def record(engines: EnginePool, kind: str, lane: Lane, native: bool) -> Generator[Reached]:
+def record(engines: EnginePool, kind: str, lane: Lane) -> Generator[Reached]:
     """Have both sides work once without a fault and yield which points they come to, and how often."""
     engine = engine_of(kind)
-    endpoint = engines.endpoint(engine, native)
-    engines.retire(engine, native, killed=True)  # so that the next one has something to remove
+    endpoint = engines.endpoint(engine)
+    engines.retire(engine, killed=True)  # so that the next one has something to remove
     with ExitStack() as stack:
-        served = engines.victim(engine, native, records=True)
+        served = engines.victim(engine, records=True)
         stack.callback(served.end)
         served.expect("ready")
         if lane == "listener":
-            stack.enter_context(engines.driven(engine, native))
-        client = engines.child(client_process, kind, endpoint, {"native": native}, None, True)
+            stack.enter_context(engines.driven(engine))
+        client = engines.child(client_process, kind, endpoint, {}, None, True)
         stack.callback(client.end)
         for _ in range(_ROUNDS):
             client.expect("round")
@@ -102,19 +100,18 @@ def record(engines: EnginePool, kind: str, lane: Lane, native: bool) -> Generato
         served.tell(None)
         phases: dict[str, Counter[str]] = served.expect("points")
     for point, count in sorted(points.items()):
-        yield Reached("client", kind, lane, native, point, count)
+        yield Reached("client", kind, lane, point, count)
     earlier: set[str] = set()
     for phase, seen in phases.items():
         for point, count in sorted(seen.items()):
             if point not in earlier:
-                yield Reached("engine", kind, lane, native, point, count, phase)
+                yield Reached("engine", kind, lane, point, count, phase)
         earlier.update(seen)
 
 
 def cases_of(reached: Iterable[Reached], deeds: Iterable[str], rng: random.Random) -> list[CrashCase]:
-    """Return the cases of these points: points in C or of a kit with every kind of work over both kinds of rings, those
-    of the fallback with every kind, the others once. What is not played in every way, and which time a point is met, is
-    drawn.
+    """Return the cases of these points: points in C or of a kit with every kind of work over both kinds of rings, the
+    others once. What is not played in every way, and which time a point is met, is drawn.
     """
     kept: dict[object, Reached] = {}
     points = list(reached)
@@ -122,8 +119,6 @@ def cases_of(reached: Iterable[Reached], deeds: Iterable[str], rng: random.Rando
     for one in rng.sample(points, len(points)):
         if one.point in in_c:
             kept[one] = one
-        elif one.point.startswith("fallback"):
-            kept.setdefault((one.victim, one.kind, one.point, one.phase), one)
         else:
             kept.setdefault((one.victim, one.point, one.phase), one)
     return [CrashCase(one, Fault(one.point, _time(one, rng), deed)) for one in kept.values() for deed in deeds or DEEDS]

@@ -42,17 +42,16 @@ class CrashRun:
     def __init__(
         self,
         seed: int,
-        builds: Sequence[bool] = (True, False),
         kinds: Sequence[str] = KINDS,
         command: str | None = None,
     ) -> None:
-        """builds: values of the setting `native` of both sides. command: of a kit's engine, in Python's place."""
+        """command: of a kit's engine, in Python's place."""
         self.found = CrashReport()
         self._rng = random.Random(seed)
         self._engines = EnginePool(
             __name__, "click", settings=PATIENT, commands={} if command is None else {ENGINE: command}
         )
-        self._builds, self._kinds = builds, kinds
+        self._kinds = kinds
         self._lanes: Sequence[Lane] = LANES if command is None else ("segment",)  # no kit has a listener
         try:
             self._begin()
@@ -62,23 +61,21 @@ class CrashRun:
 
     def _begin(self) -> None:
         names = sorted({engine_of(kind) for kind in self._kinds})
-        for native in self._builds:
-            for engine in names:
-                self._engines.start(engine, native)
-            for kind in self._kinds:
-                self._engines.use(kind, native)
-            for engine in names:
-                self._engines.check_engine(engine, native)
+        for engine in names:
+            self._engines.start(engine)
+        for kind in self._kinds:
+            self._engines.use(kind)
+        for engine in names:
+            self._engines.check_engine(engine)
         self._engines.note_start()
 
     def reached(self) -> list[Reached]:
         """Return the points that the kinds of work come to."""
         found: list[Reached] = []
-        for native in self._builds:
-            for kind in self._kinds:
-                for lane in self._lanes:
-                    if (kind, lane) != ("steps", "listener"):  # a listener's client cannot step
-                        found += record(self._engines, kind, lane, native)
+        for kind in self._kinds:
+            for lane in self._lanes:
+                if (kind, lane) != ("steps", "listener"):  # a listener's client cannot step
+                    found += record(self._engines, kind, lane)
         return found
 
     def play(self, case: CrashCase) -> None:
@@ -91,7 +88,7 @@ class CrashRun:
                 seconds = self._client_case(case) if one.victim == "client" else self._engine_case(case, attempt)
             except Exception as error:  # whatever it is, it is what this run looks for
                 with suppress(AssertionError, NothingSaid):  # a later case starts it, or fails
-                    self._engines.start_again(engine_of(one.kind), one.native)
+                    self._engines.start_again(engine_of(one.kind))
                 if isinstance(error, NothingSaid) and not is_last:
                     self.found.played_again += 1
                     if isinstance(error, FaultNotMet):
@@ -119,42 +116,42 @@ class CrashRun:
         """Return how long the engine took to let go of it; None where the client goes on."""
         one, engines = case.reached, self._engines
         engine = engine_of(one.kind)
-        if not engines.is_running(engine, one.native):
-            engines.start(engine, one.native)
+        if not engines.is_running(engine):
+            engines.start(engine)
         with ExitStack() as stack:
             if one.lane == "listener":
-                stack.enter_context(engines.driven(engine, one.native))
-            mappings = engines.mappings(engine, one.native)
-            options = {"native": one.native, **PATIENT}
-            victim = engines.child(client_process, one.kind, engines.endpoint(engine, one.native), options, case.fault)
+                stack.enter_context(engines.driven(engine))
+            mappings = engines.mappings(engine)
+            options = dict(PATIENT)
+            victim = engines.child(client_process, one.kind, engines.endpoint(engine), options, case.fault)
             stack.callback(victim.end)
             moment, forked = victim.expect("fault")
             if forked:
                 stack.callback(_end, forked)
             if case.fault.deed in ("stop", "pause"):
                 if "listener" in self._lanes:  # others go on meanwhile
-                    engines.use("sessions" if engine == SESSIONS_ENGINE else "calls", one.native)
+                    engines.use("sessions" if engine == SESSIONS_ENGINE else "calls")
                 time.sleep(max(0.0, _PAUSE_S - (time.monotonic() - moment / 1e9)))
                 resume(victim.pid)
                 for _ in range(2):
                     victim.expect("round")
                 return None
             until = time.monotonic() + LIMIT_S
-            while engines.mappings(engine, one.native) > mappings or self._is_held(one):
+            while engines.mappings(engine) > mappings or self._is_held(one):
                 if time.monotonic() > until:
-                    kept = ", ".join(engines.mapped(engine, one.native))
+                    kept = ", ".join(engines.mapped(engine))
                     raise AssertionError(f"the engine holds on to a client {LIMIT_S} s after it left, of {kept}")
                 time.sleep(_POLL_S)
             seconds = time.monotonic() - moment / 1e9
-        engines.use(one.kind, one.native)
-        engines.check_engine(engine, one.native)
+        engines.use(one.kind)
+        engines.check_engine(engine)
         return seconds
 
     def _is_held(self, one: Reached) -> bool:
         """True while the segment's place is a client's; that of a driver beside is meant to be."""
         if one.lane == "listener":
             return False
-        mapping = map_segment(DIRECTORY / self._engines.name(engine_of(one.kind), one.native))
+        mapping = map_segment(DIRECTORY / self._engines.name(engine_of(one.kind)))
         if mapping is None or not header.get(mapping, "client_features"):
             return False
         # Features with a start time alone are of a client that died before the engine knew it; the next one clears.
@@ -171,20 +168,20 @@ class CrashRun:
         killed = attempt % 2 == 0 if "remove_dead" in one.point else self._rng.random() < 0.5
         if fault.deed == "pause" and _is_before_the_lock(one.point):
             killed = False
-        engines.retire(engine, one.native, killed=killed)
-        options = {"native": one.native, **(_HASTY if fault.deed == "stop" else PATIENT)}
+        engines.retire(engine, killed=killed)
+        options = dict(_HASTY if fault.deed == "stop" else PATIENT)
         if one.phase == "start":
             options["connect_timeout_s"] = LIMIT_S if fault.deed == "pause" else _DEADLINE_S
-        endpoint = engines.endpoint(engine, one.native)
+        endpoint = engines.endpoint(engine)
         seconds: float | None = None
         moment = forked = 0
         with ExitStack() as stack:
-            victim = engines.victim(engine, one.native, fault)
+            victim = engines.victim(engine, fault)
             stack.callback(victim.end)
             if one.phase != "start":
                 victim.expect("ready")
                 if one.lane == "listener":
-                    stack.enter_context(engines.driven(engine, one.native))
+                    stack.enter_context(engines.driven(engine))
             else:  # an engine that is not there yet is not waited for beyond the deadline of connecting
                 moment, forked = victim.expect("fault")
             client = ClientThread(one.kind, endpoint, options, LIMIT_S)
@@ -208,13 +205,13 @@ class CrashRun:
                 if one.phase == "start":
                     victim.expect("ready")
                 if one.phase != "end":
-                    engines.use(one.kind, one.native)
+                    engines.use(one.kind)
                     victim.tell(None)
                 victim.expect("closed")
-        engines.start(engine, one.native)
-        engines.use(one.kind, one.native)
+        engines.start(engine)
+        engines.use(one.kind)
         engines.check_client()
-        engines.check_engine(engine, one.native)
+        engines.check_engine(engine)
         return seconds
 
     @staticmethod

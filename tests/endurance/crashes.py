@@ -9,8 +9,7 @@ The points are those that a client and an engine come to while they work: macros
 kit, for these tests, and in Python each line of the functions that publish (`fault_points`). At each a process is
 killed, leaves by exit(), goes on as another program (exec), is killed after a fork whose child keeps all it inherited,
 or is stopped: for good, and for a moment (pause). Points in C and of the kits are played with every kind of work and
-over both kinds of rings, those of the pure-Python fallback with every kind; the others, which no kind of work changes,
-once.
+over both kinds of rings; the others, which no kind of work changes, once.
 
 The survivor must get an error of its API within 100 ms (when its peer stands still: within 100 ms of its deadline),
 must never see a wrong or torn answer, must hold no more than before, and must find the next peer; with a peer that goes
@@ -40,15 +39,12 @@ from tests.endurance.leaks import no_collector
 
 __all__ = ["main", "with_fault_points"]
 
-_BUILDS = ("native", "fallback")
-
 
 @click.command(help=__doc__)
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only this kind of work; repeatable.")
 @click.option("--only", "points", multiple=True, help="Only points that have this in their name; may be repeated.")
 @click.option("--deed", "deeds", multiple=True, type=click.Choice(list(DEEDS)), help="Only this; may be repeated.")
 @click.option("--victim", "victims", multiple=True, type=click.Choice(["client", "engine"]), help="Only this one.")
-@click.option("--build", "builds", multiple=True, type=click.Choice(_BUILDS), help="Only this one.")
 @click.option("--kit", type=click.Choice(sorted(kit_builds.KIT_POINTS)), help="Engines of this kit, not of Python.")
 @click.option("--sample", type=click.IntRange(1), help="Only so many of the cases, drawn.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Stop after so long, and say how far it got.")
@@ -59,7 +55,6 @@ def main(
     points: tuple[str, ...],
     deeds: tuple[str, ...],
     victims: tuple[str, ...],
-    builds: tuple[str, ...],
     kit: str | None,
     sample: int | None,
     minutes: float | None,
@@ -69,13 +64,12 @@ def main(
     """Crash, and print what was found."""
     seed = secrets.randbits(32) if seed is None else seed
     if kit is not None:  # its engines have no sessions
-        kinds, builds = tuple(kind for kind in kinds or KINDS if kind != "sessions"), ("native",)
-    chosen, chosen_builds = kinds or KINDS, [build == "native" for build in builds or _BUILDS]
+        kinds = tuple(kind for kind in kinds or KINDS if kind != "sessions")
+    chosen = kinds or KINDS
     with_fault_points()
     with tempfile.TemporaryDirectory() as folder:
         make = partial(
             CrashRun,
-            builds=chosen_builds,
             kinds=chosen,
             command=None if kit is None else kit_builds.build(kit, Path(folder)),
         )
@@ -100,7 +94,7 @@ def main(
         click.echo(f"{played} of {len(cases)} cases were played in {minutes:g} minutes")
     expected = fault_native.POINTS if kit is None else kit_builds.KIT_POINTS[kit]
     never = set(expected) - {one.point for one in reached if kit is None or one.victim == "engine"}
-    if never and set(chosen) >= set(KINDS) - {"sessions"} and True in chosen_builds:
+    if never and set(chosen) >= set(KINDS) - {"sessions"}:
         raise click.ClickException(f"points that nothing came to: {', '.join(sorted(never))}")
     if found.failures or found.left:
         raise click.ClickException(f"{len(found.failures)} of {played} cases failed; left: {found.left}")

@@ -1,4 +1,4 @@
-"""The engines of a run, by name and build: started, used, ended, and compared with what they held at the start."""
+"""The engines of a run, by name: started, used, ended, and compared with what they held at the start."""
 
 from __future__ import annotations
 
@@ -33,54 +33,54 @@ class EnginePool:
     def __init__(
         self, *preload: str, settings: Mapping[str, Any] | None = None, commands: Mapping[str, str] | None = None
     ) -> None:
-        """settings: of the clients of `use`, beside `native`; None for those that every kind of work has."""
+        """settings: of the clients of `use`."""
         self.prefix = unique_name()
         self.processes = fork_server(*preload)
-        self._settings, self._commands = settings, commands or {}
-        self._running: dict[tuple[str, bool], Speaker] = {}
-        self._allowed: dict[tuple[str, bool], Resources] = {}
+        self._settings, self._commands = settings or {}, commands or {}
+        self._running: dict[str, Speaker] = {}
+        self._allowed: dict[str, Resources] = {}
         self._client: Resources | None = None
 
-    def endpoint(self, engine: str, native: bool = True) -> str:
-        """Return where that engine is served. native: value of the setting of both sides."""
-        return f"shm://{self.name(engine, native)}"
+    def endpoint(self, engine: str) -> str:
+        """Return where that engine is served."""
+        return f"shm://{self.name(engine)}"
 
-    def name(self, engine: str, native: bool = True) -> str:
+    def name(self, engine: str) -> str:
         """Return the name of its segment."""
-        return f"{self.prefix}_{engine}{'' if native else '_py'}"
+        return f"{self.prefix}_{engine}"
 
-    def start(self, engine: str, native: bool = True) -> None:
+    def start(self, engine: str) -> None:
         """Start it; returns when it can be connected to."""
-        started = self.victim(engine, native)
+        started = self.victim(engine)
         try:
             started.expect("ready")
         except BaseException:
             started.end()
             raise
-        self._running[engine, native] = started
+        self._running[engine] = started
 
-    def victim(self, engine: str, native: bool = True, fault: Fault | None = None, records: bool = False) -> Speaker:
+    def victim(self, engine: str, fault: Fault | None = None, records: bool = False) -> Speaker:
         """Return a new engine, which the caller ends: it meets the fault, or records the points that it comes to."""
         command = self._commands.get(engine)
         if command is not None:
-            return CommandEngine(command, self.name(engine, native), fault, records)
-        return self.child(engine_process, engine, self.endpoint(engine, native), native, fault, records)
+            return CommandEngine(command, self.name(engine), fault, records)
+        return self.child(engine_process, engine, self.endpoint(engine), fault, records)
 
     def child(self, target: Any, *arguments: Any) -> Child:
         """Return a process of the fork server."""
         return Child(self.processes, target, *arguments)
 
-    def is_running(self, engine: str, native: bool = True) -> bool:
+    def is_running(self, engine: str) -> bool:
         """True from `start` to `retire`."""
-        return (engine, native) in self._running
+        return engine in self._running
 
-    def pid(self, engine: str, native: bool = True) -> int:
+    def pid(self, engine: str) -> int:
         """Return the pid of a running engine."""
-        return self._running[engine, native].pid
+        return self._running[engine].pid
 
-    def retire(self, engine: str, native: bool = True, *, killed: bool = False) -> None:
+    def retire(self, engine: str, *, killed: bool = False) -> None:
         """End it: by closing, or killed."""
-        running = self._running.pop((engine, native), None)
+        running = self._running.pop(engine, None)
         if running is None:
             return
         try:
@@ -89,21 +89,20 @@ class EnginePool:
         finally:
             running.end()
 
-    def start_again(self, engine: str, native: bool = True) -> None:
+    def start_again(self, engine: str) -> None:
         """Kill it and start the next one."""
-        self.retire(engine, native, killed=True)
-        self.start(engine, native)
+        self.retire(engine, killed=True)
+        self.start(engine)
 
-    def use(self, kind: str, native: bool = True) -> None:
+    def use(self, kind: str) -> None:
         """Do a little work, which must succeed."""
-        settings = {} if self._settings is None else {**self._settings, "native": native}
-        with contextlib.closing(load(kind)(self.endpoint(engine_of(kind), native), **settings)) as work:
+        with contextlib.closing(load(kind)(self.endpoint(engine_of(kind)), **self._settings)) as work:
             next(work)
 
     @contextlib.contextmanager
-    def driven(self, engine: str, native: bool) -> Any:
+    def driven(self, engine: str) -> Any:
         """Have a client that holds the segment's place, so that others use the listener."""
-        driver = api.open_transport(self.endpoint(engine, native), load_settings({"native": native}))
+        driver = api.open_transport(self.endpoint(engine), load_settings())
         try:
             yield
         finally:
@@ -121,36 +120,36 @@ class EnginePool:
             allowed, self._client = self._client, left  # the next cases are compared with what is there now
             raise AssertionError(f"the client holds {left}, at most {allowed} were expected")
 
-    def check_engine(self, engine: str, native: bool = True) -> None:
+    def check_engine(self, engine: str) -> None:
         """Raise AssertionError where an engine holds more than its like did after the first use."""
-        pid = self.pid(engine, native)
-        allowed = self._allowed.get((engine, native))
+        pid = self.pid(engine)
+        allowed = self._allowed.get(engine)
         if allowed is None:
             started = allowed_engine(settled(self.prefix, pid))
-            self._allowed[engine, native] = replace(started, files=_ANY_FILES)
+            self._allowed[engine] = replace(started, files=_ANY_FILES)
             return
         left = released(allowed, self.prefix, pid=pid, timeout_s=LIMIT_S)
         if left.exceeds(allowed):
             raise AssertionError(f"the engine holds {left}, at most {allowed} were expected")
 
-    def mappings(self, engine: str, native: bool = True) -> int:
+    def mappings(self, engine: str) -> int:
         """Return how many mappings of shared memory the engine has."""
-        return measure(self.prefix, self.pid(engine, native)).mappings
+        return measure(self.prefix, self.pid(engine)).mappings
 
-    def mapped(self, engine: str, native: bool = True) -> list[str]:
+    def mapped(self, engine: str) -> list[str]:
         """Return what these mappings show, a name for each."""
-        maps = Path(f"/proc/{self.pid(engine, native)}/maps").read_text().splitlines()
+        maps = Path(f"/proc/{self.pid(engine)}/maps").read_text().splitlines()
         return [line.split(maxsplit=5)[5] for line in maps if " /dev/shm/" in line or " /memfd:" in line]
 
     def abandon(self) -> None:
         """Kill the engines, after a failure."""
-        for engine, native in tuple(self._running):
-            self.retire(engine, native, killed=True)
+        for engine in tuple(self._running):
+            self.retire(engine, killed=True)
 
     def close(self) -> None:
         """End the engines. Raises AssertionError for one that does not end, and for files that are left."""
-        for engine, native in tuple(self._running):
-            self.retire(engine, native)
+        for engine in tuple(self._running):
+            self.retire(engine)
         left = sorted(path.name for path in DIRECTORY.glob(f"{self.prefix}*"))
         if left:
             raise AssertionError(f"left in shared memory: {', '.join(left)}")

@@ -54,15 +54,6 @@ PUBLISHES = {
         "LatestValueFile.read",
         "LatestValueFile.end",
     ),
-    "lucky_transport.shm.fallback": (
-        "ClientChannel.send",
-        "ClientChannel.recv",
-        "EngineChannel.publish",
-        "ImageSlot.take",
-        "ImageSlot.hand_over",
-        "ImageSlot.give_back",
-    ),
-    "lucky_transport.shm.fallback_ring": ("RingWriter.try_push", "RingReader.try_pop", "RingReader._give_back"),
 }
 
 _libc = ctypes.PyDLL(None)  # PyDLL: the GIL stays held, so nothing else of Python runs between the point and the deed

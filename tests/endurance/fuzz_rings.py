@@ -2,11 +2,11 @@
 
     python -m tests.endurance.fuzz rings --rounds 1000000
 
-A round is one image: valid records, then some words and bytes of the data and the positions changed. The native ends
-and those in pure Python must find the same in it, and leave the same memory behind. Meanwhile another process writes
-into a shared ring all the time, and both native ends work on that one too. Memory around a ring may never change.
-Whatever is no record of a possible length and no RemoteProtocolError is a finding and ends the run, with the seed and
-the round that show it again.
+A round is one image: valid records, then some words and bytes of the data and the positions changed. The ends must find
+in it what the rules of the ring say (`tests.support.ring_rules`), and leave the same memory behind. Meanwhile another
+process writes into a shared ring all the time, and both ends work on that one too. Memory around a ring may never
+change. Whatever is no record of a possible length and no RemoteProtocolError is a finding and ends the run, with the
+seed and the round that show it again.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from mmap import mmap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lucky_transport.errors import MissingExtra, RemoteProtocolError
-from lucky_transport.shm.atomics import native_error
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.native import RingReader, RingWriter
 from lucky_transport.shm.ring import HEAD_BYTES, SKIP, largest_record, ring_bytes
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
-
-if TYPE_CHECKING:
-    from lucky_transport.native import RingReader, RingWriter
+from tests.support.ring_rules import RulesReader, RulesWriter
 
 __all__ = ["RingFinding", "RingFuzz"]
 
@@ -63,8 +61,6 @@ class RingFuzz:
     """`run(rounds)` plays that many images; `seen` counts what came of them."""
 
     def __init__(self, seed: int) -> None:
-        if native_error():
-            raise MissingExtra(f"fuzzing rings needs the native module; {native_error()}", backend="shm")
         self.seen: Counter[str] = Counter()
         self._seed = seed
         self._round = 0
@@ -86,29 +82,29 @@ class RingFuzz:
             raise RingFinding(f"seed {self._seed}, round {self._round}: {what}")
 
     def _image(self) -> None:
-        """Make an image and have it read and written by both implementations."""
+        """Make an image and have it read or written by an end, and by the rules."""
         rng = self._random
         size = rng.choice(_SIZES)
         image = self._images[size]
         self._fill(image, size)
         honest = bytes(image)
         if rng.random() < 0.5:
-            found = [self._play(image, honest, size, _drain, native=native) for native in (True, False)]
+            found = [self._play(image, honest, size, _drain, by_rules=by_rules) for by_rules in (False, True)]
         else:
             record = rng.randbytes(rng.randint(1, largest_record(size)))
             read = rng.choice(_ODD) if rng.random() < 0.5 else rng.randrange(1 << 29) * 8
             stuff = partial(_stuff, record=record, read=read)
-            found = [self._play(image, honest, size, stuff, native=native) for native in (True, False)]
+            found = [self._play(image, honest, size, stuff, by_rules=by_rules) for by_rules in (False, True)]
         if found[0] != found[1]:
-            self._finding_if(f"ring of {size}: native {found[0]!r}, Python {found[1]!r}; image {honest.hex()}")
+            self._finding_if(f"ring of {size}: {found[0]!r}, by the rules {found[1]!r}; image {honest.hex()}")
 
     def _play(
-        self, image: bytearray, honest: bytes, size: int, act: Callable[..., list[Any]], *, native: bool
+        self, image: bytearray, honest: bytes, size: int, act: Callable[..., list[Any]], *, by_rules: bool
     ) -> tuple[list[Any], bytes]:
-        """Return what one implementation found, and the memory it left."""
+        """Return what one of both found, and the memory it left."""
         image[:] = honest
-        outcome = act(image, size, native)
-        if native:
+        outcome = act(image, size, by_rules)
+        if not by_rules:
             self.seen[" ".join(str(outcome[-1]).split()[:2]) if outcome else "nothing"] += 1
         after = bytes(image)
         if after[:_GUARD] != honest[:_GUARD] or after[-_GUARD:] != honest[-_GUARD:]:
@@ -144,11 +140,11 @@ def _put(image: bytearray, place: int, word: int) -> None:
     image[_GUARD + place : _GUARD + place + 4] = word.to_bytes(4, "little")
 
 
-def _drain(image: bytearray, size: int, native: bool) -> list[Any]:
+def _drain(image: bytearray, size: int, by_rules: bool) -> list[Any]:
     """Read all there is; the records, then None or the refusal's text."""
     found: list[Any] = []
     try:
-        reader = open_reader(image, _GUARD, size, native=native)
+        reader = RulesReader(image, _GUARD, size) if by_rules else open_reader(image, _GUARD, size)
         while (record := reader.try_pop()) is not None:
             found.append(record)
             if not 0 < len(record) <= largest_record(size) or len(found) > size // 8:
@@ -159,11 +155,11 @@ def _drain(image: bytearray, size: int, native: bool) -> list[Any]:
     return found
 
 
-def _stuff(image: bytearray, size: int, native: bool, *, record: bytes, read: int) -> list[Any]:
+def _stuff(image: bytearray, size: int, by_rules: bool, *, record: bytes, read: int) -> list[Any]:
     """Write until the ring is full, the read position moving in between; what each push said, then a refusal's text."""
     found: list[Any] = []
     try:
-        writer = open_writer(image, _GUARD, size, native=native)
+        writer = RulesWriter(image, _GUARD, size) if by_rules else open_writer(image, _GUARD, size)
         for number in range(size // 8 + 1):
             if number == 2:
                 _put(image, _READ_POSITION, read)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lucky_transport.config import runtime_directories
 from lucky_transport.shm import lockfile
-from lucky_transport.shm.handshake import LONGEST_SERVER_HELLO, ClientHello, PeerFeature, ServerHello, make_pair
+from lucky_transport.shm.handshake import LONGEST_SERVER_HELLO, ClientHello, ServerHello, make_pair
 from lucky_transport.shm.socket_path import private_directory, socket_path
 
 __all__ = ["Handshakes"]
@@ -66,7 +66,7 @@ class Handshakes:
         engine = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         try:
             engine.connect(self._engine)
-            hello = bytearray(ClientHello(PeerFeature.PARKS).to_bytes())
+            hello = bytearray(ClientHello().to_bytes())
             for _ in range(rnd.randrange(4)):
                 hello[rnd.randrange(len(hello))] = rnd.getrandbits(8)
             message = bytes(hello[: rnd.choice((len(hello),) * 6 + (0, 1, 7))]) + rnd.randbytes(
@@ -127,7 +127,7 @@ class Handshakes:
 
     @staticmethod
     def _hello(ring_bytes: int) -> bytes:
-        return ServerHello(PeerFeature.PARKS, 0, ring_bytes % 2**32).to_bytes()
+        return ServerHello(0, ring_bytes % 2**32).to_bytes()
 
     def close(self) -> None:
         """Close everything, and remove the socket."""

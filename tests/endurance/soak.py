@@ -87,15 +87,13 @@ class MessageSequence:
         return b"".join((_NUMBER.pack(number & 0xFFFFFFFF), self._pool[start : start + self._sizes[place]]))
 
 
-def soak(
-    messages: int, *, ring_bytes: int = 65536, strategy: int = 1, native: bool = True, progress: bool = False
-) -> SoakReport:
+def soak(messages: int, *, ring_bytes: int = 65536, strategy: int = 1, progress: bool = False) -> SoakReport:
     """Send so many messages from another process to this one. Raises RemoteProtocolError for what came wrong."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="lucky-soak-") as folder:
-        listener = Listener("soak", directory=Path(folder), ring_bytes=ring_bytes, strategy=strategy, native=native)
+        listener = Listener("soak", directory=Path(folder), ring_bytes=ring_bytes, strategy=strategy)
         command = [sys.executable, "-m", "tests.endurance.soak", "--messages", str(messages)]
-        command += ["--wait", _name_of(strategy), "--native" if native else "--fallback", "--write-to", folder]
+        command += ["--wait", _name_of(strategy), "--write-to", folder]
         with listener, subprocess.Popen(command, cwd=_ROOT) as writer:
             try:
                 pipe = _one_client(listener)
@@ -236,17 +234,14 @@ class _Writer:
 @click.option("--messages", type=click.IntRange(1), default=1_000_000, show_default=True)
 @click.option("--ring-bytes", type=int, default=65536, show_default=True, help="Data bytes of each ring.")
 @click.option("--wait", type=click.Choice(list(STRATEGIES)), default="adaptive", show_default=True)
-@click.option("--native/--fallback", default=True, help="The native rings, or those in pure Python.")
 @click.option("--write-to", hidden=True)
-def main(messages: int, ring_bytes: int, wait: str, native: bool, write_to: str | None) -> None:
+def main(messages: int, ring_bytes: int, wait: str, write_to: str | None) -> None:
     """Run the soak and print what it found."""
     strategy = strategy_code(wait)
     if write_to is not None:
-        _Writer(connect_pipe("soak", Deadline(30), directories=[Path(write_to)], strategy=strategy, native=native)).run(
-            messages
-        )
+        _Writer(connect_pipe("soak", Deadline(30), directories=[Path(write_to)], strategy=strategy)).run(messages)
         return
-    outcome = soak(messages, ring_bytes=ring_bytes, strategy=strategy, native=native, progress=True)
+    outcome = soak(messages, ring_bytes=ring_bytes, strategy=strategy, progress=True)
     click.echo(
         f"{outcome.messages} messages, {outcome.payload_bytes} bytes in {outcome.seconds:.1f} s, checksum "
         f"{outcome.checksum:08x} on both sides; memory grew by {outcome.reader_growth_kib} KiB (reader) and "

@@ -15,7 +15,6 @@ import pytest
 from lucky_transport.errors import PeerDied
 from lucky_transport.process import unique_name
 from lucky_transport.shm import lockfile
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.segment_files import DIRECTORY, lock_path_of
 from tests.endurance import fault_native
 from tests.endurance.children import resume
@@ -25,10 +24,6 @@ from tests.endurance.fault_points import Fault
 from tests.endurance.kit_builds import KIT_POINTS, build
 from tests.support.waiting import until_stopped
 
-pytestmark = [
-    pytest.mark.skipif(bool(native_error()), reason=native_error() or "native"),
-]
-
 _COMMAND = [sys.executable, "-m", "tests.endurance.crashes", "--seed", "1", "--kind", "steps", "--kind", "images"]
 _COMMAND += ["--only", "frame.", "--only", "image.", "--only", "ring."]
 
@@ -36,7 +31,7 @@ _COMMAND += ["--only", "frame.", "--only", "image.", "--only", "ring."]
 @pytest.mark.parametrize(
     ("options", "cases"),
     [
-        (["--build", "native"], 8),
+        ([], 8),
         (["--kit", "c", "--victim", "engine"], 4),
         pytest.param(
             ["--kit", "csharp", "--victim", "engine"],

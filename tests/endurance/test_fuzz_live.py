@@ -13,7 +13,6 @@ import pytest
 
 from lucky_transport.errors import TransportError
 from lucky_transport.process import unique_name
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.connecting import connect_pipe
 from tests.endurance import fuzz_live
 from tests.endurance.fuzz_live import LiveFinding, LiveFuzz
@@ -22,9 +21,7 @@ from tests.endurance.live_peers import LiveClients
 from tests.endurance.workloads import WrongAnswer
 from tests.support.waiting import PATIENCE_S, soon
 
-pytestmark = [
-    pytest.mark.skipif(bool(native_error()), reason=native_error() or "native"),
-]
+pytestmark = []
 
 
 def test_no_mutation_of_any_mapped_file_ends_a_process_or_hangs_it() -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
-from lucky_transport.shm.atomics import native_error
+from lucky_transport.native import RingReader
 from tests.endurance import fuzz_rings
 from tests.endurance.fuzz_rings import RingFinding, RingFuzz
-
-if TYPE_CHECKING:
-    from lucky_transport.native import RingReader
-
-pytestmark = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 
 
 def test_no_image_and_no_scribbling_peer_leads_astray() -> None:
@@ -38,9 +33,8 @@ def test_a_reader_that_believes_too_much_is_found(monkeypatch: pytest.MonkeyPatc
             record = self.reader.try_pop()
             return record + b"overread" if record else record
 
-    def open_gullible(*arguments: object, native: bool = True, **options: object) -> object:
-        reader = honest(*arguments, native=native, **options)  # type: ignore[arg-type]
-        return Gullible(reader) if native else reader
+    def open_gullible(memory: Any, offset: int, size: int) -> Any:
+        return Gullible(honest(memory, offset, size))
 
     monkeypatch.setattr(fuzz_rings, "open_reader", open_gullible)
     with pytest.raises(RingFinding, match="seed 1, round "):

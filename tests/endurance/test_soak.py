@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import platform
-from typing import TYPE_CHECKING
-
 import pytest
 from click.testing import CliRunner
 
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.shm.atomics import native_error
+from lucky_transport.native import RingReader, RingWriter
 from lucky_transport.shm.ring_pipe import RingPipe
 from tests.endurance import soak as soaking
 from tests.endurance.soak import FLAT_KIB, SoakReport, main, soak
 
-if TYPE_CHECKING:
-    from lucky_transport.native import RingReader, RingWriter
 
-
-@pytest.mark.parametrize(
-    ("messages", "ring_bytes", "native"), [(60_000, 65536, True), (20_000, 4096, True), (10_000, 8192, False)]
-)
-def test_every_message_comes_once_whole_and_in_order_and_the_memory_stays_flat(
-    messages: int, ring_bytes: int, native: bool
-) -> None:
-    if native and native_error():
-        pytest.skip(native_error())
-    if not native and platform.machine() != "x86_64":
-        pytest.skip("the fallback is refused off x86-64")
-    outcome = soak(messages, ring_bytes=ring_bytes, native=native)
+@pytest.mark.parametrize(("messages", "ring_bytes"), [(60_000, 65536), (20_000, 4096)])
+def test_every_message_comes_once_whole_and_in_order_and_the_memory_stays_flat(messages: int, ring_bytes: int) -> None:
+    outcome = soak(messages, ring_bytes=ring_bytes)
     assert outcome.messages == messages
     assert outcome.payload_bytes > 20 * ring_bytes  # it wrapped many times
     assert outcome.flat

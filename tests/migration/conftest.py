@@ -20,7 +20,6 @@ from lucky_transport_migration.bench.workloads.steps import prepare
 #: Typical step of each path in the made-up result, in nanoseconds.
 TYPICAL_NS = {
     "shm": 1_000,
-    "shm-python": 2_000,
     "grpc": 500_000,
     "grpc-batch": 300_000,
     "inproc": 4_000,

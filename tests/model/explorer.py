@@ -19,13 +19,12 @@ __all__ = ["Result", "Scenario", "explore"]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Processes over words of shared memory. orders: those under which every invariant holds."""
+    """Processes over words of shared memory."""
 
     name: str
     processes: tuple[Process, ...]
     atomic: dict[str, Any]
     plain: dict[str, Any] = field(default_factory=dict[str, Any])
-    orders: tuple[str, ...] = tuple(MODELS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,11 @@ _METHODS = python_functions()
 def _rows() -> dict[tuple[str, str], Step]:
     """All rows that name a line of the source, as that line is written with the row's order."""
     found: dict[tuple[str, str], Step] = {}
-    for name, make in PROTOCOLS.items():
+    for make in PROTOCOLS.values():
         for scenario in make(2):
             for process in scenario.processes:
                 for step in steps_of(process.rows):
-                    native = "." not in step.at
-                    if step.at and (name != "fallback" or not native):
+                    if step.at:
                         found[step.at, normalised(step.line().removeprefix(f"{step.at}: "))] = step
     return found
 

@@ -14,17 +14,13 @@ from __future__ import annotations
 import re
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from lucky_transport import native
 from lucky_transport.rpc.images import ImageRef
-from lucky_transport.shm.atomics import implementation
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
+from lucky_transport.shm.channel import PEER_WAKES
 from lucky_transport.shm.mapping import Mapping
 from lucky_transport.shm.private_file import remove_private
 from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET, SlotFile
-
-if TYPE_CHECKING:
-    from lucky_transport.native import ImageSlot
 
 __all__ = ["SUFFIX", "ImageFile", "WriterSlot", "remove_images", "slot_words"]
 
@@ -51,38 +47,35 @@ def slot_words(head: bytes) -> list[tuple[int, int]]:
 class ImageFile(SlotFile):
     """One mapped file; `number` names it in messages, `words` are those of each slot. Made by `create` and `open`."""
 
-    __slots__ = ("_copied", "_shown", "_wait", "number", "words")
+    __slots__ = ("_shown", "number", "words")
 
     MAGIC, VERSION, KIND = 0x4D494B4C, 2, "file of images"  # "LKIM"
     COUNTS = range(1, (SLOTS_OFFSET - _WORDS) // _WORDS_STEP + 1)
 
-    def __init__(self, path: Path, mapping: Mapping, slots: int, slot_bytes: int, number: int, native: bool) -> None:
+    def __init__(self, path: Path, mapping: Mapping, slots: int, slot_bytes: int, number: int) -> None:
         super().__init__(path, mapping, slots, slot_bytes)
-        module = implementation(native)
         self.number = number
-        self.words: list[ImageSlot] = [
-            module.ImageSlot(mapping, number=word, owner=word + _OWNER, park=_PARK)
+        self.words: list[native.ImageSlot] = [
+            native.ImageSlot(mapping, number=word, owner=word + _OWNER, park=_PARK)
             for word in range(_WORDS, _WORDS + slots * _WORDS_STEP, _WORDS_STEP)
         ]
-        self._wait = module.wait32
-        self._copied = module.copied
         self._shown: dict[int, memoryview] = {}
 
     @classmethod
-    def create(cls, base: Path, number: int, slots: int, least_bytes: int, *, native: bool = True) -> ImageFile:
+    def create(cls, base: Path, number: int, slots: int, least_bytes: int) -> ImageFile:
         """Make the file number `number` of the segment at `base`, for images of up to `least_bytes` or a bit more.
 
         Raises NoSpace, FileExistsError, SegmentError when the system refuses.
         """
         path = _path(base, number)
         hint = "ask for smaller images or fewer streams at once"
-        return cls(path, *cls.allocate(path, slots, least_bytes, hint), number, native)
+        return cls(path, *cls.allocate(path, slots, least_bytes, hint), number)
 
     @classmethod
-    def open(cls, base: Path, number: int, *, native: bool = True) -> ImageFile:
+    def open(cls, base: Path, number: int) -> ImageFile:
         """Map a file of images. Raises SegmentError when it is gone, foreign, damaged or not as large as it says."""
         path = _path(base, number)
-        return cls(path, *cls.map(path), number, native)
+        return cls(path, *cls.map(path), number)
 
     def bytes_of(self, slot: int, length: int) -> memoryview:
         """Return the first `length` bytes of a slot, writable; they keep the mapping alive."""
@@ -97,14 +90,13 @@ class ImageFile(SlotFile):
         return view
 
     def copied(self, slot: int, length: int) -> bytes:
-        """Return the same as a copy; other threads run meanwhile, where the native module is in use."""
-        return self._copied(self.shown(slot, length))
+        """Return the same as a copy; other threads run meanwhile."""
+        return native.copied(self.shown(slot, length))
 
     def wait_while_owned(self, slot: int, owner: int, strategy: int, timeout_ns: int) -> None:
         """Wait until the slot is given back by `owner`, as that waiting strategy does, or for that long."""
         at = _WORDS + slot * _WORDS_STEP + _OWNER
-        peer = PEER_WAKES | PEER_PARKS
-        self._wait(self.mapping, at, owner, park=_PARK, strategy=strategy, peer=peer, timeout_ns=timeout_ns)
+        native.wait32(self.mapping, at, owner, park=_PARK, strategy=strategy, peer=PEER_WAKES, timeout_ns=timeout_ns)
 
 
 class WriterSlot:

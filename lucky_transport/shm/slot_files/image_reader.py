@@ -23,9 +23,8 @@ __all__ = ["ImageReader", "SharedImageLease"]
 class ImageReader:
     """The mapped files of the segment at `base`, by number; for any thread."""
 
-    def __init__(self, base: Path, *, native: bool = True) -> None:
+    def __init__(self, base: Path) -> None:
         self._base = base
-        self._native = native
         self.files: dict[int, ImageFile] = {}
         self.closed = False
         on_child(self.close_after_fork)
@@ -45,14 +44,14 @@ class ImageReader:
     def give_back(self, number_of_file: int, slot: int, number: int) -> None:
         """Give a slot back if it is still owned as `number`. Raises SegmentError, ClosedError."""
         file = self.files.get(number_of_file) or self._open(number_of_file)
-        if slot < file.slots and file.mapping.may_be_touched:
+        if slot < file.slots:
             file.words[slot].give_back(number)
 
     def _open(self, number: int) -> ImageFile:
         if self.closed:
             raise ClosedError("the transport is closed, and its images with it", backend="shm")
         try:
-            return ImageFile.open(self._base, number, native=self._native)
+            return ImageFile.open(self._base, number)
         except OSError as error:
             raise SegmentError(
                 f"image file {number} of {self._base} cannot be mapped: {error.strerror or error}",
@@ -111,8 +110,6 @@ class SharedImageLease:
                 files.add(number_of_file)
             if slot >= file.slots or length > file.slot_bytes:
                 raise _outside(file, slot, length)
-            if not file.mapping.may_be_touched:
-                raise file.mapping.error()
             number_now = file.words[slot].number
             if number % 2 or number_now() != number:
                 file.mapping.check()

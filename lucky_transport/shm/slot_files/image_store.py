@@ -219,10 +219,9 @@ def _size(image: ImageBytes) -> int:
 class ImageStores:
     """The stores of all clients of the segment at `base`."""
 
-    def __init__(self, base: Path, *, strategy: int = 1, native: bool = True) -> None:
+    def __init__(self, base: Path, *, strategy: int = 1) -> None:
         self._base = base
         self._strategy = strategy
-        self._native = native
         self._numbers = itertools.count(1)
 
     def open(self) -> SharedImageStore:
@@ -232,7 +231,7 @@ class ImageStores:
     def _make(self, least_bytes: int) -> ImageFile:
         while True:
             try:
-                return ImageFile.create(self._base, next(self._numbers), SLOTS, least_bytes, native=self._native)
+                return ImageFile.create(self._base, next(self._numbers), SLOTS, least_bytes)
             except FileExistsError:
                 continue  # left by an engine that was killed
 

@@ -19,9 +19,9 @@ import struct
 from enum import IntEnum
 from pathlib import Path
 
+from lucky_transport import native
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.shm.atomics import Words
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
+from lucky_transport.shm.channel import PEER_WAKES
 from lucky_transport.shm.mapping import Mapping
 from lucky_transport.shm.slot_files.slot_file import SlotFile
 
@@ -57,32 +57,30 @@ class LatestValueFile(SlotFile):
 
     MAGIC, VERSION, COUNTS, KIND = 0x4B4F4F4C, 1, range(_SLOTS, _SLOTS + 1), "shared session"  # "LOOK"
 
-    def __init__(self, path: Path, mapping: Mapping, slots: int, slot_bytes: int, native: bool) -> None:
+    def __init__(self, path: Path, mapping: Mapping, slots: int, slot_bytes: int) -> None:
         super().__init__(path, mapping, slots, slot_bytes)
-        self._words = Words(mapping, native)
         self._number = self._slot = 0
 
     @classmethod
-    def create(cls, path: Path, least_bytes: int, *, native: bool = True) -> LatestValueFile:
+    def create(cls, path: Path, least_bytes: int) -> LatestValueFile:
         """Make the file for records of up to `least_bytes` or a bit more.
 
         Raises NoSpace, FileExistsError, SegmentError when the system refuses.
         """
-        return cls(path, *cls.allocate(path, _SLOTS, least_bytes + _RECORD.size, "share fewer sessions"), native)
+        return cls(path, *cls.allocate(path, _SLOTS, least_bytes + _RECORD.size, "share fewer sessions"))
 
     @classmethod
-    def open(cls, path: Path, *, native: bool = True) -> LatestValueFile:
+    def open(cls, path: Path) -> LatestValueFile:
         """Map a file. Raises SegmentError when it is gone, foreign, damaged or not as large as it says."""
-        return cls(path, *cls.map(path), native)
+        return cls(path, *cls.map(path))
 
     # -- the writer's ---------------------------------------------------------------------------------------------
 
     def put(self, record: bytes) -> bool:
         """Make this the newest record; False when it is too long for the file, or the file was truncated."""
-        if len(record) + _RECORD.size > self.slot_bytes or not self.mapping.may_be_touched:
+        if len(record) + _RECORD.size > self.slot_bytes:
             return False
-        words = self._words
-        taken = (self._slot, words.load32(_READING) - 1)  # only the peer reads our own word
+        taken = (self._slot, native.load32(self.mapping, _READING) - 1)  # only the peer reads our own word
         slot = next(slot for slot in range(_SLOTS) if slot not in taken)
         start = self.start_of(slot)
         _RECORD.pack_into(self.mapping, start, len(record), 0)
@@ -93,31 +91,28 @@ class LatestValueFile(SlotFile):
 
     def end(self, state: LatestValueState) -> None:
         """Say that nothing more comes in here; a waiting reader goes on."""
-        if self.mapping.may_be_touched:
-            self._words.store32(_STATE, state)
-            self._publish(self._slot)
+        native.store32(self.mapping, _STATE, state)
+        self._publish(self._slot)
 
     def _publish(self, slot: int) -> None:
         self._number, self._slot = self._number % (_NUMBERS - 1) + 1, slot
-        self._words.store32(_NEWEST, self._number << 2 | slot)
-        self._words.wake(_PARK)  # a fence too: the reader's word is looked at after this
+        native.store32(self.mapping, _NEWEST, self._number << 2 | slot)
+        native.wake(self.mapping, _PARK)  # a fence too: the reader's word is looked at after this
 
     # -- the reader's ---------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> int:
         """A `LatestValueState`."""
-        return self._words.load32(_STATE) if self.mapping.may_be_touched else LatestValueState.LIVE
+        return native.load32(self.mapping, _STATE)
 
     @property
     def mark(self) -> int:
         """A number that changes with each record and when the state does."""
-        return self._words.load32(_NEWEST) if self.mapping.may_be_touched else 0
+        return native.load32(self.mapping, _NEWEST)
 
     def read(self) -> bytes | None:
         """Return a copy of the newest record, None before the first. Raises RemoteProtocolError, SegmentError."""
-        if not self.mapping.may_be_touched:
-            raise self.mapping.error()
         slot = self._claim()
         if slot is None:
             self.mapping.check()
@@ -129,7 +124,7 @@ class LatestValueFile(SlotFile):
                 raise RemoteProtocolError(f"{self.path}: a record of {length} bytes", backend="shm", hint=_HINT)
             record = bytes(self.memory[start + _RECORD.size : start + _RECORD.size + length])
         finally:
-            self._words.store32(_READING, 0)
+            native.store32(self.mapping, _READING, 0)
         if self.mapping.is_lost:
             raise self.mapping.error()
         return record
@@ -139,26 +134,27 @@ class LatestValueFile(SlotFile):
 
         Raises SegmentError when the file was truncated meanwhile.
         """
-        peer = PEER_WAKES | PEER_PARKS
-        result = self._words.wait32(_NEWEST, mark, park=_PARK, strategy=strategy, peer=peer, timeout_ns=timeout_ns)
+        result = native.wait32(
+            self.mapping, _NEWEST, mark, park=_PARK, strategy=strategy, peer=PEER_WAKES, timeout_ns=timeout_ns
+        )
         if result != 1:
             self.mapping.check()
         return result
 
     def _claim(self) -> int | None:
-        words = self._words
+        mapping = self.mapping
         for _ in range(_TRIES):
-            newest = words.load32(_NEWEST)
+            newest = native.load32(mapping, _NEWEST)
             if newest == 0:
                 return None
             slot = newest & 3
             if slot >= _SLOTS:
                 raise RemoteProtocolError(f"{self.path}: slot {slot} of {_SLOTS}", backend="shm", hint=_HINT)
-            words.store32(_READING, slot + 1)
-            words.wake(_FENCE)
-            if words.load32(_NEWEST) == newest:
+            native.store32(mapping, _READING, slot + 1)
+            native.wake(mapping, _FENCE)
+            if native.load32(mapping, _NEWEST) == newest:
                 return slot
-        words.store32(_READING, 0)
+        native.store32(mapping, _READING, 0)
         raise RemoteProtocolError(f"{self.path} changes faster than it can be read", backend="shm", hint=_HINT)
 
 

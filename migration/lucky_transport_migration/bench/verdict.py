@@ -19,7 +19,7 @@ __all__ = ["INCONCLUSIVE", "MOST_NOISE", "verdict"]
 INCONCLUSIVE = "INCONCLUSIVE"
 MOST_NOISE = 1.5
 
-_NO_TRANSPORT = ("limit", "shm-python")
+_NO_TRANSPORT = ("limit", "shm-python")  # the latter in older results
 
 
 def verdict(

@@ -88,5 +88,4 @@ class Engines:
         endpoint = registry().transport(path.transport).local_endpoint.format(name=unique_name())
         served = stack.enter_context(api.serve(engine, endpoint)).endpoints[0]
         found = Endpoint(served.scheme, served.address, served.options + path.options)
-        settings = load_settings({"native": None if path.native else False})
-        return stack.enter_context(closing(api.open_transport(found, settings)))
+        return stack.enter_context(closing(api.open_transport(found, load_settings())))

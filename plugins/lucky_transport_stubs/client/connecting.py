@@ -55,7 +55,6 @@ def _connect_pipe(endpoint: Endpoint, deadline: Deadline | None) -> MemfdPipe:
             endpoint.address,
             Deadline(min(_ACCEPT_S, left_s)),
             strategy=strategy_code(settings.wait),
-            native=settings.native,
             # An engine that accepted and is busy gets its time.
             answer_s=min(settings.connect_timeout_s, left_s),
         )

@@ -137,7 +137,7 @@ class Switch:
             name = Endpoint.parse(endpoint).address
             # An event loop that asks cannot answer itself.
             if asyncio._get_running_loop() is None or not is_served_here(name):
-                connect_pipe(name, moment, native=self._settings.native, answer_s=_MOMENT_S).close()
+                connect_pipe(name, moment, answer_s=_MOMENT_S).close()
         except (TransportError, OSError) as error:
             return str(error)
         return ""

@@ -53,7 +53,6 @@ def _loop_at(address: str, make_calls: Callable[[MemfdPipe, str], ServerCalls]) 
                 endpoint.address,
                 group=endpoint.option("shared"),
                 strategy=strategy_code(settings.wait),
-                native=settings.native,
             )
             return ServerLoop(listener, make_calls)
     except (Busy, ConfigError, NotReachable) as error:

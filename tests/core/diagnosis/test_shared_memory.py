@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from lucky_transport import native
 from lucky_transport.diagnosis import shared_memory
 from lucky_transport.diagnosis.check import CheckStatus, Roots
-from lucky_transport.errors import NoSpace
-from lucky_transport.shm import atomics, segment
+from lucky_transport.errors import MissingExtra, NoSpace
+from lucky_transport.shm import segment
 from tests.support.waiting import PATIENCE_S
 
 MIB = 1 << 20
@@ -104,6 +104,7 @@ def test_a_trial_in_a_directory_that_is_not_there_is_a_failure(tmp_path: Path) -
 ENGINE = """
 import os, sys
 from pathlib import Path
+from lucky_transport.errors import MissingExtra
 from lucky_transport.shm import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 spec = BatchSpec("toy", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,)))
@@ -139,19 +140,13 @@ def test_only_segments_of_dead_engines_are_stale_and_removed(roots: Roots) -> No
 # --- the native module ---
 
 
-def test_the_native_module_is_reported_as_the_transport_sees_it() -> None:
+def test_the_native_module_is_reported_with_its_version() -> None:
     row = shared_memory.native_module(Roots())
-    assert (row.verdict is CheckStatus.OK) == (atomics.native_error() == "")
+    assert (row.verdict, row.seen) == (CheckStatus.OK, f"version {native.VERSION}, loaded")
 
 
-@pytest.mark.parametrize(("processor", "verdict"), [("x86_64", CheckStatus.WARN), ("aarch64", CheckStatus.FAIL)])
-def test_without_it_the_fallback_is_a_loss_where_there_is_one_and_else_a_failure(
-    monkeypatch: pytest.MonkeyPatch, processor: str, verdict: CheckStatus
-) -> None:
-    why = "the native module cannot be loaded (no: such file)"
-    monkeypatch.setattr(atomics, "native_error", lambda: f"{why}: install a C compiler")
-    monkeypatch.setattr(platform, "machine", lambda: processor)
+def test_without_the_native_module_there_is_a_failure_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    why, remedy = "the native module cannot be loaded (no: such file)", "install a C compiler"
+    monkeypatch.setattr(native, "problem", lambda: MissingExtra(why, hint=remedy))
     row = shared_memory.native_module(Roots())
-    assert row.verdict is verdict
-    assert row.seen.startswith(f"{why}; ")
-    assert row.remedy == "install a C compiler"
+    assert (row.verdict, row.seen, row.remedy) == (CheckStatus.FAIL, why, remedy)

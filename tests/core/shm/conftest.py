@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
@@ -78,7 +77,7 @@ def connect(listener: Listener) -> Iterator[Connect]:
     """Make a pipe and return its ends, the client's first; both are closed with the test."""
     made: list[MemfdPipe] = []
 
-    def both(*, native: bool = True, strategy: int = 1) -> tuple[MemfdPipe, MemfdPipe]:
+    def both(*, strategy: int = 1) -> tuple[MemfdPipe, MemfdPipe]:
         engine: list[MemfdPipe] = []
         until = time.monotonic() + 10
 
@@ -89,9 +88,7 @@ def connect(listener: Listener) -> Iterator[Connect]:
 
         thread = threading.Thread(target=listen)
         thread.start()
-        client = connect_pipe(
-            "demo", Deadline(10), directories=[listener.path.parent], native=native, strategy=strategy
-        )
+        client = connect_pipe("demo", Deadline(10), directories=[listener.path.parent], strategy=strategy)
         made.append(client)
         thread.join()
         made.extend(engine)
@@ -102,30 +99,22 @@ def connect(listener: Listener) -> Iterator[Connect]:
         pipe.close()
 
 
-@pytest.fixture(params=[True, False], ids=["native", "fallback"])
-def native(request: pytest.FixtureRequest) -> bool:
-    """Both implementations of the rings, one after the other."""
-    if request.param and native_error():
-        pytest.skip(native_error())
-    return request.param
-
-
 @pytest.fixture
-def pipes(tmp_path: Path, native: bool) -> Iterator[Poller]:
+def pipes(tmp_path: Path) -> Iterator[Poller]:
     """A set of pipes that nobody has joined yet."""
-    listener = Listener("demo", directory=tmp_path, ring_bytes=4096, native=native, hello_timeout_s=0.1)
+    listener = Listener("demo", directory=tmp_path, ring_bytes=4096, hello_timeout_s=0.1)
     with Poller(listener) as waiting:
         yield waiting
 
 
 @pytest.fixture
-def join(pipes: Poller, tmp_path: Path, native: bool) -> Iterator[Callable[[], tuple[MemfdPipe, MemfdPipe]]]:
+def join(pipes: Poller, tmp_path: Path) -> Iterator[Callable[[], tuple[MemfdPipe, MemfdPipe]]]:
     """Let a client of this process in; return its end and the engine's."""
     clients: list[MemfdPipe] = []
 
     def enter() -> tuple[MemfdPipe, MemfdPipe]:
         def come() -> None:
-            clients.append(connect_pipe("demo", Deadline(10), directories=[tmp_path], native=native))
+            clients.append(connect_pipe("demo", Deadline(10), directories=[tmp_path]))
 
         thread = threading.Thread(target=come)
         thread.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from mmap import mmap
 from types import SimpleNamespace
@@ -15,13 +14,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lucky_transport import api
+from lucky_transport import api, native
 from lucky_transport.config import load_settings
 from lucky_transport.engine import Buffers, Engine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
-from lucky_transport.shm.atomics import implementation, native_error
 from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
 from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.array_spec import DTYPES, ArraySpec
@@ -101,17 +99,17 @@ def _batch(dtype: str, values: list[Any]) -> NDArray[Any]:
     return np.array(values, dtype).reshape(1, -1)
 
 
-def _sent(native: bool, bounds: Bounds, actions: NDArray[Any]) -> int:
-    channel = _channel(native, bounds, actions)
+def _sent(bounds: Bounds, actions: NDArray[Any]) -> int:
+    channel = _channel(bounds, actions)
     assert channel.send(actions, None) == 0
     return channel.out_of_bounds
 
 
-def _exchanged(native: bool, bounds: Bounds, actions: NDArray[Any]) -> int:
+def _exchanged(bounds: Bounds, actions: NDArray[Any]) -> int:
     """The count of the second exchange, which is the first that goes the quick way; its frames are there before."""
     memory = mmap(-1, 4096)
     frame_seq = np.frombuffer(memory, np.uint64, 1)
-    channel, frame = _channel(native, bounds, actions, memory), SimpleNamespace(seq=0, any_ended=False)
+    channel, frame = _channel(bounds, actions, memory), SimpleNamespace(seq=0, any_ended=False)
     channel.fuse((frame,), lambda code, *_: pytest.fail(f"not quick: {code}"), 1_000_000_000)
     frame_seq[0] = 1
     assert channel.exchange(np.zeros_like(actions)) is frame
@@ -121,13 +119,13 @@ def _exchanged(native: bool, bounds: Bounds, actions: NDArray[Any]) -> int:
     return channel.out_of_bounds - before
 
 
-def _channel(native: bool, bounds: Bounds, actions: NDArray[Any], memory: mmap | None = None) -> Any:
+def _channel(bounds: Bounds, actions: NDArray[Any], memory: mmap | None = None) -> Any:
     assert bounds.low is not None
     assert bounds.high is not None
     code, low, high = actions.dtype.char, bounds.low.item(), bounds.high.item()
     offsets = ChannelOffsets(0, 8, 128, 256, 384, 512, 640, 1024, 2048, 2112, 2176, 1)
     actions_format = ActionFormat(actions.shape, code, low, high)
-    return implementation(native).ClientChannel(memory or mmap(-1, 4096), offsets, actions_format, strategy=1, peer=3)
+    return native.ClientChannel(memory or mmap(-1, 4096), offsets, actions_format, strategy=1, peer=3)
 
 
 @given(_cases())
@@ -147,8 +145,7 @@ def test_values_at_and_beside_each_bound_are_counted_alike(case: tuple[str, Any,
     else:
         bounds.check(actions)
     if dtype in _NATIVE:
-        for native in {not native_error(), False}:
-            assert _sent(native, bounds, actions) == _exchanged(native, bounds, actions) == expected, native
+        assert _sent(bounds, actions) == _exchanged(bounds, actions) == expected
 
 
 class _Still(Engine):
@@ -164,12 +161,12 @@ class _Still(Engine):
         pass
 
 
-def _open(transport: str, engine: Engine, native: bool) -> tuple[Serving, Transport]:
+def _open(transport: str, engine: Engine) -> tuple[Serving, Transport]:
     if transport == "grpc":
         pytest.importorskip("grpc")
     address = "127.0.0.1:0" if transport == "grpc" else unique_name()
     serving = api.serve(engine, f"{transport}://{address}")
-    return serving, api.open_transport(serving.endpoints[0], replace(load_settings(), native=native))
+    return serving, api.open_transport(serving.endpoints[0], load_settings())
 
 
 _CASES = [
@@ -186,23 +183,23 @@ _CASES = [
 
 
 @pytest.mark.parametrize("composite", [False, True])
-@pytest.mark.parametrize(("transport", "native"), [("inproc", True), ("shm", True), ("shm", False), ("grpc", True)])
+@pytest.mark.parametrize("transport", ["inproc", "shm", "grpc"])
 @pytest.mark.parametrize(("dtype", "low", "high"), _CASES)
 def test_each_transport_counts_and_refuses_alike(
-    dtype: str, low: Any, high: Any, transport: str, native: bool, composite: bool
+    dtype: str, low: Any, high: Any, transport: str, composite: bool
 ) -> None:
     values = [*_near(dtype, low if low is not None else -1), *_near(dtype, high), *_limits(dtype)]
     actions, action = _batch(dtype, values), ArraySpec(dtype, (len(values),), low, high)
     row, parts = pack([Part(("arm",), action)])[:2] if composite else (action, ())
     given: Any = {"arm": actions} if composite else actions
     expected = _count(dtype, low, high, values)
-    serving, client = _open(transport, _Still(row, parts), native)
+    serving, client = _open(transport, _Still(row, parts))
     with serving, VectorEnv(client, validate="pass") as env:
         env.reset()
         env.step(given)
         env.step(given)
         assert env.out_of_bounds == 2 * expected
-    serving, client = _open(transport, _Still(row, parts), native)
+    serving, client = _open(transport, _Still(row, parts))
     with serving, VectorEnv(client, validate="strict") as env:
         env.reset()
         if expected:

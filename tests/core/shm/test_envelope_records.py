@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from mmap import mmap
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -12,26 +12,19 @@ from hypothesis import strategies as st
 
 from lucky_transport.codec.envelope import ImageFields, Kind, Popped, decode_compact, decode_envelope, encode_compact
 from lucky_transport.errors import RemoteProtocolError, SpecError
-from lucky_transport.shm.atomics import native_error
+from lucky_transport.native import RingReader, RingWriter
 from lucky_transport.shm.layout import RING_HEAD_BYTES
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 
-if TYPE_CHECKING:
-    from lucky_transport.native import RingReader, RingWriter
-
 SIZE = 4096
-NATIVE = pytest.param(
-    True, marks=pytest.mark.skipif(bool(native_error()), reason=f"no native module: {native_error()}")
-)
 u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 
 
-def ends(native: bool) -> tuple[RingWriter, RingReader]:
+def ends() -> tuple[RingWriter, RingReader]:
     memory = mmap(-1, 2 * SIZE)
-    return open_writer(memory, 0, SIZE, native=native), open_reader(memory, 0, SIZE, native=native)
+    return open_writer(memory, 0, SIZE), open_reader(memory, 0, SIZE)
 
 
-BOTH = (False,) if native_error() else (False, True)
 IMAGE = st.none() | st.tuples(u64, u32, u32, u32)
 
 
@@ -45,12 +38,11 @@ def hostile(
     return bytes(record[:length])
 
 
-@pytest.mark.parametrize("native", [NATIVE, False])
 @given(kind=st.integers(0, 9), call=u64, payload=st.binary(max_size=900), method=u32, number=u64, image=IMAGE)
 def test_push_and_pop_batch_agree_with_the_codec(
-    native: bool, kind: int, call: int, payload: bytes, method: int, number: int, image: ImageFields | None
+    kind: int, call: int, payload: bytes, method: int, number: int, image: ImageFields | None
 ) -> None:
-    writer, reader = ends(native)
+    writer, reader = ends()
     fields = (kind, call, payload) + ((method, number, 0, None) if image is None else (0, 0, method, image))
     record = encode_compact(*fields)
     assert writer.push(*fields)
@@ -71,14 +63,13 @@ HOSTILE = st.builds(
 
 
 @given(record=HOSTILE)
-def test_both_readers_find_in_hostile_records_what_the_codec_finds(record: bytes) -> None:
-    for native in BOTH:
-        writer, reader = ends(native)
-        assert writer.try_push(record)
-        found = reader.pop_batch(1)
-        assert found == decode_compact(record)
-        if isinstance(found, tuple):
-            assert decode_envelope(cast(Popped, found)) == decode_envelope(record)
+def test_a_reader_finds_in_hostile_records_what_the_codec_finds(record: bytes) -> None:
+    writer, reader = ends()
+    assert writer.try_push(record)
+    found = reader.pop_batch(1)
+    assert found == decode_compact(record)
+    if isinstance(found, tuple):
+        assert decode_envelope(cast(Popped, found)) == decode_envelope(record)
 
 
 NUMBER = st.integers(-1, 2**65) | st.sampled_from([0, 1, 9, 2**32 - 1, 2**32, 2**64 - 1, 2**64])
@@ -95,19 +86,18 @@ NUMBER = st.integers(-1, 2**65) | st.sampled_from([0, 1, 9, 2**32 - 1, 2**32, 2*
         st.none() | st.tuples(NUMBER, NUMBER, NUMBER, NUMBER),
     )
 )
-def test_both_writers_write_hostile_fields_as_the_codec_does_or_refuse_them(fields: Any) -> None:
+def test_a_writer_writes_hostile_fields_as_the_codec_does_or_refuses_them(fields: Any) -> None:
     try:
         record = encode_compact(*fields)
     except ValueError:
         record = None
-    for native in BOTH:
-        writer, reader = ends(native)
-        if record is None:
-            with pytest.raises((OverflowError, ValueError)):
-                writer.push(*fields)
-        else:
-            assert writer.push(*fields)
-        assert reader.try_pop() == record
+    writer, reader = ends()
+    if record is None:
+        with pytest.raises((OverflowError, ValueError)):
+            writer.push(*fields)
+    else:
+        assert writer.push(*fields)
+    assert reader.try_pop() == record
 
 
 RECORDS = st.lists(
@@ -124,10 +114,9 @@ RECORDS = st.lists(
 )
 
 
-@pytest.mark.parametrize("native", [NATIVE, False])
 @given(records=RECORDS, limit=st.integers(1, 6))
-def test_runs_hold_the_same_records_in_the_same_order(native: bool, records: list[bytes], limit: int) -> None:
-    writer, reader = ends(native)
+def test_runs_hold_the_same_records_in_the_same_order(records: list[bytes], limit: int) -> None:
+    writer, reader = ends()
     assert all(writer.try_push(record) for record in records)
     taken: list[object] = []
     while (popped := reader.pop_batch(limit)) is not None:
@@ -141,7 +130,6 @@ def test_runs_hold_the_same_records_in_the_same_order(native: bool, records: lis
     assert writer.free == SIZE
 
 
-@pytest.mark.skipif(bool(native_error()), reason=f"no native module: {native_error()}")
 def test_what_no_writer_may_produce_is_refused_after_the_run_before_it() -> None:
     memory = mmap(-1, 2 * SIZE)
     writer, reader = open_writer(memory, 0, SIZE), open_reader(memory, 0, SIZE)
@@ -154,18 +142,16 @@ def test_what_no_writer_may_produce_is_refused_after_the_run_before_it() -> None
         reader.pop_batch(9)
 
 
-@pytest.mark.parametrize("native", [NATIVE, False])
-def test_records_shorter_than_a_compact_envelope_come_as_they_are(native: bool) -> None:
-    writer, reader = ends(native)
+def test_records_shorter_than_a_compact_envelope_come_as_they_are() -> None:
+    writer, reader = ends()
     record = encode_compact(3, 2, b"", 1, 4)
     for length in (1, 31, 32, 67):
         assert writer.try_push(record[:length])
         assert reader.pop_batch(1) == record[:length]
 
 
-@pytest.mark.parametrize("native", [NATIVE, False])
-def test_a_full_ring_takes_no_more_and_loses_nothing(native: bool) -> None:
-    writer, reader = ends(native)
+def test_a_full_ring_takes_no_more_and_loses_nothing() -> None:
+    writer, reader = ends()
     sent = 0
     while writer.push(1, sent, bytes(100), 1):
         sent += 1
@@ -175,9 +161,8 @@ def test_a_full_ring_takes_no_more_and_loses_nothing(native: bool) -> None:
     assert writer.push(1, sent, bytes(100), 1)
 
 
-@pytest.mark.parametrize("native", [NATIVE, False])
-def test_what_can_never_fit_is_refused(native: bool) -> None:
-    writer, reader = ends(native)
+def test_what_can_never_fit_is_refused() -> None:
+    writer, reader = ends()
     with pytest.raises(SpecError, match="a record of 1088 bytes, expected 1 to 1020"):
         writer.push(3, 2, bytes(1020), 1, 4)
     with pytest.raises(SpecError, match="a record of 1028 bytes, expected 1 to 1020"):
@@ -198,9 +183,8 @@ def test_what_can_never_fit_is_refused(native: bool) -> None:
     assert reader.pop_batch(1) is None
 
 
-@pytest.mark.parametrize("native", [NATIVE, False])
-def test_fields_that_the_layout_lacks_are_refused(native: bool) -> None:
-    writer, reader = ends(native)
+def test_fields_that_the_layout_lacks_are_refused() -> None:
+    writer, reader = ends()
     impossible: list[tuple[Any, ...]] = [(0, 0, 1), (1, 0, 0, (1, 1, 1, 1)), (0, 1, 0, (1, 1, 1, 1))]
     for fields in impossible:
         with pytest.raises(ValueError, match="a compact envelope has no dropped"):
@@ -208,7 +192,6 @@ def test_fields_that_the_layout_lacks_are_refused(native: bool) -> None:
     assert reader.pop_batch(1) is None
 
 
-@pytest.mark.skipif(bool(native_error()), reason=f"no native module: {native_error()}")
 def test_a_writer_says_once_that_it_found_the_reader_parked() -> None:
     memory = mmap(-1, 2 * SIZE)
     park = 2 * SIZE - 64

@@ -22,7 +22,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.process import unique_name
 from lucky_transport.shm.connecting import connect_pipe
-from lucky_transport.shm.handshake import ClientHello, PeerFeature
+from lucky_transport.shm.handshake import ClientHello
 from lucky_transport.shm.listener import Listener
 from tests.support.foreign_files import foreign_uid, why_not
 from tests.support.waiting import PATIENCE_S, until
@@ -117,7 +117,7 @@ def test_another_user_that_guesses_the_names_reads_writes_and_removes_nothing() 
 
 
 def test_another_user_cannot_reach_an_engines_socket(listener: Listener) -> None:
-    hello = ClientHello(PeerFeature.PARKS).to_bytes()
+    hello = ClientHello().to_bytes()
     assert as_another_user(_CONNECT.format(hello=hello, patience=PATIENCE_S), listener.path) == ["PermissionError"]
 
 
@@ -127,7 +127,7 @@ def test_another_user_that_can_reach_the_socket_gets_no_rings_and_keeps_nobody_o
     """As if an administrator had opened the directory and the socket: the engine asks the kernel who connects."""
     listener.path.parent.chmod(0o755)
     listener.path.chmod(0o666)
-    hello = ClientHello(PeerFeature.PARKS).to_bytes()
+    hello = ClientHello().to_bytes()
     assert as_another_user(_CONNECT.format(hello=hello, patience=PATIENCE_S), listener.path) in (
         ["0 0"],
         ["ConnectionResetError"],

@@ -11,14 +11,11 @@ from lucky_transport.shm.handshake import (
     CLIENT_HELLO_BYTES,
     LONGEST_SERVER_HELLO,
     ClientHello,
-    PeerFeature,
     ServerHello,
 )
 
-features = st.sampled_from([PeerFeature(0), PeerFeature.PARKS])
 
-
-@given(hello=st.builds(ClientHello, features, st.integers(0, 0xFFFF)))
+@given(hello=st.builds(ClientHello, st.integers(0, 0xFFFF)))
 def test_a_hello_comes_back_as_it_was_said(hello: ClientHello) -> None:
     assert len(hello.to_bytes()) == CLIENT_HELLO_BYTES
     assert ClientHello.of(hello.to_bytes()) == hello
@@ -27,7 +24,6 @@ def test_a_hello_comes_back_as_it_was_said(hello: ClientHello) -> None:
 @given(
     answer=st.builds(
         ServerHello,
-        features,
         st.integers(0, 2**32 - 1),
         st.integers(0, 2**32 - 1),
         st.text(max_size=100),
@@ -39,7 +35,7 @@ def test_an_answer_comes_back_as_it_was_said(answer: ServerHello) -> None:
 
 
 def test_a_reason_too_long_for_an_answer_is_cut() -> None:
-    message = ServerHello(PeerFeature.PARKS, 9, 0, "é" * 2000).to_bytes()
+    message = ServerHello(9, 0, "é" * 2000).to_bytes()
     assert len(message) == LONGEST_SERVER_HELLO
     assert ServerHello.of(message).reason.startswith("éé")
 
@@ -52,4 +48,4 @@ def test_other_bytes_are_neither(message: bytes) -> None:
 
 
 def test_features_of_a_later_version_are_ignored() -> None:
-    assert ClientHello.of(b"LRRV\x01\x00\xff\xff").features == PeerFeature.PARKS
+    assert ClientHello.of(b"LRRV\x01\x00\xff\xff") == ClientHello(1)

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lucky_transport.shm import atomics, header
+from lucky_transport import native
+from lucky_transport.shm import header
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES
 
 WORDS = [name for name, place in FIELDS.items() if place.code in ("I", "Q")]
@@ -30,19 +30,19 @@ def memory(tmp_path: Path) -> mmap:
 def test_a_word_is_loaded_and_stored_by_the_ordered_accesses_of_its_size(
     name: str, memory: mmap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, seen = atomics.single_accesses(), []
+    seen: list[tuple[str, int]] = []
 
     def noting(access: str) -> Any:
+        real = getattr(native, access)
+
         def note(mapping: mmap, offset: int, *value: int) -> Any:
             seen.append((access, offset))
-            return getattr(real, access)(mapping, offset, *value)
+            return real(mapping, offset, *value)
 
         return note
 
-    accesses = ("load32", "load64", "store32", "store64")
-    monkeypatch.setattr(
-        atomics, "single_accesses", lambda: SimpleNamespace(**{access: noting(access) for access in accesses})
-    )
+    for access in ("load32", "load64", "store32", "store64"):
+        monkeypatch.setattr(native, access, noting(access))
     place = FIELDS[name]
     bits = 32 if place.code == "I" else 64
     largest = 2**bits - 1
@@ -51,19 +51,15 @@ def test_a_word_is_loaded_and_stored_by_the_ordered_accesses_of_its_size(
     assert seen == [(f"store{bits}", place.offset), (f"load{bits}", place.offset)]
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["native", "fallback"])
-def test_both_implementations_load_what_they_stored_and_refuse_what_lies_outside(native: bool, memory: mmap) -> None:
-    if native and atomics.native_error():
-        pytest.skip(atomics.native_error())
-    module = atomics.implementation(native)
-    module.store64(memory, 8, 2**64 - 2)
-    assert module.load64(memory, 8) == 2**64 - 2
-    assert (module.load32(memory, 8), module.load32(memory, 12)) == (2**32 - 2, 2**32 - 1)
+def test_words_are_loaded_as_they_were_stored_and_refused_outside(memory: mmap) -> None:
+    native.store64(memory, 8, 2**64 - 2)
+    assert native.load64(memory, 8) == 2**64 - 2
+    assert (native.load32(memory, 8), native.load32(memory, 12)) == (2**32 - 2, 2**32 - 1)
     for offset in (4, HEADER_BYTES - 4, HEADER_BYTES, 2**63):
         with pytest.raises(ValueError, match="does not lie in"):
-            module.load64(memory, offset)
+            native.load64(memory, offset)
         with pytest.raises(ValueError, match="does not lie in"):
-            module.store64(memory, offset, 1)
+            native.store64(memory, offset, 1)
 
 
 def test_a_mapping_that_may_only_be_read_can_be_read(tmp_path: Path, memory: mmap) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import platform
 import threading
 import time
 from collections.abc import Iterator
@@ -19,24 +18,12 @@ from lucky_transport.errors import ClosedError, NoSpace, RemoteProtocolError, Se
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.images import ImageBytes
 from lucky_transport.rpc.images import ImageRef
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.slot_files import image_store
 from lucky_transport.shm.slot_files.image_file import ImageFile, remove_images
 from lucky_transport.shm.slot_files.image_reader import ImageReader, SharedImageLease
 from lucky_transport.shm.slot_files.image_store import AHEAD, SLOTS, ImageStores, ImageStream
 
 _SIZE = 100_000
-
-
-@pytest.fixture(
-    params=[
-        pytest.param(True, marks=pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")),
-        pytest.param(False, marks=pytest.mark.skipif(platform.machine() != "x86_64", reason="x86-64 only")),
-    ],
-    ids=["native", "fallback"],
-)
-def native(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
 
 
 @pytest.fixture
@@ -51,11 +38,11 @@ def claim_of(reader: ImageReader, places: list[ImageRef]) -> SharedImageLease:
 class Ends:
     """A store and a reader of the same segment."""
 
-    def __init__(self, base: Path, native: bool) -> None:
+    def __init__(self, base: Path) -> None:
         self.folder = base.parent
-        self.store = ImageStores(base, native=native).open()
+        self.store = ImageStores(base).open()
         self.image_sink = self.store.open()
-        self.reader = ImageReader(base, native=native)
+        self.reader = ImageReader(base)
 
     def put(self, *data: bytes) -> SharedImageLease:
         return claim_of(self.reader, self.image_sink.put(data))
@@ -66,8 +53,8 @@ class Ends:
 
 
 @pytest.fixture
-def ends(base: Path, native: bool) -> Iterator[Ends]:
-    both = Ends(base, native)
+def ends(base: Path) -> Iterator[Ends]:
+    both = Ends(base)
     yield both
     both.store.close()
     assert both.files == []
@@ -235,10 +222,10 @@ def test_after_its_client_is_gone_a_store_makes_nothing(ends: Ends) -> None:
     assert ends.files == []
 
 
-def test_a_stream_that_finishes_after_its_client_is_gone_keeps_no_memory(base: Path, native: bool) -> None:
+def test_a_stream_that_finishes_after_its_client_is_gone_keeps_no_memory(base: Path) -> None:
     gc.disable()  # the store and its shared stream hold each other, so a file that it kept would wait for a collection
     try:
-        store = ImageStores(base, native=native).open()
+        store = ImageStores(base).open()
         sink = store.open()
         sink.put([b"a" * _SIZE])  # which the client never gives back
         assert str(base) in Path("/proc/self/maps").read_text()
@@ -280,10 +267,10 @@ def test_no_space_is_an_error_with_the_remedy_and_leaves_nothing(ends: Ends, mon
     assert ends.files == []
 
 
-def test_a_file_that_a_killed_engine_left_is_passed_over(base: Path, native: bool) -> None:
+def test_a_file_that_a_killed_engine_left_is_passed_over(base: Path) -> None:
     left = base.with_name("segment.images.1")
     left.write_bytes(b"left")
-    stores = ImageStores(base, native=native)
+    stores = ImageStores(base)
     store = stores.open()
     assert store.open().put([b"a"])[0].file == 2
     remove_images(base)
@@ -304,7 +291,7 @@ def test_a_file_that_a_killed_engine_left_is_passed_over(base: Path, native: boo
 def test_any_place_gives_a_image_nothing_or_a_refusal(
     tmp_path_factory: pytest.TempPathFactory, slot: int, length: int, number: int, copy: bool
 ) -> None:
-    ends = Ends(tmp_path_factory.mktemp("images") / "segment", not native_error())
+    ends = Ends(tmp_path_factory.mktemp("images") / "segment")
     (place,) = ends.image_sink.put([b"a" * 10])
     claim = claim_of(ends.reader, [ImageRef(length, place.file, slot, number)])
     if slot < SLOTS and length <= 4096:
@@ -386,12 +373,12 @@ def _overwrite(file: ImageFile, stop: threading.Event) -> None:
         stop.wait(0.02 if number % 128 == 0 else 0.0002)  # now and then long enough for any reader
 
 
-def test_a_writer_that_never_stops_and_ignores_its_reader_is_never_seen_torn(base: Path, native: bool) -> None:
-    file = ImageFile.create(base, 1, 1, 1 << 20, native=native)
+def test_a_writer_that_never_stops_and_ignores_its_reader_is_never_seen_torn(base: Path) -> None:
+    file = ImageFile.create(base, 1, 1, 1 << 20)
     stop = threading.Event()
     writer = threading.Thread(target=_overwrite, args=(file, stop))
     writer.start()
-    reader = ImageReader(base, native=native)
+    reader = ImageReader(base)
     whole = tries = 0
     until = time.monotonic() + 30
     try:

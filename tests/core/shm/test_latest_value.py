@@ -19,16 +19,11 @@ from lucky_transport.shm.slot_files.latest_value import LatestValueFile, LatestV
 _SECOND_NS = 1_000_000_000
 
 
-@pytest.fixture(params=[True, False], ids=["native", "fallback"])
-def native(request: pytest.FixtureRequest) -> bool:
-    return request.param
-
-
 @pytest.fixture
-def pair(tmp_path: Path, native: bool) -> tuple[LatestValueFile, LatestValueFile]:
+def pair(tmp_path: Path) -> tuple[LatestValueFile, LatestValueFile]:
     """A writer and a reader of the same file."""
-    writer = LatestValueFile.create(tmp_path / "engine.looks.1", 1000, native=native)
-    return writer, LatestValueFile.open(writer.path, native=native)
+    writer = LatestValueFile.create(tmp_path / "engine.looks.1", 1000)
+    return writer, LatestValueFile.open(writer.path)
 
 
 def test_there_is_nothing_before_the_first_record(pair: tuple[LatestValueFile, LatestValueFile]) -> None:
@@ -131,7 +126,7 @@ def test_garbage_in_the_file_is_refused_or_read_but_nothing_worse(garbage: bytes
         writer.unlink()
 
 
-def test_what_is_no_such_file_is_refused(tmp_path: Path, native: bool) -> None:
+def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.looks.1"
     with pytest.raises(SegmentError, match="cannot be opened"):
         LatestValueFile.open(path)

@@ -33,7 +33,7 @@ from lucky_transport.errors import (
 from lucky_transport.process import unique_name
 from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.handshake import ClientHello, PeerFeature, ServerHello, make_pair
+from lucky_transport.shm.handshake import ClientHello, ServerHello, make_pair
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.socket_path import private_directory, remove_stale_sockets, socket_path, sockets_of
@@ -311,7 +311,7 @@ def test_a_directory_too_deep_for_sockets_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [b"", b"x", b"LRRV", b"GET / HTTP/1.1\r\n\r\n", bytes(8), bytes(9), ClientHello(PeerFeature(0)).to_bytes() * 2],
+    [b"", b"x", b"LRRV", b"GET / HTTP/1.1\r\n\r\n", bytes(8), bytes(9), ClientHello().to_bytes() * 2],
 )
 def test_a_wrong_hello_drops_that_client_alone(
     listener: Listener, connect: Callable[..., tuple[MemfdPipe, MemfdPipe]], message: bytes
@@ -340,7 +340,7 @@ def test_no_hello_breaks_the_listener(listener: Listener, message: bytes) -> Non
 
 def test_another_version_is_refused_with_both_versions(listener: Listener) -> None:
     with knock(listener.path) as client:
-        client.send(ClientHello(PeerFeature.PARKS, version=7).to_bytes())
+        client.send(ClientHello(version=7).to_bytes())
         listener.advance()
         listener.advance()
         answer = ServerHello.of(client.recv(1024))
@@ -381,7 +381,7 @@ def test_many_silent_clients_do_not_keep_an_honest_one_out(
 
 def test_a_client_that_closes_after_its_hello_leaves_a_pipe_whose_peer_has_left(listener: Listener) -> None:
     with knock(listener.path) as client:
-        client.send(ClientHello(PeerFeature.PARKS).to_bytes())
+        client.send(ClientHello().to_bytes())
     pipes: list[MemfdPipe] = []
     pipes += advance_until(listener, lambda: listener.patience_ns is None and listener.advance() == [])
     for pipe in pipes:
@@ -408,7 +408,7 @@ def test_no_descriptor_for_a_client_pauses_the_listener_and_it_goes_on(
 
     monkeypatch.setattr(listener, "_listener", Empty(listener._listener))  # pyright: ignore[reportPrivateUsage]
     with knock(listener.path) as client:
-        client.send(ClientHello(PeerFeature.PARKS).to_bytes())
+        client.send(ClientHello().to_bytes())
         listener.advance()
         assert "cannot take a client now" in caplog.text
         assert listener.patience_ns is not None
@@ -455,14 +455,14 @@ def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_missing_descriptors_are_refused(tmp_path: Path) -> None:
-    message = ServerHello(PeerFeature.PARKS, 0, 4096).to_bytes()
+    message = ServerHello(0, 4096).to_bytes()
     assert "the engine sent 0 descriptors, expected 3" in str(answered(tmp_path, message, []))
 
 
 @pytest.mark.parametrize("size", [0, 1024, 5000, 1 << 31])
 def test_rings_of_an_impossible_size_are_refused(tmp_path: Path, size: int) -> None:
     with EventFd() as bell:
-        error = answered(tmp_path, ServerHello(PeerFeature.PARKS, 0, size).to_bytes(), [bell.fd] * 3)
+        error = answered(tmp_path, ServerHello(0, size).to_bytes(), [bell.fd] * 3)
     assert f"the engine offers rings of {size} bytes, expected a power of two" in str(error)
 
 
@@ -470,7 +470,7 @@ def test_memory_of_another_size_is_refused(tmp_path: Path) -> None:
     _, fd = make_pair(8192)
     try:
         with EventFd() as bell:
-            error = answered(tmp_path, ServerHello(PeerFeature.PARKS, 0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
+            error = answered(tmp_path, ServerHello(0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
     finally:
         os.close(fd)
     assert "bytes for two rings of 4096, expected" in str(error)
@@ -482,7 +482,7 @@ def test_memory_that_the_engine_could_shrink_is_refused(tmp_path: Path) -> None:
     try:
         os.ftruncate(fd, len(pair.mapping))
         with EventFd() as bell:
-            error = answered(tmp_path, ServerHello(PeerFeature.PARKS, 0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
+            error = answered(tmp_path, ServerHello(0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
     finally:
         os.close(fd)
         os.close(sealed)
@@ -503,7 +503,7 @@ def test_a_bell_that_is_none_is_refused(tmp_path: Path) -> None:
     _, fd = make_pair(4096)
     try:
         with EventFd() as bell:
-            error = answered(tmp_path, ServerHello(PeerFeature.PARKS, 0, 4096).to_bytes(), [fd, bell.fd, fd])
+            error = answered(tmp_path, ServerHello(0, 4096).to_bytes(), [fd, bell.fd, fd])
     finally:
         os.close(fd)
     assert "where an eventfd belongs" in str(error)
@@ -539,7 +539,7 @@ def test_a_forked_child_has_no_listener_and_takes_nothing_away(listener: Listene
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     with knock(listener.path) as client:
-        client.send(ClientHello(PeerFeature.PARKS).to_bytes())
+        client.send(ClientHello().to_bytes())
         pipes: list[MemfdPipe] = []
         while not pipes:
             pipes = listener.advance()

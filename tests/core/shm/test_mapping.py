@@ -1,4 +1,4 @@
-"""Mapped files that somebody truncates: zeros and a typed error where the native module guards them, never a signal.
+"""Mapped files that somebody truncates: zeros and a typed error and never a signal.
 
 Each attack runs in a process of its own, which says what it saw and how it ended.
 """
@@ -15,13 +15,11 @@ import pytest
 
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm import private_file
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.mapping import Mapping, map_file
 
 PAGES = 8
 SIZE = PAGES * 4096
 
-needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 
 _BEGIN = """
 import faulthandler, os, signal, sys, threading
@@ -53,7 +51,6 @@ def said(code: str, folder: Path) -> list[str]:
     return done.stdout.split()
 
 
-@needs_native
 @pytest.mark.parametrize("length", [0, 1, 4096, 20_000])
 def test_a_truncated_mapping_reads_zeros_wherever_it_is_touched(length: int, tmp_path: Path) -> None:
     code = f"""
@@ -66,7 +63,6 @@ print(int(array.sum()) == 9 * len(array), bytes(mapping)[:2].hex(), array.copy()
     assert said(code, tmp_path) == ["False", "True", "0", "True", "0", "00", "True", "0909", "9"]
 
 
-@needs_native
 def test_writing_beyond_the_end_is_survived_too_and_other_mappings_are_left_alone(tmp_path: Path) -> None:
     code = """
 others = [made(f"other{n}", n + 1) for n in range(100)]
@@ -82,7 +78,6 @@ print(sum(int(array[-1]) for _, _, array in others), all(other.is_lost for _, ot
     assert said(code, tmp_path) == ["True", "0", "True", "0", "True"]
 
 
-@needs_native
 def test_threads_that_touch_it_at_once_all_go_on(tmp_path: Path) -> None:
     code = """
 for round in range(20):
@@ -106,7 +101,6 @@ print("done")
     assert said(code, tmp_path) == ["done"]
 
 
-@needs_native
 def test_a_forked_child_survives_and_its_parent_keeps_its_own_view(tmp_path: Path) -> None:
     code = """
 path, mapping, array = made()
@@ -120,7 +114,6 @@ print(mapping.is_lost, mapping.is_cut, int(array[5]), mapping.is_lost)
     assert said(code, tmp_path) == ["0", "False", "True", "0", "True"]
 
 
-@needs_native
 @pytest.mark.parametrize("order", ["before", "after", "after, then another mapping"])
 def test_faulthandler_does_not_take_the_process_with_it(order: str, tmp_path: Path) -> None:
     code = f"""
@@ -147,7 +140,6 @@ foreign[0]
 """
 
 
-@needs_native
 @pytest.mark.parametrize("enabled", ["no", "before", "after", "after, then another mapping"])
 def test_a_fault_that_is_not_ours_ends_the_process_as_ever(enabled: str, tmp_path: Path) -> None:
     code = f"""
@@ -161,7 +153,6 @@ if {enabled == "after, then another mapping"}: made("two")
     assert done.stderr.count("Fatal Python error: Bus error") == (enabled != "no")
 
 
-@needs_native
 def test_a_signal_that_somebody_sends_does_what_it_did_before(tmp_path: Path) -> None:
     assert run("made(); os.kill(os.getpid(), signal.SIGBUS)", tmp_path).returncode == -signal.SIGBUS
     other = tmp_path / "other"
@@ -179,7 +170,6 @@ signal.raise_signal(signal.SIGBUS)
     assert said(code, ignoring) == ["1"]
 
 
-@needs_native
 def test_a_handler_that_was_replaced_is_put_back_by_the_next_mapping(tmp_path: Path) -> None:
     code = """
 path, mapping, array = made()
@@ -191,7 +181,6 @@ print(int(array[0]), mapping.is_lost)
     assert said(code, tmp_path) == ["0", "True"]
 
 
-@needs_native
 def test_addresses_that_are_used_again_are_guarded_for_their_new_file_only(tmp_path: Path) -> None:
     code = """
 for round in range(300):
@@ -232,11 +221,9 @@ def _mapped(path: Path) -> Mapping:
 def test_a_cut_is_an_error_with_the_path_and_the_remedy_even_before_it_is_touched(tmp_path: Path) -> None:
     mapping = _mapped(tmp_path / "one")
     mapping.check()
-    assert mapping.may_be_touched
     os.truncate(tmp_path / "one", SIZE - 1)
     with pytest.raises(SegmentError, match=f"{tmp_path}/one was truncated .*{SIZE} bytes.*connect again"):
         mapping.check()
-    assert mapping.may_be_touched is not bool(native_error())
 
 
 def test_a_file_that_grows_or_is_replaced_is_not_cut(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from lucky_transport.errors import ClosedError, PeerDied, SpecError
 from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from tests.support.waiting import call_later, until
@@ -32,7 +31,7 @@ import sys
 from pathlib import Path
 from lucky_transport.deadline import Deadline
 from lucky_transport.shm.connecting import connect_pipe
-pipe = connect_pipe("demo", Deadline(20), directories=[Path(sys.argv[1])], native=sys.argv[2] == "True")
+pipe = connect_pipe("demo", Deadline(20), directories=[Path(sys.argv[1])])
 pipe.try_push(b"hello")
 print("connected", flush=True)
 for line in sys.stdin:
@@ -47,14 +46,6 @@ for line in sys.stdin:
                 break
 """
 
-both = pytest.mark.parametrize("native", [True, False], ids=["native", "fallback"])
-
-
-@pytest.fixture(autouse=True)
-def _native_where_asked(request: pytest.FixtureRequest) -> None:
-    if "native" in request.fixturenames and request.getfixturevalue("native") and native_error():
-        pytest.skip(native_error())
-
 
 def fill(pipe: MemfdPipe) -> int:
     count = 0
@@ -63,9 +54,9 @@ def fill(pipe: MemfdPipe) -> int:
     return count
 
 
-def other_process(listener: Listener, start: Callable[..., Any], native: bool) -> tuple[Any, MemfdPipe]:
+def other_process(listener: Listener, start: Callable[..., Any]) -> tuple[Any, MemfdPipe]:
     """Start a client process; return it and the engine's end of its pipe."""
-    process = start(CLIENT, listener.path.parent, native)
+    process = start(CLIENT, listener.path.parent)
     pipes: list[MemfdPipe] = []
     until = time.monotonic() + 20
     while not pipes and time.monotonic() < until:
@@ -82,10 +73,9 @@ def test_both_ends_are_pipes(connect: Connect) -> None:
     assert ends[0].largest_record == ends[1].largest_record == 1020
 
 
-@both
 @pytest.mark.parametrize("strategy", [0, 1, 2])
-def test_a_wait_ends_with_the_record(connect: Connect, native: bool, strategy: int) -> None:
-    client, engine = connect(native=native, strategy=strategy)
+def test_a_wait_ends_with_the_record(connect: Connect, strategy: int) -> None:
+    client, engine = connect(strategy=strategy)
     for here, there in ((client, engine), (engine, client)):
         thread = call_later(lambda there=there: there.try_push(b"record"))
         assert here.wait(LONG_NS)
@@ -95,9 +85,8 @@ def test_a_wait_ends_with_the_record(connect: Connect, native: bool, strategy: i
         assert not here.wait(2_000_000)
 
 
-@both
-def test_a_wait_is_interrupted_while_it_lasts_and_before(connect: Connect, native: bool) -> None:
-    client, _ = connect(native=native)
+def test_a_wait_is_interrupted_while_it_lasts_and_before(connect: Connect) -> None:
+    client, _ = connect()
     thread = call_later(client.interrupt)
     assert not client.wait(LONG_NS)
     thread.join()
@@ -106,9 +95,8 @@ def test_a_wait_is_interrupted_while_it_lasts_and_before(connect: Connect, nativ
     assert not client.wait(1_000_000)
 
 
-@both
-def test_room_comes_when_the_peer_reads(connect: Connect, native: bool) -> None:
-    client, engine = connect(native=native)
+def test_room_comes_when_the_peer_reads(connect: Connect) -> None:
+    client, engine = connect()
     fill(client)
     assert not client.wait_writable(1000, 1_000_000)
     thread = call_later(engine.try_pop)
@@ -118,9 +106,8 @@ def test_room_comes_when_the_peer_reads(connect: Connect, native: bool) -> None:
         client.wait_writable(1021, LONG_NS)
 
 
-@both
-def test_a_peer_that_closes_ends_every_wait_after_its_last_record(connect: Connect, native: bool) -> None:
-    client, engine = connect(native=native)
+def test_a_peer_that_closes_ends_every_wait_after_its_last_record(connect: Connect) -> None:
+    client, engine = connect()
     fill(client)
     engine.try_push(b"last")
     engine.close()
@@ -134,9 +121,8 @@ def test_a_peer_that_closes_ends_every_wait_after_its_last_record(connect: Conne
         client.arm()
 
 
-@both
-def test_a_killed_client_ends_the_engines_waits(listener: Listener, start: Callable[..., Any], native: bool) -> None:
-    process, engine = other_process(listener, start, native)
+def test_a_killed_client_ends_the_engines_waits(listener: Listener, start: Callable[..., Any]) -> None:
+    process, engine = other_process(listener, start)
     thread = call_later(process.kill)
     with pytest.raises(PeerDied, match=rf"shm client of pid {process.pid} (ended|closed the connection)"):
         engine.wait(LONG_NS)
@@ -148,11 +134,8 @@ def test_a_killed_client_ends_the_engines_waits(listener: Listener, start: Calla
     engine.close()
 
 
-@both
-def test_what_a_process_wrote_before_it_was_killed_is_read(
-    listener: Listener, start: Callable[..., Any], native: bool
-) -> None:
-    process, engine = other_process(listener, start, native)
+def test_what_a_process_wrote_before_it_was_killed_is_read(listener: Listener, start: Callable[..., Any]) -> None:
+    process, engine = other_process(listener, start)
     engine.try_push(b"echo me")
     process.stdin.write("echo\n")
     until(engine.reader.ready)
@@ -165,11 +148,8 @@ def test_what_a_process_wrote_before_it_was_killed_is_read(
     engine.close()
 
 
-@both
-def test_two_processes_exchange_records_of_every_size(
-    listener: Listener, start: Callable[..., Any], native: bool
-) -> None:
-    process, engine = other_process(listener, start, native)
+def test_two_processes_exchange_records_of_every_size(listener: Listener, start: Callable[..., Any]) -> None:
+    process, engine = other_process(listener, start)
     process.stdin.write("echo\n")
     records = [bytes([length % 256]) * length for length in range(1, 1021)] + [b"last"]
     got: list[bytes] = []
@@ -189,9 +169,8 @@ def test_two_processes_exchange_records_of_every_size(
     engine.close()
 
 
-@both
-def test_closing_ends_what_other_threads_wait_for(connect: Connect, native: bool) -> None:
-    client, _ = connect(native=native)
+def test_closing_ends_what_other_threads_wait_for(connect: Connect) -> None:
+    client, _ = connect()
     fill(client)
     errors: list[str] = []
 
@@ -233,9 +212,8 @@ def test_a_closed_pipe_refuses_everything_and_may_be_closed_again(connect: Conne
             use()
 
 
-@both
-def test_an_event_loop_can_watch_the_descriptor(connect: Connect, native: bool) -> None:
-    client, engine = connect(native=native)
+def test_an_event_loop_can_watch_the_descriptor(connect: Connect) -> None:
+    client, engine = connect()
 
     async def read() -> list[bytes]:
         loop, woken, got = asyncio.get_running_loop(), asyncio.Event(), list[bytes]()

@@ -15,19 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.shm.atomics import implementation, native_error
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, ActionFormat, ChannelOffsets, Result
+from lucky_transport import native
+from lucky_transport.shm.channel import PEER_WAKES, ActionFormat, ChannelOffsets, Result
 from lucky_transport.shm.eventfd import EventFd
 from tests.support.waiting import PATIENCE_S
-
-needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
-each_implementation = pytest.mark.parametrize("native", [pytest.param(True, marks=needs_native), False])
 
 FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
 OFFSETS = ChannelOffsets(FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS, 1024, 2048, 2112, 2176, 1)
 BLOCK = 2
 LONGEST_NS = 2**63 - 1
-BOTH = PEER_WAKES | PEER_PARKS
 
 
 def _run(code: str) -> str:
@@ -79,7 +75,6 @@ print(checked)
 """
 
 
-@needs_native
 def test_no_member_of_a_native_type_works_before_its_initialisation() -> None:
     assert int(_run(_SWEEP)) > 60
 
@@ -87,20 +82,19 @@ def test_no_member_of_a_native_type_works_before_its_initialisation() -> None:
 _RING = """
 import os
 from mmap import mmap
-from lucky_transport.shm.atomics import implementation
+from lucky_transport import native
 fd = os.eventfd(0, os.EFD_CLOEXEC)  # O_NONBLOCK is cleared, as a peer may do at any time
 os.eventfd_write(fd, 2**64 - 2)
 memory = mmap(-1, 4096)
-writer = implementation({native}).RingWriter(memory, 1024, 64, park=0, eventfd=fd)
+writer = native.RingWriter(memory, 1024, 64, park=0, eventfd=fd)
 memory[0] = 1
 assert writer.try_push(b"record")
 assert memory[0] == 0
 """
 
 
-@each_implementation
-def test_a_full_bell_that_blocks_does_not_hold_up_who_rings_it(native: bool) -> None:
-    _run(_RING.format(native=native))
+def test_a_full_bell_that_blocks_does_not_hold_up_who_rings_it() -> None:
+    _run(_RING)
 
 
 def test_a_bell_that_blocks_is_rung_and_drained_without_waiting() -> None:
@@ -156,91 +150,85 @@ def _answer_of(wait: Callable[[], Any], parked: Callable[[], bool], wake: Callab
     return answers[0]
 
 
-def _parked(memory: mmap, offset: int, native: bool) -> Callable[[], bool]:
-    """The fallback never parks: it is woken at once."""
-    return lambda: not native or memory[offset] == 1
+def _parked(memory: mmap, offset: int) -> Callable[[], bool]:
+    return lambda: memory[offset] == 1
 
 
-def _engine(native: bool, memory: mmap) -> Any:
-    engine = implementation(native).EngineChannel(memory, OFFSETS, strategy=BLOCK)
-    engine.set_peer(BOTH)
+def _engine(memory: mmap) -> Any:
+    engine = native.EngineChannel(memory, OFFSETS, strategy=BLOCK)
+    engine.set_peer(PEER_WAKES)
     return engine
 
 
-def _client(native: bool, memory: mmap) -> Any:
+def _client(memory: mmap) -> Any:
     actions = ActionFormat((1, 2), "f")
-    return implementation(native).ClientChannel(memory, OFFSETS, actions, strategy=BLOCK, peer=BOTH)
+    return native.ClientChannel(memory, OFFSETS, actions, strategy=BLOCK, peer=PEER_WAKES)
 
 
 def _nothing(*_: Any) -> None:
     pass
 
 
-@each_implementation
 @pytest.mark.parametrize("way", ["next", "serve"])
-def test_an_interrupt_ends_a_wait_however_long_its_slice_is(native: bool, way: str) -> None:
+def test_an_interrupt_ends_a_wait_however_long_its_slice_is(way: str) -> None:
     memory = mmap(-1, 4096)
-    engine = _engine(native, memory)
+    engine = _engine(memory)
     slice_ns = 10 * int(PATIENCE_S * 1e9)
     waits = {
         "next": lambda: engine.next(slice_ns),
         "serve": lambda: engine.serve(_nothing, _nothing, _nothing, slice_ns),
     }
-    assert _answer_of(waits[way], _parked(memory, PARK_ENGINE, native), engine.interrupt) == Result.TIMED_OUT
+    assert _answer_of(waits[way], _parked(memory, PARK_ENGINE), engine.interrupt) == Result.TIMED_OUT
     memory[ACTION] = 1
     assert engine.next(0) == Result.HAS_ACTIONS, "an interrupt is taken once, and hides nothing"
 
 
-@each_implementation
-def test_an_interrupt_before_the_wait_ends_it_and_leaves_what_is_there(native: bool) -> None:
+def test_an_interrupt_before_the_wait_ends_it_and_leaves_what_is_there() -> None:
     memory = mmap(-1, 4096)
-    engine = _engine(native, memory)
+    engine = _engine(memory)
     memory[ACTION] = 1
     engine.interrupt()
     assert engine.next(10 * int(PATIENCE_S * 1e9)) == Result.TIMED_OUT
     assert engine.next(0) == Result.HAS_ACTIONS
 
 
-@each_implementation
-def test_the_longest_timeout_is_no_short_one(native: bool) -> None:
-    module, memory = implementation(native), mmap(-1, 8192)
-    client, engine = _client(native, memory), _engine(native, memory)
+def test_the_longest_timeout_is_no_short_one() -> None:
+    memory = mmap(-1, 8192)
+    client, engine = _client(memory), _engine(memory)
     client.send(np.zeros((1, 2), np.float32), None)
     engine.next(0)
-    parked = _parked(memory, PARK_FRAME, native)
+    parked = _parked(memory, PARK_FRAME)
     assert _answer_of(lambda: client.recv(LONGEST_NS), parked, lambda: engine.publish(0)) == Result.FRAME
     send = lambda: client.send(np.zeros((1, 2), np.float32), None)  # noqa: E731
-    waited = _answer_of(lambda: engine.next(LONGEST_NS), _parked(memory, PARK_ENGINE, native), send)
+    waited = _answer_of(lambda: engine.next(LONGEST_NS), _parked(memory, PARK_ENGINE), send)
     assert waited == Result.HAS_ACTIONS
 
     def bump() -> None:
         memory[3000] = 1
-        module.wake(memory, 3004)
+        native.wake(memory, 3004)
 
-    wait = {"park": 3004, "strategy": BLOCK, "peer": BOTH, "timeout_ns": LONGEST_NS}
-    waited = _answer_of(lambda: module.wait32(memory, 3000, 0, **wait), _parked(memory, 3004, native), bump)
+    wait = {"park": 3004, "strategy": BLOCK, "peer": PEER_WAKES, "timeout_ns": LONGEST_NS}
+    waited = _answer_of(lambda: native.wait32(memory, 3000, 0, **wait), _parked(memory, 3004), bump)
     assert waited == 1
 
 
-@each_implementation
-def test_the_longest_timeout_of_a_rings_ends_is_no_short_one(native: bool) -> None:
-    module, memory, (park, start) = implementation(native), mmap(-1, 8192), (0, 1024)
-    writer = module.RingWriter(memory, start, 64, park=park, strategy=BLOCK)
-    reader = module.RingReader(memory, start, 64, park=park, strategy=BLOCK)
-    parked = _parked(memory, park, native)
+def test_the_longest_timeout_of_a_rings_ends_is_no_short_one() -> None:
+    memory, (park, start) = mmap(-1, 8192), (0, 1024)
+    writer = native.RingWriter(memory, start, 64, park=park, strategy=BLOCK)
+    reader = native.RingReader(memory, start, 64, park=park, strategy=BLOCK)
+    parked = _parked(memory, park)
     assert _answer_of(lambda: reader.wait(LONGEST_NS), parked, lambda: writer.try_push(b"12345678")) == 1
     while writer.try_push(b"12345678"):
         pass
-    waits_for_room = _parked(memory, start + 192, native)
+    waits_for_room = _parked(memory, start + 192)
     assert _answer_of(lambda: writer.wait_writable(8, LONGEST_NS), waits_for_room, reader.try_pop) == 1
 
 
-@each_implementation
 @pytest.mark.parametrize("end", ["RingWriter", "RingReader"])
-def test_an_end_that_its_own_refusal_refers_to_is_collected(native: bool, end: str) -> None:
+def test_an_end_that_its_own_refusal_refers_to_is_collected(end: str) -> None:
     class Pipe:
         def __init__(self) -> None:
-            self.end = getattr(implementation(native), end)(mmap(-1, 4096), 1024, 64)
+            self.end = getattr(native, end)(mmap(-1, 4096), 1024, 64)
             self.end.shut(lambda: RuntimeError(f"{self} is closed"))
 
     pipe = Pipe()

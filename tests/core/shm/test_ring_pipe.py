@@ -1,44 +1,27 @@
-"""Waiting at the ends of a ring: the same tests over the native ends, the fallback, and one of each."""
+"""Waiting at the ends of a ring."""
 
 from __future__ import annotations
 
 import os
-import platform
 import signal
 import threading
 import time
 from collections.abc import Callable
 from mmap import mmap
-from typing import TYPE_CHECKING
 
 import pytest
 
+from lucky_transport import native
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
-from lucky_transport.shm.atomics import implementation, native_error
-from lucky_transport.shm.channel import PEER_PARKS, Result
+from lucky_transport.native import RingReader, RingWriter
+from lucky_transport.shm.channel import Result
 from lucky_transport.shm.ring import WRITER_PARK, ring_bytes
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.wait import spin
 from tests.support.waiting import call_later
 
-if TYPE_CHECKING:
-    from lucky_transport.native import RingReader, RingWriter
-
 PARK, RING, SIZE = 0, 128, 4096
 LONG_NS = 20_000_000_000
-
-if platform.machine() != "x86_64":
-    MIXES = [(True, True)]
-elif native_error():
-    MIXES = [(False, False)]
-else:
-    MIXES = [(True, True), (False, False), (True, False), (False, True)]
-
-
-@pytest.fixture(params=MIXES, ids=lambda mix: "-".join("native" if one else "fallback" for one in mix))
-def kinds(request: pytest.FixtureRequest) -> tuple[bool, bool]:
-    """Whether the writer and the reader are native."""
-    return request.param
 
 
 @pytest.fixture
@@ -52,13 +35,13 @@ def strategy(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def writer(memory: mmap, kinds: tuple[bool, bool], strategy: int) -> RingWriter:
-    return open_writer(memory, RING, SIZE, park=PARK, strategy=strategy, native=kinds[0])
+def writer(memory: mmap, strategy: int) -> RingWriter:
+    return open_writer(memory, RING, SIZE, park=PARK, strategy=strategy)
 
 
 @pytest.fixture
-def reader(memory: mmap, kinds: tuple[bool, bool], strategy: int) -> RingReader:
-    return open_reader(memory, RING, SIZE, park=PARK, strategy=strategy, native=kinds[1])
+def reader(memory: mmap, strategy: int) -> RingReader:
+    return open_reader(memory, RING, SIZE, park=PARK, strategy=strategy)
 
 
 def fill(writer: RingWriter, length: int = 500) -> int:
@@ -163,11 +146,11 @@ def test_no_park_word_stays_set_after_a_wait(writer: RingWriter, reader: RingRea
     assert memory[PARK : PARK + 4] == memory[room : room + 4] == bytes(4)
 
 
-def test_an_armed_reader_has_its_bell_rung_once(memory: mmap, kinds: tuple[bool, bool]) -> None:
+def test_an_armed_reader_has_its_bell_rung_once(memory: mmap) -> None:
     bell = os.eventfd(0, os.EFD_NONBLOCK)
     try:
-        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell, native=kinds[0])
-        reader = open_reader(memory, RING, SIZE, park=PARK, eventfd=bell, native=kinds[1])
+        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell)
+        reader = open_reader(memory, RING, SIZE, park=PARK, eventfd=bell)
         assert not reader.arm()
         assert writer.try_push(b"first")
         assert os.eventfd_read(bell) == 1
@@ -180,9 +163,7 @@ def test_an_armed_reader_has_its_bell_rung_once(memory: mmap, kinds: tuple[bool,
         os.close(bell)
 
 
-def test_an_unarmed_reader_costs_a_native_writer_no_bell(memory: mmap) -> None:
-    if native_error():
-        pytest.skip(native_error())
+def test_an_unarmed_reader_costs_the_writer_no_bell(memory: mmap) -> None:
     bell = os.eventfd(0, os.EFD_NONBLOCK)
     try:
         writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell)
@@ -193,12 +174,12 @@ def test_an_unarmed_reader_costs_a_native_writer_no_bell(memory: mmap) -> None:
         os.close(bell)
 
 
-def test_a_bell_that_is_full_never_blocks_the_writer(memory: mmap, kinds: tuple[bool, bool]) -> None:
+def test_a_bell_that_is_full_never_blocks_the_writer(memory: mmap) -> None:
     bell = os.eventfd(0, os.EFD_NONBLOCK)
     try:
         os.eventfd_write(bell, 2**64 - 2)
-        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell, peer=PEER_PARKS, native=kinds[0])
-        reader = open_reader(memory, RING, SIZE, park=PARK, eventfd=bell, native=kinds[1])
+        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell)
+        reader = open_reader(memory, RING, SIZE, park=PARK, eventfd=bell)
         assert not reader.arm()
         assert writer.try_push(b"record")
         assert reader.try_pop() == b"record"
@@ -207,27 +188,24 @@ def test_a_bell_that_is_full_never_blocks_the_writer(memory: mmap, kinds: tuple[
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 70])
-def test_spinning_finds_the_one_ring_that_has_something(count: int, kinds: tuple[bool, bool]) -> None:
+def test_spinning_finds_the_one_ring_that_has_something(count: int) -> None:
     rings = [mmap(-1, RING + ring_bytes(SIZE)) for _ in range(count)]
-    readers = tuple(open_reader(ring, RING, SIZE, park=PARK, native=kinds[1]) for ring in rings)
+    readers = tuple(open_reader(ring, RING, SIZE, park=PARK) for ring in rings)
     for code in (0, 1, 2):
-        assert not spin(readers, code, 100_000, native=kinds[1])
-        assert not spin(readers, code, 0, native=kinds[1])
+        assert not spin(readers, code, 100_000)
+        assert not spin(readers, code, 0)
     if count:
-        open_writer(rings[-1], RING, SIZE, park=PARK, native=kinds[0]).try_push(b"record")
-        assert spin(readers, 1, 0, native=kinds[1])
+        open_writer(rings[-1], RING, SIZE, park=PARK).try_push(b"record")
+        assert spin(readers, 1, 0)
 
 
-@pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 def test_spinning_takes_readers_only() -> None:
     for wrong in ((1,), (None,)):
         with pytest.raises(TypeError):
             spin(wrong, 1, 0)  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 def test_an_end_that_was_never_initialised_does_nothing() -> None:
-    native = implementation()
     writer, reader = native.RingWriter.__new__(native.RingWriter), native.RingReader.__new__(native.RingReader)
     uses: list[Callable[[], object]] = [
         lambda: writer.try_push(b"record"),
@@ -248,7 +226,6 @@ def test_an_end_that_was_never_initialised_does_nothing() -> None:
             use()
 
 
-@pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 def test_a_signal_gets_through_to_a_waiting_main_thread(memory: mmap) -> None:
     class Rung(Exception):
         pass

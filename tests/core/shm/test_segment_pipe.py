@@ -13,9 +13,8 @@ import pytest
 
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError
 from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.shm.atomics import Words, native_error
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
-from lucky_transport.shm.layout import FIELDS
+from lucky_transport.shm import header
+from lucky_transport.shm.channel import PEER_WAKES
 from lucky_transport.shm.liveness import LockHolder, Process, engine_of
 from lucky_transport.shm.segment import Segment, create
 from lucky_transport.shm.segment_pipe import SegmentPipe
@@ -23,7 +22,6 @@ from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.waiting import call_later
 
 LONG_NS = 20_000_000_000
-BITS = PEER_WAKES | PEER_PARKS
 HOLDS_A_LOCK = """
 import sys, time
 from lucky_transport.shm import lockfile
@@ -31,13 +29,6 @@ lock = lockfile.acquire(sys.argv[1], lockfile.CLIENT)
 print(lock.own, flush=True)
 time.sleep(60)
 """
-
-
-@pytest.fixture(params=[True, False], ids=["native", "fallback"])
-def native(request: pytest.FixtureRequest) -> bool:
-    if request.param and native_error():
-        pytest.skip(native_error())
-    return request.param
 
 
 @pytest.fixture
@@ -57,10 +48,10 @@ def me(segment: Segment) -> Iterator[Process]:
 
 
 @pytest.fixture
-def ends(segment: Segment, me: Process, native: bool) -> Iterator[tuple[SegmentPipe, SegmentPipe]]:
+def ends(segment: Segment, me: Process) -> Iterator[tuple[SegmentPipe, SegmentPipe]]:
     """The client's end and the engine's."""
-    engine = SegmentPipe.engine_end(segment, strategy=1, native=native)
-    client = SegmentPipe.client_end(segment, me, strategy=1, peer_bits=BITS, native=native)
+    engine = SegmentPipe.engine_end(segment, strategy=1)
+    client = SegmentPipe.client_end(segment, me, strategy=1, peer_bits=PEER_WAKES)
     yield client, engine
     client.close()
     engine.close()
@@ -81,10 +72,9 @@ def test_records_go_both_ways(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
 
 
 def test_a_request_wakes_an_engine_that_is_parked(segment: Segment, ends: tuple[SegmentPipe, SegmentPipe]) -> None:
-    words = Words(segment.mapping)
-    words.store32(FIELDS["park_engine"].offset, 1)
+    header.put(segment.mapping, "park_engine", 1)
     ends[0].try_push(b"request")
-    assert words.load32(FIELDS["park_engine"].offset) == 0
+    assert header.get(segment.mapping, "park_engine") == 0
 
 
 def test_the_engines_end_waits_in_its_channel(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
@@ -118,13 +108,13 @@ def test_room_comes_when_the_peer_reads(ends: tuple[SegmentPipe, SegmentPipe]) -
         thread.join()
 
 
-def test_a_killed_engine_ends_the_clients_waits(segment: Segment, native: bool, start: Callable[..., Any]) -> None:
+def test_a_killed_engine_ends_the_clients_waits(segment: Segment, start: Callable[..., Any]) -> None:
     process = start(HOLDS_A_LOCK, segment.lock_path)
     assert process.stdout is not None
     byte = int(process.stdout.readline())
-    engine_end = SegmentPipe.engine_end(segment, strategy=1, native=native)
+    engine_end = SegmentPipe.engine_end(segment, strategy=1)
     engine = LockHolder(segment.lock_path, byte, 7, 0)
-    client = SegmentPipe.client_end(segment, engine, strategy=1, peer_bits=BITS, native=native)
+    client = SegmentPipe.client_end(segment, engine, strategy=1, peer_bits=PEER_WAKES)
     thread = call_later(process.kill)
     with pytest.raises(PeerDied, match=r"the process of the engine \(pid 7\) ended; start the engine and connect"):
         client.wait(LONG_NS)
@@ -170,14 +160,14 @@ def test_closing_ends_what_other_threads_wait_for(ends: tuple[SegmentPipe, Segme
             use()
 
 
-def test_a_new_engines_end_starts_with_empty_rings(segment: Segment, me: Process, native: bool) -> None:
+def test_a_new_engines_end_starts_with_empty_rings(segment: Segment, me: Process) -> None:
     for place in ("ring_c2s", "ring_s2c"):
         offset = segment.layout[place].offset
         segment.mapping[offset : offset + 256] = b"\xff" * 256  # what a hostile client may leave
     with pytest.raises(RemoteProtocolError, match="ring positions"):
-        SegmentPipe.client_end(segment, me, strategy=1, peer_bits=BITS, native=native)
-    engine = SegmentPipe.engine_end(segment, strategy=1, native=native)
-    client = SegmentPipe.client_end(segment, me, strategy=1, peer_bits=BITS, native=native)
+        SegmentPipe.client_end(segment, me, strategy=1, peer_bits=PEER_WAKES)
+    engine = SegmentPipe.engine_end(segment, strategy=1)
+    client = SegmentPipe.client_end(segment, me, strategy=1, peer_bits=PEER_WAKES)
     assert engine.reader.position == 0
     assert client.try_push(b"first")
     assert engine.try_pop() == b"first"

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.model.explorer import Scenario
-from tests.model.protocols import fallback, image_slots, latest_value, lock_step, park_words, ring
+from tests.model.protocols import image_slots, latest_value, lock_step, park_words, ring
 
-__all__ = ["NATIVE", "PROTOCOLS"]
+__all__ = ["PROTOCOLS"]
 
 #: Name to the scenarios of a bound.
-NATIVE: dict[str, Callable[[int], list[Scenario]]] = {
+PROTOCOLS: dict[str, Callable[[int], list[Scenario]]] = {
     "ring": ring.scenarios,
     "lock-step": lock_step.scenarios,
     "park-words": park_words.scenarios,
     "image-slots": image_slots.scenarios,
     "latest-value": latest_value.scenarios,
 }
-PROTOCOLS = {**NATIVE, "fallback": fallback.scenarios}

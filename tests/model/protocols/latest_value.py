@@ -25,7 +25,7 @@ def _free_slot(r: Registers) -> Registers:
 def _put(number: int) -> Rows:
     """LatestValueFile.put and _publish"""
     return [
-        load("reading", "reading", ACQUIRE, f"{_FILE}.put", "words.load32(_READING)"),
+        load("reading", "reading", ACQUIRE, f"{_FILE}.put", "native.load32(self.mapping, _READING)"),
         do(_free_slot),
         write(lambda r: f"slot{r['slot']}.0", number),
         write(lambda r: f"slot{r['slot']}.1", number),
@@ -34,7 +34,7 @@ def _put(number: int) -> Rows:
             lambda r: number << 2 | r["slot"],
             RELEASE,
             f"{_FILE}._publish",
-            "self._words.store32(_NEWEST, self._number << 2 | slot)",
+            "native.store32(self.mapping, _NEWEST, self._number << 2 | slot)",
         ),
         *wake("park"),
     ]
@@ -42,9 +42,13 @@ def _put(number: int) -> Rows:
 
 def _claim() -> Rows:
     """LatestValueFile._claim; `wake` of a word that is always 0 is the fence"""
-    newest = load("newest", "newest", ACQUIRE, f"{_FILE}._claim", "newest = words.load32(_NEWEST)", kept=_LOOKS)
-    again = load("again", "newest", ACQUIRE, f"{_FILE}._claim", "if words.load32(_NEWEST) == newest:", kept=_LOOKS)
-    reading = "words.store32(_READING, slot + 1)"
+    newest = load(
+        "newest", "newest", ACQUIRE, f"{_FILE}._claim", "newest = native.load32(mapping, _NEWEST)", kept=_LOOKS
+    )
+    again = load(
+        "again", "newest", ACQUIRE, f"{_FILE}._claim", "if native.load32(mapping, _NEWEST) == newest:", kept=_LOOKS
+    )
+    reading = "native.store32(mapping, _READING, slot + 1)"
     return [
         Loop(
             [
@@ -67,7 +71,7 @@ def _read() -> Rows:
         rows.append(read("data", lambda r, i=i: f"slot{r['newest'] & 3}.{i}"))
         rows.append(check(lambda r: r["data"] == r["last"], "a record that is torn or changes while it is read"))
     rows.append(do(lambda r: {"data": 0, "newest": 0}))
-    rows.append(store("reading", 0, RELEASE, f"{_FILE}.read", "self._words.store32(_READING, 0)"))
+    rows.append(store("reading", 0, RELEASE, f"{_FILE}.read", "native.store32(self.mapping, _READING, 0)"))
     return rows
 
 
@@ -80,7 +84,15 @@ def latest_scenario(puts: int, reads: int, *, parks: bool) -> Scenario:
         reader.append(Loop([Break(lambda r: r["last"] == puts), *waits, do(lambda r: {"narrow": 0}), *_read()]))
     else:
         reader.append(
-            load("newest", "newest", ACQUIRE, f"{_FILE}.mark", "self._words.load32(_NEWEST)", until=bool, kept=_MARK)
+            load(
+                "newest",
+                "newest",
+                ACQUIRE,
+                f"{_FILE}.mark",
+                "native.load32(self.mapping, _NEWEST)",
+                until=bool,
+                kept=_MARK,
+            )
         )
         reader += [row for _ in range(reads) for row in _read()]
     words = {"newest": 0, "reading": 0, "park": 0, "always_0": 0}

@@ -14,7 +14,6 @@ import pytest
 import lucky_transport
 from lucky_transport import api
 from lucky_transport.process import unique_name
-from lucky_transport.shm.atomics import native_error
 
 #: Functions entered in sequence, and the deepest nesting, that one call may take at each end.
 CLIENT_CALLS, CLIENT_DEPTH = 17, 8
@@ -64,7 +63,6 @@ def profiled(profile: Profile, call: Callable[[], object]) -> None:
         profile.on = False
 
 
-@pytest.mark.skipif(bool(native_error()), reason="without the native module the rings are Python too")
 def test_a_warm_typed_call_enters_few_functions(engine_profile: Profile) -> None:
     endpoint = f"shm://{unique_name()}"
     with api.serve("echo", endpoint), api.connect(endpoint) as client:

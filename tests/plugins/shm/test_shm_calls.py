@@ -34,7 +34,6 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.shm.atomics import native_error
 from tests.support.waiting import PATIENCE_S, soon, until
 
 SCHEMA = method("AgentService/GetAgentSchema")
@@ -111,17 +110,12 @@ def reset(client: Any) -> Any:
     return client.step(client.actions, np.full(client.spec.num_envs, RESET, np.uint8))
 
 
-NATIVE = pytest.param(True, marks=pytest.mark.skipif(bool(native_error()), reason=native_error() or "native"))
 both_kinds = pytest.mark.parametrize("which", [0, 1], ids=["the driver", "a command client"])
-both_implementations = pytest.mark.parametrize("native", [NATIVE, False], ids=["native", "fallback"])
 
 
 @both_kinds
-@both_implementations
-def test_calls_and_streams_of_every_shape(
-    name: str, raw_engine: subprocess.Popen[bytes], which: int, native: bool
-) -> None:
-    with clients(name, 2, native=native) as found:
+def test_calls_and_streams_of_every_shape(name: str, raw_engine: subprocess.Popen[bytes], which: int) -> None:
+    with clients(name, 2) as found:
         assert found[which].call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
         calls = found[which]._calls
         stream = calls.open("/t/count", b"3000")

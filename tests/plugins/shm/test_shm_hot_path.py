@@ -21,7 +21,6 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.layout import FIELDS
 from tests.support.waiting import PATIENCE_S
 
@@ -76,7 +75,6 @@ def test_the_engine_writes_into_the_segment_itself() -> None:
         assert bound[-1].actions.ctypes.data == base + segment.layout["actions"].offset
 
 
-@pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 def test_4096_envs_step_100000_times_with_no_exchange_missed_or_doubled() -> None:
     """Every frame moves both counters by exactly one, and the engine saw exactly the actions that were sent."""
     process = EngineProcess(
@@ -127,12 +125,8 @@ with api.open_transport(sys.argv[1]) as transport:
 """
 
 
-@pytest.mark.parametrize("native", ["1", "0"], ids=["native", "fallback"])
-def test_a_client_that_steps_flat_out_keeps_no_other_thread_from_the_engine(
-    native: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_steps_flat_out_keeps_no_other_thread_from_the_engine() -> None:
     """The serving loop keeps the host's lock from one step to the next, and takes it again at once when it gave it."""
-    monkeypatch.setenv("LUCKY_NATIVE", native)
     set_seeds = method("/lucky_transport.v1.BatchService/SetSeeds")
     with api.serve(ToyEngine(1, idle=True), f"shm://{unique_name()}") as serving:
         command = [sys.executable, "-c", _STEP_FLAT_OUT, str(serving.endpoints[0])]

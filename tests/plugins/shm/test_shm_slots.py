@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +20,6 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, EngineFailed, SegmentError
 from lucky_transport.process import unique_name
 from lucky_transport.shm import header
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.layout import Feature
 from lucky_transport.testing.composite_contract import CompositeContract
 from lucky_transport.testing.dial import DialEngine
@@ -31,23 +29,15 @@ from lucky_transport.testing.trajectories import first_difference, random_moves,
 from lucky_transport.transport import Transport
 from lucky_transport_shm import attachment
 
-needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
-on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the fallback is refused off x86-64")
-either = pytest.mark.parametrize(
-    "native", [pytest.param(True, marks=needs_native), pytest.param(False, marks=on_x86)], ids=["native", "fallback"]
-)
 
-
-@needs_native
 class TestTwoSlots(SteppingContract, CompositeContract, FailureContract):
     endpoint = "shm://{name}"
     settings = {"observation_slots": 2}  # noqa: RUF012 - read only
 
 
-@on_x86
-class TestThreeSlotsOnTheFallback(SteppingContract):
+class TestThreeSlots(SteppingContract):
     endpoint = "shm://{name}"
-    settings = {"observation_slots": 3, "native": False}  # noqa: RUF012 - read only
+    settings = {"observation_slots": 3}  # noqa: RUF012 - read only
 
 
 class CopiedPendulum(PendulumEngine):
@@ -58,8 +48,8 @@ class CopiedPendulum(PendulumEngine):
 
 
 @contextmanager
-def served(engine: Engine, slots: int, native: bool = True) -> Generator[Transport]:
-    settings = {"observation_slots": slots, "native": native}
+def served(engine: Engine, slots: int) -> Generator[Transport]:
+    settings: dict[str, Any] = {"observation_slots": slots}
     with (
         api.serve(engine, f"shm://{unique_name()}", **settings) as serving,
         api.open_transport(serving.endpoints[0], load_settings(settings)) as client,
@@ -78,22 +68,20 @@ def control_of(*codes: int) -> NDArray[np.uint8]:
 # -- the frames
 
 
-@either
 @pytest.mark.parametrize("slots", [2, 3])
 @pytest.mark.parametrize(
     "make", [ToyEngine, PendulumEngine, CopiedPendulum, DialEngine], ids=lambda make: make.__name__
 )
-def test_every_frame_has_the_bits_that_it_has_in_one_slot(make: Any, slots: int, native: bool) -> None:
-    with served(make(5), 1, native) as one, served(make(5), slots, native) as several:
+def test_every_frame_has_the_bits_that_it_has_in_one_slot(make: Any, slots: int) -> None:
+    with served(make(5), 1) as one, served(make(5), slots) as several:
         assert (one.observation_slots, several.observation_slots) == (1, slots)
         moves = random_moves(one.spec, 80, 7, hold=True)
         assert first_difference(record_frames(one, moves), record_frames(several, moves)) is None
 
 
-@either
 @pytest.mark.parametrize("make", [PendulumEngine, CopiedPendulum], ids=["in place", "copied"])
-def test_a_frame_stays_as_it_is_for_as_many_exchanges_as_there_are_other_slots(make: Any, native: bool) -> None:
-    with served(make(2), 3, native) as client:
+def test_a_frame_stays_as_it_is_for_as_many_exchanges_as_there_are_other_slots(make: Any) -> None:
+    with served(make(2), 3) as client:
         kept: list[tuple[NDArray[Any], bytes]] = []
         for number in range(9):
             client.send(client.actions, control_of(RESET, RESET) if number == 0 else None)
@@ -104,10 +92,9 @@ def test_a_frame_stays_as_it_is_for_as_many_exchanges_as_there_are_other_slots(m
         assert len({view.ctypes.data for view, _ in kept}) == 3
 
 
-@either
 @pytest.mark.parametrize("make", [PendulumEngine, CopiedPendulum], ids=["in place", "copied"])
-def test_a_row_that_is_held_again_and_again_is_right_in_every_slot(make: Any, native: bool) -> None:
-    with served(make(2), 2, native) as client:
+def test_a_row_that_is_held_again_and_again_is_right_in_every_slot(make: Any) -> None:
+    with served(make(2), 2) as client:
         client.step(client.actions, control_of(RESET, RESET))
         client.actions[:] = 1.0
         held = client.step(client.actions).observations[1].copy()

@@ -234,10 +234,9 @@ def test_ctrl_c_while_a_frame_is_awaited_leaves_the_exchange_open(name: str, how
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["native", "in Python"])
 @pytest.mark.parametrize("strikes_in", ["_step_slowly", "_await_frame", "_received", "_show"])
 def test_a_handler_that_raises_beside_a_slow_step_leaves_the_exchange_in_order(
-    name: str, monkeypatch: pytest.MonkeyPatch, strikes_in: str, native: bool
+    name: str, monkeypatch: pytest.MonkeyPatch, strikes_in: str
 ) -> None:
     """Once the actions are published: at the entry of what waits for the frame, or of what takes it."""
     plain, strikes = getattr(shm_client.ShmTransport, strikes_in), [True]
@@ -251,7 +250,7 @@ def test_a_handler_that_raises_beside_a_slow_step_leaves_the_exchange_in_order(
     monkeypatch.setattr(shm_client.ShmTransport, strikes_in, struck)
     with (
         engine_process(name, step_delay_s=0.2, seed=6),
-        connect(name, native=native) as client,
+        connect(name) as client,
         open_reference("toy", 2, seed=6) as reference,
     ):
         expected = [reset(reference).observations.tobytes()]

@@ -21,15 +21,12 @@ from lucky_transport import api
 from lucky_transport.errors import SegmentError
 from lucky_transport.messages import ImageFrame
 from lucky_transport.process import EngineProcess
-from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile, LatestValueState
 from tests.support.waiting import PATIENCE_S, until
 
 SHM = Path("/dev/shm")
-
-needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 
 
 @contextlib.contextmanager
@@ -91,7 +88,7 @@ def idle_streams(client):
         for _ in stream:
             pass
 
-client = api.open_transport(f"shm://{sys.argv[1]}", load_settings({"native": sys.argv[3] == "native"}))
+client = api.open_transport(f"shm://{sys.argv[1]}", load_settings())
 use = globals()[sys.argv[2]](client)
 next(use)
 print("running", flush=True)
@@ -104,9 +101,9 @@ client.close()
 """
 
 
-def _attack(name: str, use: str, length: int, native: str = "native") -> str:
+def _attack(name: str, use: str, length: int) -> str:
     """Truncate the segment under a client that does `use`, and return what that said at its end."""
-    command = [sys.executable, "-c", _CLIENT, name, use, native]
+    command = [sys.executable, "-c", _CLIENT, name, use]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
         assert client.stdout is not None
         assert client.stdout.readline() == "running\n", client.communicate()
@@ -116,7 +113,6 @@ def _attack(name: str, use: str, length: int, native: str = "native") -> str:
     return out
 
 
-@needs_native
 @pytest.mark.parametrize("length", [0, 4096, 8000], ids=["empty", "header left", "some left"])
 @pytest.mark.parametrize("use", ["steps", "calls", "streams"])
 def test_a_truncated_segment_is_a_typed_error_for_the_client_and_the_engine_lives(
@@ -128,21 +124,18 @@ def test_a_truncated_segment_is_a_typed_error_for_the_client_and_the_engine_live
         assert engine.stop() == 0  # it ends in order, by no signal
 
 
-@pytest.mark.parametrize("native", [pytest.param("native", marks=needs_native), "fallback"])
-def test_a_client_that_waits_for_a_frame_is_told_within_moments(native: str, name: str) -> None:
+def test_a_client_that_waits_for_a_frame_is_told_within_moments(name: str) -> None:
     """The engine hangs in its step, so nothing but the file's size can tell."""
     with _process("toy", [f"shm://{name}"], num_envs=2, options={"hang_at": 2}) as engine:
-        assert _attack(name, "waiting_steps", 4096, native).startswith("SegmentError")
+        assert _attack(name, "waiting_steps", 4096).startswith("SegmentError")
         engine.kill()
 
 
-@pytest.mark.parametrize("native", [pytest.param("native", marks=needs_native), "fallback"])
-def test_a_client_that_waits_for_nothing_of_a_stream_is_told_within_moments(native: str, name: str) -> None:
+def test_a_client_that_waits_for_nothing_of_a_stream_is_told_within_moments(name: str) -> None:
     with _process("toy", [f"shm://{name}"], num_envs=2):
-        assert _attack(name, "idle_streams", 4096, native).startswith("SegmentError")
+        assert _attack(name, "idle_streams", 4096).startswith("SegmentError")
 
 
-@needs_native
 def test_a_file_that_grows_or_is_replaced_disturbs_no_client_that_has_it_mapped(name: str) -> None:
     with _process("toy", [f"shm://{name}"], num_envs=2):
         with api.open_transport(f"shm://{name}") as client:
@@ -184,7 +177,6 @@ print("stopped")
 """
 
 
-@needs_native
 @pytest.mark.parametrize("length", [0, 4096])
 def test_an_engine_closes_its_segment_says_why_and_serves_others(length: int, name: str) -> None:
     done = subprocess.run(
@@ -197,7 +189,6 @@ def test_an_engine_closes_its_segment_says_why_and_serves_others(length: int, na
     assert lines[-1] == "stopped"
 
 
-@needs_native
 def test_an_engine_without_a_client_notices_too(name: str) -> None:
     with api.serve("toy", f"shm://{name}") as serving:
         os.truncate(SHM / name, 100)
@@ -209,7 +200,6 @@ def _store(folder: Path) -> tuple[Any, ImageReader]:
     return ImageStores(folder / "segment").open(), ImageReader(folder / "segment")
 
 
-@needs_native
 @pytest.mark.parametrize("length", [0, 4096])
 @pytest.mark.parametrize("copy", [True, False], ids=["copied", "viewed"])
 def test_a_reader_of_a_truncated_image_file_is_told(copy: bool, length: int, tmp_path: Path) -> None:
@@ -231,7 +221,6 @@ def test_a_reader_of_a_truncated_image_file_is_told(copy: bool, length: int, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-@needs_native
 @pytest.mark.parametrize("drawn", [True, False], ids=["drawn", "copied"])
 def test_an_engine_whose_image_file_is_truncated_is_told_once_and_goes_on_with_another(
     drawn: bool, tmp_path: Path
@@ -252,14 +241,13 @@ def test_an_engine_whose_image_file_is_truncated_is_told_once_and_goes_on_with_a
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("native", [pytest.param(True, marks=needs_native), False], ids=["native", "fallback"])
 @pytest.mark.parametrize("length", [0, 4096])
 def test_a_truncated_latest_value_file_is_an_error_for_its_reader_and_no_end_for_its_writer(
-    length: int, native: bool, tmp_path: Path
+    length: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "one.looks.1"
-    writer = LatestValueFile.create(path, 5000, native=native)
-    reader = LatestValueFile.open(path, native=native)
+    writer = LatestValueFile.create(path, 5000)
+    reader = LatestValueFile.open(path)
     assert writer.put(b"first" * 1000)
     mark = reader.mark
     os.truncate(path, length)

@@ -251,8 +251,6 @@ def _steps(plan: StepPlan) -> Iterator[StepSetup]:
             for path in dict.fromkeys((*plan.paths, "inproc")):  # in process: the engine's work alone
                 if path != "grpc":  # thousands of legacy Steps of an engine at work say nothing new
                     yield StepSetup(path, plan.main_wait(path), num_envs, STEPPING)
-        if num_envs == smallest and engines[0] == IDLE and "shm" in plan.paths:
-            yield StepSetup("shm-python", None, num_envs, IDLE, full=False)
 
 
 def plan_of(

@@ -151,13 +151,9 @@ def test_loop_and_threads_share_a_server(aio: Any, error_of: Any) -> None:
     aio(scenario)
 
 
-@pytest.mark.parametrize("native", ["0", "1"])
 @pytest.mark.parametrize("strategy", ["block", "adaptive", "spin"])
-def test_every_way_to_wait_works(
-    aio: Any, error_of: Any, monkeypatch: pytest.MonkeyPatch, strategy: str, native: str
-) -> None:
+def test_every_way_to_wait_works(aio: Any, error_of: Any, monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
     monkeypatch.setenv("LUCKY_WAIT", strategy)
-    monkeypatch.setenv("LUCKY_NATIVE", native)
 
     async def scenario(ends: Any) -> None:
         server = await ends.serve(AIO)

@@ -1,0 +1,402 @@
+"""Channels and words: what either side of an exchange publishes, waits for and refuses."""
+
+from __future__ import annotations
+
+import threading
+import time
+from mmap import mmap
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import native
+from lucky_transport.shm.channel import PEER_WAKES, ActionFormat, ChannelOffsets, Result
+
+FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
+ACTIONS, CONTROL, TERMINATED, TRUNCATED = 1024, 2048, 2112, 2176
+ENVS, SIZE = 3, 2
+OFFSETS = ChannelOffsets(
+    FRAME,
+    STATUS,
+    ACTION,
+    HEARTBEAT,
+    PARK_ENGINE,
+    PARK_FRAME,
+    COMMANDS,
+    ACTIONS,
+    CONTROL,
+    TERMINATED,
+    TRUNCATED,
+    ENVS,
+)
+SECOND_NS = 1_000_000_000
+
+
+def a_client(
+    mapping: mmap,
+    *,
+    shape: tuple[int, ...] = (ENVS, SIZE),
+    code: str = "f",
+    low: float | None = -1.0,
+    high: float | None = 1.0,
+    strategy: int = 1,
+    **offsets: int,
+) -> native.ClientChannel:
+    actions = ActionFormat(shape, code, low, high)
+    return native.ClientChannel(mapping, OFFSETS._replace(**offsets), actions, strategy=strategy, peer=PEER_WAKES)
+
+
+def an_engine(mapping: mmap, strategy: int = 1) -> native.EngineChannel:
+    engine = native.EngineChannel(mapping, OFFSETS, strategy=strategy)
+    engine.set_peer(PEER_WAKES)
+    return engine
+
+
+@pytest.fixture
+def mapping() -> mmap:
+    return mmap(-1, 4096)
+
+
+def test_an_exchange_moves_each_counter_by_one(mapping: mmap) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    actions = np.arange(6, dtype=np.float32).reshape(3, 2) / 10
+    assert client.send(actions, None) == Result.FRAME
+    assert engine.next(0) == Result.HAS_ACTIONS
+    assert np.array_equal(np.frombuffer(mapping, np.float32, 6, ACTIONS).reshape(3, 2), actions)
+    engine.publish(0)
+    assert client.recv(0) == Result.FRAME
+    assert (client.seq, engine.seq) == (1, 1)
+    assert np.frombuffer(mapping, np.uint64, 1, FRAME)[0] == np.frombuffer(mapping, np.uint64, 1, ACTION)[0] == 1
+
+
+def test_control_bytes_reach_the_engine_and_are_cleared_by_the_next_plain_exchange(mapping: mmap) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    actions = np.zeros((3, 2), np.float32)
+    shown = np.frombuffer(mapping, np.uint8, 3, CONTROL)
+    assert client.send(actions, np.array([0, 1, 2], np.uint8)) == Result.FRAME
+    assert engine.next(0) == Result.HAS_ACTIONS | Result.HAS_CONTROL
+    assert list(shown) == [0, 1, 2]
+    engine.publish(0)
+    client.recv(0)
+    client.send(actions, None)
+    assert engine.next(0) == Result.HAS_ACTIONS
+    assert list(shown) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("at", [TERMINATED, TERMINATED + 2, TRUNCATED + 1])
+def test_any_ended_env_is_reported_with_the_frame(mapping: mmap, at: int) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    client.send(np.zeros((3, 2), np.float32), None)
+    engine.next(0)
+    mapping[at] = 255  # a hostile "true"
+    engine.publish(0)
+    assert client.recv(0) == Result.FRAME_ENDED
+
+
+def test_a_refused_exchange_is_no_frame(mapping: mmap) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    client.send(np.zeros((3, 2), np.float32), None)
+    engine.next(0)
+    engine.publish(16)
+    assert client.recv(0) == Result.FRAME_REFUSED
+    client.send(np.zeros((3, 2), np.float32), None)
+    engine.next(0)
+    engine.publish(0)
+    assert client.recv(0) == Result.FRAME
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        np.zeros((3, 3), np.float32),
+        np.zeros((2, 3), np.float32),
+        np.zeros(6, np.float32),
+        np.zeros((3, 2), np.float64),
+        np.zeros((3, 2), np.int32),
+        np.zeros((3, 4), np.float32)[:, ::2],
+        [[0.0, 0.0]] * 3,
+        "no array",
+        None,
+    ],
+    ids=str,
+)
+def test_actions_that_do_not_fit_are_left_to_the_slow_path_and_nothing_is_published(
+    mapping: mmap, actions: Any
+) -> None:
+    client = a_client(mapping)
+    assert client.send(actions, None) == Result.UNFIT_ACTIONS
+    assert client.seq == 0
+    assert an_engine(mapping).next(0) == Result.TIMED_OUT
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("index", [(0, 0), (2, 1)])
+def test_actions_that_are_not_finite_are_not_published(mapping: mmap, value: float, index: tuple[int, int]) -> None:
+    client = a_client(mapping)
+    actions = np.zeros((3, 2), np.float32)
+    actions[index] = value
+    assert client.send(actions, None) == Result.NOT_FINITE
+    assert an_engine(mapping).next(0) == Result.TIMED_OUT
+    assert not np.frombuffer(mapping, np.float32, 6, ACTIONS).any()
+
+
+def test_values_outside_the_bounds_are_sent_and_counted(mapping: mmap) -> None:
+    client = a_client(mapping)
+    client.send(np.array([[-1.5, 1.0], [-1.0, 2.0], [0.0, 3e38]], np.float32), None)
+    assert client.out_of_bounds == 3
+
+
+def test_in_place_actions_are_published_as_they_are(mapping: mmap) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    in_place = np.frombuffer(mapping, np.float32, 6, ACTIONS).reshape(3, 2)
+    in_place[:] = 0.25
+    assert client.send(in_place, None) == Result.FRAME
+    assert engine.next(0) == Result.HAS_ACTIONS
+    assert np.all(in_place == 0.25)
+
+
+@pytest.mark.parametrize("control", [np.zeros(4, np.uint8), np.zeros(3, np.float32), "x", np.zeros((1, 3), np.uint8)])
+def test_control_that_does_not_fit_is_not_published(mapping: mmap, control: Any) -> None:
+    client = a_client(mapping)
+    assert client.send(np.zeros((3, 2), np.float32), control) == Result.UNFIT_CONTROL
+    assert an_engine(mapping).next(0) == Result.TIMED_OUT
+
+
+def test_commands_and_actions_are_told_apart(mapping: mmap) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    native.store32(mapping, COMMANDS, 24)
+    assert engine.next(0) == Result.HAS_COMMANDS
+    client.send(np.zeros((3, 2), np.float32), None)
+    assert engine.next(0) == Result.HAS_COMMANDS | Result.HAS_ACTIONS
+    engine.commands_read(24)
+    assert engine.next(0) == Result.HAS_ACTIONS
+
+
+@pytest.mark.parametrize("jump", [2, 1000, -1])
+def test_an_action_counter_that_does_not_move_by_one_is_reported_and_can_be_dropped(mapping: mmap, jump: int) -> None:
+    engine = an_engine(mapping)
+    np.frombuffer(mapping, np.uint64, 1, ACTION)[0] = np.int64(jump).astype(np.uint64)
+    assert engine.next(0) == Result.OUT_OF_ORDER
+    engine.resync()
+    assert engine.next(0) == Result.TIMED_OUT
+
+
+def test_a_frame_counter_that_jumps_is_reported(mapping: mmap) -> None:
+    client = a_client(mapping)
+    client.send(np.zeros((3, 2), np.float32), None)
+    np.frombuffer(mapping, np.uint64, 1, FRAME)[0] = 5
+    assert client.recv(0) == Result.OUT_OF_ORDER
+
+
+def test_a_wait_ends_at_its_timeout_and_can_be_taken_up_again(mapping: mmap) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    client.send(np.zeros((3, 2), np.float32), None)
+    assert client.recv(2_000_000) == Result.TIMED_OUT
+    engine.next(0)
+    engine.publish(0)
+    assert client.recv(0) == Result.FRAME
+
+
+@pytest.mark.parametrize("strategy", [0, 1, 2])
+def test_a_parked_side_is_woken(mapping: mmap, strategy: int) -> None:
+    client, engine = a_client(mapping, strategy=strategy), an_engine(mapping, strategy)
+    found: list[int] = []
+
+    def serve() -> None:
+        while len(found) < 20:
+            got = engine.next(50_000_000)
+            if got > 0:
+                found.append(got)
+                engine.publish(0)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    for pause in [0.0, 0.001, 0.003, 0.02] * 5:
+        time.sleep(pause)
+        assert client.step(np.zeros((3, 2), np.float32), None, 20 * SECOND_NS) == Result.FRAME
+    thread.join(20)
+    assert found == [Result.HAS_ACTIONS] * 20
+
+
+def test_words_are_loaded_stored_and_waited_for(mapping: mmap) -> None:
+    native.store32(mapping, 64, 2**32 - 1)
+    assert native.load32(mapping, 64) == 2**32 - 1
+    waiting = {"park": 384, "strategy": 1, "peer": PEER_WAKES}
+    assert native.wait32(mapping, 64, 2**32 - 1, **waiting, timeout_ns=1_000_000) == Result.TIMED_OUT
+
+    def change() -> None:
+        time.sleep(0.01)
+        native.store32(mapping, 64, 5)
+        native.wake(mapping, 384)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    assert native.wait32(mapping, 64, 2**32 - 1, **waiting, timeout_ns=20 * SECOND_NS) == 1
+    thread.join()
+
+
+def test_what_nobody_woke_us_for_is_found_after_a_look_at_the_peer(mapping: mmap) -> None:
+    """So a peer that died in between is seen after one slice."""
+    waiting = {"park": 384, "strategy": 2, "peer": PEER_WAKES}
+
+    def change() -> None:
+        time.sleep(0.005)
+        memoryview(mapping).cast("I")[16] = 5
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    found = native.wait32(mapping, 64, 0, **waiting, timeout_ns=30_000_000)
+    thread.join()
+    assert found == Result.TIMED_OUT
+    assert native.wait32(mapping, 64, 0, **waiting, timeout_ns=20 * SECOND_NS) == 1
+
+
+def test_a_peer_that_never_wakes_us_is_polled(mapping: mmap) -> None:
+
+    def change() -> None:
+        time.sleep(0.01)
+        memoryview(mapping).cast("I")[16] = 5
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    assert native.wait32(mapping, 64, 0, park=384, strategy=2, peer=0, timeout_ns=20 * SECOND_NS) == 1
+    thread.join()
+
+
+@pytest.mark.parametrize("offset", [4094, 4096, 2**40, 6])
+def test_offsets_outside_the_mapping_are_refused(mapping: mmap, offset: int) -> None:
+    with pytest.raises(ValueError, match=str(offset)):
+        native.load32(mapping, offset)
+
+
+def test_a_fused_exchange_returns_the_frame_and_leaves_everything_else_to_the_slow_path(mapping: mmap) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    frame = SimpleNamespace(seq=0, any_ended=None)
+    slow: list[Any] = []
+    client.fuse((frame,), lambda *arguments: slow.append(arguments), 20 * SECOND_NS)
+    lock = threading.RLock()
+
+    def step(control: None) -> None:
+        mapping[TERMINATED] = int(engine.seq == 1)
+
+    server = threading.Thread(target=engine.serve, args=(step, lock.acquire, lock.release, 2 * SECOND_NS))
+    server.start()
+    actions = np.zeros((3, 2), np.float32)
+    assert client.exchange(actions) is frame
+    assert (frame.seq, frame.any_ended) == (1, False)
+    assert client.exchange(actions, None, deadline=None) is frame
+    assert (frame.seq, frame.any_ended, client.frames) == (2, True, 2)
+    control = np.ones(3, np.uint8)
+    client.exchange(actions, control=control)
+    client.exchange("no actions")
+    client.unfuse()
+    client.exchange(actions)
+    assert [arguments[0] for arguments in slow] == [Result.NOT_TRIED, Result.UNFIT_ACTIONS, Result.NOT_TRIED]
+    assert slow[0][2] is control
+    server.join(20)
+    assert engine.seq == 2
+
+
+def test_exchanges_return_the_frames_of_several_slots_by_turns(mapping: mmap) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    frames = tuple(SimpleNamespace(seq=0, any_ended=None) for _ in range(3))
+    client.fuse(frames, print, 20 * SECOND_NS)
+    lock = threading.RLock()
+    arguments = (lambda control: None, lock.acquire, lock.release, SECOND_NS // 4)
+    server = threading.Thread(target=engine.serve, args=arguments)
+    server.start()
+    for number in range(1, 8):
+        frame = client.exchange(np.zeros((3, 2), np.float32))
+        assert frame is frames[number % 3]
+        assert frame.seq == number
+    server.join(20)
+
+
+def test_an_exchange_that_is_still_open_is_left_to_the_slow_path(mapping: mmap) -> None:
+    client = a_client(mapping)
+    codes: list[int] = []
+    client.fuse((SimpleNamespace(),), lambda code, *rest: codes.append(code), 1_000_000)
+    actions = np.zeros((3, 2), np.float32)
+    client.exchange(actions)
+    client.exchange(actions)
+    assert codes == [Result.TIMED_OUT, Result.NOT_TRIED]
+    assert client.seq == 1
+
+
+def test_an_exchange_publishes_no_nan_counts_what_is_out_of_bounds_and_numbers_no_frame_that_did_not_come(
+    mapping: mmap,
+) -> None:
+    client = a_client(mapping)
+    codes: list[int] = []
+    frame = SimpleNamespace(seq=0, any_ended=None)
+    client.fuse((frame,), lambda code, *rest: codes.append(code), 1_000_000)
+    actions = np.zeros((3, 2), np.float32)
+    for bad in (np.nan, np.inf, -np.inf):
+        actions[1, 1] = bad
+        client.exchange(actions)
+    assert (client.seq, codes) == (0, [Result.NOT_FINITE] * 3)
+    actions[:] = [[2.0, 0.0], [-7.0, 1.0], [0.5, -1.0]]
+    client.exchange(actions)
+    assert (client.seq, codes[3:], client.out_of_bounds) == (1, [Result.TIMED_OUT], 2)
+    assert (frame.seq, client.frames) == (0, 0)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"nonsense": 1}])
+def test_a_fused_exchange_refuses_wrong_arguments(mapping: mmap, wrong: dict[str, Any]) -> None:
+    client = a_client(mapping)
+    client.fuse((SimpleNamespace(),), print, 0)
+    with pytest.raises(TypeError):
+        client.exchange(**wrong)
+
+
+def test_a_step_that_raises_ends_serve_releases_the_lock_and_publishes_nothing(mapping: mmap) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    lock = threading.RLock()
+
+    def step(control: None) -> None:
+        raise ArithmeticError("a fault")
+
+    client.send(np.zeros((3, 2), np.float32), None)
+    with pytest.raises(ArithmeticError, match="a fault"):
+        engine.serve(step, lock.acquire, lock.release, SECOND_NS)
+    assert engine.seq == 0
+    taken: list[bool] = []
+    other = threading.Thread(target=lambda: taken.append(lock.acquire(timeout=5)))
+    other.start()
+    other.join()
+    assert taken == [True]
+
+
+def test_serve_returns_what_is_no_plain_action_and_when_it_is_interrupted(mapping: mmap) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    lock = threading.RLock()
+    serve = (print, lock.acquire, lock.release)
+    assert engine.serve(*serve, 0) == Result.TIMED_OUT
+    client.send(np.zeros((3, 2), np.float32), np.ones(3, np.uint8))
+    assert engine.serve(*serve, 0) == Result.HAS_ACTIONS | Result.HAS_CONTROL
+    engine.publish(0)
+    client.recv(0)
+    client.send(np.zeros((3, 2), np.float32), None)
+    engine.interrupt()
+    assert engine.serve(*serve, 0) == Result.TIMED_OUT
+    assert engine.seq == 1
+
+
+def test_the_engines_heartbeat_moves_while_it_waits(mapping: mmap) -> None:
+    engine = an_engine(mapping)
+    before = int(np.frombuffer(mapping, np.uint64, 1, HEARTBEAT)[0])
+    engine.next(0)
+    engine.next(0)
+    assert int(np.frombuffer(mapping, np.uint64, 1, HEARTBEAT)[0]) == before + 2
+
+
+def test_channels_refuse_offsets_and_shapes_that_do_not_fit_the_mapping() -> None:
+    with pytest.raises(ValueError, match="does not lie"):
+        a_client(mmap(-1, 4096), actions=4090)
+    with pytest.raises(ValueError, match="axis"):
+        a_client(mmap(-1, 4096), shape=(0, 2))
+    channel: Any = a_client(mmap(-1, 4096))
+    with pytest.raises(TypeError, match="once"):
+        channel.__init__(mmap(-1, 4096), *range(5))
