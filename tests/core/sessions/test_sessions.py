@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -405,10 +406,11 @@ def test_a_session_ends_for_all_its_watchers_though_one_of_them_raises(sessions:
 def test_a_session_is_not_idle_while_it_is_watched(
     limited: Callable[..., AbstractContextManager[Sessions]],
 ) -> None:
-    with limited(idle_s=0.02, sweep_s=0.005) as sessions:
+    with limited(sweep_s=0.005) as sessions:
         watcher = Watcher()
         watched = sessions.create()
         sessions.find(watched).world_lock.subscribe(watcher)
+        sessions.limits = replace(sessions.limits, idle_s=0.0)
         for _ in range(3):  # another one that is created later is reaped: the watched one was idle for longer
             other = sessions.create()
             until(lambda other=other: other not in sessions.ids())
