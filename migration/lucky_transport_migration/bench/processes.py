@@ -15,7 +15,7 @@ from lucky_transport.errors import NotReachable, PeerTimeout
 __all__ = ["ServerProcess", "ended", "run_client"]
 
 _LAST_LINES = 12
-_READY_S = 12.0  # a server imports grpc or luckyrobots first
+_READY_S = 60.0  # a server imports grpc or luckyrobots first, perhaps on a busy machine
 _GRACE_S = 10.0
 _GRACE_AFTER_ERROR_S = 0.5
 
@@ -24,7 +24,7 @@ class ServerProcess:
     """A running server program, that prints a line with the word "ready" when it serves; `ready` is the rest of it.
 
     The program is told to end by the end of its stdin, which comes with the end of this process too. `descriptors` are
-    handed over to it. Raises NotReachable when it ends before it is ready, PeerTimeout when it is not after 12 s;
+    handed over to it. Raises NotReachable when it ends before it is ready, PeerTimeout when it is not after a minute;
     what it wrote is on our stderr then.
     """
 
