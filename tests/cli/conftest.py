@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from lucky_transport.config import Settings
 from lucky_transport.process import unique_name
 from lucky_transport.shm import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from tests.support.waiting import PATIENCE_S
+from tests.support.command_line import CommandLine
 
 #: Runs `lucky-transport ARGUMENTS...` to its end.
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -35,42 +34,20 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 @pytest.fixture
-def run(environ: dict[str, str], tmp_path: Path) -> Run:
-    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "lucky_transport", *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env=environ | variables,
-            cwd=tmp_path,
-            timeout=PATIENCE_S,
-        )
-
-    return run
+def command_line(environ: dict[str, str], tmp_path: Path) -> Iterator[CommandLine]:
+    found = CommandLine(environ, tmp_path)
+    yield found
+    found.close()
 
 
 @pytest.fixture
-def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Start]:
-    started: list[subprocess.Popen[str]] = []
+def run(command_line: CommandLine) -> Run:
+    return command_line.run
 
-    def start(*arguments: str, **variables: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "lucky_transport", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environ | variables,
-            cwd=tmp_path,
-        )
-        started.append(process)
-        return process
 
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate(timeout=PATIENCE_S)
+@pytest.fixture
+def start(command_line: CommandLine) -> Start:
+    return command_line.start
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.command_line import CommandLine
+
 #: Runs `lucky-transport run OPTIONS... -- COMMAND...` to its end: `launch(*options, command=[...], **variables)`.
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -34,49 +36,21 @@ def environ(notices: None) -> Iterator[dict[str, str]]:
         assert list(Path(folder).iterdir()) == []
 
 
-def _command(options: tuple[str, ...], command: list[str]) -> list[str]:
-    return [sys.executable, "-m", "lucky_transport", "run", *options, "--", *command]
+@pytest.fixture
+def command_line(environ: dict[str, str], tmp_path: Path) -> Iterator[CommandLine]:
+    found = CommandLine(environ, tmp_path)
+    yield found
+    found.close()
 
 
 @pytest.fixture
-def launch(environ: dict[str, str], tmp_path: Path) -> Launch:
-    def launch(*options: str, command: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            _command(options, command),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env=environ | variables,
-            cwd=tmp_path,
-            timeout=60,
-        )
-
-    return launch
+def launch(command_line: CommandLine) -> Launch:
+    return lambda *options, command, **more: command_line.run("run", *options, "--", *command, **more)
 
 
 @pytest.fixture
-def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Start]:
-    started: list[subprocess.Popen[str]] = []
-
-    def start(
-        *options: str, command: list[str], stdin: int = subprocess.DEVNULL, **variables: str
-    ) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            _command(options, command),
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environ | variables,
-            cwd=tmp_path,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate(timeout=10)
+def start(command_line: CommandLine) -> Start:
+    return lambda *options, command, **more: command_line.start("run", *options, "--", *command, **more)
 
 
 @pytest.fixture(scope="module")
