@@ -1,4 +1,4 @@
-"""How a promise is written: its name, how it is measured, the goal.
+"""How a promise is written: a row of a table, that says of which rows of a result it is made.
 
 A target reads the bench's result and nothing else; what was not measured is "NOT MEASURED", never "PASS". Targets are
 printed by `bench --check`; no test asserts one, since a busy machine may miss them honestly.
@@ -6,28 +6,61 @@ printed by `bench --check`; no test asserts one, since a busy machine may miss t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lucky_transport_migration.bench.stats import LEAST_ROUNDS
 
-__all__ = ["Measure", "Result", "SpeedTarget", "at_least", "at_most", "check", "times"]
+__all__ = ["Result", "SpeedTarget", "check"]
 
 Result = Mapping[str, Any]
-#: Reads a figure from a result, None where it does not hold what that needs.
-Measure = Callable[[Result], float | None]
+#: What marks a row of a result: its values under these keys.
+Marks = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedTarget:
-    """One promise."""
+    """One promise: what `numerator` holds over what `denominator` does, of times in "µs" their difference.
+
+    A numerator is a row or a number. column: the figure of a row, dotted; of several values under it their sum.
+    options: what the run must have been asked for.
+    """
 
     name: str
-    unit: str
     sense: Literal["at least", "at most"]
     goal: float
-    measure: Measure
+    unit: str
+    numerator: Marks | float
+    denominator: Marks | None = None
+    column: str = "us.p50"
+    options: Marks = field(default_factory=dict[str, Any])
+
+    def measured(self, result: Result) -> float | None:
+        """Return the figure, None where the result does not hold what that needs."""
+        if any(result["options"].get(key) != value for key, value in self.options.items()):
+            return None
+        over = _figure(result, self.numerator, self.column) if isinstance(self.numerator, Mapping) else self.numerator
+        if self.denominator is None or over is None:
+            return over
+        under = _figure(result, self.denominator, self.column)
+        if not under:
+            return None
+        return over - under if self.unit == "µs" else over / under
+
+
+def _figure(result: Result, marks: Marks, column: str) -> float | None:
+    """Return the figure of the first row with these marks."""
+    for row in (*result["rows"], *result.get("surroundings", ())):
+        if all(row.get(key) == value for key, value in marks.items()):
+            found: Any = row
+            for key in column.split("."):
+                found = found.get(key)
+                if found is None:
+                    return None
+            parts = list(found.values()) if isinstance(found, Mapping) else [found]
+            return None if None in parts else float(sum(parts))
+    return None
 
 
 def check(result: Result, targets: Iterable[SpeedTarget]) -> list[dict[str, Any]]:
@@ -39,7 +72,7 @@ def check(result: Result, targets: Iterable[SpeedTarget]) -> list[dict[str, Any]
 
 
 def _check(target: SpeedTarget, result: Result) -> dict[str, Any]:
-    measured, goal = target.measure(result), target.goal
+    measured, goal = target.measured(result), target.goal
     if measured is None:
         word = "NOT MEASURED"
     elif result["rounds"] < LEAST_ROUNDS:
@@ -54,26 +87,3 @@ def _check(target: SpeedTarget, result: Result) -> dict[str, Any]:
         "measured": None if measured is None else round(measured, 3),
         "word": word,
     }
-
-
-def times(*, to: str, **wanted: Any) -> Measure:
-    """Return what reads the ratio of `to` to shm of that kind; adaptive waits unless `wait` is given."""
-    keys: dict[str, Any] = {"of": "shm", "to": to, "rate_hz": None, "what": "", "wait": "adaptive", **wanted}
-
-    def measure(result: Result) -> float | None:
-        for one in result["ratios"]:
-            if all(one[key] == value for key, value in keys.items()):
-                return float(one["ratio"])
-        return None
-
-    return measure
-
-
-def at_least(name: str, goal: float, measure: Measure) -> SpeedTarget:
-    """Return the target that `measure`, a number of times, reaches `goal`."""
-    return SpeedTarget(name, "times", "at least", goal, measure)
-
-
-def at_most(name: str, unit: str, goal: float, measure: Measure) -> SpeedTarget:
-    """Return the target that `measure`, in `unit`, does not go beyond `goal`."""
-    return SpeedTarget(name, unit, "at most", goal, measure)

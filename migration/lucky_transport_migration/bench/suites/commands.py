@@ -18,56 +18,43 @@ from typing import Any
 
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Plan
 from lucky_transport_migration.bench.suite import CallCell, CallSuite
-from lucky_transport_migration.bench.targets import Measure, Result, SpeedTarget, at_least, at_most, times
+from lucky_transport_migration.bench.targets import SpeedTarget
 
 __all__ = ["COMMANDS", "COMMAND_TARGETS", "CodecSetup", "CommandSetup", "plan_of_commands", "setups_of"]
 
 
-def _images(reading: str) -> Measure:
-    """Return what reads that ratio where the images were of the size that the promise is about."""
-    ratio = times(to="grpc", kind="images", what=reading)
-
-    def measure(result: Result) -> float | None:
-        size = result["options"]["width"], result["options"]["height"]
-        return ratio(result) if size == (1280, 720) else None
-
-    return measure
+def _row(kind: str, path: str, what: str = "", wait: str | None = "adaptive") -> dict[str, Any]:
+    return {"kind": kind, "path": path, "what": what, "wait": wait if path == "shm" else None, "rate_hz": None}
 
 
-def _codec(direction: str) -> Measure:
-    """Return what reads how many times protobuf's time our codec takes."""
-    grpc_over_shm = times(to="grpc", kind="codec", what=direction, wait=None)
-
-    def measure(result: Result) -> float | None:
-        found = grpc_over_shm(result)
-        return None if found is None else 1 / found
-
-    return measure
-
-
-def _loss(result: Result) -> float | None:
-    for row in result["rows"]:
-        if (row["kind"], row["path"], row["wait"]) == ("training", "shm", "adaptive"):
-            return float(row["loss_percent"])
-    return None
-
-
-def _unary(place: str, **more: Any) -> Measure:
-    return times(to="grpc", kind="unary", what=place, **more)
+def _over_shm(name: str, goal: float, kind: str, what: str = "", wait: str = "adaptive") -> SpeedTarget:
+    """Return the target that gRPC takes so many times as long; of images those of the promised size."""
+    options = {"width": 1280, "height": 720} if kind == "images" else {}
+    theirs, ours = _row(kind, "grpc", what), _row(kind, "shm", what, wait)
+    return SpeedTarget(name, "at least", goal, "times", theirs, ours, options=options)
 
 
 COMMAND_TARGETS: tuple[SpeedTarget, ...] = (
-    at_least("small typed call, inline, adaptive: gRPC over shm", 15, _unary("inline")),
-    at_least("small typed call, pool, adaptive: gRPC over shm", 15, _unary("pool")),
-    at_least("small typed call, inline, block: gRPC over shm", 4, _unary("inline", wait="block")),
-    at_least("small typed call, pool, block: gRPC over shm", 4, _unary("pool", wait="block")),
-    at_least("stream of 1 kB messages: gRPC over shm", 20, times(to="grpc", kind="stream")),
-    at_least("1280x720 RGBA as views: gRPC over shm", 10, _images("view")),
-    at_least("1280x720 RGBA as copies: gRPC over shm", 8, _images("copy")),
-    at_most("training loop of 1 ms steps: rate lost beside two streams", "%", 5, _loss),
-    at_most("codec, to write a message: ours over protobuf", "times", 1.5, _codec("write")),
-    at_most("codec, to read a message: ours over protobuf", "times", 1.5, _codec("read")),
-)
+    _over_shm("small typed call, inline, adaptive: gRPC over shm", 15, "unary", "inline"),
+    _over_shm("small typed call, pool, adaptive: gRPC over shm", 15, "unary", "pool"),
+    _over_shm("small typed call, inline, block: gRPC over shm", 4, "unary", "inline", "block"),
+    _over_shm("small typed call, pool, block: gRPC over shm", 4, "unary", "pool", "block"),
+    _over_shm("stream of 1 kB messages: gRPC over shm", 20, "stream"),
+    _over_shm("1280x720 RGBA as views: gRPC over shm", 10, "images", "view"),
+    _over_shm("1280x720 RGBA as copies: gRPC over shm", 8, "images", "copy"),
+    SpeedTarget(
+        "training loop of 1 ms steps: rate lost beside two streams", "at most", 5, "%", _row("training", "shm"),
+        column="loss_percent",
+    ),
+    SpeedTarget(
+        "codec, to write a message: ours over protobuf", "at most", 1.5, "times",
+        _row("codec", "shm", "write", None), _row("codec", "grpc", "write"),
+    ),
+    SpeedTarget(
+        "codec, to read a message: ours over protobuf", "at most", 1.5, "times",
+        _row("codec", "shm", "read", None), _row("codec", "grpc", "read"),
+    ),
+)  # fmt: skip
 
 COMMANDS = CallSuite(
     name="commands",

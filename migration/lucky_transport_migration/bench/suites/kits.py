@@ -9,14 +9,14 @@ setups of one round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.errors import ConfigError, plural
 from lucky_transport_migration.bench.plan import Plan
 from lucky_transport_migration.bench.suite import CallCell, CallSuite
-from lucky_transport_migration.bench.targets import Measure, Result, SpeedTarget, at_least, at_most
+from lucky_transport_migration.bench.targets import SpeedTarget
 
 __all__ = ["BATCH", "KITS", "KIT_PATHS", "KitSetup", "plan_of_kits", "setups_of"]
 
@@ -33,49 +33,24 @@ _KINDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _us(result: Result, kind: str, path: str, percentile: str) -> float | None:
-    for row in result["rows"]:
-        if (row["kind"], row["path"]) == (kind, path):
-            found = row["us"].get(percentile)
-            return None if found is None else float(found)
-    return None
+def _row(path: str, kind: str = "exchange") -> dict[str, str]:
+    return {"kind": kind, "path": path}
 
 
-def _over(path: str, to: str, percentile: str = "p50") -> Measure:
-    """Return what reads how many times the time of `to` an exchange over `path` takes."""
-
-    def measure(result: Result) -> float | None:
-        ours, theirs = _us(result, "exchange", path, percentile), _us(result, "exchange", to, percentile)
-        return None if ours is None or theirs is None else ours / theirs
-
-    return measure
-
-
-def _inverse(ratio: Measure) -> Measure:
-    def measure(result: Result) -> float | None:
-        found = ratio(result)
-        return None if found is None else 1 / found
-
-    return measure
-
-
-def _millions_of_steps(path: str) -> Callable[[Result], float | None]:
-    def measure(result: Result) -> float | None:
-        found = _us(result, "step", path, "p50")
-        return None if found is None else BATCH / found
-
-    return measure
-
-
+_C, _SPIN = _row("kit-c"), _row("limit")
 _TARGETS: tuple[SpeedTarget, ...] = (
-    at_most("C engine: exchange over the native spin, p50", "times", 2, _over("kit-c", "limit")),
-    at_most("C engine: exchange over the native spin, p99.9", "times", 3, _over("kit-c", "limit", "p999")),
-    at_most("C# engine: exchange over the native spin, p50", "times", 3, _over("kit-csharp", "limit")),
-    at_least("C engine: exchange, iceoryx2's Python bindings over ours", 8, _inverse(_over("kit-c", "iceoryx2"))),
-    at_least("C engine: exchange, gRPC batch service over ours", 300, _inverse(_over("kit-c", "grpc-batch"))),
+    SpeedTarget("C engine: exchange over the native spin, p50", "at most", 2, "times", _C, _SPIN),
+    SpeedTarget("C engine: exchange over the native spin, p99.9", "at most", 3, "times", _C, _SPIN, "us.p999"),
+    SpeedTarget("C# engine: exchange over the native spin, p50", "at most", 3, "times", _row("kit-csharp"), _SPIN),
     SpeedTarget(
-        f"C++ engine: env-steps through VectorEnv.step, {plural(BATCH, 'env')}", "million/s", "at least", 10,
-        _millions_of_steps("kit-cpp"),
+        "C engine: exchange, iceoryx2's Python bindings over ours", "at least", 8, "times", _row("iceoryx2"), _C,
+    ),
+    SpeedTarget(
+        "C engine: exchange, gRPC batch service over ours", "at least", 300, "times", _row("grpc-batch"), _C,
+    ),
+    SpeedTarget(
+        f"C++ engine: env-steps through VectorEnv.step, {plural(BATCH, 'env')}", "at least", 10, "million/s",
+        float(BATCH), _row("kit-cpp", "step"),
     ),
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ All cells of a setup share its processes and its connection; a comparison is bet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from lucky_transport.errors import ConfigError, plural
 from lucky_transport_migration.bench.peers.kinds import AT_A_RATE, IN_PLACE, PEERS
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Plan
 from lucky_transport_migration.bench.suite import Suite
-from lucky_transport_migration.bench.targets import Measure, Result, SpeedTarget, at_least, at_most
+from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import bytes_text
 
@@ -302,98 +302,59 @@ def plan_of(
     )
 
 
-def _rows(result: Result, **wanted: Any) -> list[Mapping[str, Any]]:
-    return [
-        row
-        for row in (*result["rows"], *result["surroundings"])
-        if all(row.get(key) == value for key, value in wanted.items())
-    ]
+def _exchange(path: str, num_envs: int, engine: str = IDLE, **more: Any) -> dict[str, Any]:
+    return _row("transport", path, num_envs, engine) | more
 
 
-def _p50(result: Result, **wanted: Any) -> float | None:
-    """Return the p50 of the one row that fits best; shm stands for its adaptive rows unless `wait` is wanted."""
-    wanted = {"suite": "step", "rate_hz": None, "actions": "copy", "frame_bytes": None} | wanted
-    if wanted.get("path") == "shm":
-        wanted.setdefault("wait", "adaptive")
-    rows = _rows(result, **wanted)
-    return float(rows[0]["us"]["p50"]) if rows else None
+def _env(path: str, num_envs: int, engine: str = IDLE) -> dict[str, Any]:
+    return _row("env", path, num_envs, engine) | {"copy": True}
 
 
-def _transport(path: str, num_envs: int, engine: str = "toy:idle", **more: Any) -> Callable[[Result], float | None]:
-    return lambda result: _p50(result, level="transport", path=path, num_envs=num_envs, engine=engine, **more)
+def _row(level: str, path: str, num_envs: int, engine: str) -> dict[str, Any]:
+    marks = {"suite": "step", "level": level, "path": path, "num_envs": num_envs, "engine": engine}
+    marks |= {"rate_hz": None, "actions": "copy", "frame_bytes": None}
+    return marks | ({"wait": "adaptive"} if path == "shm" else {})
 
 
-def _env(path: str, num_envs: int, engine: str = "toy:idle") -> Callable[[Result], float | None]:
-    return lambda result: _p50(result, level="env", path=path, num_envs=num_envs, engine=engine, copy=True)
+def _around(suite: str) -> dict[str, Any]:
+    return {"suite": suite, "path": "shm", "wait": "adaptive"}
 
 
-def _over(a: Measure, b: Measure) -> Measure:
-    def measure(result: Result) -> float | None:
-        x, y = a(result), b(result)
-        return None if x is None or y is None else x / y
-
-    return measure
-
-
-def _minus(a: Measure, b: Measure) -> Measure:
-    def measure(result: Result) -> float | None:
-        x, y = a(result), b(result)
-        return None if x is None or y is None else x - y
-
-    return measure
-
-
-def _idle_percent(result: Result) -> float | None:
-    rows = _rows(result, suite="idle", path="shm", wait="adaptive")
-    return float(rows[0]["cpu_percent"]) if rows else None
-
-
-def _neighbour_p99(result: Result) -> float | None:
-    rows = _rows(result, suite="threads", path="shm", wait="adaptive")
-    return float(rows[0]["us"]["p99"]) if rows else None
-
-
+_SHM, _AT_50_HZ = _exchange("shm", 1), _exchange("shm", 1, rate_hz=50)
 STEP_TARGETS: tuple[SpeedTarget, ...] = (
-    at_least(
-        "1 env, exchange: legacy gRPC over shm", 400,
-        _over(_transport("grpc", 1), _transport("shm", 1)),
+    SpeedTarget("1 env, exchange: legacy gRPC over shm", "at least", 400, "times", _exchange("grpc", 1), _SHM),
+    SpeedTarget("1 env, exchange: batch service over shm", "at least", 200, "times", _exchange("grpc-batch", 1), _SHM),
+    SpeedTarget(
+        "1 env, exchange: shm over the native two-process spin", "at most", 3, "times",
+        _SHM, _exchange("limit", 1, wait="spin"),
     ),
-    at_least(
-        "1 env, exchange: batch service over shm", 200,
-        _over(_transport("grpc-batch", 1), _transport("shm", 1)),
+    SpeedTarget(
+        "1 env: what VectorEnv.step(copy=True) adds to the exchange", "at most", 1.5, "µs", _env("shm", 1), _SHM,
     ),
-    at_most(
-        "1 env, exchange: shm over the native two-process spin", "times", 3,
-        _over(_transport("shm", 1), _transport("limit", 1, wait="spin")),
+    SpeedTarget(
+        "1 env, VectorEnv.step: legacy gRPC over shm", "at least", 100, "times", _env("grpc", 1), _env("shm", 1),
     ),
-    at_most(
-        "1 env: what VectorEnv.step(copy=True) adds to the exchange", "µs", 1.5,
-        _minus(_env("shm", 1), _transport("shm", 1)),
+    SpeedTarget(
+        "4096 envs, VectorEnv.step(copy=True), toy engine at work: shm over in-process", "at most", 1.25, "times",
+        _env("shm", 4096, STEPPING), _env("inproc", 4096, STEPPING),
     ),
-    at_least(
-        "1 env, VectorEnv.step: legacy gRPC over shm", 100,
-        _over(_env("grpc", 1), _env("shm", 1)),
+    SpeedTarget(
+        "4096 envs, exchange, engine copies its frame: batch service over shm", "at least", 10, "times",
+        _exchange("grpc-batch", 4096, COPY), _exchange("shm", 4096, COPY),
     ),
-    at_most(
-        "4096 envs, VectorEnv.step(copy=True), toy engine at work: shm over in-process", "times", 1.25,
-        _over(_env("shm", 4096, "toy"), _env("inproc", 4096, "toy")),
+    SpeedTarget(
+        "4096 envs, exchange: 4096 legacy Steps over shm whose engine copies its frame", "at least", 1000, "times",
+        _exchange("grpc", 4096), _exchange("shm", 4096, COPY),
     ),
-    at_least(
-        "4096 envs, exchange, engine copies its frame: batch service over shm", 10,
-        _over(_transport("grpc-batch", 4096, "toy:copy"), _transport("shm", 4096, "toy:copy")),
+    SpeedTarget(
+        "in place: 4096 envs over 1 env", "at most", 1.5, "times",
+        _exchange("shm", 4096, actions="inplace"), _exchange("shm", 1, actions="inplace"),
     ),
-    at_least(
-        "4096 envs, exchange: 4096 legacy Steps over shm whose engine copies its frame", 1000,
-        _over(_transport("grpc", 4096), _transport("shm", 4096, "toy:copy")),
+    SpeedTarget("idle engine's CPU, adaptive", "at most", 0.5, "%", _around("idle"), column="cpu_percent"),
+    SpeedTarget(
+        "50 steps a second: adaptive minus block", "at most", 20, "µs", _AT_50_HZ, _AT_50_HZ | {"wait": "block"},
     ),
-    at_most(
-        "in place: 4096 envs over 1 env", "times", 1.5,
-        _over(_transport("shm", 4096, actions="inplace"), _transport("shm", 1, actions="inplace")),
+    SpeedTarget(
+        "other threads of a waiting client, p99 lateness", "at most", 1000, "µs", _around("threads"), column="us.p99",
     ),
-    at_most("idle engine's CPU, adaptive", "%", 0.5, _idle_percent),
-    at_most(
-        "50 steps a second: adaptive minus block", "µs", 20,
-        _minus(_transport("shm", 1, rate_hz=50), _transport("shm", 1, rate_hz=50, wait="block")),
-    ),
-    at_most("other threads of a waiting client, p99 lateness", "µs", 1000, _neighbour_p99),
 )  # fmt: skip

@@ -20,37 +20,39 @@ from typing import Literal
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Plan
 from lucky_transport_migration.bench.suite import CallCell, CallSuite
-from lucky_transport_migration.bench.targets import Result, SpeedTarget, at_least, at_most, times
+from lucky_transport_migration.bench.targets import SpeedTarget
 
 __all__ = ["PROGRAM_PARTS", "STUBS", "StubSetup", "plan_of_stubs", "setups_of"]
 
 
-def _cpu_us(result: Result, path: str, wait: str | None) -> float | None:
-    """Return the CPU time of both processes for one unary call with its handler in the pool."""
-    for row in result["rows"]:
-        if (row["kind"], row["what"], row["rate_hz"], row["path"], row["wait"]) == ("unary", "pool", None, path, wait):
-            used = row["cpu_us_each"]
-            return None if None in used.values() else sum(used.values())
-    return None
+def _row(kind: str, path: str, what: str = "", wait: str = "adaptive") -> dict[str, str | None]:
+    return {"kind": kind, "path": path, "what": what, "wait": wait if path == "shm" else None, "rate_hz": None}
 
 
-def _cpu_share(result: Result) -> float | None:
-    ours, theirs = _cpu_us(result, "shm", "adaptive"), _cpu_us(result, "grpc-tcp", None)
-    return None if ours is None or not theirs else ours / theirs
-
-
+_TCP, _SHM = _row("unary", "grpc-tcp", "pool"), _row("unary", "shm", "pool")
 STUB_TARGETS: tuple[SpeedTarget, ...] = (
-    at_least("unary, pool, adaptive: gRPC over TCP over shm", 15, times(to="grpc-tcp", kind="unary", what="pool")),
-    at_least(
-        "unary, pool, adaptive: gRPC over a unix socket over shm", 12, times(to="grpc-unix", kind="unary", what="pool")
+    SpeedTarget("unary, pool, adaptive: gRPC over TCP over shm", "at least", 15, "times", _TCP, _SHM),
+    SpeedTarget(
+        "unary, pool, adaptive: gRPC over a unix socket over shm", "at least", 12, "times",
+        _row("unary", "grpc-unix", "pool"), _SHM,
     ),
-    at_least(
-        "unary, pool, block: gRPC over TCP over shm", 4, times(to="grpc-tcp", kind="unary", what="pool", wait="block")
+    SpeedTarget(
+        "unary, pool, block: gRPC over TCP over shm", "at least", 4, "times",
+        _TCP, _row("unary", "shm", "pool", "block"),
     ),
-    at_least("server streaming of 1 kB messages: gRPC over TCP over shm", 20, times(to="grpc-tcp", kind="stream")),
-    at_least("16 concurrent callers: gRPC over TCP over shm", 8, times(to="grpc-tcp", kind="callers")),
-    at_most("CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP", "times", 0.2, _cpu_share),
-)
+    SpeedTarget(
+        "server streaming of 1 kB messages: gRPC over TCP over shm", "at least", 20, "times",
+        _row("stream", "grpc-tcp"), _row("stream", "shm"),
+    ),
+    SpeedTarget(
+        "16 concurrent callers: gRPC over TCP over shm", "at least", 8, "times",
+        _row("callers", "grpc-tcp"), _row("callers", "shm"),
+    ),
+    SpeedTarget(
+        "CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP", "at most", 0.2, "times",
+        _SHM, _TCP, "cpu_us_each",
+    ),
+)  # fmt: skip
 
 STUBS = CallSuite(
     name="stubs",
