@@ -55,7 +55,7 @@ def _items(texts: Iterable[object]) -> list[str]:
     return [*(f"- {_text(one)}" for one in texts), ""]
 
 
-def _tables(tables: Iterable[parts.Table]) -> list[str]:
+def _tables(tables: Iterable[parts.ReportTable]) -> list[str]:
     """Return the lines of tables whose first column is text, with an empty line behind each."""
     lines: list[str] = []
     for one in tables:

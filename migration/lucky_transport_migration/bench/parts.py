@@ -28,7 +28,7 @@ from lucky_transport_migration.units import duration_text, times_text, us_text
 
 __all__ = [
     "HOW_TO_READ",
-    "Table",
+    "ReportTable",
     "changes",
     "compared",
     "glance",
@@ -54,7 +54,7 @@ _LEVELS = {"transport": "One exchange", "env": "VectorEnv.step(copy=True)"}
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """A title that stands over the first column, the heads of the others, and rows of text."""
 
     title: str
@@ -94,7 +94,7 @@ def outcomes(result: Result) -> str:
     return ", ".join(f"{words.count(one)} {one}" for one in dict.fromkeys(words))
 
 
-def glance(result: Result) -> list[Table]:
+def glance(result: Result) -> list[ReportTable]:
     """Return a table per level: one row a way, the fastest first, and one column a batch size; none of calls."""
     if not all(map(is_of_steps, result["rows"])):
         return []
@@ -103,7 +103,7 @@ def glance(result: Result) -> list[Table]:
         for row in rows_with_floor(result)
         if row["engine"] == result["engine"] and is_main_group(row) and stands_for_its_path(row, result)
     ]
-    tables: list[Table] = []
+    tables: list[ReportTable] = []
     for level, title in _LEVELS.items():
         chosen = [row for row in rows if row["level"] == level]
         sizes = sorted({row["num_envs"] for row in chosen})
@@ -111,7 +111,7 @@ def glance(result: Result) -> list[Table]:
         at = {(name_of(row, result), row["num_envs"]): row for row in reversed(chosen)}
         order = sorted(names, key=lambda name: next(at[name, n]["us"]["p50"] for n in sizes if (name, n) in at))
         cells = [(name, *(_times_and_p50(at.get((name, n)), result) for n in sizes)) for name in order]
-        tables += [Table(title, [envs_text({"num_envs": n}) for n in sizes], cells)] if cells else []
+        tables += [ReportTable(title, [envs_text({"num_envs": n}) for n in sizes], cells)] if cells else []
     return tables
 
 
@@ -122,17 +122,17 @@ def _times_and_p50(row: Row | None, result: Result) -> str:
     return p50 if times is None else f"{times_text(times)}× {p50}"
 
 
-def rows_by_group(rows: Sequence[Row], result: Result, *, detailed: bool = False) -> list[Table]:
+def rows_by_group(rows: Sequence[Row], result: Result, *, detailed: bool = False) -> list[ReportTable]:
     """Return a table per group of rows that differ in the way alone."""
-    tables: list[Table] = []
+    tables: list[ReportTable] = []
     for title, members in grouped(rows):
         heads, cells = columns(members, result, detailed=detailed)
         names = [f"{way(row)}, {AGAIN}" if is_again(row, result) else way(row) for row in members]
-        tables.append(Table(title, heads, [(name, *one) for name, one in zip(names, cells, strict=True)]))
+        tables.append(ReportTable(title, heads, [(name, *one) for name, one in zip(names, cells, strict=True)]))
     return tables
 
 
-def targets(result: Result) -> list[Table]:
+def targets(result: Result) -> list[ReportTable]:
     """Return the targets of a result that was checked."""
     rows = [
         (
@@ -143,7 +143,7 @@ def targets(result: Result) -> list[Table]:
         )
         for one in result.get("targets", ())
     ]
-    return [Table("target", ("outcome", "measured", "goal"), rows)] if rows else []
+    return [ReportTable("target", ("outcome", "measured", "goal"), rows)] if rows else []
 
 
 def changes(result: Result) -> list[str]:
@@ -156,7 +156,7 @@ def changes(result: Result) -> list[str]:
     return [found["sentence"], *moved, *machines]
 
 
-def surroundings(result: Result) -> list[Table]:
+def surroundings(result: Result) -> list[ReportTable]:
     """Return what an idle engine and the client's other threads pay."""
     rows: list[tuple[str, ...]] = []
     for row in result["surroundings"]:
@@ -166,10 +166,10 @@ def surroundings(result: Result) -> list[Table]:
         else:
             late = f"{us_text(row['us']['p50'])} µs, p99 {supported_us(row, 'p99')} µs late"
             rows.append((f"other threads of a waiting client, {name}", late, f"{row['n']:,}"))
-    return [Table("surroundings", ("measured", "n"), rows)] if rows else []
+    return [ReportTable("surroundings", ("measured", "n"), rows)] if rows else []
 
 
-def compared(result: Result) -> list[Table]:
+def compared(result: Result) -> list[ReportTable]:
     """Return what a result's proof of parity compared, by mode; none of a result without one."""
     if "parity" not in result:
         return []
@@ -178,4 +178,4 @@ def compared(result: Result) -> list[Table]:
         (mode, *(f"{one[name]:,}" for name in ("steps", "values", "terminations", "truncations")))
         for mode, one in modes
     ]
-    return [Table("compared bit for bit", ("steps", "values", "terminated", "truncated"), rows)]
+    return [ReportTable("compared bit for bit", ("steps", "values", "terminated", "truncated"), rows)]

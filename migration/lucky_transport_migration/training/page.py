@@ -13,7 +13,7 @@ from PIL import Image
 
 from lucky_transport_migration.bench.drawing import Chart
 from lucky_transport_migration.bench.page import render
-from lucky_transport_migration.bench.parts import Table
+from lucky_transport_migration.bench.parts import ReportTable
 from lucky_transport_migration.training import charts
 
 __all__ = ["share", "training_page", "write_page"]
@@ -133,7 +133,7 @@ def _costs(one: Result) -> dict[str, float]:
     }
 
 
-def _tables(result: Result) -> list[Table]:
+def _tables(result: Result) -> list[ReportTable]:
     compared: Sequence[Result] = result["comparison"]
     if not compared:
         return []
@@ -143,4 +143,4 @@ def _tables(result: Result) -> list[Table]:
         (one["transport"], f"{one['seconds']:.1f}", f"{share(one):.1%}", *(f"{one[name]:,.0f}" for name in times))
         for one in compared
     ]
-    return [Table(f"the first {compared[0]['updates']} updates over", heads, rows)]
+    return [ReportTable(f"the first {compared[0]['updates']} updates over", heads, rows)]
