@@ -326,8 +326,8 @@ def test_a_wrong_hello_drops_that_client_alone(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(message=st.binary(min_size=1, max_size=64) | st.binary(max_size=12).map(lambda rest: b"LRRV" + rest))
-def test_no_hello_breaks_the_listener(listener: Listener, message: bytes) -> None:
-    with knock(listener.path) as stranger:
+def test_no_hello_breaks_the_listener(tmp_path: Path, message: bytes) -> None:
+    with Listener("demo", directory=tmp_path, ring_bytes=4096) as listener, knock(listener.path) as stranger:
         stranger.send(message)
         pipes: list[MemfdPipe] = []
         listener.advance()
