@@ -46,7 +46,7 @@ T = TypeVar("T")
 _SCHEMA = method("AgentService/GetAgentSchema")
 
 #: How long a test waits for what must happen; a server may notice a closed client a moment later.
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 #: Time for a thread to get into its wait; where it is not in it yet, the outcome is the same.
 _PARK_S = 0.1
 

@@ -24,7 +24,7 @@ from tests.endurance.workloads import ENGINE, SESSIONS_ENGINE, engine_of
 
 __all__ = ["NOTICED_S", "CrashRun"]
 
-#: A survivor has to know within this time.
+#: A survivor of a machine with nothing else to do has to know within this time.
 NOTICED_S = 0.1
 #: A case that was late, or in which the machine was too slow for the deadlines, is played so often in all.
 _TRIES = 4
@@ -44,9 +44,11 @@ class CrashRun:
         seed: int,
         kinds: Sequence[str] = KINDS,
         command: str | None = None,
+        noticed_s: float = NOTICED_S,
     ) -> None:
-        """command: of a kit's engine, in Python's place."""
+        """command: of a kit's engine, in Python's place. noticed_s: the longest that a survivor may take to know."""
         self.found = CrashReport()
+        self._noticed_s = noticed_s
         self._rng = random.Random(seed)
         self._engines = EnginePool(
             __name__, "click", settings=PATIENT, commands={} if command is None else {ENGINE: command}
@@ -100,7 +102,7 @@ class CrashRun:
                 self.found.cases[title] += 1
                 self.found.failures.append((case, f"{type(error).__name__}: {error}"))
                 return
-            if seconds is not None and seconds > NOTICED_S:
+            if seconds is not None and seconds > self._noticed_s:
                 if not is_last:
                     self.found.played_again += 1
                     continue

@@ -50,6 +50,9 @@ __all__ = ["main", "with_fault_points"]
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Stop after so long, and say how far it got.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Cases that are played at once.")
 @click.option("--seed", type=int, help="To play a run again.")
+@click.option(
+    "--within-ms", default=1000 * NOTICED_S, show_default=True, help="The longest that a survivor may take to know."
+)
 def main(
     kinds: tuple[str, ...],
     points: tuple[str, ...],
@@ -60,6 +63,7 @@ def main(
     minutes: float | None,
     jobs: int,
     seed: int | None,
+    within_ms: float,
 ) -> None:
     """Crash, and print what was found."""
     seed = secrets.randbits(32) if seed is None else seed
@@ -72,6 +76,7 @@ def main(
             CrashRun,
             kinds=chosen,
             command=None if kit is None else kit_builds.build(kit, Path(folder)),
+            noticed_s=within_ms / 1000,
         )
         reached = _reached(make(seed))
         wanted = [one for one in reached if not points or any(part in one.point for part in points)]

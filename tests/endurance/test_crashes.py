@@ -25,7 +25,7 @@ from tests.endurance.kit_builds import KIT_POINTS, build
 from tests.support.waiting import until_stopped
 
 _COMMAND = [sys.executable, "-m", "tests.endurance.crashes", "--seed", "1", "--kind", "steps", "--kind", "images"]
-_COMMAND += ["--only", "frame.", "--only", "image.", "--only", "ring."]
+_COMMAND += ["--only", "frame.", "--only", "image.", "--only", "ring.", "--within-ms", "10000"]
 
 
 @pytest.mark.parametrize(

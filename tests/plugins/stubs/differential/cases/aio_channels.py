@@ -173,9 +173,12 @@ async def a_channel_finds_its_server_again(ends: AioEnds) -> Record:
 
     address = ends.address()
     served = await ends.serve(ECHO, address=address)
-    method = ends.connect(address).unary_unary(path())
+    channel = ends.connect(address)
+    method = channel.unary_unary(path())
     seen = {"before": await attempt(method(b"request"))}
     await served.server.stop(None)
+    while channel.get_state() is READY:  # until then gRPC may send to the server that is gone
+        await asyncio.wait_for(channel.wait_for_state_change(READY), PATIENCE_S)
     await ends.serve({"Method": method_handler("unary_unary", another)}, address=address)
     return {**seen, "after": await attempt(method(b"request", wait_for_ready=True, timeout=PATIENCE_S))}
 

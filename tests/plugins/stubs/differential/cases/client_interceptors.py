@@ -100,7 +100,7 @@ def may_shorten_the_deadline(ends: Ends, way: Way) -> Record:
     gate = ends.gate()
 
     def around(continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        return continuation(Details.of(details, timeout=0.1), request)
+        return continuation(Details.of(details, timeout=0.5), request)
 
     def answer(request: bytes, context: Any) -> bytes:
         gate.wait(PATIENCE_S)
