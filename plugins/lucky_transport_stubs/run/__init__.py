@@ -7,8 +7,10 @@
     here         the same without a launcher (`import lucky_transport.auto`)
     targets      gRPC's names of places, and the map from them to endpoints
     switch       target -> route, reported once
-    patches      grpc's channel factories, luckyrobots 0.5.0
+    patches      grpc's factories of channels, servers and credentials, luckyrobots 0.5.0
+    servers      gRPC's server and ours as one
     counts       channels whose calls are counted, counts that survive their process
+    notice       what is told on stderr
     report       what was called, of all processes     unpatched_processes  Pythons that the switch cannot reach
 
 What the launcher itself imports (command, launch, activation, targets, counts, report, unpatched_processes)
