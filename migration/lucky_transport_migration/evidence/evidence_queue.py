@@ -7,6 +7,7 @@ thread of its own; while the parent forks, its thread stands between two pieces 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -76,14 +77,13 @@ class EvidenceQueue:
 
     def _start(self) -> None:
         self._is_started = True
-        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # the process ends, or has too many threads: `close` does the work
-            return
-        self._thread = thread
+        with contextlib.suppress(RuntimeError):  # the process ends, or has too many threads: `close` does the work
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
     def _run(self) -> None:
+        self._thread = threading.current_thread()  # before it takes anything: `close` waits for what it has taken
+        if self._is_closed:
+            return
         queue = self._queue
         while (entry := queue.get()) is not None:
             with self._between:

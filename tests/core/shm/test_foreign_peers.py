@@ -111,7 +111,7 @@ def test_another_user_that_guesses_the_names_reads_writes_and_removes_nothing() 
     ):
         next(stream)
         paths = sorted(Path("/dev/shm").glob(f"{name}*"))
-        assert [path.name.removeprefix(name) for path in paths] == ["", ".images.1", ".lock"]
+        assert {path.name.removeprefix(name) for path in paths} >= {"", ".images.1", ".lock"}
         lines = as_another_user(_OPEN, *paths)
     assert lines == [line for path in map(str, paths) for line in (f"refused {path}",) * 2 + (f"kept {path}",)]
 

@@ -28,3 +28,34 @@ def test_an_item_that_cannot_be_worked_on_is_counted_and_the_next_one_is_done(
     assert inbox.refused == 1
     (record,) = caplog.records
     assert record.getMessage() == "some inbox: an item could not be worked on"
+
+
+def test_close_waits_for_what_is_worked_on_though_who_began_it_has_not_gone_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    working, go_on, started = threading.Event(), threading.Event(), threading.Event()
+    done: list[tuple[int, str]] = []
+
+    def work(item: int) -> None:
+        working.set()
+        assert go_on.wait(PATIENCE_S)
+        done.append((item, threading.current_thread().name))
+
+    start = threading.Thread.start
+
+    def start_and_stay(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "evidence":
+            assert started.wait(PATIENCE_S)
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_stay)
+    queue = EvidenceQueue("evidence", work)
+    first = threading.Thread(target=queue.put, args=(1,), name="who began it")
+    first.start()
+    assert working.wait(PATIENCE_S)
+    queue.put(2)
+    closing = threading.Thread(target=queue.close, args=(PATIENCE_S,))
+    closing.start()
+    go_on.set()
+    closing.join(PATIENCE_S)
+    assert done == [(1, "evidence"), (2, "evidence")]
+    started.set()
+    first.join(PATIENCE_S)
