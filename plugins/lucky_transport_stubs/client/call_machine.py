@@ -161,7 +161,9 @@ class CallMachine:
             check_size(attempt.headers or (), attempt.trailing)
         except StatusError as error:
             return replace(self._status_of(error), trailing=trailing)
-        return replace(OK, trailing=trailing) if attempt.error is None else self._status_of(attempt.error)
+        if attempt.error is not None:
+            return self._status_of(attempt.error)
+        return replace(OK, trailing=trailing) if trailing else OK
 
     def end(self, status: CallStatus) -> bool:
         """The call is over; False when it was before."""
