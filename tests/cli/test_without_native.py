@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lucky_transport.process import unique_name
 from lucky_transport.shm import segment
 
 Hidden = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -72,7 +73,11 @@ def test_doctor_says_what_is_missing_and_what_to_do(hidden: Hidden) -> None:
     assert ["native", "module", "fail", "run", "the", "install", "command", "again"] in rows
 
 
-@pytest.mark.parametrize("arguments", [("serve", "toy", "--endpoint", "shm://never_there"), ("inspect", "shm://gone")])
-def test_a_command_that_needs_it_fails_with_the_remedy(hidden: Hidden, arguments: tuple[str, ...]) -> None:
-    done = hidden(*arguments)
+def test_an_engine_is_not_served_without_it(hidden: Hidden) -> None:
+    done = hidden("serve", "toy", "--endpoint", f"shm://{unique_name()}")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {REMEDY}\n")
+
+
+def test_a_segment_is_not_read_without_it(hidden: Hidden, make_segment: MakeSegment) -> None:
+    done = hidden("inspect", f"shm://{make_segment().name}")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {REMEDY}\n")
