@@ -13,7 +13,7 @@ from _typeshed import ReadableBuffer, WriteableBuffer
 from lucky_transport.codec.envelope import ImageFields, ItemRun, Popped
 from lucky_transport.env.results import StepResult
 from lucky_transport.errors import MissingExtra
-from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
+from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets
 from lucky_transport.transport import Frame
 
 VERSION: int

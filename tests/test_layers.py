@@ -79,6 +79,20 @@ LAYERS = (
     "__main__",
 )
 
+#: The rooms and modules of `shm/`, in the same way.
+SHM = (
+    "timing",
+    "usage_guard",
+    "eventfd",
+    "wait",
+    "ring",
+    "ring_pipe",
+    "files",
+    "slot_files",
+    "segment",
+    "listener",
+)
+
 #: The rooms and modules of the migration kit, in the same way; beside its README's map these are small helpers.
 ROOMS = (
     "compare",
@@ -249,14 +263,21 @@ def test_inside_the_core_imports_only_go_to_earlier_layers() -> None:
     assert not wrong, "\n".join(sorted(wrong))
 
 
-def test_inside_the_migration_kit_imports_only_go_to_earlier_rooms() -> None:
-    rank, top = {room: number for number, room in enumerate(ROOMS)}, f"{MIGRATION.name}."
+@pytest.mark.parametrize(
+    ("folder", "top", "order"),
+    [(CORE / "shm", "lucky_transport.shm", SHM), (MIGRATION, MIGRATION.name, ROOMS)],
+    ids=["shm", "the migration kit"],
+)
+def test_inside_a_package_of_rooms_imports_only_go_to_earlier_rooms(
+    folder: Path, top: str, order: tuple[str, ...]
+) -> None:
+    rank = {room: number for number, room in enumerate(order)}
     wrong: set[str] = set()
-    for path in _files(MIGRATION):
-        if (room := path.relative_to(MIGRATION).with_suffix("").parts[0]) == "__init__":
+    for path in _files(folder):
+        if (room := path.relative_to(folder).with_suffix("").parts[0]) == "__init__":
             continue
         found = _source(path).anywhere | _source(path).for_type_checkers
-        rooms = {name.removeprefix(top).partition(".")[0] for name in found if name.startswith(top)}
+        rooms = {name.removeprefix(f"{top}.").partition(".")[0] for name in found if name.startswith(f"{top}.")}
         wrong |= {f"{path.relative_to(ROOT)} imports {one}" for one in rooms if rank[one] > rank[room]}
     assert not wrong, "\n".join(sorted(wrong))
 

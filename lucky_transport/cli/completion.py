@@ -47,7 +47,7 @@ def complete_engines(ctx: click.Context, param: click.Parameter, incomplete: str
 def complete_endpoints(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the segments of living engines, and the schemes of transports before one is typed."""
     from lucky_transport.registry import registry
-    from lucky_transport.shm import lockfile
+    from lucky_transport.shm.files import lockfile
 
     found = [f"shm://{name}" for name in lockfile.engines(_SHARED_MEMORY)]
     if ":" not in incomplete:

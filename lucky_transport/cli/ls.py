@@ -19,7 +19,7 @@ __all__ = ["ls"]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def ls(as_json: bool) -> None:
     """List transports, engines and commands, whether each can be used here, and the segments on this host."""
-    from lucky_transport.shm import segment_files
+    from lucky_transport.shm.segment import segment_files
 
     items = {
         "transports": inventory.transports(),
@@ -45,7 +45,7 @@ def ls(as_json: bool) -> None:
 
 
 def _show_segments(segments: list[Any]) -> None:
-    from lucky_transport.shm.namespaces import STOPPED
+    from lucky_transport.shm.files.namespaces import STOPPED
 
     rows = [
         (

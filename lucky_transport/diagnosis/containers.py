@@ -38,7 +38,7 @@ def user_mapping(roots: Roots) -> Check:
 
 def runtime_directory(roots: Roots) -> Check:
     """Where the sockets for commands and stub channels lie, and whether this user alone can enter."""
-    from lucky_transport.shm.socket_path import is_private
+    from lucky_transport.shm.files.socket_path import is_private
 
     name = "runtime directory"
     for directory in runtime_directories():
@@ -60,8 +60,8 @@ def runtime_directory(roots: Roots) -> Check:
 
 def engines(roots: Roots) -> Check:
     """The living engines, and what keeps this process from some of them: a signal, or what is not shared."""
-    from lucky_transport.shm import segment_files
-    from lucky_transport.shm.socket_path import live_socket
+    from lucky_transport.shm.files.socket_path import live_socket
+    from lucky_transport.shm.segment import segment_files
 
     name = "engines"
     living = [one for one in segment_files.find(roots.shm) if not one.stale]
@@ -92,7 +92,7 @@ def _unseen(roots: Roots) -> list[str]:
 
     One of this pid namespace is a server of stubs alone, which has none anywhere.
     """
-    from lucky_transport.shm import lockfile
+    from lucky_transport.shm.files import lockfile
 
     locks = [path for directory in runtime_directories() for path in sorted(directory.glob("*.sock.lock"))]
     found: list[str] = []

@@ -15,10 +15,10 @@ from typing import Any
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError, TransportError, Unimplemented
 from lucky_transport.messages.methods import METHODS, Effect
-from lucky_transport.shm import device_offer, header, segment, segment_files
-from lucky_transport.shm.layout import FIELDS, HEADER_BYTES, EngineState, Feature, SegmentLayout
-from lucky_transport.shm.namespaces import process_name
-from lucky_transport.shm.private_file import open_private
+from lucky_transport.shm.files.namespaces import process_name
+from lucky_transport.shm.files.private_file import open_private
+from lucky_transport.shm.segment import device_offer, header, segment, segment_files
+from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES, EngineState, Feature, SegmentLayout
 from lucky_transport.spec.batch_spec import DTYPES, BatchSpec
 from lucky_transport.transport import Transport
 

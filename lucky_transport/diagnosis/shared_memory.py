@@ -13,7 +13,7 @@ from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.errors import TransportError
 
 if TYPE_CHECKING:
-    from lucky_transport.shm.segment_files import SegmentInfo
+    from lucky_transport.shm.segment.segment_files import SegmentInfo
 
 __all__ = ["native_module", "permissions", "remove_stale_segments", "space", "stale_segments", "trial_segment"]
 
@@ -43,7 +43,7 @@ def space(roots: Roots) -> Check:
 
 
 def _segment_bytes(num_envs: int, observations: int, actions: int) -> int:
-    from lucky_transport.shm.layout import plan
+    from lucky_transport.shm.segment.layout import plan
     from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
     spec = BatchSpec("doctor", num_envs, ArraySpec(shape=(observations,)), ArraySpec(shape=(actions,)))
@@ -68,7 +68,7 @@ def trial_segment(roots: Roots) -> Check:
     """Makes the smallest segment, maps it and removes it: the same steps as an engine."""
     name = "trial segment"
     from lucky_transport.process import unique_name
-    from lucky_transport.shm import segment
+    from lucky_transport.shm.segment import segment
     from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
     spec = BatchSpec("doctor", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,)))
@@ -84,7 +84,7 @@ def trial_segment(roots: Roots) -> Check:
 
 def stale_segments(roots: Roots) -> Check:
     """Segments whose engine is gone; they take space until a new engine of that name comes."""
-    from lucky_transport.shm import segment_files
+    from lucky_transport.shm.segment import segment_files
 
     found = segment_files.find(roots.shm)
     stale = [one for one in found if one.stale]
@@ -99,7 +99,7 @@ def stale_segments(roots: Roots) -> Check:
 
 def remove_stale_segments(roots: Roots) -> list[SegmentInfo]:
     """Remove the segments of dead engines and return them; those of living ones are never touched."""
-    from lucky_transport.shm import segment_files
+    from lucky_transport.shm.segment import segment_files
 
     return segment_files.remove_stale(roots.shm)
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 from lucky_transport import native
 from lucky_transport.errors import ConfigError
 
-__all__ = ["OVERSUBSCRIBED", "STRATEGIES", "spin", "strategy_code"]
+__all__ = ["OVERSUBSCRIBED", "PEER_WAKES", "STRATEGIES", "spin", "strategy_code"]
 
 #: Name to the code the native module knows.
 STRATEGIES = {"spin": 0, "adaptive": 1, "block": 2}
 #: As adaptive, without the first 10 us: for a process whose own threads want the core. Never chosen by a user.
 OVERSUBSCRIBED = 3
+#: What a peer may do: it wakes us when we are parked.
+PEER_WAKES = 1
 
 
 def strategy_code(name: str) -> int:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import NoSpace, RemoteProtocolError
-from lucky_transport.shm.mapping import map_file
-from lucky_transport.shm.private_file import Make, open_private, remove_private
+from lucky_transport.shm.files.mapping import map_file
+from lucky_transport.shm.files.private_file import Make, open_private, remove_private
 from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, decode
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, REFUSED, RESET, Names
 

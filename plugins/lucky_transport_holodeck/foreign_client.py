@@ -6,7 +6,7 @@ import logging
 import os
 
 from lucky_transport.host.host import Host
-from lucky_transport.shm.liveness import Peer
+from lucky_transport.shm.files.liveness import Peer
 from lucky_transport_holodeck.blocks import BlockFiles
 from lucky_transport_holodeck.handshake import EngineHandshake
 from lucky_transport_holodeck.hosted_world import HostedWorld

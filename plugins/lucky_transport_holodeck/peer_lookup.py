@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from lucky_transport.shm.liveness import Peer, start_time
+from lucky_transport.shm.files.liveness import Peer, start_time
 
 __all__ = ["find_peer", "pids_mapping"]
 

@@ -9,7 +9,7 @@ import time
 import posix_ipc
 
 from lucky_transport.errors import NotReachable
-from lucky_transport.shm.private_file import open_private, remove_private
+from lucky_transport.shm.files.private_file import open_private, remove_private
 from lucky_transport_holodeck.names import Names
 
 __all__ = ["Semaphore", "unlink"]

@@ -19,8 +19,8 @@ from lucky_transport.found_file import remove_unused_socket
 from lucky_transport.host.host import Host
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Server
-from lucky_transport.shm import lockfile
-from lucky_transport.shm.liveness import peer_of
+from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.liveness import peer_of
 from lucky_transport_pipe.address import BACKEND, lock_path, path_of
 from lucky_transport_pipe.connection import PipeConnection
 from lucky_transport_pipe.experiments import Experiments

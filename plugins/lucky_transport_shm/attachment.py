@@ -8,12 +8,12 @@ import time
 from lucky_transport import native
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, PeerTimeout
-from lucky_transport.shm import header
-from lucky_transport.shm.layout import FIELDS, EngineState, Feature
-from lucky_transport.shm.liveness import Process, start_time
-from lucky_transport.shm.lockfile import Lock
-from lucky_transport.shm.namespaces import pid_namespace
-from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.files.liveness import Process, start_time
+from lucky_transport.shm.files.lockfile import Lock
+from lucky_transport.shm.files.namespaces import pid_namespace
+from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment.layout import FIELDS, EngineState, Feature
+from lucky_transport.shm.segment.segment import Segment
 from lucky_transport.shm.timing import HAND_OVER_POLL_S, HAND_OVER_S
 
 __all__ = ["UNDERSTOOD", "attach", "detach"]

@@ -32,16 +32,18 @@ from lucky_transport.errors import (
 from lucky_transport.fork import on_child
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.shm import header, lockfile
-from lucky_transport.shm.channel import Result, action_format, channel_offsets, peer_bits
-from lucky_transport.shm.layout import EngineState
-from lucky_transport.shm.liveness import LockHolder, engine_of
-from lucky_transport.shm.namespaces import process_name
-from lucky_transport.shm.segment import Segment, open_segment
-from lucky_transport.shm.segment_files import remove_stale
-from lucky_transport.shm.segment_pipe import SegmentPipe
+from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.liveness import LockHolder
+from lucky_transport.shm.files.namespaces import process_name
+from lucky_transport.shm.files.socket_path import live_socket
+from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment.channel import Result, action_format, channel_offsets, peer_bits
+from lucky_transport.shm.segment.layout import EngineState
+from lucky_transport.shm.segment.owners import engine_of
+from lucky_transport.shm.segment.segment import Segment, open_segment
+from lucky_transport.shm.segment.segment_files import remove_stale
+from lucky_transport.shm.segment.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_reader import ImageReader
-from lucky_transport.shm.socket_path import live_socket
 from lucky_transport.shm.timing import PEER_POLL_NS
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.spec.actions import Bounds, check_actions, check_control

@@ -21,10 +21,10 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.rpc import typed
 from lucky_transport.rpc.async_calls import LoopCalls
 from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.shm import lockfile
-from lucky_transport.shm.connecting import connect_pipe
-from lucky_transport.shm.namespaces import process_name
-from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.namespaces import process_name
+from lucky_transport.shm.listener.connecting import connect_pipe
+from lucky_transport.shm.segment.segment import Segment
 from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.timing import ANSWER_S, LISTENER_S
 from lucky_transport.shm.wait import strategy_code

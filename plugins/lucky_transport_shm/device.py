@@ -1,6 +1,6 @@
 """GPUs and a segment: its pages locked for copies, and observations in device memory, offered and opened.
 
-Both ends write header fields only (`lucky_transport.shm.device_offer`); the arrays of a step are not touched.
+Both ends write header fields only (`lucky_transport.shm.segment.device_offer`); the arrays of a step are not touched.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from lucky_transport.cuda import libcuda
 from lucky_transport.cuda.driver import CudaDriver, find_device
 from lucky_transport.cuda.memory import DeviceArray, DeviceBuffer, DeviceObservations
 from lucky_transport.errors import DeviceError, PeerDied, SegmentError
-from lucky_transport.shm import device_offer
-from lucky_transport.shm.device_offer import DeviceOffer
-from lucky_transport.shm.liveness import Process
-from lucky_transport.shm.mapping import Mapping
-from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.files.liveness import Process
+from lucky_transport.shm.files.mapping import Mapping
+from lucky_transport.shm.segment import device_offer
+from lucky_transport.shm.segment.device_offer import DeviceOffer
+from lucky_transport.shm.segment.segment import Segment
 
 __all__ = ["ClientDevice", "offer_observations"]
 

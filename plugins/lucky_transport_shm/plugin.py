@@ -18,6 +18,6 @@ def lucky_transport_transports() -> list[TransportInfo]:
             summary="raw arrays in shared memory, for an engine on the same host",
             local_endpoint="shm://{name}",
             extra="shm",
-            clean_up="lucky_transport.shm.segment_files:remove_stale",
+            clean_up="lucky_transport.shm.segment.segment_files:remove_stale",
         )
     ]

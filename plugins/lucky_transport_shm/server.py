@@ -26,16 +26,17 @@ from lucky_transport.host.host import Host, Lease
 from lucky_transport.host.slots import ObservationSlots
 from lucky_transport.serving import Server
 from lucky_transport.sessions.shared_snapshots import SharedSnapshots
-from lucky_transport.shm import header
-from lucky_transport.shm.channel import PEER_WAKES, Result, channel_offsets, peer_bits
-from lucky_transport.shm.layout import EngineState, Feature
-from lucky_transport.shm.liveness import Process, client_of
-from lucky_transport.shm.segment import create
-from lucky_transport.shm.segment_pipe import SegmentPipe
-from lucky_transport.shm.server_loop import serve_listener
+from lucky_transport.shm.files.liveness import Process
+from lucky_transport.shm.listener.server_loop import serve_listener
+from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment.channel import Result, channel_offsets, peer_bits
+from lucky_transport.shm.segment.layout import EngineState, Feature
+from lucky_transport.shm.segment.owners import client_of
+from lucky_transport.shm.segment.segment import create
+from lucky_transport.shm.segment.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.shm.timing import PEER_POLL_NS
-from lucky_transport.shm.wait import strategy_code
+from lucky_transport.shm.wait import PEER_WAKES, strategy_code
 from lucky_transport_shm.device import offer_observations
 
 __all__ = ["ShmServer", "server"]

@@ -9,8 +9,8 @@ from lucky_transport import native
 from lucky_transport.codec.envelope import Kind
 from lucky_transport.errors import TransportError
 from lucky_transport.shm import ring, timing
-from lucky_transport.shm.channel import PEER_WAKES, Result
-from lucky_transport.shm.layout import (
+from lucky_transport.shm.segment.channel import Result
+from lucky_transport.shm.segment.layout import (
     DEFAULT_RING_BYTES,
     ERROR_BYTES,
     EXTENSION_BYTES,
@@ -25,7 +25,7 @@ from lucky_transport.shm.layout import (
     Feature,
 )
 from lucky_transport.shm.slot_files.image_file import ImageFile
-from lucky_transport.shm.wait import OVERSUBSCRIBED, STRATEGIES
+from lucky_transport.shm.wait import OVERSUBSCRIBED, PEER_WAKES, STRATEGIES
 from lucky_transport.spec.batch_spec import DTYPES
 
 __all__ = ["constants", "csharp", "header"]
@@ -48,7 +48,7 @@ def header() -> str:
     lines = [
         "/* The layout of a lucky_transport segment, version 1 (little-endian).",
         " *",
-        " * Made from lucky_transport/shm/layout.py by schema/generate.py; do not edit.",
+        " * Made from lucky_transport/shm/segment/layout.py by schema/generate.py; do not edit.",
         " * Counters (frame_seq, action_seq), park words and the version need acquire loads and release stores.",
         " */",
         "#ifndef LUCKY_SHM_H",
@@ -106,7 +106,7 @@ def constants() -> str:
 _CSHARP_HEAD = """\
 // The layout of a lucky_transport segment, version 1 (little-endian), and what goes with it.
 //
-// Made from lucky_transport/shm/layout.py and its neighbours by schema/generate.py; do not edit.
+// Made from lucky_transport/shm/segment/layout.py and its neighbours by schema/generate.py; do not edit.
 // Counters (frame_seq, action_seq), park words and the version need acquire loads and release stores.
 """
 

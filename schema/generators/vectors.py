@@ -44,10 +44,10 @@ from lucky_transport.rpc.error_envelope import error_envelope
 from lucky_transport.rpc.flow_control import LATEST
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.requests import RequestEncoder
-from lucky_transport.shm import header
-from lucky_transport.shm.channel import Result, channel_offsets
-from lucky_transport.shm.layout import DEFAULT_RING_BYTES, EXTENSION_BYTES, EXTENSION_OFFSET, FIELDS, plan
 from lucky_transport.shm.ring import HEAD_BYTES, SKIP
+from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment.channel import Result, channel_offsets
+from lucky_transport.shm.segment.layout import DEFAULT_RING_BYTES, EXTENSION_BYTES, EXTENSION_OFFSET, FIELDS, plan
 from lucky_transport.spec import batch_spec
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 

@@ -11,7 +11,7 @@ import pytest
 
 from lucky_transport.config import Settings
 from lucky_transport.process import unique_name
-from lucky_transport.shm import segment
+from lucky_transport.shm.segment import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.command_line import CommandLine
 

@@ -15,7 +15,7 @@ from lucky_transport.cli.completion import COMPLETION_VARIABLE
 from lucky_transport.cli.main import cli, main
 from lucky_transport.hookspecs import CommandInfo
 from lucky_transport.registry import registry
-from lucky_transport.shm import segment
+from lucky_transport.shm.segment import segment
 from tests.support.waiting import PATIENCE_S
 
 MakeSegment = Callable[..., segment.Segment]

@@ -23,7 +23,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 DEAD_ENGINE = """
 import os, sys
 from pathlib import Path
-from lucky_transport.shm import segment
+from lucky_transport.shm.segment import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 made = segment.create("lucky_dead", BatchSpec("toy", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,))),
                       directory=Path(sys.argv[1]))

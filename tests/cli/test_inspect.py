@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 import lucky_transport
 from lucky_transport.cli.main import cli
-from lucky_transport.shm import header, segment, segment_files
-from lucky_transport.shm.layout import FIELDS
-from lucky_transport.shm.lockfile import CLIENT, holder
+from lucky_transport.shm.files.lockfile import CLIENT, holder
+from lucky_transport.shm.segment import header, segment, segment_files
+from lucky_transport.shm.segment.layout import FIELDS
 from lucky_transport.version import version
 
 MakeSegment = Callable[..., segment.Segment]

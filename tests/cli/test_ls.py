@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from lucky_transport.cli.main import cli
 from lucky_transport.registry import registry
-from lucky_transport.shm import segment
+from lucky_transport.shm.segment import segment
 
 MakeSegment = Callable[..., segment.Segment]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

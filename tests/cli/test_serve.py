@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport.shm import segment_files
+from lucky_transport.shm.segment import segment_files
 from tests.support.waiting import PATIENCE_S, until
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport.shm import segment
+from lucky_transport.shm.segment import segment
 
 Hidden = Callable[..., "subprocess.CompletedProcess[str]"]
 MakeSegment = Callable[..., segment.Segment]

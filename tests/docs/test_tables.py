@@ -12,7 +12,7 @@ from lucky_transport import errors
 from lucky_transport.config import Settings
 from lucky_transport.process import unique_name
 from lucky_transport.registry import registry
-from lucky_transport.shm.layout import plan
+from lucky_transport.shm.segment.layout import plan
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.transport import Capabilities
 from tests.support.pages import DOCS, README, table

@@ -28,20 +28,20 @@ See = Callable[[str], None]
 
 #: Functions that publish in several steps, by module; each of their lines is a point.
 PUBLISHES = {
-    "lucky_transport.shm.lockfile": ("acquire", "Lock.__init__", "Lock.release"),
-    "lucky_transport.shm.mapping": ("allocate",),
-    "lucky_transport.shm.header": ("write",),
-    "lucky_transport.shm.segment": ("create", "Segment.publish_ready", "Segment.unlink"),
-    "lucky_transport.shm.segment_files": ("remove_dead",),
-    "lucky_transport.shm.listener": (
+    "lucky_transport.shm.files.lockfile": ("acquire", "Lock.__init__", "Lock.release"),
+    "lucky_transport.shm.files.mapping": ("allocate",),
+    "lucky_transport.shm.segment.header": ("write",),
+    "lucky_transport.shm.segment.segment": ("create", "Segment.publish_ready", "Segment.unlink"),
+    "lucky_transport.shm.segment.segment_files": ("remove_dead",),
+    "lucky_transport.shm.listener.listener": (
         "Listener.__init__",
         "Listener._accept",
         "Listener._shake_hands",
         "Listener._admit",
         "Listener.close",
     ),
-    "lucky_transport.shm.handshake": ("make_pair", "receive_pair"),
-    "lucky_transport.shm.connecting": ("_connect",),
+    "lucky_transport.shm.listener.handshake": ("make_pair", "receive_pair"),
+    "lucky_transport.shm.listener.connecting": ("_connect",),
     "lucky_transport_shm.attachment": ("attach", "detach"),
     "lucky_transport_shm.server": ("ShmServer._know_client", "ShmServer._let_go", "ShmServer._exchange"),
     "lucky_transport.shm.slot_files.slot_file": ("SlotFile.allocate",),

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lucky_transport.config import runtime_directories
-from lucky_transport.shm import lockfile
-from lucky_transport.shm.handshake import LONGEST_SERVER_HELLO, ClientHello, ServerHello, make_pair
-from lucky_transport.shm.socket_path import private_directory, socket_path
+from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.socket_path import private_directory, socket_path
+from lucky_transport.shm.listener.handshake import LONGEST_SERVER_HELLO, ClientHello, ServerHello, make_pair
 
 __all__ = ["Handshakes"]
 

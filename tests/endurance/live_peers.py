@@ -23,7 +23,7 @@ from lucky_transport.errors import BrokenPlugin, TransportError
 from lucky_transport.messages import GetCameraFrameRequest, LidarSensorRequest, StepRequest, StreamCameraRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.sessions.client import SessionClient
-from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.testing.image_engine import ImageEngine, pixels
 from tests.endurance.checked_engine import CheckedSteps, angles, observations
 from tests.endurance.workloads import WrongAnswer

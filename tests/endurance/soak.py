@@ -30,9 +30,9 @@ from lucky_transport.codec.envelope import decode_envelope
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, RemoteProtocolError
 from lucky_transport.rpc.fragments import Assemblies, cut
-from lucky_transport.shm.connecting import connect_pipe
-from lucky_transport.shm.listener import Listener
-from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.listener.connecting import connect_pipe
+from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.wait import STRATEGIES, strategy_code
 
 __all__ = ["FLAT_KIB", "SoakReport", "soak"]

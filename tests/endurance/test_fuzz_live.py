@@ -13,7 +13,7 @@ import pytest
 
 from lucky_transport.errors import TransportError
 from lucky_transport.process import unique_name
-from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.listener.connecting import connect_pipe
 from tests.endurance import fuzz_live
 from tests.endurance.fuzz_live import LiveFinding, LiveFuzz
 from tests.endurance.live_handshakes import Handshakes

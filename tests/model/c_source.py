@@ -66,7 +66,7 @@ def python_functions() -> dict[str, str]:
 
     root = NATIVE.parent / "shm"
     found: dict[str, str] = {}
-    for path in (root / "slot_files" / "latest_value.py", root / "poller.py"):
+    for path in (root / "slot_files" / "latest_value.py", root / "listener" / "poller.py"):
         source = path.read_text(encoding="utf-8")
         for node in ast.parse(source).body:
             if isinstance(node, ast.ClassDef):

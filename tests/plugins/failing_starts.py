@@ -20,7 +20,7 @@ from typing import Any
 
 from lucky_transport import api
 from lucky_transport.errors import TransportError
-from lucky_transport.shm import mapping
+from lucky_transport.shm.files import mapping
 from tests.support.resources import measure
 from tests.support.waiting import until
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from lucky_transport import native
 from lucky_transport.rpc.images import ImageRef
-from lucky_transport.shm.channel import PEER_WAKES
-from lucky_transport.shm.mapping import Mapping
-from lucky_transport.shm.private_file import remove_private
+from lucky_transport.shm.files.mapping import Mapping
+from lucky_transport.shm.files.private_file import remove_private
 from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET, SlotFile
+from lucky_transport.shm.wait import PEER_WAKES
 
 __all__ = ["SUFFIX", "ImageFile", "WriterSlot", "remove_images", "slot_words"]
 

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from lucky_transport import native
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.shm.channel import PEER_WAKES
-from lucky_transport.shm.mapping import Mapping
+from lucky_transport.shm.files.mapping import Mapping
 from lucky_transport.shm.slot_files.slot_file import SlotFile
+from lucky_transport.shm.wait import PEER_WAKES
 
 __all__ = ["LatestValueFile", "LatestValueState", "newest_number"]
 

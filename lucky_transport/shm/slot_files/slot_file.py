@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from lucky_transport.errors import SegmentError
-from lucky_transport.shm.mapping import Mapping, allocate, map_private
-from lucky_transport.shm.private_file import remove_private
+from lucky_transport.shm.files.mapping import Mapping, allocate, map_private
+from lucky_transport.shm.files.private_file import remove_private
 
 __all__ = ["SLOTS_OFFSET", "SlotFile"]
 

@@ -23,16 +23,16 @@ from typing import Self
 from lucky_transport.config import runtime_directories
 from lucky_transport.diagnosis import inspection
 from lucky_transport.errors import ConfigError, RemoteProtocolError, TransportError
-from lucky_transport.shm import segment_files
-from lucky_transport.shm.layout import FIELDS
-from lucky_transport.shm.namespaces import STOPPED, process_name
-from lucky_transport.shm.private_file import open_private
+from lucky_transport.shm.files.namespaces import STOPPED, process_name
+from lucky_transport.shm.files.private_file import open_private
+from lucky_transport.shm.files.socket_path import socket_path
 from lucky_transport.shm.ring import HEAD_BYTES, MODULUS, READ_POSITION, WRITE_POSITION, distance
-from lucky_transport.shm.segment_files import SegmentInfo
+from lucky_transport.shm.segment import segment_files
+from lucky_transport.shm.segment.layout import FIELDS
+from lucky_transport.shm.segment.segment_files import SegmentInfo
 from lucky_transport.shm.slot_files.image_file import SUFFIX, slot_words
 from lucky_transport.shm.slot_files.latest_value import newest_number
 from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET
-from lucky_transport.shm.socket_path import socket_path
 from lucky_transport_migration.top import processes
 from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.step_samples import StepReading, StepSamples

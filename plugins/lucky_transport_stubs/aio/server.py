@@ -24,7 +24,7 @@ from weakref import WeakSet
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.shm.server_loop import ServerLoop
+from lucky_transport.shm.listener.server_loop import ServerLoop
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.answering import answer
 from lucky_transport_stubs.aio.rpc import ServerRpc

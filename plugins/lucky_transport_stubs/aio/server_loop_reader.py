@@ -9,7 +9,7 @@ import asyncio
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
-from lucky_transport.shm.server_loop import ServerLoop
+from lucky_transport.shm.listener.server_loop import ServerLoop
 
 __all__ = ["ServerLoopReader"]
 

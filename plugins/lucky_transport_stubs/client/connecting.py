@@ -11,8 +11,8 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerTimeout, TransportError
 from lucky_transport.limits import within_limits
 from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.shm.connecting import connect_pipe
-from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.listener.connecting import connect_pipe
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_stubs.client.connection_monitor import CONNECTION_MONITOR
 from lucky_transport_stubs.words.options import received_too_long

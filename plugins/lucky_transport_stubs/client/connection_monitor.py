@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from lucky_transport.fork import on_child
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 
 __all__ = ["CONNECTION_MONITOR", "ConnectionMonitor"]
 

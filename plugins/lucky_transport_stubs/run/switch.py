@@ -128,8 +128,8 @@ class Switch:
 
     def _problem(self, endpoint: str) -> str:
         """Return why no engine can be used at an endpoint now, "" when one can."""
-        from lucky_transport.shm.connecting import connect_pipe
-        from lucky_transport.shm.socket_path import is_served_here
+        from lucky_transport.shm.files.socket_path import is_served_here
+        from lucky_transport.shm.listener.connecting import connect_pipe
 
         moment = Deadline(0.0 if endpoint in self._awaited else _MOMENT_S)
         self._awaited.add(endpoint)

@@ -11,9 +11,9 @@ from lucky_transport.errors import Busy, ConfigError, NotReachable, Unimplemente
 from lucky_transport.limits import within_limits
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.shm.listener import Listener
-from lucky_transport.shm.memfd_pipe import MemfdPipe
-from lucky_transport.shm.server_loop import ServerLoop, ServerThread
+from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
+from lucky_transport.shm.listener.server_loop import ServerLoop, ServerThread
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.greenlets import why_no_threads

@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from lucky_transport.fork import on_child
-from lucky_transport.shm.server_loop import ServerThread
+from lucky_transport.shm.listener.server_loop import ServerThread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import ServerBase, ServerStage, shown_as_grpcs
 from lucky_transport_stubs.server.admission import Admission

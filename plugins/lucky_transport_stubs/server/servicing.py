@@ -18,7 +18,7 @@ from typing import Any
 from lucky_transport.handler_options import is_inline
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.rpc.workers.adaptive_executor import CountedPool
-from lucky_transport.shm.server_loop import ServerThread
+from lucky_transport.shm.listener.server_loop import ServerThread
 from lucky_transport_stubs.server.admission import Admission
 from lucky_transport_stubs.server.answering import answer_call, behaviour_of
 from lucky_transport_stubs.server.call_state import ServerCallState

@@ -9,7 +9,7 @@
 
 #include <dirent.h>
 
-/* Offsets from the segment's start, as lucky_transport/shm/layout.py computes them. */
+/* Offsets from the segment's start, as lucky_transport/shm/segment/layout.py computes them. */
 typedef struct {
     uint64_t observations, actions, rewards, terminated, truncated, control, signals;
     uint64_t ring_to_client, ring_to_engine, spec, error, total;

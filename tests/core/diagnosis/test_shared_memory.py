@@ -14,7 +14,7 @@ from lucky_transport import native
 from lucky_transport.diagnosis import shared_memory
 from lucky_transport.diagnosis.check import CheckStatus, Roots
 from lucky_transport.errors import MissingExtra, NoSpace
-from lucky_transport.shm import segment
+from lucky_transport.shm.segment import segment
 from tests.support.waiting import PATIENCE_S
 
 MIB = 1 << 20
@@ -105,7 +105,7 @@ ENGINE = """
 import os, sys
 from pathlib import Path
 from lucky_transport.errors import MissingExtra
-from lucky_transport.shm import segment
+from lucky_transport.shm.segment import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 spec = BatchSpec("toy", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,)))
 made = segment.create(sys.argv[2], spec, directory=Path(sys.argv[1]))

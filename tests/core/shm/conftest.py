@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.connecting import connect_pipe
-from lucky_transport.shm.listener import Listener
-from lucky_transport.shm.memfd_pipe import MemfdPipe
-from lucky_transport.shm.poller import Poller
+from lucky_transport.shm.listener.connecting import connect_pipe
+from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
+from lucky_transport.shm.listener.poller import Poller
 from tests.support.waiting import until, until_none_left
 
 #: Starts a Python process with this code, arguments and descriptors; its output is a pipe of text lines.

@@ -20,7 +20,7 @@ from lucky_transport.engine import Buffers, Engine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
-from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
+from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets
 from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.array_spec import DTYPES, ArraySpec
 from lucky_transport.spec.batch_spec import BatchSpec, Part

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport.shm import segment
+from lucky_transport.shm.segment import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 ROOT = Path(__file__).parents[3]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lucky_transport.codec.envelope import ImageFields, Kind, Popped, decode_compact, decode_envelope, encode_compact
 from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.native import RingReader, RingWriter
-from lucky_transport.shm.layout import RING_HEAD_BYTES
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
+from lucky_transport.shm.segment.layout import RING_HEAD_BYTES
 
 SIZE = 4096
 u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)

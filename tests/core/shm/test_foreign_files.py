@@ -21,11 +21,12 @@ import pytest
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError
-from lucky_transport.shm import lockfile, segment, segment_files
-from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.socket_path import remove_stale_sockets
+from lucky_transport.shm.segment import segment, segment_files
+from lucky_transport.shm.segment.segment import Segment
 from lucky_transport.shm.slot_files.image_file import ImageFile, remove_images
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile
-from lucky_transport.shm.socket_path import remove_stale_sockets
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.foreign_files import KINDS, MakeForeignFile, foreign_uid, make
 from tests.support.resources import descriptors_of
@@ -223,7 +224,7 @@ import os, sys
 from pathlib import Path
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError
-from lucky_transport.shm import segment, segment_files
+from lucky_transport.shm.segment import segment, segment_files
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 os.setgroups([]); os.setgid(54000); os.setuid(54000)
 directory = Path(sys.argv[1])

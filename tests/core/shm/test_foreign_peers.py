@@ -21,9 +21,9 @@ from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.process import unique_name
-from lucky_transport.shm.connecting import connect_pipe
-from lucky_transport.shm.handshake import ClientHello
-from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.listener.connecting import connect_pipe
+from lucky_transport.shm.listener.handshake import ClientHello
+from lucky_transport.shm.listener.listener import Listener
 from tests.support.foreign_files import foreign_uid, why_not
 from tests.support.waiting import PATIENCE_S, until
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.shm.handshake import (
+from lucky_transport.shm.listener.handshake import (
     CLIENT_HELLO_BYTES,
     LONGEST_SERVER_HELLO,
     ClientHello,

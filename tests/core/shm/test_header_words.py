@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from lucky_transport import native
-from lucky_transport.shm import header
-from lucky_transport.shm.layout import FIELDS, HEADER_BYTES
+from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES
 
 WORDS = [name for name, place in FIELDS.items() if place.code in ("I", "Q")]
 

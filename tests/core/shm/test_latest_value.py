@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError, SegmentError
-from lucky_transport.shm.channel import Result
+from lucky_transport.shm.segment.channel import Result
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile, LatestValueState
 
 _SECOND_NS = 1_000_000_000

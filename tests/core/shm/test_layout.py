@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import SpecError
-from lucky_transport.shm import layout
-from lucky_transport.shm.layout import EXTENSION_FIELDS, FIELDS, HEADER_BYTES, SEED_FIELDS, FieldPlace, plan
+from lucky_transport.shm.segment import layout
+from lucky_transport.shm.segment.layout import EXTENSION_FIELDS, FIELDS, HEADER_BYTES, SEED_FIELDS, FieldPlace, plan
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 SEED_ORDER = [

@@ -31,12 +31,12 @@ from lucky_transport.errors import (
     SegmentError,
 )
 from lucky_transport.process import unique_name
-from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.handshake import ClientHello, ServerHello, make_pair
-from lucky_transport.shm.listener import Listener
-from lucky_transport.shm.memfd_pipe import MemfdPipe
-from lucky_transport.shm.socket_path import private_directory, remove_stale_sockets, socket_path, sockets_of
+from lucky_transport.shm.files.socket_path import private_directory, remove_stale_sockets, socket_path, sockets_of
+from lucky_transport.shm.listener.connecting import connect_pipe
+from lucky_transport.shm.listener.handshake import ClientHello, ServerHello, make_pair
+from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from tests.support.waiting import call_later, soon
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 DEAD_ENGINE = """
 import sys
 from pathlib import Path
-from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.listener.listener import Listener
 listening = Listener("demo", directory=Path(sys.argv[1]))
 print("listening", flush=True)
 sys.stdin.read()
@@ -133,7 +133,7 @@ def test_an_engine_that_never_answers_is_a_timeout(listener: Listener) -> None:
 _FORKED_FROM_C = """
 import ctypes, signal, sys
 from pathlib import Path
-from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.listener.listener import Listener
 kept = Listener("demo", directory=Path(sys.argv[1]))
 child = ctypes.CDLL(None).fork()  # without Python's hooks: the child keeps the socket
 if child:

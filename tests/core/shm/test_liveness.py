@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lucky_transport.shm.liveness import Peer, start_time
+from lucky_transport.shm.files.liveness import Peer, start_time
 
 
 def test_this_process_lives_and_has_a_start_time() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport.shm import lockfile
+from lucky_transport.shm.files import lockfile
 
 
 def test_a_child_forked_while_a_thread_is_inside_can_use_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

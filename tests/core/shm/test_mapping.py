@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.errors import SegmentError
-from lucky_transport.shm import private_file
-from lucky_transport.shm.mapping import Mapping, map_file
+from lucky_transport.shm.files import private_file
+from lucky_transport.shm.files.mapping import Mapping, map_file
 
 PAGES = 8
 SIZE = PAGES * 4096
@@ -24,8 +24,8 @@ SIZE = PAGES * 4096
 _BEGIN = """
 import faulthandler, os, signal, sys, threading
 import numpy as np
-from lucky_transport.shm import private_file
-from lucky_transport.shm.mapping import map_file
+from lucky_transport.shm.files import private_file
+from lucky_transport.shm.files.mapping import map_file
 
 def made(name="one", fill=7):
     path = os.path.join(sys.argv[1], name)

@@ -16,8 +16,8 @@ import pytest
 
 from lucky_transport.errors import ClosedError, PeerDied, SpecError
 from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.shm.listener import Listener
-from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from tests.support.waiting import call_later, until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
@@ -30,7 +30,7 @@ CLIENT = """
 import sys
 from pathlib import Path
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.listener.connecting import connect_pipe
 pipe = connect_pipe("demo", Deadline(20), directories=[Path(sys.argv[1])])
 pipe.try_push(b"hello")
 print("connected", flush=True)

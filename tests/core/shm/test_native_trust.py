@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from lucky_transport import native
-from lucky_transport.shm.channel import PEER_WAKES, ActionFormat, ChannelOffsets, Result
 from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets, Result
+from lucky_transport.shm.wait import PEER_WAKES
 from tests.support.waiting import PATIENCE_S
 
 FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640

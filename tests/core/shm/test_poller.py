@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import ClosedError, RemoteProtocolError
-from lucky_transport.shm import connecting, handshake
-from lucky_transport.shm.handshake import RingPair
-from lucky_transport.shm.memfd_pipe import MemfdPipe
-from lucky_transport.shm.poller import Poller
+from lucky_transport.shm.listener import connecting, handshake
+from lucky_transport.shm.listener.handshake import RingPair
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
+from lucky_transport.shm.listener.poller import Poller
 from tests.support.waiting import call_later, until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
@@ -25,7 +25,7 @@ CLIENT = """
 import sys
 from pathlib import Path
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.listener.connecting import connect_pipe
 pipe = connect_pipe("demo", Deadline(20), directories=[Path(sys.argv[1])])
 pipe.try_push(b"hello")
 print("connected", flush=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from lucky_transport.errors import ClosedError
-from lucky_transport.shm.poller import Poller, PollResult
+from lucky_transport.shm.listener.poller import Poller, PollResult
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")

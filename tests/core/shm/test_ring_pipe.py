@@ -14,9 +14,9 @@ import pytest
 from lucky_transport import native
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
 from lucky_transport.native import RingReader, RingWriter
-from lucky_transport.shm.channel import Result
 from lucky_transport.shm.ring import WRITER_PARK, ring_bytes
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
+from lucky_transport.shm.segment.channel import Result
 from lucky_transport.shm.wait import spin
 from tests.support.waiting import call_later
 

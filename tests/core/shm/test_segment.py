@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ConfigError, NoSpace, NotReachable, SegmentError
-from lucky_transport.shm import header, lockfile, segment, segment_files
-from lucky_transport.shm.layout import FIELDS, HEADER_BYTES
-from lucky_transport.shm.segment import Segment, view
+from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.segment import header, segment, segment_files
+from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES
+from lucky_transport.shm.segment.segment import Segment, view
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.waiting import PATIENCE_S
 
@@ -97,7 +98,7 @@ def test_a_second_engine_of_the_same_name_is_refused_with_the_owners_pid(made: S
 
 _CLEAN_UP = """
 import sys, time
-from lucky_transport.shm import lockfile
+from lucky_transport.shm.files import lockfile
 lock = lockfile.acquire(sys.argv[1], lockfile.ENGINE)
 print("taken", flush=True)
 time.sleep(0.05)
@@ -116,7 +117,7 @@ def test_an_engine_waits_for_a_process_that_removes_what_a_dead_one_left(tmp_pat
 _DIE_WITH_A_SEGMENT = """
 import os, sys
 from pathlib import Path
-from lucky_transport.shm import segment
+from lucky_transport.shm.segment import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 spec = BatchSpec("old", 9, ArraySpec("float32", (5,)), ArraySpec("float32", (2,)))
 segment.create("one", spec, directory=Path(sys.argv[1])).publish_ready()
@@ -155,7 +156,7 @@ def test_a_client_waits_for_the_engine_that_comes_after_a_dead_one(
         made.append(segment.create("one", SPEC, ring_bytes=RING, directory=tmp_path))
         made[0].publish_ready()
 
-    monkeypatch.setattr("lucky_transport.shm.segment.time.sleep", come)
+    monkeypatch.setattr("lucky_transport.shm.segment.segment.time.sleep", come)
     assert segment.open_segment("one", Deadline(PATIENCE_S), directory=tmp_path).spec.num_envs == 3
     made[0].unlink()
 
@@ -308,10 +309,11 @@ def test_a_lock_is_seen_by_other_processes_and_ends_with_its_holder(tmp_path: Pa
     lock = lockfile.acquire(path, lockfile.ENGINE)
     assert lock
     assert not lockfile.acquire(path, lockfile.ENGINE)  # not even this process takes it twice
-    code = f"from lucky_transport.shm import lockfile as l; print(bool(l.acquire({path!r}, 0)), l.holder({path!r}, 0))"
+    held = f"bool(l.acquire({path!r}, 0)), l.holder({path!r}, 0)"
+    code = f"from lucky_transport.shm.files import lockfile as l; print({held})"
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert seen.stdout.split() == ["False", str(os.getpid())]
-    code = f"from lucky_transport.shm import lockfile as l; print(l.acquire({path!r}, 1)); import os; os._exit(0)"
+    code = f"from lucky_transport.shm.files import lockfile as l; print(l.acquire({path!r}, 1)); import os; os._exit(0)"
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert lockfile.holder(path, lockfile.CLIENT) is None
     lock.release(unlink=True)
@@ -326,7 +328,7 @@ def test_a_forked_child_does_not_release_its_parents_lock(tmp_path: Path) -> Non
     if pid == 0:
         os._exit(0 if lockfile.holder(path, lockfile.ENGINE) == os.getppid() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    code = f"from lucky_transport.shm import lockfile as l; print(l.holder({path!r}, 0))"
+    code = f"from lucky_transport.shm.files import lockfile as l; print(l.holder({path!r}, 0))"
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert seen.stdout.strip() == str(os.getpid())
     lock.release(unlink=True)

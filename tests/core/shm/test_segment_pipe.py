@@ -13,18 +13,19 @@ import pytest
 
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError
 from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.shm import header
-from lucky_transport.shm.channel import PEER_WAKES
-from lucky_transport.shm.liveness import LockHolder, Process, engine_of
-from lucky_transport.shm.segment import Segment, create
-from lucky_transport.shm.segment_pipe import SegmentPipe
+from lucky_transport.shm.files.liveness import LockHolder, Process
+from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment.owners import engine_of
+from lucky_transport.shm.segment.segment import Segment, create
+from lucky_transport.shm.segment.segment_pipe import SegmentPipe
+from lucky_transport.shm.wait import PEER_WAKES
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.waiting import call_later
 
 LONG_NS = 20_000_000_000
 HOLDS_A_LOCK = """
 import sys, time
-from lucky_transport.shm import lockfile
+from lucky_transport.shm.files import lockfile
 lock = lockfile.acquire(sys.argv[1], lockfile.CLIENT)
 print(lock.own, flush=True)
 time.sleep(60)

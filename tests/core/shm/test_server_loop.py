@@ -15,9 +15,9 @@ from lucky_transport.errors import ClosedError, NotReachable, PeerDied, Transpor
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.shm.connecting import connect_pipe
-from lucky_transport.shm.listener import Listener
-from lucky_transport.shm.server_loop import ServerLoop, ServerThread
+from lucky_transport.shm.listener.connecting import connect_pipe
+from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.server_loop import ServerLoop, ServerThread
 from tests.support.waiting import PATIENCE_S, soon, until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
@@ -28,7 +28,7 @@ import sys
 from pathlib import Path
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.listener.connecting import connect_pipe
 calls = ClientCalls(connect_pipe("demo", Deadline(20), directories=[Path(sys.argv[1])]))
 calls.open("/t/wait")
 print("calling", flush=True)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport import native
-from lucky_transport.shm.channel import Result
 from lucky_transport.shm.ring import ring_bytes
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
+from lucky_transport.shm.segment.channel import Result
 from lucky_transport.shm.wait import STRATEGIES
 
 USUAL_NS, SOON_NS = 150_000, 800_000

@@ -14,7 +14,7 @@ from lucky_transport.diagnosis import containers
 from lucky_transport.diagnosis.check import CheckStatus, Roots
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport.shm import header, segment, segment_files
+from lucky_transport.shm.segment import header, segment, segment_files
 from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec

@@ -19,8 +19,8 @@ from lucky_transport import api
 from lucky_transport.cli.main import cli
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra
-from lucky_transport.shm import segment_files
-from lucky_transport.shm.segment_files import SegmentInfo
+from lucky_transport.shm.segment import segment_files
+from lucky_transport.shm.segment.segment_files import SegmentInfo
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.export.build import build

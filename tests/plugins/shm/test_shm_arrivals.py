@@ -16,8 +16,8 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.engine import RESET
 from lucky_transport.process import unique_name
-from lucky_transport.shm import header
-from lucky_transport.shm.liveness import start_time
+from lucky_transport.shm.files.liveness import start_time
+from lucky_transport.shm.segment import header
 from tests.support.waiting import until
 
 SHM = Path("/dev/shm")

@@ -27,7 +27,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import DeviceError, PeerDied, SegmentError, SpecError
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.serving import Serving
-from lucky_transport.shm import device_offer, header
+from lucky_transport.shm.segment import device_offer, header
 from tests.support.fake_cuda import FakeDriver, FakeTorch
 
 NUM_ENVS, OBS_SIZE = 3, 8

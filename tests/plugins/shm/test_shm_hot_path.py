@@ -21,7 +21,7 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport.shm.layout import FIELDS
+from lucky_transport.shm.segment.layout import FIELDS
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow

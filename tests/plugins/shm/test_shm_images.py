@@ -20,7 +20,7 @@ from lucky_transport.messages.images import ImageBytes
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.rpc.images import ImageRef
-from lucky_transport.shm.segment_files import remove_stale
+from lucky_transport.shm.segment.segment_files import remove_stale
 from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.shm.slot_files.image_store import ImageStream
 from lucky_transport.testing.image_engine import ImageEngine, pixels

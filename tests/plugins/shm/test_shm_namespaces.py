@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport.shm import segment_files
-from lucky_transport.shm.segment_files import remove_stale
+from lucky_transport.shm.segment import segment_files
+from lucky_transport.shm.segment.segment_files import remove_stale
 from tests.support.boxes import HOST, PID, USER, boxed, needs
 from tests.support.waiting import until
 
@@ -110,7 +110,7 @@ def test_an_engine_in_another_namespace_is_listed_as_living_and_never_removed(na
     with boxed(PID, *PROGRAMS, "engine", name) as engine:
         assert engine.line() == "ready"
         look = f"""
-from lucky_transport.shm.segment_files import find, remove_stale
+from lucky_transport.shm.segment.segment_files import find, remove_stale
 remove_stale()
 for one in find():
     if one.name == {name!r}:
@@ -158,7 +158,7 @@ from lucky_transport import api
 from lucky_transport.config import load_settings, runtime_directories
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable
-from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.listener.connecting import connect_pipe
 for directory in filter(Path.is_dir, runtime_directories()):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", directory], check=True)
 try:

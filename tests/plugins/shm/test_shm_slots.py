@@ -19,8 +19,8 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, EngineFailed, SegmentError
 from lucky_transport.process import unique_name
-from lucky_transport.shm import header
-from lucky_transport.shm.layout import Feature
+from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment.layout import Feature
 from lucky_transport.testing.composite_contract import CompositeContract
 from lucky_transport.testing.dial import DialEngine
 from lucky_transport.testing.failure_contract import FailureContract

@@ -40,8 +40,8 @@ from lucky_transport.errors import (
 )
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
-from lucky_transport.shm.layout import FIELDS
-from lucky_transport.shm.liveness import start_time
+from lucky_transport.shm.files.liveness import start_time
+from lucky_transport.shm.segment.layout import FIELDS
 from lucky_transport.testing.suite import open_reference
 from tests.support.resources import measure
 from tests.support.waiting import PATIENCE_S, suspend

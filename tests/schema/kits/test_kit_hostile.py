@@ -16,10 +16,10 @@ from lucky_transport.errors import TransportError
 from lucky_transport.messages import GetJointStateRequest, StreamCameraRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
-from lucky_transport.shm.layout import FIELDS, HEADER_BYTES
 from lucky_transport.shm.ring import HEAD_BYTES
 from lucky_transport.shm.ring_pipe import open_writer
-from lucky_transport.shm.segment import Segment, open_segment
+from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES
+from lucky_transport.shm.segment.segment import Segment, open_segment
 from lucky_transport.transport import Transport
 from tests.support.foreign_files import MakeForeignFile
 from tests.support.kit_engine import KitEngine

@@ -19,7 +19,7 @@ from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
-from lucky_transport.shm.segment_files import remove_stale
+from lucky_transport.shm.segment.segment_files import remove_stale
 from lucky_transport.transport import Transport
 from tests.support.kit_engine import KitEngine
 from tests.support.waiting import PATIENCE_S, until_none_left

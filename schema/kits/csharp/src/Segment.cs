@@ -6,7 +6,7 @@ using System.Text.RegularExpressions;
 
 namespace LuckyTransport
 {
-    /// <summary>Where the regions of a segment lie, as lucky_transport/shm/layout.py computes it.</summary>
+    /// <summary>Where the regions of a segment lie, as lucky_transport/shm/segment/layout.py computes it.</summary>
     internal sealed class SegmentPlan
     {
         internal SegmentPlan(int numEnvs, long obsBytes, long actBytes, int numTerms, int ringBytes, int specBytes)

@@ -23,7 +23,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 import lucky_transport_stubs
 from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
-from lucky_transport.shm.socket_path import remove_stale_sockets
+from lucky_transport.shm.files.socket_path import remove_stale_sockets
 from lucky_transport_grpc.runtime import grpc
 
 #: A server in a process of its own, for tests that kill it.

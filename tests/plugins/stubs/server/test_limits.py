@@ -16,7 +16,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 import lucky_transport_stubs
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.listener.connecting import connect_pipe
 
 ANY = (("grpc.max_receive_message_length", -1),)
 

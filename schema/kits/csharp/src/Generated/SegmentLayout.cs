@@ -1,6 +1,6 @@
 // The layout of a lucky_transport segment, version 1 (little-endian), and what goes with it.
 //
-// Made from lucky_transport/shm/layout.py and its neighbours by schema/generate.py; do not edit.
+// Made from lucky_transport/shm/segment/layout.py and its neighbours by schema/generate.py; do not edit.
 // Counters (frame_seq, action_seq), park words and the version need acquire loads and release stores.
 
 namespace LuckyTransport

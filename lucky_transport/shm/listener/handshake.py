@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from mmap import mmap
 
 from lucky_transport.errors import NoSpace, RemoteProtocolError
-from lucky_transport.shm.layout import CACHE_LINE
 from lucky_transport.shm.ring import ring_bytes
+from lucky_transport.shm.segment.layout import CACHE_LINE
 
 __all__ = [
     "CLIENT_HELLO_BYTES",

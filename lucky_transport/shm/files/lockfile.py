@@ -24,7 +24,7 @@ from pathlib import Path
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, SegmentError
 from lucky_transport.fork import on_child
-from lucky_transport.shm.private_file import Make, open_private, remove_private
+from lucky_transport.shm.files.private_file import Make, open_private, remove_private
 from lucky_transport.shm.timing import NATIVE
 
 __all__ = ["CLIENT", "ENGINE", "Lock", "Watch", "acquire", "acquire_engine", "engines", "forget_after_fork", "holder"]

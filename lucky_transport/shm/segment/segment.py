@@ -29,21 +29,30 @@ from lucky_transport.errors import (
     did_you_mean,
     from_wire,
 )
-from lucky_transport.shm import header, lockfile
-from lucky_transport.shm.layout import (
+from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.liveness import start_time
+from lucky_transport.shm.files.mapping import Mapping, allocate
+from lucky_transport.shm.files.namespaces import pid_namespace, process_name
+from lucky_transport.shm.files.private_file import remove_private
+from lucky_transport.shm.files.socket_path import live_socket
+from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment.layout import (
     DEFAULT_RING_BYTES,
     ERROR_BYTES,
     VERSION,
     SegmentLayout,
     plan,
 )
-from lucky_transport.shm.liveness import engine_of, start_time
-from lucky_transport.shm.mapping import Mapping, allocate
-from lucky_transport.shm.namespaces import pid_namespace, process_name
-from lucky_transport.shm.private_file import remove_private
-from lucky_transport.shm.segment_files import DIRECTORY, find, lock_path_of, map_segment, remove_dead, segment_path
+from lucky_transport.shm.segment.owners import engine_of
+from lucky_transport.shm.segment.segment_files import (
+    DIRECTORY,
+    find,
+    lock_path_of,
+    map_segment,
+    remove_dead,
+    segment_path,
+)
 from lucky_transport.shm.slot_files.image_file import remove_images
-from lucky_transport.shm.socket_path import live_socket
 from lucky_transport.shm.timing import SEGMENT_POLL_S
 from lucky_transport.spec.batch_spec import BatchSpec
 

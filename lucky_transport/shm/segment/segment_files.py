@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lucky_transport.errors import ConfigError, SegmentError
-from lucky_transport.shm import header, lockfile
-from lucky_transport.shm.layout import HEADER_BYTES, MAGIC
-from lucky_transport.shm.mapping import Mapping, map_private
-from lucky_transport.shm.namespaces import STOPPED, process_name
-from lucky_transport.shm.private_file import open_private, remove_private
+from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.mapping import Mapping, map_private
+from lucky_transport.shm.files.namespaces import STOPPED, process_name
+from lucky_transport.shm.files.private_file import open_private, remove_private
+from lucky_transport.shm.files.socket_path import remove_stale_sockets
+from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment.layout import HEADER_BYTES, MAGIC
 from lucky_transport.shm.slot_files.image_file import SUFFIX, remove_images
-from lucky_transport.shm.socket_path import remove_stale_sockets
 
 __all__ = [
     "DIRECTORY",

@@ -18,9 +18,9 @@ from lucky_transport.rpc.deadline_timer import DeadlineTimer
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.workers.adaptive_executor import AdaptiveExecutor, CountedPool
 from lucky_transport.rpc.workers.guarded_reader import GuardedReader, ReaderReplaced
-from lucky_transport.shm.listener import Listener
-from lucky_transport.shm.memfd_pipe import MemfdPipe
-from lucky_transport.shm.poller import Poller, PollResult
+from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
+from lucky_transport.shm.listener.poller import Poller, PollResult
 from lucky_transport.shm.timing import DRAIN_SLICE_NS, LOOP_SLICE_NS
 
 __all__ = ["ServerLoop", "ServerThread", "serve_listener"]

@@ -25,11 +25,11 @@ from lucky_transport.errors import Busy, NoSpace, NotReachable, RemoteProtocolEr
 from lucky_transport.fork import on_child
 from lucky_transport.limits import within_limits
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, ServerHello, make_pair
-from lucky_transport.shm.layout import DEFAULT_RING_BYTES
-from lucky_transport.shm.liveness import peer_of
-from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
-from lucky_transport.shm.socket_path import claim_socket, private_directory
+from lucky_transport.shm.files.liveness import peer_of
+from lucky_transport.shm.files.socket_path import claim_socket, private_directory
+from lucky_transport.shm.listener.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, ServerHello, make_pair
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe, PipeResources
+from lucky_transport.shm.segment.layout import DEFAULT_RING_BYTES
 from lucky_transport.shm.timing import ACCEPT_PAUSE_S, HANDSHAKE_S
 from lucky_transport.shm.usage_guard import UsageGuard
 

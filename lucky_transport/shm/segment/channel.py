@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lucky_transport.shm.layout import FIELDS, Feature, SegmentLayout
+from lucky_transport.shm.segment.layout import FIELDS, Feature, SegmentLayout
+from lucky_transport.shm.wait import PEER_WAKES
 from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = [
-    "PEER_WAKES",
     "ActionFormat",
     "ChannelOffsets",
     "Result",
@@ -19,9 +19,6 @@ __all__ = [
     "channel_offsets",
     "peer_bits",
 ]
-
-#: What a peer may do: it wakes us when we are parked.
-PEER_WAKES = 1
 
 
 def peer_bits(features: int) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from lucky_transport import native
 from lucky_transport.errors import NoSpace, SegmentError
 from lucky_transport.limits import limit_reached
-from lucky_transport.shm.private_file import Make, open_private
+from lucky_transport.shm.files.private_file import Make, open_private
 
 __all__ = ["Mapping", "allocate", "map_file", "map_private"]
 

@@ -1,6 +1,6 @@
 """The pid namespaces of containers: a pid means something only within its own.
 
-A pid is for messages, and another namespace's is named as such; locks tell who lives (`lucky_transport.shm.lockfile`).
+A pid is for messages, and another namespace's is named as such; locks tell who lives (`lockfile.py`).
 """
 
 from __future__ import annotations

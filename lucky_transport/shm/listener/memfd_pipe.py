@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from lucky_transport import native
 from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.handshake import RingPair
-from lucky_transport.shm.liveness import Peer
+from lucky_transport.shm.files.liveness import Peer
+from lucky_transport.shm.listener.handshake import RingPair
 from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, open_writer
 from lucky_transport.shm.timing import LONGEST_SLEEP_NS
 from lucky_transport.shm.wait import spin

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from lucky_transport.config import runtime_directories
 from lucky_transport.errors import Busy, ConfigError, SegmentError
-from lucky_transport.shm import lockfile
-from lucky_transport.shm.namespaces import process_name
+from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.namespaces import process_name
 
 __all__ = [
     "claim_socket",

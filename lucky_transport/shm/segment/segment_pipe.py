@@ -7,13 +7,13 @@ so its end has no `wait`.
 from __future__ import annotations
 
 from lucky_transport.errors import LocalProtocolError, PeerDied
-from lucky_transport.shm.channel import PEER_WAKES
-from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
-from lucky_transport.shm.liveness import Process
-from lucky_transport.shm.mapping import Mapping
+from lucky_transport.shm.files.liveness import Process
+from lucky_transport.shm.files.mapping import Mapping
 from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, open_writer
-from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.segment.layout import FIELDS, RING_HEAD_BYTES
+from lucky_transport.shm.segment.segment import Segment
 from lucky_transport.shm.timing import PEER_POLL_NS
+from lucky_transport.shm.wait import PEER_WAKES
 
 __all__ = ["SegmentPipe"]
 

@@ -21,8 +21,8 @@ from lucky_transport import native
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.listener import Listener
-from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.timing import LISTENER_POLL_NS, LONGEST_SLEEP_NS, THROTTLE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import spin

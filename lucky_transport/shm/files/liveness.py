@@ -11,25 +11,21 @@ import os
 import select
 import socket
 import struct
-from mmap import mmap
 from typing import Protocol
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.found_file import describe_user
 from lucky_transport.limits import limit_reached
-from lucky_transport.shm import header
-from lucky_transport.shm.lockfile import ENGINE, Watch
-from lucky_transport.shm.namespaces import process_name
+from lucky_transport.shm.files.lockfile import Watch
+from lucky_transport.shm.files.namespaces import process_name
 
-__all__ = ["LockHolder", "Peer", "Process", "client_of", "engine_of", "peer_of", "start_time"]
+__all__ = ["LockHolder", "Peer", "Process", "peer_of", "start_time"]
 
 #: The kernel's own limit (PID_MAX_LIMIT). A pid may come from memory that a peer writes.
 _LARGEST_PID = 1 << 22
 #: From Linux 6.5 on; the `socket` module does not name it.
 _SO_PEERPIDFD = 77
 _UCRED = struct.Struct("iII")
-#: A lock's byte comes from memory that a peer writes, too; offsets have 63 bits.
-_LARGEST_BYTE = (1 << 63) - 1
 
 
 def start_time(pid: int) -> int:
@@ -123,25 +119,6 @@ class LockHolder:
     def close(self) -> None:
         """Look no more; idempotent."""
         self._watch.close()
-
-
-def engine_of(mapping: mmap, lock_path: str) -> LockHolder:
-    """Return the engine of a segment; the caller closes it. Raises SegmentError for a lock file that is not ours."""
-    byte = header.get(mapping, "server_lock") & _LARGEST_BYTE
-    pid, namespace = header.get(mapping, "server_pid"), header.get(mapping, "server_pid_namespace")
-    return LockHolder(lock_path, byte or ENGINE, pid, namespace)
-
-
-def client_of(mapping: mmap, lock_path: str) -> Process:
-    """Return the client that is attached to a segment; the caller closes it.
-
-    One that knows no locks is known by its pid and start time, which works within one pid namespace only.
-    """
-    byte = header.get(mapping, "client_lock") & _LARGEST_BYTE
-    pid, namespace = header.get(mapping, "client_pid"), header.get(mapping, "client_pid_namespace")
-    if byte:
-        return LockHolder(lock_path, byte, pid, namespace)
-    return Peer(pid, header.get(mapping, "client_start"))
 
 
 def peer_of(connection: socket.socket) -> Peer:

@@ -18,7 +18,7 @@ from mmap import mmap
 
 from lucky_transport.cuda.driver import ExportedMemory
 from lucky_transport.errors import SegmentError
-from lucky_transport.shm import header
+from lucky_transport.shm.segment import header
 from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["DeviceOffer", "clear_open", "current_generation", "is_older_open", "mark_open", "read_offer", "write_offer"]

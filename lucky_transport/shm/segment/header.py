@@ -15,7 +15,7 @@ from typing import Any
 
 from lucky_transport import native
 from lucky_transport.errors import SegmentError, SpecError
-from lucky_transport.shm.layout import (
+from lucky_transport.shm.segment.layout import (
     ERROR_BYTES,
     EXTENSION_BYTES,
     FIELDS,

@@ -1,0 +1,1 @@
+"""Files that processes share: opened with distrust, mapped, locked; and the processes that hold them."""
