@@ -20,7 +20,10 @@ static int park(const Watch *w, uint32_t *word, int64_t ns) {
     return woken;
 }
 
-/* One slice of a wait, without the GIL: 1 changed, 0 slice over. `skip_spin` skips the spinning phases. */
+/* What a slice comes to beside 1 and 0: woken, though nothing has changed. */
+#define CALLED 2
+
+/* One slice of a wait, without the GIL: 1 changed, 0 slice over, CALLED. `skip_spin` skips the spinning phases. */
 static int wait_slice(const Watch *w, Waiter *me, int64_t until, int skip_spin) {
     int64_t start = now_ns(), t = start;
     int spins = me->budget.strategy == WAIT_SPIN || (me->budget.strategy != WAIT_BLOCK && !skip_spin);
@@ -45,6 +48,7 @@ static int wait_slice(const Watch *w, Waiter *me, int64_t until, int skip_spin) 
     int64_t end = t + SLICE_NS < until ? t + SLICE_NS : until;
     if (me->wakes) {
         if (end > t && !park(w, me->park, end - t)) return 0;
+        if (end > t && me->is_called && !changed(w)) return CALLED;
     } else {
         while (t < end && !changed(w)) {
             struct timespec sleep = {0, end - t < POLL_NS ? end - t : POLL_NS};
@@ -69,11 +73,11 @@ int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int skip_spin) {
         result = wait_slice(w, me, until, skip_spin);
         PyEval_RestoreThread(thread);
         t = now_ns();
-        if (!result && PyErr_CheckSignals()) return INTERRUPTED;
+        if (result != 1 && PyErr_CheckSignals()) return INTERRUPTED;
         skip_spin = me->budget.strategy != WAIT_SPIN;
     } while (!result && t < until && !is_lost(me->park)); /* then the caller is told at once */
     if (result == 1 || t - start > SOON_NS) learn(&me->budget, t - start <= SOON_NS);
-    return result ? result : TIMED_OUT;
+    return result == 1 ? 1 : TIMED_OUT;
 }
 
 /* ---- the spin budget of a side that waits in Python ------------------------------------------------------------- */

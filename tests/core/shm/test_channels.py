@@ -14,6 +14,7 @@ import pytest
 from lucky_transport import native
 from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets, Result
 from lucky_transport.shm.wait import PEER_WAKES
+from tests.support.waiting import until
 
 FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
 ACTIONS, CONTROL, TERMINATED, TRUNCATED = 1024, 2048, 2112, 2176
@@ -368,6 +369,14 @@ def test_a_step_that_raises_ends_serve_releases_the_lock_and_publishes_nothing(m
     other.start()
     other.join()
     assert taken == [True]
+
+
+def test_an_engine_that_is_woken_for_nothing_looks_after_its_client(mapping: mmap) -> None:
+    engine = an_engine(mapping)
+    found: list[int] = []
+    threading.Thread(target=lambda: found.append(engine.next(10_000 * SECOND_NS)), daemon=True).start()
+    until(lambda: native.wake(mapping, PARK_ENGINE) or found)  # as a client wakes it that comes or leaves
+    assert found == [Result.TIMED_OUT]
 
 
 def test_serve_returns_what_is_no_plain_action_and_when_it_is_interrupted(mapping: mmap) -> None:
