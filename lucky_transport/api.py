@@ -1,7 +1,6 @@
 """The functions of the package: `make` an env, `connect` to an engine, `serve` one.
 
-Settings are resolved here, once (argument > environment > file > default); below, only `Settings` is passed on. The
-transport that "auto" takes, and the reason, go to the log "lucky_transport".
+Settings are resolved here, once (argument > environment > file > default); below, only `Settings` is passed on.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.chosen import check_agreement, choose_transport, chosen_interceptors, end_of
 from lucky_transport.client import AsyncClient, Client
 from lucky_transport.config import Settings, load_settings
 from lucky_transport.deadline import log_long_wait
@@ -23,16 +23,10 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.engine_options import check_call, check_num_envs
 from lucky_transport.errors import (
-    BrokenPlugin,
     ConfigError,
-    MissingExtra,
     SpecError,
-    Unimplemented,
-    UnknownName,
     raise_wire_error,
 )
-from lucky_transport.hookspecs import TransportInfo
-from lucky_transport.interceptors import Interceptor
 from lucky_transport.interceptors.transport import InterceptedTransport
 from lucky_transport.limits import within_limits
 from lucky_transport.process import EngineProcess, unique_name
@@ -51,9 +45,6 @@ _log = logging.getLogger("lucky_transport")
 
 #: The scheme of the migration kit's transport that records another one.
 _RECORDED = "recorded"
-
-#: What "auto" tries, best first.
-_PREFERENCE = ("shm", "grpc", "inproc")
 
 
 def make_engine(engine: str, num_envs: int = 1, *, seed: int | None = None, **options: Any) -> Engine:
@@ -95,8 +86,8 @@ def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -
     if settings.record and endpoint.scheme != _RECORDED:
         endpoint = Endpoint(_RECORDED, "", (("to", str(endpoint)), ("file", settings.record)))
     info = registry().transport_of_scheme(endpoint.scheme)
-    client = _end(info, "client", endpoint)
-    interceptors = _interceptors(settings)
+    client = end_of(info, "client", endpoint)
+    interceptors = chosen_interceptors(settings)
     timeout_s = settings.start_timeout_s if info.starts_engines else settings.connect_timeout_s
     what = f"the engine at {endpoint}"
     with log_long_wait(what, timeout_s), within_limits(f"{what} cannot be reached"):
@@ -105,27 +96,6 @@ def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -
         # A transport that leads to others opens them with these settings: they are around it, not around each.
         inner = client(endpoint, replace(settings, interceptors=()))
     return InterceptedTransport(inner, interceptors, endpoint, settings)
-
-
-def _interceptors(settings: Settings) -> list[Interceptor]:
-    """Return the interceptors that the settings name; raises UnknownName, MissingExtra, ConfigError."""
-    return [_interceptor(one, settings.sources.get("interceptors", "default")) for one in settings.interceptors]
-
-
-def _interceptor(given: Any, source: str) -> Interceptor:
-    if isinstance(given, Interceptor):
-        return given
-    if not isinstance(given, str):
-        raise ConfigError(
-            f"{source}: interceptors: got {given!r}",
-            hint="pass names, or objects of lucky_transport.interceptors.Interceptor",
-        )
-    name, _, variant = given.partition(":")
-    info = registry().interceptor(name)
-    if variant and not {variant, "*"}.intersection(info.variants):
-        known = ", ".join(f"{name}:{one}" for one in info.variants) or "none"
-        raise UnknownName(f"no interceptor {given!r}", hint=f"variants of {name!r}: {known}")
-    return load(info.factory, owner=f"interceptor {name!r}", extra=info.extra)(variant)
 
 
 def connect(endpoint: str | None = None, **settings: Any) -> Client:
@@ -151,7 +121,7 @@ def _resolve(endpoint: str | None, settings: Mapping[str, Any]) -> Settings:
     resolved = load_settings({**settings, "endpoint": endpoint})
     if not resolved.endpoint:
         raise ConfigError("no endpoint to connect to", hint="pass connect('shm://name') or set LUCKY_ENDPOINT")
-    _check_agreement(resolved)
+    check_agreement(resolved)
     return resolved
 
 
@@ -176,7 +146,7 @@ def serve(
     resolved = load_settings(settings)
     endpoints = [endpoint] if isinstance(endpoint, str) else list(endpoint)
     servers = [_server(Endpoint.parse(one), resolved) for one in endpoints]
-    interceptors = _interceptors(resolved)
+    interceptors = chosen_interceptors(resolved)
     if isinstance(engine, str):
         engine = _make_engine(engine, num_envs, own_process, **{"seed": seed, **(options or {})})
     return Serving(engine, servers, interceptors)
@@ -184,16 +154,7 @@ def serve(
 
 def _server(endpoint: Endpoint, settings: Settings) -> Server:
     info = registry().transport_of_scheme(endpoint.scheme)
-    return _end(info, "server", endpoint)(endpoint, settings)
-
-
-def _end(info: TransportInfo, end: Literal["client", "server"], endpoint: Endpoint) -> Any:
-    """Return what makes an end of a transport; raises Unimplemented where the transport has none."""
-    target = info.client if end == "client" else info.server
-    if not target:
-        hint = info.instead.format(address=endpoint.address)
-        raise Unimplemented(f"{endpoint}: transport {info.name!r} has no {end}", backend=info.name, hint=hint)
-    return load(target, owner=f"transport {info.name!r}", extra=info.extra)
+    return end_of(info, "server", endpoint)(endpoint, settings)
 
 
 def make(
@@ -237,73 +198,34 @@ def make(
     render_mode, camera, render_size: "rgb_array" lets `render` give images, of the camera of that name ("": the first),
         with (width, height).
 
-    settings, each with a variable `LUCKY_<SETTING>` and a key of lucky_transport.toml:
-
-        transport           "auto" (default), "shm", "grpc" or "inproc"
-        endpoint            URL of a running engine
-        shm_name            name of the segment of an engine that is started here
-        wait                "adaptive" (default), "spin" or "block"
-        observation_slots   how many steps' observations stay as they are at once (1)
-        step_timeout_s      seconds until a step gives up (60)
-        command_timeout_s   seconds until a typed call gives up (10)
-        connect_timeout_s   seconds to look for an engine (10)
-        start_timeout_s     seconds for an engine process to get ready (60)
-        max_message_bytes   the longest message this side takes (4194304)
-        grpc_map            for `lucky-transport run`, without effect here
-        grpc_serve          for `lucky-transport run`, without effect here
-        grpc_serve_only     for `lucky-transport run`, without effect here
-        allow_host          of a server at openenv://, without effect here
-        allow_origin        of a server at openenv://, without effect here
-        record              file to which everything is recorded that goes to the engine
-        interceptors        what stands around calls and steps: "opentelemetry", or a list with objects of yours
+    settings: fields of `lucky_transport.config.Settings`, each also a variable `LUCKY_<SETTING>` and a key of a file:
+        transport, endpoint, shm_name, wait, observation_slots, step_timeout_s, command_timeout_s, connect_timeout_s,
+        start_timeout_s, max_message_bytes, record, interceptors; those without effect on an env:
+        grpc_map, grpc_serve, grpc_serve_only, allow_host, allow_origin
 
     Raises ConfigError for a wrong argument, UnknownName, MissingExtra, NotReachable, Busy, SpecError.
     """
+    from lucky_transport.env.connection import EnvConnection
     from lucky_transport.env.vector_env import VectorEnv
 
-    if engine:
-        _check_name(engine, "make")
+    _check_name(engine or "", "make")
     mode = _autoreset_mode(autoreset_mode, framework, copy)
     resolved = _with_slots(load_settings(settings, others=inspect.signature(make).parameters), mode)
     check_num_envs(num_envs)
-    arguments: dict[str, Any] = {
-        "autoreset_mode": mode,
-        "copy": copy,
-        "reward_fn": reward_fn,
-        "validate": validate,
-        "render_mode": render_mode,
-        "camera": camera,
-        "render_size": render_size,
-    }
+    shown: dict[str, Any] = {"render_mode": render_mode, "camera": camera, "render_size": render_size}
+    given = shown | {"autoreset_mode": mode, "copy": copy, "reward_fn": reward_fn, "validate": validate}
     own: dict[str, Any] = {"engine": engine, "num_envs": num_envs, "seed": seed, "options": dict(options or {})}
-    recipe = partial(make, **own, **arguments, **settings)
+    recipe = partial(make, **own, **given, **settings)
     if resolved.endpoint:
-        _check_agreement(resolved)
         recipe = partial(recipe, endpoint=resolved.endpoint)  # a pickled env returns to the same engine
-        transport = open_transport(resolved.endpoint, resolved)
-        try:
-            check_offered_envs(transport, num_envs, resolved.endpoint)
-            _check_slots(transport, resolved)
-            return VectorEnv(transport, recipe=recipe, **arguments)
-        except BaseException:
-            transport.close()
-            raise
-    if not engine:
-        raise ConfigError(
-            "make() needs an engine or an endpoint", hint="pass make('toy') or make(endpoint='shm://name')"
-        )
-    if "://" in engine:
-        raise ConfigError(f"make(): {engine!r} is an endpoint, not an engine", hint=f"pass make(endpoint={engine!r})")
-    info = _choose(resolved)
-    owner, transport = _start(info, engine, num_envs, seed, options, resolved)
+        transport, owner = _engine_at(resolved, num_envs), None
+    else:
+        transport, owner = _start(engine, num_envs, seed, options, resolved)
     try:
         _check_slots(transport, resolved)
-        return VectorEnv(transport, recipe=recipe, owner=owner, **arguments)
+        return VectorEnv(transport, recipe=recipe, owner=owner, **given)
     except BaseException:
-        try:
-            transport.close()
-        finally:
-            owner.stop()
+        EnvConnection(transport, owner).end()
         raise
 
 
@@ -339,15 +261,29 @@ def _autoreset_mode(mode: AutoresetMode | str | None, framework: str | None, cop
     return needed
 
 
+def _engine_at(settings: Settings, num_envs: int) -> Transport:
+    """Return a connection to the engine at the endpoint of the settings, which has as many envs as were asked for."""
+    check_agreement(settings)
+    transport = open_transport(settings.endpoint, settings)
+    try:
+        check_offered_envs(transport, num_envs, settings.endpoint)
+    except BaseException:
+        transport.close()
+        raise
+    return transport
+
+
 def _start(
-    info: TransportInfo,
-    engine: str,
-    num_envs: int,
-    seed: int | None,
-    options: Mapping[str, Any] | None,
-    settings: Settings,
-) -> tuple[EngineProcess | Serving, Transport]:
+    engine: str, num_envs: int, seed: int | None, options: Mapping[str, Any] | None, settings: Settings
+) -> tuple[Transport, EngineProcess | Serving]:
     """Start the engine for one env of our own and connect to it."""
+    if not engine:
+        raise ConfigError(
+            "make() needs an engine or an endpoint", hint="pass make('toy') or make(endpoint='shm://name')"
+        )
+    if "://" in engine:
+        raise ConfigError(f"make(): {engine!r} is an endpoint, not an engine", hint=f"pass make(endpoint={engine!r})")
+    info = choose_transport(settings)
     endpoint = info.local_endpoint.format(name=settings.shm_name or unique_name())
     owner: EngineProcess | Serving
     if info.name == "inproc":
@@ -366,7 +302,7 @@ def _start(
             start_timeout_s=settings.start_timeout_s,
         )
     try:
-        return owner, open_transport(owner.endpoints[0], settings)
+        return open_transport(owner.endpoints[0], settings), owner
     except BaseException:
         owner.stop()
         raise
@@ -389,61 +325,6 @@ def _check_slots(transport: Transport, settings: Settings) -> None:
             f"autoreset mode, transport {transport.name!r} has {transport.observation_slots} here",
             backend=transport.name,
             hint=f"serve the engine with --observation-slots {needed} at a shm:// endpoint, or drop it and copy",
-        )
-
-
-def _named(settings: Settings) -> TransportInfo:
-    """Return the transport that the settings name; raises UnknownName with the place where it is named."""
-    try:
-        return registry().transport(settings.transport)
-    except UnknownName as error:
-        source = settings.sources.get("transport", "default")
-        text = f"{source}: {error}".removesuffix(f"; {error.hint}")
-        raise UnknownName(text, hint=f"{error.hint}, or auto") from error
-
-
-def _choose(settings: Settings) -> TransportInfo:
-    """Return the transport for a fresh engine process; "auto" takes the best that loads and says so."""
-    if settings.transport != "auto":
-        info = _named(settings)
-        if not info.local_endpoint:
-            raise ConfigError(
-                f"transport {info.name!r} cannot start an engine by itself",
-                hint=f"pass make(endpoint='{info.schemes[0]}:?engine=...')"
-                if info.starts_engines
-                else "start one and pass its endpoint, or take transport='shm'",
-            )
-        return info
-    refused: list[str] = []
-    for name in _PREFERENCE:
-        try:
-            info = registry().transport(name)
-            load(info.client, owner=f"transport {name!r}", extra=info.extra)
-        except (UnknownName, MissingExtra, BrokenPlugin) as error:
-            refused.append(f"{name} ({error})")
-            continue
-        _log.log(
-            logging.WARNING if refused else logging.INFO,
-            "transport auto: took %s%s",
-            name,
-            f"; not {', '.join(refused)}" if refused else ", the fastest there is",
-        )
-        return info
-    raise UnknownName("no transport can be used", hint="run `lucky-transport doctor`")
-
-
-def _check_agreement(settings: Settings) -> None:
-    """A named transport and an endpoint of another one contradict each other."""
-    if settings.transport == "auto":
-        return
-    scheme = Endpoint.parse(settings.endpoint).scheme
-    info = registry().transport_of_scheme(scheme)
-    if not info.routes and _named(settings).name != info.name:
-        raise ConfigError(
-            f"transport {settings.transport!r} ({settings.sources.get('transport', 'default')}) and endpoint "
-            f"{settings.endpoint!r} ({settings.sources.get('endpoint', 'default')}) contradict each other: "
-            f"{scheme}: is served by {info.name!r}",
-            hint="drop one of them",
         )
 
 

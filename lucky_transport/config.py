@@ -49,15 +49,24 @@ Readers = Mapping[str, tuple[Callable[[Any], Any], str]]
 class Settings:
     """What can be configured; `sources` tells where each value came from.
 
-    transport: a transport's name or "auto". endpoint: a URL, "" = start an engine process. shm_name: segment name, "" =
-    `lucky_<pid>`. wait: "spin", "adaptive" or "block". observation_slots: how many steps' observations stay as they
-    are at once. Timeouts in seconds. max_message_bytes: the longest message that this side takes. grpc_map: which gRPC
-    targets a switched program finds at which endpoints, pairs `HOST:PORT=ENDPOINT` apart by blanks, "" = the default
-    target at `endpoint`. grpc_serve: at which endpoints its
-    servers' ports are found, pairs of the same kind, "" = as `grpc_map` says. grpc_serve_only: there alone.
-    record: a file to which everything is recorded that goes to engines, "" = none.
-    interceptors: what stands around calls, streams and steps, names of plugins' interceptors or objects, () = nothing.
-    allow_host, allow_origin: what HTTP servers answer to beside the loopback's names.
+    transport           a transport's name, "auto" for the best that loads
+    endpoint            URL of a running engine, "" = start an engine process
+    shm_name            name of the segment of an engine that is started here, "" = `lucky_<pid>`
+    wait                "spin", "adaptive" or "block"
+    observation_slots   how many steps' observations stay as they are at once
+    step_timeout_s      seconds until a step gives up
+    command_timeout_s   seconds until a typed call gives up
+    connect_timeout_s   seconds to look for an engine
+    start_timeout_s     seconds for an engine process to get ready
+    max_message_bytes   the longest message that this side takes
+    grpc_map            which gRPC targets a switched program finds at which endpoints: pairs `HOST:PORT=ENDPOINT`
+                        apart by blanks, "" = the default target at `endpoint`
+    grpc_serve          at which endpoints its servers' ports are found, such pairs, "" = as `grpc_map` says
+    grpc_serve_only     there alone
+    record              a file to which everything is recorded that goes to engines, "" = none
+    interceptors        what stands around calls, streams and steps: names of plugins' interceptors or objects
+    allow_host          host names that HTTP servers answer to beside the loopback's
+    allow_origin        origins of web pages that they answer to beside the loopback's
     """
 
     transport: str = "auto"

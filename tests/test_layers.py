@@ -64,6 +64,7 @@ LAYERS = (
     "host",
     "client",
     "env",
+    "chosen",
     "serving",
     "inproc",
     "process",

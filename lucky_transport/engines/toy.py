@@ -81,6 +81,26 @@ def _uniform(key: NDArray[np.uint64], columns: int) -> NDArray[np.float32]:
     return ((_splitmix64(counter) >> np.uint64(40)).astype(np.float32) / np.float32(1 << 23)) - np.float32(1)
 
 
+def _spec(
+    num_envs: int, obs_size: int, act_size: int, episode_steps: int, *, reset_ticks: int, hold: bool
+) -> BatchSpec:
+    return BatchSpec(
+        engine="toy",
+        num_envs=num_envs,
+        observation=ArraySpec("float32", (obs_size,)),
+        action=ArraySpec("float32", (act_size,), -1.0, 1.0),
+        reward_terms=("alive", "centred"),
+        termination_terms=("out_of_range", "time_out"),
+        timeout_terms=("time_out",),
+        observation_names=tuple(f"x_{i}" for i in range(obs_size)),
+        action_names=tuple(f"a_{i}" for i in range(act_size)),
+        reset_ticks=reset_ticks,
+        hold=hold,
+        step_s=0.02,
+        attributes={"task": "toy", "task_description": "stay in the middle", "max_episode_steps": episode_steps},
+    )
+
+
 class ToyEngine(Engine):
     """Drifting points; with `idle=True` a `step` touches nothing: the engine of transport benchmarks."""
 
@@ -116,21 +136,7 @@ class ToyEngine(Engine):
         if obs_size < 1 or act_size < 1:
             raise SpecError(f"toy engine: obs_size {obs_size}, act_size {act_size}: both must be at least 1")
         time.sleep(start_delay_s)
-        self.spec = BatchSpec(
-            engine="toy",
-            num_envs=num_envs,
-            observation=ArraySpec("float32", (obs_size,)),
-            action=ArraySpec("float32", (act_size,), -1.0, 1.0),
-            reward_terms=("alive", "centred"),
-            termination_terms=("out_of_range", "time_out"),
-            timeout_terms=("time_out",),
-            observation_names=tuple(f"x_{i}" for i in range(obs_size)),
-            action_names=tuple(f"a_{i}" for i in range(act_size)),
-            reset_ticks=reset_ticks,
-            hold=hold,
-            step_s=0.02,
-            attributes={"task": "toy", "task_description": "stay in the middle", "max_episode_steps": episode_steps},
-        )
+        self.spec = _spec(num_envs, obs_size, act_size, episode_steps, reset_ticks=reset_ticks, hold=hold)
         self._episode_steps = episode_steps
         self._idle = idle
         self._step_delay_s = step_delay_s

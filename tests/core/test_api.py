@@ -18,7 +18,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import lucky_transport
-from lucky_transport import api
+from lucky_transport import api, chosen
 from lucky_transport.config import Settings
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ConfigError, NotReachable, SpecError, UnknownName
@@ -158,9 +158,9 @@ def _only(monkeypatch: pytest.MonkeyPatch, **targets: str) -> None:
     found = Registry(engines=registry().engines)
     for name, target in targets.items():
         found.transports[name] = TransportInfo(
-            name, (name,), target, "lucky_transport.inproc:server", "", "inproc://{name}", extra=name
+            name, (name,), target, "lucky_transport.inproc:server", "", f"inproc://{name}_{{name}}", extra=name
         )
-    monkeypatch.setattr(api, "registry", lambda: found)
+    monkeypatch.setattr(chosen, "registry", lambda: found)
 
 
 def test_auto_takes_the_best_that_loads_and_says_so(
@@ -169,14 +169,14 @@ def test_auto_takes_the_best_that_loads_and_says_so(
     _only(monkeypatch, shm="lucky_transport.inproc:connect", grpc="lucky_transport.inproc:connect")
     taken: list[str] = []
 
-    def start(info: TransportInfo, *rest: object) -> object:
-        taken.append(info.name)
+    def start(engine: str, endpoints: list[str], **rest: object) -> object:
+        taken.append(endpoints[0].partition("_")[0])
         raise NotReachable("far enough")
 
-    monkeypatch.setattr(api, "_start", start)
+    monkeypatch.setattr(api, "EngineProcess", start)
     with caplog.at_level(logging.INFO, "lucky_transport"), pytest.raises(NotReachable):
         api.make("toy")
-    assert taken == ["shm"]
+    assert taken == ["inproc://shm"]
     assert [record.getMessage() for record in caplog.records] == ["transport auto: took shm, the fastest there is"]
 
 
@@ -198,7 +198,7 @@ def test_auto_with_nothing_to_take_says_what_to_run(monkeypatch: pytest.MonkeyPa
 
 def test_a_transport_that_cannot_start_an_engine_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Registry(transports={"far": TransportInfo("far", ("far",), "x:y", "x:y", "")})
-    monkeypatch.setattr(api, "registry", lambda: found)
+    monkeypatch.setattr(chosen, "registry", lambda: found)
     with pytest.raises(ConfigError, match="transport 'far' cannot start an engine by itself; start one and pass its"):
         api.make("toy", transport="far")
 

@@ -133,37 +133,52 @@ def bench(
     Of the options on what is measured, the suites take --transports, --wait, --rounds and --quick.
     """
     from lucky_transport.registry import load
-    from lucky_transport_migration.bench import targets, terminal
+    from lucky_transport_migration.bench import targets
     from lucky_transport_migration.bench.changes import changes, read_result
-    from lucky_transport_migration.bench.report import write_bench
     from lucky_transport_migration.bench.suites.steps import plan_of
     from lucky_transport_migration.bench.workloads.steps import prepare as prepare_steps
-    from lucky_transport_migration.console import watched
 
     old = None if before is None else read_result(before, suite)
-    if suite != "step":
-        if engine != _ENGINE or num_envs is not None or payloads is not None or peers or options:
-            raise click.UsageError(
-                f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs, --options, --payload, "
-                f"--peers"
-            )
-        prepare = load(_SUITES[suite], owner=f"bench --suite {suite}", extra="grpc")
-        prepared: PreparedSuite = prepare(transports, waits, rounds=rounds, quick=quick)
-    else:
+    prepared: PreparedSuite
+    if suite == "step":
         sizes = {"obs_size": obs_size, "act_size": act_size} if engine.startswith("toy") else {}
         options = sizes | options
         plan = plan_of(
             engine, transports, num_envs, waits, options, rounds=rounds, quick=quick, payloads=payloads, peers=peers
         )
         prepared = prepare_steps(plan)
-    tell = partial(echo, err=True) if not as_json else lambda text: None
-    tell(f"{plural(prepared.pieces, 'piece')} in {plural(prepared.plan.rounds, 'round')}")
-    with watched("measuring", prepared.pieces, silent=as_json) as advance, _terminated_as_by_ctrl_c():
-        result = prepared.run("lucky-transport " + " ".join(sys.argv[1:]), advance, tell)
+    elif engine != _ENGINE or num_envs is not None or payloads is not None or peers or options:
+        raise click.UsageError(
+            f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs, --options, --payload, --peers"
+        )
+    else:
+        prepare = load(_SUITES[suite], owner=f"bench --suite {suite}", extra="grpc")
+        prepared = prepare(transports, waits, rounds=rounds, quick=quick)
+    result = _measured(prepared, silent=as_json)
     if check:
         result["targets"] = targets.check(result, prepared.suite.targets)
     if old is not None:
         result["changes"] = changes(old, result)
+    _output(result, report, as_json=as_json)
+    if "stopped" in result or any(one["word"] == "FAIL" for one in result.get("targets", ())):
+        sys.exit(1)
+
+
+def _measured(prepared: PreparedSuite, *, silent: bool) -> dict[str, Any]:
+    """Run the suite, with a progress bar unless it is to be silent."""
+    from lucky_transport_migration.console import watched
+
+    tell = partial(echo, err=True) if not silent else lambda text: None
+    tell(f"{plural(prepared.pieces, 'piece')} in {plural(prepared.plan.rounds, 'round')}")
+    with watched("measuring", prepared.pieces, silent=silent) as advance, _terminated_as_by_ctrl_c():
+        return prepared.run("lucky-transport " + " ".join(sys.argv[1:]), advance, tell)
+
+
+def _output(result: dict[str, Any], report: Path | None, *, as_json: bool) -> None:
+    """Write the report and print the result."""
+    from lucky_transport_migration.bench import terminal
+    from lucky_transport_migration.bench.report import write_bench
+
     if report is not None:
         page = write_bench(result, report)
         echo(f"report: {page}", err=True)
@@ -171,8 +186,6 @@ def bench(
         click.echo(json.dumps(terminal.without_histograms(result), indent=2, allow_nan=False))
     else:
         terminal.show_bench(result)
-    if "stopped" in result or any(one["word"] == "FAIL" for one in result.get("targets", ())):
-        sys.exit(1)
 
 
 @contextmanager
