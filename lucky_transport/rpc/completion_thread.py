@@ -45,7 +45,7 @@ class CompletionThread:
         self._lock = threading.Lock()
         self._has_changed = False
         self._idle = threading.Lock()  # released to end a wait without calls
-        self._thread: threading.Thread | None = None
+        self._thread: dict[int, threading.Thread] = {}  # one at most, at 0
 
     def watch(self, call: AsyncCall, on_end: Callable[[], None]) -> None:
         """Run `on_end` on this thread once the call has ended."""
@@ -55,10 +55,10 @@ class CompletionThread:
             if call.is_ended():
                 self._ended.append(call)
             self._has_changed = True
-            if self._thread is None:
+            if not self._thread:
                 thread = threading.Thread(target=self._run, name="call completion", daemon=True)
                 thread.start()
-                self._thread = thread
+                self._thread.setdefault(0, thread)
         open_gate(self._idle)
         self._waiters.wake(self)
 
@@ -70,6 +70,9 @@ class CompletionThread:
         self._waiters.wake(self)
 
     def _run(self) -> None:
+        this = threading.current_thread()
+        if self._thread.setdefault(0, this) is not this:
+            return  # a signal handler raised in what started the other one
         while self._calls or self._idle.acquire(timeout=_IDLE_S) or not self._leave():
             self._has_changed = False
             self._finish()
@@ -82,7 +85,7 @@ class CompletionThread:
         with self._lock:
             if self._calls or self._ended:
                 return False
-            self._thread = None
+            self._thread.clear()
             return True
 
     def _finish(self) -> None:

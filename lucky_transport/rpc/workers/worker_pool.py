@@ -1,7 +1,8 @@
 """A bounded pool of daemon threads for work that may take long: handlers, streams, the building of worlds.
 
 `concurrent.futures.ThreadPoolExecutor` is joined when the interpreter exits, so one handler that hangs would keep the
-engine's process alive; the threads of this pool are daemons.
+engine's process alive; the threads of this pool are daemons. A forked child has threads of its own, and none of the
+parent's tasks.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import time
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy
+from lucky_transport.fork import on_child
 from lucky_transport.limits import limit_reached
+from lucky_transport.uninterrupted import WaitQueue
 
 __all__ = ["WorkerPool"]
 
@@ -27,11 +31,16 @@ class WorkerPool:
         self._name = name
         self._limit = limit
         self._waiting = waiting
-        self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._unfinished = 0
-        self._threads: list[threading.Thread] = []
         self._closed = False
+        self._begin()
+        on_child(self._begin)
+
+    def _begin(self) -> None:
+        self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._lock = threading.RLock()  # reentrant: a finalizer may bring a task in the middle of anything
+        self._unfinished = 0
+        self._finished = WaitQueue()
+        self._threads: dict[threading.Thread, None] = {}
 
     def run(self, task: Callable[[], object]) -> None:
         """Run the task on a thread of the pool.
@@ -60,7 +69,11 @@ class WorkerPool:
                 reached, remedy = limit_reached(error)
                 raise Busy(f"{self._name}: {reached or error}", hint=remedy) from error
         else:
-            self._threads.append(thread)
+            self._threads[thread] = None
+
+    def drain(self, deadline: Deadline) -> bool:
+        """Wait until all tasks are done; False when some are not at the deadline."""
+        return self._finished.wait_for(lambda: not self._unfinished, deadline.remaining_s)
 
     def close(self, grace_s: float = 1.0) -> None:
         """Refuse further tasks and wait up to `grace_s` for those that run; idempotent."""
@@ -75,6 +88,7 @@ class WorkerPool:
                 thread.join(max(end - time.monotonic(), 0))
 
     def _work(self) -> None:
+        self._threads[threading.current_thread()] = None  # where a signal handler raised in whoever started it
         while (task := self._tasks.get()) is not None:
             try:
                 task()
@@ -84,3 +98,5 @@ class WorkerPool:
                 del task  # nothing of it is kept while the thread waits
                 with self._lock:
                     self._unfinished -= 1
+                if not self._unfinished:
+                    self._finished.wake_all()

@@ -68,7 +68,7 @@ class TrackedCall:
     changed: Difference | None = None
     # most calls never change these: kept by the class they cost a call nothing
     _sent: ReceivedItems | None = None
-    _sends_no_more = _is_changing = False
+    _sends_no_more = False
     _primary: tuple[CallOutcome, Ending] | None = None
     _shadow: CallOutcome | None = None
     _shadow_is_left = False
@@ -119,9 +119,8 @@ class TrackedCall:
             self._sent = ReceivedItems()
         self._began_ns = time.perf_counter_ns()
         self._mark = self._target.world.mark()
-        if not self._is_read and not self._is_changing:
-            self._is_changing = True
-            self._target.world.begin()
+        if not self._is_read:
+            self._target.world.begin(self)
 
     def sends(self, request: Any) -> None:
         if self._sent is not None:
@@ -162,10 +161,7 @@ class TrackedCall:
         return True
 
     def left(self) -> None:
-        with self._lock:
-            was_changing, self._is_changing = self._is_changing, False
-        if was_changing:
-            self._target.world.end()
+        self._target.world.end(self)
 
     def ends(self, ending: Ending) -> None:
         now_ns = time.perf_counter_ns()

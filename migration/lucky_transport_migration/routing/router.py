@@ -10,11 +10,14 @@ import atexit
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, cached_property
 
 from lucky_transport.config import load_launch
 from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Busy
 from lucky_transport.routing import Count, Decision, Ending, RoutedCall, ShadowCaller
+from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_migration.evidence.outcome import CONTROL
 from lucky_transport_migration.recording.calls import KEPT_ITEMS
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
@@ -23,14 +26,13 @@ from lucky_transport_migration.routing.read_check import ReadCheck
 from lucky_transport_migration.routing.recording_policy import recorded
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.shadows import Shadows
-from lucky_transport_migration.routing.workers import Workers
 from lucky_transport_migration.routing.world import WorldChanges
 
 __all__ = ["ProcessRouter", "TargetRouter", "process_router"]
 
 _log = logging.getLogger("lucky_transport")
 
-_THREADS, _ROOM = 4, 64
+_THREADS, _WAITING = 4, 60
 #: Endings of streams are only read and noted, which takes no time: this many can come at once.
 _ENDINGS = 100_000
 _MOMENT_S = 1.0
@@ -44,8 +46,8 @@ class ProcessRouter:
 
     def __init__(self, policy: RoutingPolicy) -> None:
         self.policy = policy
-        self.workers = Workers("shadow calls", _THREADS, _ROOM)
-        self.endings = Workers("ended calls", 1, _ENDINGS)
+        self.workers = WorkerPool("shadow calls", _THREADS, _WAITING)
+        self.endings = WorkerPool("ended calls", 1, _ENDINGS)
         self._worlds: defaultdict[str, tuple[WorldChanges, ReadCheck]] = defaultdict(
             lambda: (WorldChanges(), ReadCheck())
         )
@@ -56,10 +58,8 @@ class ProcessRouter:
     def close(self) -> None:
         """Give what is under way a moment, and close the policy. Idempotent."""
         moment = Deadline(_MOMENT_S)
-        self.endings.drain(moment)
-        self.workers.drain(moment)
-        self.workers.close()
-        self.endings.close()
+        self.endings.close(moment.remaining_s)
+        self.workers.close(moment.remaining_s)
         self.policy.close()
 
 
@@ -111,7 +111,8 @@ class TargetRouter:
             _log.warning("%s: shared memory did not answer (%s), gRPC answers instead", method, ending.details)
 
     def end_later(self, call: RoutedCall, read: Callable[[], Ending]) -> None:
-        self.router.endings.submit(lambda: call.ends(read()))
+        with suppress(Busy):
+            self.router.endings.run(lambda: call.ends(read()))
 
     def close(self) -> None:
         self.shadows.close()

@@ -14,15 +14,16 @@ import threading
 import time
 from functools import partial
 
+from lucky_transport.errors import Busy
 from lucky_transport.fork import on_child
 from lucky_transport.routing import SO_FAR, Ending, ShadowCaller
+from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport.uninterrupted import WaitQueue
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.read_check import ReadCheck
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.routed_call import TrackedCall
-from lucky_transport_migration.routing.workers import Workers
 
 __all__ = ["Shadows"]
 
@@ -40,7 +41,7 @@ _CLOSED = "the channel was closed before the shadow had answered"
 class Shadows:
     """Asks the shadows of one channel through `caller`, on `workers`. reads: what is known of the engine's reads."""
 
-    def __init__(self, workers: Workers, caller: ShadowCaller, reads: ReadCheck) -> None:
+    def __init__(self, workers: WorkerPool, caller: ShadowCaller, reads: ReadCheck) -> None:
         self._workers = workers
         self._caller = caller
         self._reads = reads
@@ -52,12 +53,15 @@ class Shadows:
         """Have the shadow of this call asked; returns why it is not, "" when it will be. Does not wait."""
         if self._is_closing:
             return _CLOSED
-        with self._lock:
-            self._under_way += 1
-        if self._workers.submit(partial(self._run, call)):
-            return ""
-        self._done()
-        return "too many shadows are under way"
+        self._under_way[call] = None
+        try:
+            self._workers.run(partial(self._run, call))
+        except BaseException as error:
+            self._done(call)
+            if isinstance(error, Busy):
+                return "too many shadows are under way"
+            raise
+        return ""
 
     def close(self) -> None:
         """Ask no more; those under way have a moment, then they end. Does not wait, idempotent."""
@@ -71,8 +75,7 @@ class Shadows:
             self._close()
 
     def _begin(self) -> None:
-        self._under_way = 0
-        self._lock = threading.Lock()
+        self._under_way: dict[TrackedCall, None] = {}
         self._less_under_way = WaitQueue()
 
     def _close_later(self) -> None:
@@ -83,9 +86,8 @@ class Shadows:
         self._is_closed = True
         self._caller.close()
 
-    def _done(self) -> None:
-        with self._lock:
-            self._under_way -= 1
+    def _done(self, call: TrackedCall) -> None:
+        self._under_way.pop(call, None)
         self._less_under_way.wake_all()
 
     # -- on a worker --------------------------------------------------------------------------------------------------
@@ -113,7 +115,7 @@ class Shadows:
                         ending = Ending(_LATE, f"it answered after {took_s:.3f} s, and its caller waits {has_s:.3f} s")
                 call.shadow_answered(received, ending, last_ns - began_ns)
         finally:
-            self._done()
+            self._done(call)
 
     def _ask(self, call: TrackedCall, received: ReceivedItems) -> Ending:
         timeout_s = _LONGEST_S if call.timeout_s is None else min(call.timeout_s, _LONGEST_S)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.call import check_request, check_stream, check_unary
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import ClosedError, PeerDied, TransportError
+from lucky_transport.errors import Busy, ClosedError, PeerDied, TransportError
 from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import Method
 from lucky_transport.routing import Decision, Ending, RoutedCall
@@ -183,7 +183,8 @@ class StagedTransport(Transport):
                 with suppress(TransportError):
                     side.open()
 
-        self._workers.submit(connect)  # without room the next call tries again
+        with suppress(Busy):  # the next call tries again
+            self._workers.run(connect)
 
     def _check_open(self) -> None:
         if os.getpid() != self._pid:

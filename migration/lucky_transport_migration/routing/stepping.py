@@ -46,9 +46,8 @@ class Stepping:
         try:
             self.transport.send(actions, control)
         except BaseException:
-            self._is_open = was_open
             if not was_open:
-                self._world.end()
+                self._end()
             raise
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
@@ -76,9 +75,8 @@ class Stepping:
 
     def _begin(self) -> None:
         self._began_ns = time.perf_counter_ns()
-        if not self._is_open:
-            self._is_open = True
-            self._world.begin()
+        self._is_open = True
+        self._world.begin(self)
 
     def _succeeded(self) -> None:
         self._end()
@@ -92,9 +90,8 @@ class Stepping:
             self._note(ending_of(error))
 
     def _end(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._world.end()
+        self._is_open = False
+        self._world.end(self)
 
     def _note(self, ending: Ending) -> None:
         outcome = call_outcome(self._decision.primary, (), ending, time.perf_counter_ns() - self._began_ns)

@@ -7,33 +7,39 @@ others.
 from __future__ import annotations
 
 import threading
+import weakref
+from functools import partial
 
 __all__ = ["WorldChanges"]
 
 
 class WorldChanges:
-    """The world behind one target: counts what may change it. Safe to use from any thread."""
+    """The world behind one target: counts what may change it. Safe to use from any thread.
+
+    A change is an object. It has ended at the latest when nobody holds that object any more, as after a signal handler
+    that raised.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
-        self._under_way = 0
+        self._under_way: dict[int, weakref.ref[object]] = {}
         self._changes = 0
 
-    def begin(self) -> None:
+    def begin(self, change: object) -> None:
         """Something that may change it begins."""
+        key = id(change)
+        self._under_way[key] = weakref.ref(change, partial(self._under_way.pop, key))
         with self._lock:
-            self._under_way += 1
             self._changes += 1
 
-    def end(self) -> None:
-        """It has ended."""
-        with self._lock:
-            self._under_way -= 1
+    def end(self, change: object) -> None:
+        """It has ended. Idempotent."""
+        self._under_way.pop(id(change), None)
 
     def mark(self) -> int:
         """Return what to give `stood_still` later; negative while a change is under way."""
-        with self._lock:
-            return -1 if self._under_way else self._changes
+        changes = self._changes
+        return -1 if self._under_way else changes
 
     def stood_still(self, mark: int) -> bool:
         """Return True when nothing has changed the world since that mark, and nothing was changing it then."""

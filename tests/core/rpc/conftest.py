@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -86,3 +88,27 @@ def open_pair() -> Iterator[Callable[..., CallPair]]:
 @pytest.fixture
 def pair(open_pair: Callable[..., CallPair]) -> CallPair:
     return open_pair()
+
+
+class Interrupted(Exception):
+    """What a signal handler raises."""
+
+
+@pytest.fixture
+def start_interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """Return a context in which this thread starts another, and a signal handler raises as soon as that one runs."""
+
+    @contextmanager
+    def interrupted() -> Iterator[None]:
+        start, this = threading.Thread.start, threading.current_thread()
+
+        def strike(thread: threading.Thread) -> None:
+            start(thread)
+            if threading.current_thread() is this:
+                raise Interrupted
+
+        with monkeypatch.context() as patched, pytest.raises(Interrupted):
+            patched.setattr(threading.Thread, "start", strike)
+            yield
+
+    return interrupted

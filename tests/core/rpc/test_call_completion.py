@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -174,6 +176,25 @@ def test_the_completion_thread_and_waiting_threads_share_the_reading(pair: CallP
         ends.append(ended(pair, pair.client.open("/t/echo", b"a", shape=Shape.UNARY)))
         assert pair.client.unary("/t/echo", b"%d" % number, soon()) == b"%d" % number
     assert all(over.wait(PATIENCE_S) for over in ends)
+
+
+def test_a_signal_handler_that_raises_while_the_thread_starts_brings_no_second_one(
+    pair: CallPair, start_interrupted: Callable[[], AbstractContextManager[None]]
+) -> None:
+    def threads() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == "call completion"]
+
+    until(lambda: not threads())  # those of other tests
+    call = pair.client.open("/t/hang", shape=Shape.UNARY)
+    with start_interrupted():
+        pair.client.on_end(call, lambda: None)
+    until(threads)
+    first = ended(pair, call)
+    ends = [ended(pair, pair.client.open("/t/echo", b"x", shape=Shape.UNARY)) for _ in range(20)]
+    assert all(over.wait(PATIENCE_S) for over in ends)
+    until(lambda: len(threads()) == 1)
+    call.cancel()
+    assert first.wait(PATIENCE_S)
 
 
 def test_the_end_of_the_connection_ends_such_calls_and_is_reported_once(pair: CallPair) -> None:

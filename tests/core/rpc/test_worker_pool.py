@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
+from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, soon, until
 
 
 def _wait(running: threading.Semaphore, release: threading.Event) -> None:
@@ -95,3 +99,45 @@ def test_where_no_thread_can_be_started_a_task_waits_for_one_that_runs_or_is_ref
     assert done.wait(PATIENCE_S)
     first.close(5)
     second.close(5)
+
+
+def test_a_signal_handler_that_raises_while_a_thread_starts_brings_no_second_one(
+    start_interrupted: Callable[[], AbstractContextManager[None]],
+) -> None:
+    workers, done = WorkerPool("interrupted testers", 1, waiting=5), threading.Event()
+    with start_interrupted():
+        workers.run(lambda: None)
+    until(lambda: threads_of("interrupted testers"))
+    workers.run(done.set)
+    assert done.wait(PATIENCE_S)
+    until(lambda: len(threads_of("interrupted testers")) == 1)
+    workers.close(PATIENCE_S)
+    assert threads_of("interrupted testers") == []
+
+
+def test_draining_waits_for_what_runs_and_what_waits() -> None:
+    workers, release, done = WorkerPool("testers", 1, waiting=1), threading.Event(), list[int]()
+    workers.run(lambda: release.wait(PATIENCE_S))
+    workers.run(lambda: done.append(1))
+    assert not workers.drain(Deadline(0.0))
+    release.set()
+    assert workers.drain(soon())
+    assert done == [1]
+    workers.close(PATIENCE_S)
+
+
+def test_a_forked_child_has_threads_of_its_own_and_none_of_the_tasks() -> None:
+    workers, release = WorkerPool("testers", 1, waiting=1), threading.Event()
+    workers.run(lambda: release.wait(PATIENCE_S))
+    if (child := os.fork()) == 0:
+        done = threading.Event()
+        workers.run(done.set)
+        workers.run(lambda: None)
+        os._exit(0 if done.wait(PATIENCE_S) and workers.drain(soon()) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    release.set()
+    workers.close(PATIENCE_S)
+
+
+def threads_of(pool: str) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == pool]

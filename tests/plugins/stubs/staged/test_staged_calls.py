@@ -18,7 +18,6 @@ from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 grpc = pytest.importorskip("grpc")
 
 from lucky_transport_migration.routing.routed_call import OWN  # noqa: E402
-from lucky_transport_migration.routing.workers import Workers  # noqa: E402 - needs grpc
 
 ECHO, COUNT, SUM, CHAT = (f"/t.Test/{name}" for name in ("Echo", "Count", "Sum", "Chat"))
 OVER_SHM = Decision("shm", "grpc", "shm")
@@ -310,17 +309,3 @@ def test_a_change_that_cannot_be_made_is_over(pair: Any, policy: Any, end: str) 
             channel.unary_unary("/t.Test/Set")(b"", timeout="soon" if end == "refused" else None)
         world = channel._routed.world
         assert world.stood_still(world.mark())
-
-
-def test_a_job_that_raises_is_logged_and_the_next_one_is_done(caplog: pytest.LogCaptureFixture) -> None:
-    workers = Workers("some jobs", 1, 8)
-    done = threading.Event()
-    with caplog.at_level(logging.ERROR, "lucky_transport"):
-        assert workers.submit(lambda: {}["no such key"])
-        assert workers.submit(done.set)
-        assert done.wait(10)
-        assert workers.drain(Deadline(10)), "no job is open any more"
-    workers.close()
-    (record,) = caplog.records
-    assert "'some jobs'" in record.getMessage()
-    assert record.exc_info is not None
