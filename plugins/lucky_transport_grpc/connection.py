@@ -19,7 +19,7 @@ from lucky_transport.call import deadline_error
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ClosedError, NotReachable, PeerTimeout, TransportError
+from lucky_transport.errors import Busy, ClosedError, NotReachable, PeerTimeout, TransportError
 from lucky_transport.futures import CallFuture, on_cancel, settle
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_grpc import _pb
@@ -175,7 +175,12 @@ class GrpcConnection:
             on_cancel(future, partial(run_on_kept_thread, call.cancel))
             call.add_done_callback(lambda done: settle(future, partial(self._response, done, read, fail)))
 
-        self._beginning.run(partial(contextvars.copy_context().run, begin))
+        try:
+            self._beginning.run(partial(contextvars.copy_context().run, begin))
+        except Busy as error:
+            if self._closed:  # meanwhile
+                raise self.ended() from error
+            raise
         return future
 
     def _refuse(self, error: Exception) -> NoReturn:

@@ -356,6 +356,22 @@ def test_a_call_begun_after_the_close_is_refused(serve: Serve, connect: Any) -> 
         client.begin(row, row.request(), None)
 
 
+def test_a_call_begun_while_another_thread_closes_is_refused_as_one_begun_afterwards(
+    serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport, row = connect(serve()), method("AgentService/GetAgentSchema")
+    beginning = transport._connection._beginning
+    run = beginning.run
+
+    def run_once_closed(task: Callable[[], object]) -> None:
+        transport.close()
+        run(task)
+
+    monkeypatch.setattr(beginning, "run", run_once_closed)
+    with pytest.raises(ClosedError, match="the transport is closed"):
+        transport.begin(row, row.request())
+
+
 def test_reset_options_begun_at_an_engine_without_the_batch_service_stay_with_the_client(
     serve: Serve, connect: Any
 ) -> None:
