@@ -107,8 +107,9 @@ def start_interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractC
             if threading.current_thread() is this:
                 raise Interrupted
 
-        with monkeypatch.context() as patched, pytest.raises(Interrupted):
+        with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", strike)
-            yield
+            with pytest.raises(Interrupted):
+                yield
 
     return interrupted

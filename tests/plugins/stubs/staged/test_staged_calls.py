@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from lucky_transport.deadline import Deadline
 from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 
