@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections.abc import Iterator
@@ -54,8 +55,8 @@ def made_up(cell: CallCell, index: int) -> Any:
     return Measurement(samples, samples[:5], 10**7, 10**7, index % 2 == 0, achieved)
 
 
-@pytest.fixture
-def result() -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
     prepared = prepare(("grpc", "shm"), None, rounds=6, quick=False)
     results = Results()
     for index in range(prepared.plan.rounds):
@@ -65,6 +66,12 @@ def result() -> dict[str, Any]:
             else:
                 results.add(setup, CODEC_NS)
     return prepared.result_of(results, "lucky-transport bench --suite commands", load=0.0)
+
+
+@pytest.fixture
+def result(made: dict[str, Any]) -> dict[str, Any]:
+    """A result for a test that may change it."""
+    return copy.deepcopy(made)
 
 
 # what is measured
@@ -176,7 +183,7 @@ class _Stream:
         return self
 
     def __next__(self) -> int:
-        if self._left:
+        if self._left and not self.cancelled.is_set():
             self._left -= 1
             return self._left
         self.cancelled.wait()
