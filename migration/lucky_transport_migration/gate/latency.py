@@ -109,8 +109,14 @@ class Pairs(_Sides):
         return Latency("p50", control, candidate, times, math.exp(at_most), limit, noise, len(self))
 
     def noise(self, error: float = 0.05) -> float:
-        """Return the ratio, from 1, that an A/A run of these pairs shows, as `_noise` does."""
-        return _noise(self, max(ENOUGH, needed_pairs(error / 2)), error)
+        """Return the lower bound of the ratio, from 1, of an A/A run's slower side to the other; 1 with too few pairs.
+
+        The bound is above the true ratio with probability `error` at most: few samples show less noise, never more.
+        """
+        if len(self) < max(ENOUGH, needed_pairs(error / 2)):
+            return 1.0
+        either = (self, Pairs(self.candidate, self.control))
+        return min(MOST_NOISE, max(1.0, *(1 / one.latency(1.0, "", error / 2).at_most for one in either)))
 
     def _log_ratios(self) -> Any:
         """Return float64 (len,): the logarithm of each pair's ratio, sorted; a ratio and its inverse weigh the same."""
@@ -121,29 +127,14 @@ class Pairs(_Sides):
 class Tails(_Sides):
     """Durations of control and candidate, each side's of calls of its own."""
 
-    def latency(self, limit: float, noise: str, error: float) -> Latency:
+    def latency(self, limit: float, error: float) -> Latency:
         """Return how the p99 compares; both sides have as many samples as `needed_tails` says."""
         ours, theirs = np.sort(self.control), np.sort(self.candidate)
         low = rank_below(ours.size, 0.99, error / 2)  # each side may be wrong with half of the error
         high = rank_above(theirs.size, 0.99, error / 2)
         control, candidate = percentile(ours, 99), percentile(theirs, 99)
         at_most = float(theirs[high - 1] / ours[low - 1])
-        return Latency("p99", control, candidate, candidate / control, at_most, limit, noise, len(self))
-
-    def noise(self, error: float = 0.05) -> float:
-        """Return the ratio, from 1, that an A/A run of these durations shows, as `_noise` does."""
-        return _noise(self, needed_tails(error / 2), error)
-
-
-def _noise(aa: Pairs | Tails, needed: int, error: float) -> float:
-    """Return the lower bound of the ratio, from 1, of the slower side of an A/A run to the other; 1 with too few.
-
-    The bound is above the true ratio with probability `error` at most: few samples show less noise, never more.
-    """
-    if len(aa) < needed:
-        return 1.0
-    either = (aa, type(aa)(aa.candidate, aa.control))
-    return min(MOST_NOISE, max(1.0, *(1 / one.latency(1.0, "", error / 2).at_most for one in either)))
+        return Latency("p99", control, candidate, candidate / control, at_most, limit, "", len(self))
 
 
 def needed_pairs(error: float) -> int:

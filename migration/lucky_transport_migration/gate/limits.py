@@ -3,7 +3,8 @@
     [gate]
     calls = 1000            # compared calls per method, at least
     mismatch_limit = 0.003  # largest mismatch rate that the upper bound may leave open
-    slower_limit = 1.1      # times longer than gRPC that shared memory may take
+    slower_limit = 1.1      # times longer than gRPC that shared memory may take, in the middle
+    tail_limit = 1.5        # and at the p99
     confidence = 0.95       # of the bounds on mismatch rate and latency, for all methods together
     aa_days = 7             # days for which an A/A run tells what noise is
     demote = true           # send a method back at its first mismatch or failure
@@ -29,14 +30,15 @@ class Limits:
 
     calls: compared calls that each method needs. mismatch_limit: a method is held back while the upper bound of its
     mismatch rate is above it. slower_limit: how many times longer than the control the candidate may take: a method is
-    held back while the upper bound of that ratio is above it, or above what an A/A run shows, up to 1.25. confidence:
-    of both bounds, for all methods that are judged together. aa_days: for so long an A/A run counts. demote,
-    cool_down_s: see `demotion`.
+    held back while the upper bound of the middle ratio is above it, or above what an A/A run shows, up to 1.25.
+    tail_limit: the same of the p99, which no A/A run raises. confidence: of all these bounds, for all methods that are
+    judged together. aa_days: for so long an A/A run counts. demote, cool_down_s: see `demotion`.
     """
 
     calls: int = 1000
     mismatch_limit: float = 0.003
     slower_limit: float = 1.1
+    tail_limit: float = 1.5
     confidence: float = 0.95
     aa_days: int = AA_DAYS
     demote: bool = True
@@ -50,11 +52,13 @@ class Limits:
 
 
 _COUNT = number(lambda value: value >= 1, int)
+_RATIO = number(lambda value: value >= 1)
 
 _READERS: Readers = {
     "calls": (_COUNT, "a whole number of calls from 1, e.g. 1000"),
     "mismatch_limit": (number(lambda value: 0 < value < 1), "a rate between 0 and 1, e.g. 0.003"),
-    "slower_limit": (number(lambda value: value >= 1), "a ratio from 1, e.g. 1.1"),
+    "slower_limit": (_RATIO, "a ratio from 1, e.g. 1.1"),
+    "tail_limit": (_RATIO, "a ratio from 1, e.g. 1.5"),
     "confidence": (number(lambda value: 0.5 <= value < 1), "a share from 0.5 to below 1, e.g. 0.95"),
     "aa_days": (_COUNT, "a whole number of days from 1, e.g. 7"),
     "demote": (only(lambda value: isinstance(value, bool)), "true or false"),

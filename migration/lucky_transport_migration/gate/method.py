@@ -16,7 +16,7 @@ from lucky_transport.messages.method import Effect
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
 from lucky_transport_migration.gate.bounds import error_of_look, needed_trials, upper_bound
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
-from lucky_transport_migration.gate.latency import ENOUGH, Latency, Tails, needed_pairs, needed_tails
+from lucky_transport_migration.gate.latency import ENOUGH, Latency, needed_pairs, needed_tails
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.stages.stage import Stage
 
@@ -103,7 +103,8 @@ def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[li
     found: list[Latency] = []
     missing: list[str] = []
     aa = summary.aa
-    share = error / (2 if summary.judges_tail() else 1) / (2 if len(aa) >= ENOUGH else 1)  # the noise may err as well
+    of_each = error / (2 if summary.judges_tail() else 1)
+    share = of_each / (2 if len(aa) >= ENOUGH else 1)  # the noise may err as well
     if len(summary.pairs) >= needed_pairs(share):
         found.append(summary.pairs.latency(*_limit(aa.noise(share), summary, limits), share))
     else:
@@ -113,9 +114,9 @@ def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[li
             f"({', '.join(summary.timed)}; no replay)"
         )
     if summary.judges_tail():
-        tails, needed = summary.tails, needed_tails(share)
+        tails, needed = summary.tails, needed_tails(of_each)
         if len(tails) >= needed:
-            found.append(tails.latency(*_limit(Tails(aa.control, aa.candidate).noise(share), summary, limits), share))
+            found.append(tails.latency(limits.tail_limit, of_each))
         else:
             missing.append(_too_few_tails(summary, needed))
     return found, missing

@@ -33,8 +33,9 @@ def _needed(methods: int = 1, look: int = 1) -> str:
 
 
 def test_the_file_says_otherwise(tmp_path: Path) -> None:
-    (tmp_path / "lucky_transport.toml").write_text("[gate]\ncalls = 50\nslower_limit = 2\ndemote = false\n")
-    assert Limits.load(tmp_path) == Limits(calls=50, slower_limit=2, demote=False)
+    rows = "calls = 50\nslower_limit = 2\ntail_limit = 3\ndemote = false\n"
+    (tmp_path / "lucky_transport.toml").write_text(f"[gate]\n{rows}")
+    assert Limits.load(tmp_path) == Limits(calls=50, slower_limit=2, tail_limit=3, demote=False)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,7 @@ def test_the_file_says_otherwise(tmp_path: Path) -> None:
         ("mismatch_limit = '1%'", "a rate between 0 and 1"),
         ("slower_limit = 0.9", "a ratio from 1"),
         ("slower_limit = nan", "a ratio from 1"),
+        ("tail_limit = 0.9", "a ratio from 1"),
         ("confidence = 1", "a share from 0.5"),
         ("demote = 'no'", "true or false"),
         ("cool_down_s = -1", "seconds >= 0"),
