@@ -212,8 +212,8 @@ def make(
     mode = _autoreset_mode(autoreset_mode, framework, copy)
     resolved = _with_slots(load_settings(settings, others=inspect.signature(make).parameters), mode)
     check_num_envs(num_envs)
-    shown: dict[str, Any] = {"render_mode": render_mode, "camera": camera, "render_size": render_size}
-    given = shown | {"autoreset_mode": mode, "copy": copy, "reward_fn": reward_fn, "validate": validate}
+    given: dict[str, Any] = {"autoreset_mode": mode, "copy": copy, "reward_fn": reward_fn, "validate": validate}
+    given |= {"render_mode": render_mode, "camera": camera, "render_size": render_size}
     own: dict[str, Any] = {"engine": engine, "num_envs": num_envs, "seed": seed, "options": dict(options or {})}
     recipe = partial(make, **own, **given, **settings)
     if resolved.endpoint:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lucky_transport.errors import ClosedError, LocalProtocolError, SpecError, TransportError
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["NeedsReset", "NotSteppable", "check_mode", "parse_mode", "state_error"]
+__all__ = ["NeedsReset", "NotSteppable", "check_mode", "no_step_error", "parse_mode", "state_error"]
 
 
 class NeedsReset(LocalProtocolError, gymnasium.error.ResetNeeded):
@@ -47,6 +47,15 @@ def state_error(what: str, reason: NotSteppable, ended: NDArray[np.bool_] | None
         text += f" (envs {np.flatnonzero(ended).tolist()})"
         hint = "pass their mask to reset(options={'reset_mask': mask})"
     return NeedsReset(text, backend=backend, hint=hint)
+
+
+def no_step_error(reason: NotSteppable | None, *, backend: str) -> TransportError:
+    """Return the error for `step_wait` without a step under way, in an env that is in this state."""
+    if reason is NotSteppable.CLOSED:
+        return state_error("step_wait", reason, None, backend=backend)
+    return LocalProtocolError(
+        "step_wait() without a step under way", backend=backend, hint="call step_async(actions) first"
+    )
 
 
 def parse_mode(mode: AutoresetMode | str) -> AutoresetMode:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from typing import Protocol
 
-from lucky_transport.errors import ClosedError
+from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout
 from lucky_transport.transport import Transport
 
 __all__ = ["EnvConnection", "Owner"]
 
 #: How long a dead engine's exit status is waited for.
 _REAPING_S = 0.05
+#: What the hint of a transport's timeout names; an env has no such method.
+_OF_TRANSPORTS = "recv() again"
 
 
 class Owner(Protocol):
@@ -57,7 +59,18 @@ class EnvConnection:
             if self._owner is not None:
                 self._owner.stop()
 
-    def exit_report(self) -> str:
+    def explain(self, error: BaseException) -> None:
+        """Raise `error` anew where the env knows more of it than its transport; else return.
+
+        A dead engine's exit report becomes part of the error. A timeout's hint names what an env has.
+        """
+        if isinstance(error, PeerDied) and (report := self._exit_report()):
+            raise PeerDied(f"{error}\nthe engine process ended with {report}", backend=error.backend) from error
+        if isinstance(error, PeerTimeout) and _OF_TRANSPORTS in error.hint:
+            text, hint = str(error).removesuffix(f"; {error.hint}"), error.hint.replace(_OF_TRANSPORTS, "call reset()")
+            raise PeerTimeout(text, backend=error.backend, hint=hint) from None
+
+    def _exit_report(self) -> str:
         """Return how our own engine process ended and the last lines it printed; "" when it runs or is not ours."""
         exit_report = getattr(self._owner, "exit_report", None)
         # a connection breaks a moment before its process can be waited for

@@ -14,7 +14,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from lucky_transport.client.client import Client
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.env.autoreset import NotSteppable, check_mode, parse_mode, state_error
+from lucky_transport.env.actions import preparation, prepared_after
+from lucky_transport.env.autoreset import NotSteppable, check_mode, no_step_error, parse_mode, state_error
 from lucky_transport.env.composite import CompositeActions
 from lucky_transport.env.connection import EnvConnection, Owner
 from lucky_transport.env.infos import attributes_of, frames_per_second
@@ -41,21 +42,15 @@ from lucky_transport.errors import (
     EngineFailed,
     LocalProtocolError,
     PeerDied,
-    PeerTimeout,
     SpecError,
     TransportError,
 )
-from lucky_transport.spec.actions import Bounds, check_actions
-from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
 
 __all__ = ["RewardFunction", "VectorEnv"]
 
 #: A partial reset would leave the other envs in an unknown state.
 _STATE_UNKNOWN = (NotSteppable.FRESH, NotSteppable.LOST, NotSteppable.UNDER_WAY)
-
-#: What the hint of a transport's timeout names; an env has no such method.
-_OF_TRANSPORTS = "recv() again"
 
 
 class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
@@ -110,7 +105,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         self.batch_spec = spec
         self._describe(make_renderer(transport, render_mode, camera, render_size))
         self._exchange = transport.step  # bound once: the hot path of a plain spec is the transport's own
-        self._set_actions(strict=validate == "strict")
+        strict = validate == "strict"
+        self._composite_actions = CompositeActions(transport, strict=strict) if spec.action_parts else None
+        self._prepared = preparation(spec, self._composite_actions, strict=strict)
         self._results = StepResults(spec, copy=copy, reward_fn=reward_fn)
         self._plain_result = plain_results(self._results)
         self._recipe = recipe
@@ -142,16 +139,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         if fps is not None:
             self.metadata["render_fps"] = fps
         self._attributes = attributes_of(spec)
-
-    def _set_actions(self, *, strict: bool) -> None:
-        """Choose what is done with actions before the transport takes them: nothing, for a plain spec."""
-        self._prepared: Callable[[Any], NDArray[Any]] | None = None
-        self._composite_actions: CompositeActions | None = None
-        if self.batch_spec.action_parts:
-            self._composite_actions = CompositeActions(self.transport, strict=strict)
-            self._prepared = self._composite_actions.packed
-        elif strict:
-            self._prepared = partial(_checked, self.batch_spec, Bounds(self.batch_spec.action))
 
     @property
     def out_of_bounds(self) -> int:
@@ -209,7 +196,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         Raises LocalProtocolError when no step is under way, PeerDied, PeerTimeout, EngineFailed, ClosedError.
         """
         if self._not_steppable is not NotSteppable.UNDER_WAY:
-            raise self._no_step_to_wait_for()
+            raise no_step_error(self._not_steppable, backend=self.transport.name)
         try:
             frame = self.transport.recv()
         except BaseException as error:
@@ -297,36 +284,20 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
             self._outstanding = False
 
     def _note_failure(self, error: BaseException, *, sent: bool = False) -> None:
-        """Remember what a failed exchange means for the next call.
+        """Remember what a failed exchange means for the next call; raise `error` anew where the env knows more of it.
 
-        The exit report of a dead engine becomes part of the error. `sent`: something may have reached the engine
-        before `error` was raised.
+        sent: something may have reached the engine before `error` was raised.
         """
-        ours = isinstance(error, TransportError)
-        if isinstance(error, PeerDied):
-            report = self._connection.exit_report()
-            if report:
-                raise PeerDied(f"{error}\nthe engine process ended with {report}", backend=error.backend) from error
-            return
-        if isinstance(error, (LocalProtocolError, ClosedError, SpecError)):
-            return  # nothing reached the engine
-        if ours or sent or not isinstance(error, (ValueError, TypeError)):
-            self._not_steppable = NotSteppable.LOST
-            self._outstanding = True
-        if isinstance(error, PeerTimeout) and _OF_TRANSPORTS in error.hint:
-            text, hint = str(error).removesuffix(f"; {error.hint}"), error.hint.replace(_OF_TRANSPORTS, "call reset()")
-            raise PeerTimeout(text, backend=error.backend, hint=hint) from None
+        if not isinstance(error, (PeerDied, LocalProtocolError, ClosedError, SpecError)):
+            ours = isinstance(error, TransportError)
+            if ours or sent or not isinstance(error, (ValueError, TypeError)):
+                self._not_steppable = NotSteppable.LOST
+                self._outstanding = True
+        self._connection.explain(error)
 
     def _state_error(self, what: str) -> TransportError:
         assert self._not_steppable is not None
         return state_error(what, self._not_steppable, self._ended, backend=self.transport.name)
-
-    def _no_step_to_wait_for(self) -> TransportError:
-        if self._not_steppable is NotSteppable.CLOSED:
-            return self._state_error("step_wait")
-        return LocalProtocolError(
-            "step_wait() without a step under way", backend=self.transport.name, hint="call step_async(actions) first"
-        )
 
     def observations_torch(self, device: Any = "cuda") -> Any:
         """Return the observations of the last step or reset as a `torch.Tensor`, (num_envs, *shape), on `device`.
@@ -351,7 +322,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         self._connection.check_process()
         if self._tensors is None:
             self._tensors = TorchObservations(self.transport, copies=self._results.copies)
-            self._prepared = partial(_prepared_after, self._tensors, self._prepared)
+            self._prepared = prepared_after(self._tensors.before_exchange, self._prepared)
         return self._tensors.newest(frame, device, under_way=under_way)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -425,20 +396,3 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
                 f"which remembers how"
             )
         return self._recipe, (), {"spec": self.spec}
-
-
-def _prepared_after(
-    tensors: TorchObservations, prepared: Callable[[Any], NDArray[Any]] | None, actions: Any
-) -> NDArray[Any]:
-    """Return the actions as `prepared` does, once the memory that the next exchange overwrites is not read any more."""
-    if prepared is not None:
-        actions = prepared(actions)
-    tensors.before_exchange()
-    return actions
-
-
-def _checked(spec: BatchSpec, bounds: Bounds, actions: Any) -> NDArray[Any]:
-    """Return the actions as the spec has them; raises ValueError or TypeError for others, also out of bounds."""
-    checked = check_actions(spec, actions)
-    bounds.check(checked)
-    return checked
