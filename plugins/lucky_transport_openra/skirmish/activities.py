@@ -6,13 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import isqrt
-from typing import TYPE_CHECKING
 
 from lucky_transport_openra.skirmish.actor import IDLE, Activity, Actor
 from lucky_transport_openra.skirmish.rules import CELL
-
-if TYPE_CHECKING:
-    from lucky_transport_openra.skirmish.game import Game
+from lucky_transport_openra.skirmish.state import GameState
 
 __all__ = ["ACTIVITIES", "finish", "live"]
 
@@ -22,7 +19,7 @@ _REPAIR_HP, _REPAIR_CREDITS = 3, 1
 _NEAR_CELLS = 3
 
 
-def live(game: Game, actor: Actor) -> None:
+def live(game: GameState, actor: Actor) -> None:
     """Let the actor do its tick."""
     if actor.wait:
         actor.wait -= 1
@@ -34,14 +31,14 @@ def live(game: Game, actor: Actor) -> None:
         ACTIVITIES[actor.activity.name](game, actor)
 
 
-def finish(game: Game, actor: Actor) -> None:
+def finish(game: GameState, actor: Actor) -> None:
     """End what the actor does: it goes on with what was queued, or rests."""
     if actor.activity.name in ("move", "attack_move"):
         game.happen("unit_arrived", actor.side)
     actor.activity = actor.queue.popleft() if actor.queue else IDLE
 
 
-def _repair(game: Game, actor: Actor) -> None:
+def _repair(game: GameState, actor: Actor) -> None:
     side = game.sides[actor.side]
     if actor.hp >= actor.kind.hp or side.cash < _REPAIR_CREDITS:
         actor.is_repairing = False
@@ -50,7 +47,7 @@ def _repair(game: Game, actor: Actor) -> None:
     actor.hp = min(actor.kind.hp, actor.hp + _REPAIR_HP)
 
 
-def _fight(game: Game, actor: Actor) -> None:
+def _fight(game: GameState, actor: Actor) -> None:
     """Fire at the present target, or look for one."""
     target = game.actors.get(actor.target)
     if target is None or not _reaches(actor, target):
@@ -79,13 +76,13 @@ def _reaches(actor: Actor, target: Actor) -> bool:
     return _distance(actor, target) <= (actor.kind.range_cells * CELL) ** 2
 
 
-def _nearest(game: Game, actor: Actor) -> Actor | None:
+def _nearest(game: GameState, actor: Actor) -> Actor | None:
     """Return the nearest enemy within range, the oldest of equals."""
     near = [other for other in game.enemy_of(actor).actors.values() if _reaches(actor, other)]
     return min(near, key=lambda other: _distance(actor, other), default=None)
 
 
-def _walk(game: Game, actor: Actor, goal: int) -> bool:
+def _walk(game: GameState, actor: Actor, goal: int) -> bool:
     """Go one tick's way to the cell `goal`; True when the actor is there, or cannot get there."""
     width = game.terrain.width
     here = actor.cell(width)
@@ -112,25 +109,25 @@ _FACINGS = {
 }  # fmt: skip
 
 
-def _idle(game: Game, actor: Actor) -> None:
+def _idle(game: GameState, actor: Actor) -> None:
     if actor.kind.carries:
         actor.activity = Activity("harvest")
     elif actor.queue:
         finish(game, actor)
 
 
-def _move(game: Game, actor: Actor) -> None:
+def _move(game: GameState, actor: Actor) -> None:
     if _walk(game, actor, actor.activity.cell):
         finish(game, actor)
 
 
-def _attack_move(game: Game, actor: Actor) -> None:
+def _attack_move(game: GameState, actor: Actor) -> None:
     """Go there, and stand still for as long as there is a target."""
     if not actor.target and _walk(game, actor, actor.activity.cell):
         finish(game, actor)
 
 
-def _attack(game: Game, actor: Actor) -> None:
+def _attack(game: GameState, actor: Actor) -> None:
     target = game.actors.get(actor.activity.target)
     if target is None:
         finish(game, actor)
@@ -140,7 +137,7 @@ def _attack(game: Game, actor: Actor) -> None:
         finish(game, actor)
 
 
-def _guard(game: Game, actor: Actor) -> None:
+def _guard(game: GameState, actor: Actor) -> None:
     """Stay near the one that is guarded."""
     other = game.actors.get(actor.activity.target)
     if other is None:
@@ -149,7 +146,7 @@ def _guard(game: Game, actor: Actor) -> None:
         _walk(game, actor, other.cell(game.terrain.width))
 
 
-def _patrol(game: Game, actor: Actor) -> None:
+def _patrol(game: GameState, actor: Actor) -> None:
     """Go to and fro: `cell` is where it goes, `target` where it came from."""
     if not actor.target and _walk(game, actor, actor.activity.cell):
         if actor.queue:
@@ -158,7 +155,7 @@ def _patrol(game: Game, actor: Actor) -> None:
             actor.activity = Activity("patrol", actor.activity.target, actor.activity.cell)
 
 
-def _harvest(game: Game, actor: Actor) -> None:
+def _harvest(game: GameState, actor: Actor) -> None:
     """Fill up at the cell, or at the nearest one with ore; then bring it home."""
     if actor.load >= actor.kind.carries:
         actor.activity = Activity("deliver", actor.activity.cell)
@@ -179,14 +176,14 @@ def _harvest(game: Game, actor: Actor) -> None:
         actor.load += taken
 
 
-def _nearest_ore(game: Game, actor: Actor) -> int:
+def _nearest_ore(game: GameState, actor: Actor) -> int:
     width = game.terrain.width
     y, x = divmod(actor.cell(width), width)
     cells = (cell for cell, left in game.ore.items() if left)
     return min(cells, key=lambda cell: max(abs(cell // width - y), abs(cell % width - x)), default=-1)
 
 
-def _deliver(game: Game, actor: Actor) -> None:
+def _deliver(game: GameState, actor: Actor) -> None:
     """Bring the load to the nearest refinery, then go back to where it came from."""
     side = game.sides[actor.side]
     homes = [home for home in side.actors.values() if home.kind.name == "refinery"]
@@ -199,7 +196,7 @@ def _deliver(game: Game, actor: Actor) -> None:
         actor.activity = Activity("harvest", actor.activity.cell)
 
 
-ACTIVITIES: Mapping[str, Callable[[Game, Actor], None]] = {
+ACTIVITIES: Mapping[str, Callable[[GameState, Actor], None]] = {
     "idle": _idle,
     "move": _move,
     "attack_move": _attack_move,

@@ -6,13 +6,9 @@ is made; a building that is ready waits there for its place.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lucky_transport_openra.skirmish.actor import Activity, Actor, Item, Player
 from lucky_transport_openra.skirmish.rules import CELL, KINDS, QUEUES, ActorKind
-
-if TYPE_CHECKING:
-    from lucky_transport_openra.skirmish.game import Game
+from lucky_transport_openra.skirmish.state import GameState
 
 __all__ = ["available", "cancel", "free_place", "maker", "may_place", "place", "start", "work"]
 
@@ -51,7 +47,7 @@ def cancel(side: Player, name: str) -> bool:
     return False
 
 
-def work(game: Game, side: Player) -> None:
+def work(game: GameState, side: Player) -> None:
     """Do a tick's work on the first item of every queue."""
     powers = [actor.kind.power for actor in side.actors.values() if actor.kind.power]
     side.power_provided = sum(power for power in powers if power > 0)
@@ -63,7 +59,7 @@ def work(game: Game, side: Player) -> None:
             _advance(game, side, queue, pace)
 
 
-def _advance(game: Game, side: Player, queue: list[Item], pace: int) -> None:
+def _advance(game: GameState, side: Player, queue: list[Item], pace: int) -> None:
     item = queue[0]
     if item.is_ready:
         return
@@ -81,7 +77,7 @@ def _advance(game: Game, side: Player, queue: list[Item], pace: int) -> None:
             _leave_the_building(game, side, queue.pop(0).kind)
 
 
-def _leave_the_building(game: Game, side: Player, kind: ActorKind) -> None:
+def _leave_the_building(game: GameState, side: Player, kind: ActorKind) -> None:
     home = maker(side, kind.queue)
     assert home is not None  # a unit that worked has a home
     unit = game.add(kind, side, home.x // CELL, home.y // CELL)
@@ -89,7 +85,7 @@ def _leave_the_building(game: Game, side: Player, kind: ActorKind) -> None:
         unit.activity = Activity("move", home.rally)
 
 
-def may_place(game: Game, side: Player, x: int, y: int) -> bool:
+def may_place(game: GameState, side: Player, x: int, y: int) -> bool:
     """True for a free cell near one of the side's buildings."""
     if not game.terrain.is_on_map(x, y) or game.terrain.rock[y, x] or y * game.terrain.width + x in game.ore:
         return False
@@ -103,7 +99,7 @@ def may_place(game: Game, side: Player, x: int, y: int) -> bool:
     return near
 
 
-def free_place(game: Game, side: Player) -> tuple[int, int] | None:
+def free_place(game: GameState, side: Player) -> tuple[int, int] | None:
     """Return the free cell nearest to the side's oldest building, None when there is none."""
     homes = side.buildings()
     if not homes:
@@ -117,7 +113,7 @@ def free_place(game: Game, side: Player) -> tuple[int, int] | None:
     return None
 
 
-def place(game: Game, side: Player, name: str, x: int, y: int) -> bool:
+def place(game: GameState, side: Player, name: str, x: int, y: int) -> bool:
     """Put up the building that is ready; "" = whichever. False when none is, or not there. (-1, -1) = anywhere."""
     queue = side.queues["Building"]
     if not queue or not queue[0].is_ready or name not in ("", queue[0].kind.name):

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport_openra.skirmish.actor import Actor, Player
 from lucky_transport_openra.skirmish.rules import CELL
+from lucky_transport_openra.skirmish.state import GameState
 from lucky_transport_openra.skirmish.terrain import disk
-
-if TYPE_CHECKING:
-    from lucky_transport_openra.skirmish.game import Game
 
 __all__ = ["look", "visible_enemies"]
 
 
-def look(game: Game, side: Player) -> None:
+def look(game: GameState, side: Player) -> None:
     """Bring `visible`, `explored` and the enemies known up to date, and tell what is new."""
     visible = side.visible
     visible.fill(False)
@@ -49,7 +46,7 @@ def _seen_from(x: int, y: int, sight: int, width: int, height: int) -> NDArray[n
     return seen
 
 
-def visible_enemies(game: Game, side: Player) -> list[Actor]:
+def visible_enemies(game: GameState, side: Player) -> list[Actor]:
     """Return the enemy's actors that the side saw when it last looked around."""
     seen = side.visible
     return [one for one in game.sides[1 - side.number].actors.values() if seen[one.y // CELL, one.x // CELL]]

@@ -15,11 +15,12 @@ from typing import Any
 from lucky_transport.world import World, Worlds
 from lucky_transport_openra.skirmish import view
 from lucky_transport_openra.skirmish.batch import SkirmishBatch
-from lucky_transport_openra.skirmish.game import EVENTS, Game
+from lucky_transport_openra.skirmish.game import Game
 from lucky_transport_openra.skirmish.messages import Observation, Orders
 from lucky_transport_openra.skirmish.opponent import NEAREST, SKILLS, Opponent
 from lucky_transport_openra.skirmish.orders import obey
 from lucky_transport_openra.skirmish.rules import TICK_S
+from lucky_transport_openra.skirmish.state import EVENTS
 from lucky_transport_openra.skirmish.terrain import MAPS, Terrain, terrain
 
 __all__ = ["OPTIONS", "SEEDS", "SkirmishWorld", "SkirmishWorlds", "folded"]

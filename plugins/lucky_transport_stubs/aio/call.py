@@ -13,10 +13,11 @@ import contextlib
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import StatusError, TransportError
+from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
@@ -30,25 +31,41 @@ from lucky_transport_stubs.client.call_machine import (
     Open,
     Pause,
 )
-from lucky_transport_stubs.client.prepared import PreparedCall
+from lucky_transport_stubs.client.prepared import CallSettings, PreparedCall
+from lucky_transport_stubs.client.reach import ConnectivityState
 from lucky_transport_stubs.client.requests import KeptRequests
 from lucky_transport_stubs.grpc_inside import EOF
+from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import metadata_of, within_limit
 from lucky_transport_stubs.words.status import LATE, status_of
 
-if TYPE_CHECKING:
-    from lucky_transport_stubs.aio.connection import Connection
-
-__all__ = ["RingCall"]
+__all__ = ["CallOwner", "RingCall"]
 
 #: How the Python half says which compression a call asks for; it is no metadata of the caller's.
 _COMPRESSION = ("grpc-internal-encoding-request", b"grpc-internal-encoding-request")
 
 
+class CallOwner(Protocol):
+    """What a call needs of its channel's connection."""
+
+    loop: asyncio.AbstractEventLoop
+    settings: CallSettings
+    messages: Messages
+    standing: ConnectivityState
+
+    def connect(self, wait_for_ready: bool) -> asyncio.Future[ClientCalls | None]:
+        """Return where the connection will be; a caller that waits no longer sets None. It may raise TransportError."""
+        ...
+
+    def ended(self) -> None:
+        """The call has ended."""
+        ...
+
+
 class RingCall(AioCallState):
     """A call over `connection`, prepared but for its metadata. deadline: see `AioCallState`."""
 
-    def __init__(self, connection: Connection, prepared: PreparedCall, deadline: float | None) -> None:
+    def __init__(self, connection: CallOwner, prepared: PreparedCall, deadline: float | None) -> None:
         super().__init__(connection.loop, CallMachine(prepared, connection.standing.status_of), deadline)
         self._channel = connection  # the name by which grpc.aio 1.60 finds the calls of a channel that closes
         self._prepared = prepared

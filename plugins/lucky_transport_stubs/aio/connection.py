@@ -153,7 +153,6 @@ class Connection:
     # -- for the calls ------------------------------------------------------------------------------------------------
 
     def connect(self, wait_for_ready: bool) -> asyncio.Future[ClientCalls | None]:
-        """Return where the connection will be; a caller that waits no longer sets None. It may raise TransportError."""
         future: asyncio.Future[ClientCalls | None] = self.loop.create_future()
         if (refusal := self.settings.refusal) is not None:
             future.set_exception(error_of(refusal.code, refusal.details))
@@ -169,7 +168,6 @@ class Connection:
         return future
 
     def ended(self) -> None:
-        """A call that `call` returned has ended."""
         self._open_calls -= 1
         self._release_if_unused()
 

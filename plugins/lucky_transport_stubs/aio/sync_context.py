@@ -1,22 +1,47 @@
 """The context of blocking handlers that an asyncio server runs on its thread pool.
 
-Its methods are called on a thread of the pool; what sends something is done on the loop, and awaited. It has all of
-`grpc.ServicerContext`, so that servicers written for a thread-pool server run unchanged.
+Its methods are called on a thread of the pool; what sends something is done on the loop, and awaited. A wait ends when
+the loop no longer runs. It has all of `grpc.ServicerContext`, so that servicers written for a thread-pool server run
+unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, NoReturn
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from typing import Any, NoReturn, TypeVar
 
 from lucky_transport.errors import Cancelled
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.context import ServicerContext, StatusContext
-from lucky_transport_stubs.aio.loop_thread import await_on
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.grpc_inside import EOF
 
-__all__ = ["SyncServicerContext"]
+__all__ = ["SyncServicerContext", "await_on"]
+
+_Result = TypeVar("_Result")
+_SLICE_S = 1.0
+
+
+def await_on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+    """Return what the coroutine returns, run on `loop`; for other threads than the loop's.
+
+    Raises what it raises, RuntimeError when the loop has ended.
+    """
+    try:
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    except RuntimeError:  # the loop is closed
+        coroutine.close()
+        raise
+    while True:
+        try:
+            return future.result(_SLICE_S)
+        except TimeoutError:
+            if future.done():  # it is what the coroutine raised, or came just now
+                return future.result()
+            if not loop.is_running():
+                future.cancel()
+                raise RuntimeError("the event loop of the server has ended") from None
 
 
 class SyncServicerContext(StatusContext, grpc.ServicerContext):

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport_stubs.aio.loop_thread import await_on
+from lucky_transport_stubs.aio.sync_context import await_on
 
 
 async def give(value: Any) -> Any:
