@@ -6,7 +6,10 @@ colours.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import logging
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
@@ -47,6 +50,9 @@ _CLOSING_S = 10.0
 #: Platforms that were found not to work in this process, with the reason; and what was logged.
 _broken: dict[str, str] = {}
 _logged: set[str] = set()
+
+#: Those that may have a renderer.
+_drawing: weakref.WeakSet[RenderThread] = weakref.WeakSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +153,8 @@ class RenderThread:
             self._scene = RenderScene()
         if self._renderer is None:
             self._renderer = _renderer(self._scene, self._wanted)
+            _drawing.add(self)
+            _close_at_exit()
         self._scene.show(request.snapshot)
         return self._scene, self._renderer
 
@@ -177,6 +185,12 @@ def _renderer(scene: RenderScene, wanted: str) -> Renderer:
             logging.WARNING, f"no OpenGL works here ({reasons}): images are drawn by ray casting, about 5 a second"
         )
     return RayCaster(scene)
+
+
+@functools.cache
+def _close_at_exit() -> None:
+    """Have what still draws at the exit closed before its platform's display, which was opened earlier, is."""
+    atexit.register(lambda: [one.close() for one in list(_drawing)])
 
 
 def _log_once(level: int, text: str) -> None:
