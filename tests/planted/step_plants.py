@@ -16,6 +16,7 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Stream, Transport
 from tests.planted.plant import Plant, PlantedTransport
+from tests.planted.tools import STEPS
 
 __all__ = ["STEP_PLANTS"]
 
@@ -303,7 +304,9 @@ STEP_PLANTS: tuple[Plant, ...] = (
         "one bit too late",
         "the same later",
         OneBitTooLate,
-        unseen={P: ("of 4 envs are equal bit for bit; later steps were not looked at", "steps after the first 240")},
+        unseen={
+            P: ("of 4 envs are equal bit for bit; later steps were not looked at", f"steps after the first {STEPS}")
+        },
     ),
     Plant(
         "the last of 32 envs",

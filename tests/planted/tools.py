@@ -21,6 +21,8 @@ __all__ = ["ENGINE", "TOOLS", "Report", "command", "engines_in_this_process", "s
 
 #: The engine that all tools compare, and its batch.
 ENGINE, NUM_ENVS, SEED = "moving", 4, 3
+#: How many steps are looked at: three episodes, and the exchange in which most plants begin.
+STEPS = 120
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def command(module: str, *arguments: str) -> Report:
 
 
 def parity_steps(
-    folder: Path, *, steps: int | None = 240, num_envs: int | None = NUM_ENVS, autoreset: str = "next_step"
+    folder: Path, *, steps: int | None = STEPS, num_envs: int | None = NUM_ENVS, autoreset: str = "next_step"
 ) -> Report:
     """`lucky-transport parity moving --between shm,planted --suite step`; None = the default."""
     named = {"steps": steps, "num-envs": num_envs, "seed": SEED, "autoreset": autoreset}
@@ -117,7 +119,7 @@ def replay(folder: Path) -> Report:
         return command("lucky_transport_migration.cli.replay", str(file), str(serving.endpoints[0]))
 
 
-def drive(env: Any, steps: int = 120) -> None:
+def drive(env: Any, steps: int = 105) -> None:
     """What a team's own program does: steps, resets of all and of some envs, seeds, options, typed calls."""
     random = np.random.default_rng(SEED)
     env.reset(seed=SEED)
@@ -207,7 +209,7 @@ class TestSuite(SideBySideSuite):
     engine = staticmethod(make)
     num_envs = {n}
     seed = {seed}
-    steps = 240
+    steps = {steps}
 """
 
 
@@ -215,12 +217,13 @@ def side_by_side(folder: Path, source: str = "") -> Report:
     """`pytest --lucky-between shm,planted` on a team's tests."""
     import io
 
-    (folder / "test_planted_team.py").write_text(source or _TEAM.format(n=NUM_ENVS, seed=SEED))
+    file = folder / "test_planted_team.py"
+    file.write_text(source or _TEAM.format(n=NUM_ENVS, seed=SEED, steps=STEPS))
     output = io.StringIO()
     options = ("-q", "-p", "no:cacheprovider", "--import-mode=importlib", "--lucky-between", "shm,planted")
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         status = pytest.main(
-            [*options, "--rootdir", str(folder), "-c", "/dev/null", str(folder / "test_planted_team.py")]
+            [*options, *(f"--{name}={folder}" for name in ("rootdir", "confcutdir")), "-c", "/dev/null", str(file)]
         )
     return Report(int(status), output.getvalue())
 
