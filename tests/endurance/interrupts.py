@@ -4,7 +4,7 @@
 
 A timer's signal interrupts what the main thread does with an engine, as Ctrl-C and time-outs by `signal.alarm` do.
 After each interrupt the same connection, stream or session has to go on, and to do what was asked. One that hangs has
-its threads printed and ends the run.
+its threads printed and ends the run. Of an event loop tasks are cancelled at such moments (`interrupted_loops`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import itertools
 import random
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,10 +28,11 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.env.autoreset import NeedsReset
-from lucky_transport.errors import EngineFailed
+from lucky_transport.errors import EngineFailed, Unimplemented
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.sessions.client import SessionClient
+from tests.endurance.interrupted_loops import LOOP_KINDS, LoopWork, cancel
 
 __all__ = ["KINDS", "interrupt"]
 
@@ -165,6 +168,37 @@ def _begun(endpoint: str) -> Iterator[Work]:
         yield ask
 
 
+def _staged(endpoint: str) -> Iterator[Work]:
+    """Reads with shadows, and what changes the world: nothing is under way afterwards, shadows are asked as before."""
+    from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
+    from lucky_transport_migration.routing.connection import RoutedConnection
+    from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
+    from lucky_transport_migration.routing.router import ProcessRouter
+    from lucky_transport_migration.routing.staged_transport import StagedTransport
+
+    asked, changes = method("LidarService/GetLidarBeamCount"), method("LidarService/SetLidarPreset")
+    numbers = itertools.count(1)
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        Path(folder, "lucky_transport.toml").write_text('[stages]\ndefault = "shadow"\n[gate]\ndemote = false\n')
+        router = ProcessRouter(EvidencePolicy(Path(folder), tell=lambda line: None))
+        stack.callback(router.close)
+        control, candidate = (
+            RoutedConnection(name, lambda: api.open_transport(endpoint)) for name in (CONTROL, CANDIDATE)
+        )
+        staged = stack.enter_context(StagedTransport(control, candidate, router))
+
+        def ask() -> None:
+            number = next(numbers) % 1000
+            assert staged.call(asked, asked.request(sensor=number), Deadline(_DEADLINE_S)).beams == number
+            if number % 4 == 0:
+                with contextlib.suppress(Unimplemented):
+                    staged.call(changes, changes.request(), Deadline(_DEADLINE_S))
+
+        yield ask
+        assert router.workers.drain(Deadline(_DEADLINE_S))
+        assert staged._target.world.mark() > 0, "a change of the world is still under way"  # pyright: ignore[reportPrivateUsage]
+
+
 def _stub_unary(endpoint: str) -> Iterator[Work]:
     from lucky_transport_stubs.client.channel import channel
 
@@ -232,6 +266,7 @@ KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
     "begun": ("echo", "shm", _begun),
     "step": ("echo", "shm", _step),
     "sessions": ("cartpole", "shm", _sessions),
+    "staged": ("echo", "shm", _staged),
     "stub unary": ("echo", "shm", _stub_unary),
     "stub future": ("echo", "shm", _stub_future),
     "stub stream": ("echo", "shm", _stub_stream),
@@ -247,6 +282,7 @@ KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
     "grpc agent step": ("echo", "grpc", _agent_step),
     "grpc agents step": ("echo", "grpc", _agent_step),
     "grpc sessions": ("cartpole", "grpc", _sessions),
+    **LOOP_KINDS,
 }
 
 
@@ -282,6 +318,7 @@ def interrupt(work: Work, times: int, moments: random.Random) -> int:
             work()
             work()
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         faulthandler.cancel_dump_traceback_later()
     return lost
@@ -302,7 +339,8 @@ def run(kinds: list[str], interrupts: int, seed: int) -> None:
                 stack.callback(process.stop)
                 endpoint = str(process.endpoints[0])
             once = stack.enter_context(contextlib.contextmanager(work)(endpoint))
-            lost = interrupt(once, interrupts, moments)
+            is_loop = isinstance(once, LoopWork)
+            lost = cancel(once, interrupts, moments) if is_loop else interrupt(once, interrupts, moments)
             print(f"{kind}: usable after each of {interrupts} interrupts, {lost} of them in finalizers", flush=True)
 
 

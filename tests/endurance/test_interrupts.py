@@ -1,4 +1,4 @@
-"""After a signal handler has raised, at whatever moment, a connection goes on: a short run of `interrupts`."""
+"""After a signal handler has raised, or a task was cancelled, at whatever moment, a connection goes on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE_S = 240
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_work_goes_on_after_every_interrupt(kind: str) -> None:
-    if kind.startswith(("stub", "grpc")):
+    if "stub" in kind or "grpc" in kind:
         pytest.importorskip("grpc")
     command = [sys.executable, "-m", "tests.endurance.interrupts", "--kind", kind, "--interrupts", str(_INTERRUPTS)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)

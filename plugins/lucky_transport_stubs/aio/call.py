@@ -261,7 +261,11 @@ class RingCall(AioCallState):
 
     async def _response(self) -> bytes | None:
         """Return the one response at the end, None for none; raises what a done callback raised, as gRPC does."""
-        await self._changed.until(self.done)
+        try:
+            await self._changed.until(self.done)
+        except asyncio.CancelledError:
+            self._is_locally_cancelled = True  # also where the call has just ended: nobody awaits that any more
+            raise
         error, self._error = self._error, None
         if error is not None:
             raise error

@@ -79,6 +79,22 @@ async def a_task_that_awaits_a_call_is_cancelled(ends: AioEnds) -> Record:
     return {**seen, "outcome": await attempt(task), **await ended(call), "told": await happened(held.told)}
 
 
+@each(arity=("unary_unary", "stream_unary"), ending=("success", "failure"))
+async def a_task_that_awaits_a_call_is_cancelled_just_when_that_has_ended(
+    ends: AioEnds, arity: str, ending: str
+) -> Record:
+    held = _Held(ends, arity)
+    call = (await ends.method(arity, held.behaviour if ending == "success" else _aborting(arity)))(argument(arity))
+
+    async def wait() -> Any:
+        return await call
+
+    task = asyncio.ensure_future(wait())
+    call.add_done_callback(lambda _: task.cancel())
+    held.let_go()
+    return {"outcome": await attempt(task), **await ended(call)}
+
+
 @each(style=("iterate", "read"))
 async def a_task_that_reads_a_call_is_cancelled(ends: AioEnds, style: str) -> Record:
     held = _Held(ends, "unary_stream")
