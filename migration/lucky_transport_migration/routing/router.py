@@ -32,7 +32,7 @@ __all__ = ["ProcessRouter", "TargetRouter", "process_router"]
 
 _log = logging.getLogger("lucky_transport")
 
-_THREADS, _WAITING = 4, 60
+_THREADS, _ROOM = 4, 64
 #: Endings of streams are only read and noted, which takes no time: this many can come at once.
 _ENDINGS = 100_000
 _MOMENT_S = 1.0
@@ -46,7 +46,7 @@ class ProcessRouter:
 
     def __init__(self, policy: RoutingPolicy) -> None:
         self.policy = policy
-        self.workers = WorkerPool("shadow calls", _THREADS, _WAITING)
+        self.workers = WorkerPool("shadow calls", _THREADS, _ROOM - _THREADS)
         self.endings = WorkerPool("ended calls", 1, _ENDINGS)
         self._worlds: defaultdict[str, tuple[WorldChanges, ReadCheck]] = defaultdict(
             lambda: (WorldChanges(), ReadCheck())
