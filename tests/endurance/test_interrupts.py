@@ -10,7 +10,7 @@ import pytest
 from tests.endurance.interrupts import KINDS
 
 #: Of each kind of work; more than 2000 in all.
-_INTERRUPTS = 200
+_INTERRUPTS = 100
 #: A machine with other work to do takes a tenth of this.
 _PATIENCE_S = 240
 
