@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
     rewrite_share(config)
+    gc.disable()  # until the tests are collected: it would look through them again and again, a fifth of that time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -52,6 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Keep the collected tests out of the garbage collector's way: many tests ask it to collect, for descriptors."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
