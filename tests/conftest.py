@@ -27,6 +27,7 @@ from tests.support.assertion_cache import rewrite_share
 
 if TYPE_CHECKING:
     from tests.support.foreign_files import MakeForeignFile
+    from tests.support.weather import WeatherPrograms
 
 # A slow machine is no bug: Hypothesis' limit of 200 ms per example would be an assertion about time.
 # `--hypothesis-profile deep` tries more examples of everything whose number no test names.
@@ -84,3 +85,11 @@ def make_foreign_file() -> MakeForeignFile:
         return foreign_files.make_as(foreign_files.foreign_uid(), path, kind, content)
 
     return make_as_another_user
+
+
+@pytest.fixture(scope="session")
+def weather(tmp_path_factory: pytest.TempPathFactory) -> WeatherPrograms:
+    """The programs of a team that has a service of its own."""
+    from tests.support.weather import build
+
+    return build(tmp_path_factory)

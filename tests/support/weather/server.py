@@ -1,0 +1,159 @@
+"""A gRPC server as a team writes one: python server.py --port 50071. It imports nothing of ours.
+
+It says `weather serves port N` when it does. --calls FILE: gets one line, the method, of each call that came in.
+--fault NAME: one answer is wrong for each caller that did not come over TCP, which is how a difference is planted.
+"""
+
+import argparse
+import concurrent.futures
+import threading
+import time
+
+import grpc
+import weather_pb2
+import weather_pb2_grpc
+
+MOST_DAYS = 14
+
+FAULTS = (
+    "value",
+    "int64",
+    "nan",
+    "enum",
+    "map",
+    "default",
+    "oneof",
+    "order",
+    "dropped",
+    "added",
+    "status",
+    "details",
+    "trailing",
+    "initial",
+    "late",
+)
+
+
+class Weather(weather_pb2_grpc.WeatherServicer):
+    def __init__(self, fault="", calls=None):
+        self.fault = fault
+        self.calls = calls
+        self.offsets = {}
+        self.lock = threading.Lock()
+
+    def began(self, context, method):
+        """Note the call, and return the fault that its caller meets."""
+        with self.lock:
+            if self.calls:
+                self.calls.write(method + "\n")
+                self.calls.flush()
+        fault = "" if context.peer().startswith(("ipv4:", "ipv6:")) else self.fault
+        context.send_initial_metadata((("weather-version", "2" if fault == "initial" else "1"),))
+        if fault == "late":
+            time.sleep(2.0)
+        return fault
+
+    def check(self, request, context, fault):
+        days = request.days + 1 if fault == "trailing" else request.days
+        context.set_trailing_metadata((("weather-days", str(days)),))
+        if request.station == "nowhere":
+            text = "no such station" if fault == "details" else f"no station {request.station!r}"
+            code = grpc.StatusCode.UNKNOWN if fault == "status" else grpc.StatusCode.NOT_FOUND
+            context.abort(code, text)
+        if request.days > MOST_DAYS:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"days = {request.days}: at most {MOST_DAYS}")
+
+    def forecast(self, request, day, fault):
+        forecast = weather_pb2.Forecast(station=request.station, day=day, issued_ns=2**62 + day, chance=0.0)
+        forecast.reading.CopyFrom(request.like)
+        with self.lock:
+            offset = self.offsets.get(request.station, 0.0)
+        forecast.reading.temperature += offset + day + len(request.station)
+        forecast.sky = weather_pb2.Sky.Value(("CLEAR", "RAIN", "SNOW")[day % 3])
+        forecast.normals["high"] = 21.5
+        forecast.normals["low"] = 11.25
+        if day % 2:
+            forecast.storm = "from the west"
+        else:
+            forecast.frost_level = day
+        if fault == "value":
+            forecast.reading.temperature += 1.0
+        elif fault == "int64":
+            forecast.issued_ns += 1
+        elif fault == "nan":
+            forecast.normals["high"] = float("nan")
+        elif fault == "enum":
+            forecast.sky = weather_pb2.SKY_UNKNOWN
+        elif fault == "map":
+            del forecast.normals["low"]
+        elif fault == "default":
+            forecast.ClearField("chance")
+        elif fault == "oneof":
+            forecast.ClearField("warning")
+        return forecast
+
+    def GetForecast(self, request, context):
+        fault = self.began(context, "GetForecast")
+        self.check(request, context, fault)
+        return self.forecast(request, 0, fault)
+
+    def SetStation(self, request, context):
+        self.began(context, "SetStation")
+        with self.lock:
+            self.offsets[request.name] = self.offsets.get(request.name, 0.0) + request.offset
+            return weather_pb2.Station(name=request.name, offset=self.offsets[request.name])
+
+    def PutStation(self, request, context):
+        self.began(context, "PutStation")
+        with self.lock:
+            self.offsets[request.name] = request.offset
+        return request
+
+    def WatchForecast(self, request, context):
+        fault = self.began(context, "WatchForecast")
+        self.check(request, context, fault)
+        days = list(range(request.days))
+        if fault == "order":
+            days.reverse()
+        elif fault == "dropped":
+            days = days[:-1]
+        elif fault == "added":
+            days = [*days, request.days]
+        for day in days:
+            yield self.forecast(request, day, fault)
+
+    def Report(self, request_iterator, context):
+        self.began(context, "Report")
+        readings = [reading.temperature for reading in request_iterator]
+        return weather_pb2.Summary(readings=len(readings), mean=sum(readings) / max(1, len(readings)))
+
+    def Chat(self, request_iterator, context):
+        self.began(context, "Chat")
+        for line in request_iterator:
+            if line.text == "leave":
+                context.abort(grpc.StatusCode.ABORTED, f"left at line {line.number}")
+            yield weather_pb2.Line(text=line.text.upper(), number=line.number + 1)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--fault", choices=FAULTS, default="")
+    parser.add_argument("--calls", type=argparse.FileType("a"))
+    parser.add_argument("--reflection", action="store_true")
+    options = parser.parse_args()
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
+    weather_pb2_grpc.add_WeatherServicer_to_server(Weather(options.fault, options.calls), server)
+    if options.reflection:
+        from grpc_reflection.v1alpha import reflection
+
+        names = (weather_pb2.DESCRIPTOR.services_by_name["Weather"].full_name, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server)
+    port = server.add_insecure_port(f"127.0.0.1:{options.port}")
+    server.start()
+    print(f"weather serves port {port}", flush=True)
+    server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    main()
