@@ -26,6 +26,7 @@ PAGES = (
     "CONTRIBUTING.md",
     "SECURITY.md",
     "lucky_transport/README.md",
+    "lucky_transport/*/README.md",
     "migration/README.md",
     "plugins/README.md",
     "plugins/*/*.md",

@@ -20,7 +20,7 @@ from lucky_transport.codec.writer import encode_generic
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.values import MAX_DEPTH
 
-__all__ = ["Codec", "codec_of"]
+__all__ = ["Codec", "codec_of", "source_of"]
 
 Encode = Callable[..., bytes]
 Decode = Callable[[bytes], Any]
@@ -121,8 +121,13 @@ class _TableCode:
 
     def functions(self, template: str, columns: int, extra: dict[str, Any]) -> dict[str, Any]:
         """Return the functions of a template, whose lines are that many columns in, by name; `extra` it refers to."""
-        layout = self.layout
         names = {**NAMES, **self.names, **extra}
+        exec(compile(self.source(template, columns), f"<codec of {names['CLASS'].__name__}>", "exec"), names)
+        return names
+
+    def source(self, template: str, columns: int) -> str:
+        """Return the text of these functions."""
+        layout = self.layout
         ordered = sorted(self.fields, key=lambda field: field.at)
         filling = {
             "size": layout.size,
@@ -139,8 +144,7 @@ class _TableCode:
         }
         for name in ("load", "write", "read", "make"):
             filling[name] = indented(str(filling[name]), columns)
-        exec(compile(template.format(**filling), f"<codec of {names['CLASS'].__name__}>", "exec"), names)
-        return names
+        return template.format(**filling)
 
 
 @cache
@@ -156,6 +160,11 @@ def codec_of(cls: type[Any], encode_slow: Encode = encode_generic, decode_slow: 
     slow = {"FAULTS": _FAULTS, "encode_slow": encode_slow, "decode_slow": decode_slow}
     functions = _code_of(cls).functions(_MESSAGE, 8, slow)
     return Codec(functions["encode"], functions["decode"])
+
+
+def source_of(cls: type[Any]) -> str:
+    """Return the text of a class's compiled functions, to be read; "" for a class that has none."""
+    return _code_of(cls).source(_MESSAGE, 8) if _is_compiled(cls) else ""
 
 
 @cache

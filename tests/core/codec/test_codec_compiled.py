@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucky_transport.codec.compiled import Codec, codec_of
+from lucky_transport.codec.compiled import Codec, codec_of, source_of
 from lucky_transport.codec.envelope import Envelope
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.codec.reader import decode_generic
 from lucky_transport.codec.writer import encode_generic
 from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages import SetSeedsResponse
 from lucky_transport.messages.fields import fields_of
 from tests.support.message_strategies import any_message, message_classes, messages
 from tests.support.sample_messages import Everything, Leaf, Uncompiled
@@ -43,6 +46,16 @@ def same_verdict(cls: type[Any], data: bytes) -> None:
     except NotCompiledError:
         return
     assert repr(found) == repr(decode_generic(cls, data))
+
+
+def test_the_page_on_the_codec_shows_what_is_compiled() -> None:
+    page = Path(__file__).parents[3] / "lucky_transport" / "codec" / "README.md"
+    shown = re.findall(r"^```text\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert shown == [source_of(SetSeedsResponse).rstrip() + "\n"]
+
+
+def test_a_class_without_compiled_functions_has_no_source() -> None:
+    assert source_of(Uncompiled) == ""
 
 
 @given(message=messages(Everything), prefix_bytes=st.sampled_from([0, 4, 8]))
