@@ -1,0 +1,197 @@
+"""A client that connects finds its engine, or says what is wrong with it, and a hostile engine cannot hurt it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import (
+    NotReachable,
+    PeerTimeout,
+    RemoteProtocolError,
+)
+from lucky_transport.process import unique_name
+from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.files.socket_path import socket_path
+from lucky_transport.shm.listener.connecting import connect_pipe
+from lucky_transport.shm.listener.handshake import ServerHello, make_pair
+from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
+from tests.core.shm.knocking import advance_until
+from tests.support.waiting import call_later
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_left")
+
+
+def test_nobody_there_is_said_with_the_places_and_the_remedy(tmp_path: Path) -> None:
+    name, other = unique_name(), tmp_path / "other"
+    with pytest.raises(
+        NotReachable, match=rf"no engine listens at {tmp_path}/{name}.sock or {other}/{name}.sock .*start"
+    ):
+        connect_pipe(name, Deadline(0.01), directories=[tmp_path, other])
+
+
+def test_a_client_may_come_before_the_engine(tmp_path: Path) -> None:
+    met: list[MemfdPipe] = []
+    thread = threading.Thread(target=lambda: met.append(connect_pipe("demo", Deadline(10), directories=[tmp_path])))
+    thread.start()
+    time.sleep(0.02)
+    with Listener("demo", directory=tmp_path) as listener:
+        for pipe in advance_until(listener, lambda: bool(met)):
+            pipe.close()
+    thread.join()
+    met[0].close()
+
+
+def test_an_engine_whose_socket_is_removed_meanwhile_is_gone(tmp_path: Path) -> None:
+    """As it is when a child of a dead engine keeps the socket open, and another engine has removed what it left."""
+    path = socket_path(tmp_path, "demo")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as kept:
+        kept.bind(str(path))
+        kept.listen()
+        call_later(path.unlink)
+        with pytest.raises(NotReachable, match="no engine listens"):
+            connect_pipe("demo", Deadline(0.4), directories=[tmp_path])
+
+
+def test_an_engine_that_never_answers_is_a_timeout(listener: Listener) -> None:
+    with pytest.raises(PeerTimeout, match=r"did not answer within 0\.0\d+ s; it may hang"):
+        connect_pipe("demo", Deadline(0.05), directories=[listener.path.parent])
+
+
+_FORKED_FROM_C = """
+import ctypes, signal, sys
+from pathlib import Path
+from lucky_transport.shm.listener.listener import Listener
+kept = Listener("demo", directory=Path(sys.argv[1]))
+child = ctypes.CDLL(None).fork()  # without Python's hooks: the child keeps the socket
+if child:
+    print(child, flush=True)
+signal.pause()
+"""
+
+
+def test_an_engine_that_dies_before_it_answers_is_not_waited_for(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _FORKED_FROM_C, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as engine, contextlib.ExitStack() as undo:
+        undo.callback(engine.kill)
+        assert engine.stdout is not None
+        undo.callback(os.kill, int(engine.stdout.readline()), signal.SIGKILL)
+        killer = call_later(engine.kill)
+        with pytest.raises(NotReachable, match="no engine listens"):
+            connect_pipe("demo", Deadline(0.5), directories=[tmp_path])
+        killer.join()
+
+
+# --- hostile engines ---
+
+
+class FakeEngine:
+    """Listens where an engine would and answers what it is told."""
+
+    def __init__(self, path: Path) -> None:
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(str(path))
+        self.listener.listen()
+
+    def answer(self, message: bytes, fds: list[int]) -> None:
+        connection, _ = self.listener.accept()
+        with connection:
+            connection.recv(64)
+            socket.send_fds(connection, [message], fds)
+        self.listener.close()
+
+
+def answered(tmp_path: Path, message: bytes, fds: list[int]) -> RemoteProtocolError:
+    """Return what `connect_pipe` says to an engine that answers so."""
+    engine = FakeEngine(tmp_path / "demo.sock")
+    thread = threading.Thread(target=engine.answer, args=(message, fds))
+    thread.start()
+    with pytest.raises(RemoteProtocolError) as caught:
+        connect_pipe("demo", Deadline(10), directories=[tmp_path])
+    thread.join()
+    return caught.value
+
+
+def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
+    assert "is no hello of an engine; something else listens there" in str(answered(tmp_path, b"hello", []))
+
+
+def test_missing_descriptors_are_refused(tmp_path: Path) -> None:
+    message = ServerHello(0, 4096).to_bytes()
+    assert "the engine sent 0 descriptors, expected 3" in str(answered(tmp_path, message, []))
+
+
+@pytest.mark.parametrize("size", [0, 1024, 5000, 1 << 31])
+def test_rings_of_an_impossible_size_are_refused(tmp_path: Path, size: int) -> None:
+    with EventFd() as bell:
+        error = answered(tmp_path, ServerHello(0, size).to_bytes(), [bell.fd] * 3)
+    assert f"the engine offers rings of {size} bytes, expected a power of two" in str(error)
+
+
+def test_memory_of_another_size_is_refused(tmp_path: Path) -> None:
+    _, fd = make_pair(8192)
+    try:
+        with EventFd() as bell:
+            error = answered(tmp_path, ServerHello(0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
+    finally:
+        os.close(fd)
+    assert "bytes for two rings of 4096, expected" in str(error)
+
+
+def test_memory_that_the_engine_could_shrink_is_refused(tmp_path: Path) -> None:
+    pair, sealed = make_pair(4096)
+    fd = os.memfd_create("unsealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(fd, len(pair.mapping))
+        with EventFd() as bell:
+            error = answered(tmp_path, ServerHello(0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
+    finally:
+        os.close(fd)
+        os.close(sealed)
+    assert "has the seals 0x0, expected at least" in str(error)
+
+
+def test_our_memory_cannot_be_shrunk_grown_or_unsealed() -> None:
+    pair, fd = make_pair(4096)
+    try:
+        for size in (0, len(pair.mapping) - 1, len(pair.mapping) + 1):
+            with pytest.raises(PermissionError):
+                os.ftruncate(fd, size)
+    finally:
+        os.close(fd)
+
+
+def test_a_bell_that_is_none_is_refused(tmp_path: Path) -> None:
+    _, fd = make_pair(4096)
+    try:
+        with EventFd() as bell:
+            error = answered(tmp_path, ServerHello(0, 4096).to_bytes(), [fd, bell.fd, fd])
+    finally:
+        os.close(fd)
+    assert "where an eventfd belongs" in str(error)
+
+
+def test_an_engine_that_hangs_up_is_not_there(tmp_path: Path) -> None:
+    engine = FakeEngine(tmp_path / "demo.sock")
+
+    def hang_up() -> None:
+        connection, _ = engine.listener.accept()
+        connection.close()
+        engine.listener.close()
+
+    thread = threading.Thread(target=hang_up)
+    thread.start()
+    with pytest.raises(NotReachable):
+        connect_pipe("demo", Deadline(0.2), directories=[tmp_path])
+    thread.join()
