@@ -4,73 +4,59 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, Cancelled, EngineFailed, LocalProtocolError, PeerTimeout
 from lucky_transport.host.driver_lease import STEP, Driver, DriverLease, only
 from lucky_transport.host.host import Host
+from tests.core.host.lease_steps import step_as
 from tests.support.waiting import PATIENCE_S
-
-
-@pytest.fixture
-def host() -> Generator[Host]:
-    host = Host(ToyEngine(3))
-    yield host
-    host.close()
-
-
-def _step(lease: DriverLease, client: str, idle_s: float = 10.0, **more: Any) -> None:
-    lease.run(Driver(client, idle_s=idle_s, **more), 1.0, lambda: lease.exchange(None))
 
 
 def test_a_second_client_is_refused_and_told_who_drives(host: Host) -> None:
     lease = DriverLease(host)
-    _step(lease, "a")
+    step_as(lease, "a")
     with pytest.raises(Busy, match="is driven by a; close that client first"):
-        _step(lease, "b")
-    _step(lease, "a")
+        step_as(lease, "b")
+    step_as(lease, "a")
 
 
 def test_a_client_that_does_nothing_may_be_replaced(host: Host) -> None:
     lease = DriverLease(host)
-    _step(lease, "a", idle_s=0.0)
-    _step(lease, "b", name="the second")
+    step_as(lease, "a", idle_s=0.0)
+    step_as(lease, "b", name="the second")
     assert host.driver == "the second"
 
 
 def test_a_client_that_disconnected_is_replaced_at_once(host: Host) -> None:
     gone: set[str] = set()
     lease = DriverLease(host)
-    _step(lease, "a", 3600.0, is_gone=lambda: "a" in gone)
+    step_as(lease, "a", 3600.0, is_gone=lambda: "a" in gone)
     with pytest.raises(Busy):
-        _step(lease, "b")
+        step_as(lease, "b")
     gone.add("a")
-    _step(lease, "b")
+    step_as(lease, "b")
 
 
 def test_a_client_that_is_about_to_be_gone_is_waited_for_where_there_is_patience(host: Host) -> None:
     looks = iter([False, False])
     lease = DriverLease(host)
-    _step(lease, "a", is_gone=lambda: next(looks, True))
-    _step(lease, "b", handover_s=10.0)
+    step_as(lease, "a", is_gone=lambda: next(looks, True))
+    step_as(lease, "b", handover_s=10.0)
     assert host.driver == "b"
 
 
 def test_a_client_that_is_there_is_not_waited_for_longer_than_that(host: Host) -> None:
     lease = DriverLease(host)
-    _step(lease, "a")
+    step_as(lease, "a")
     start = time.monotonic()
     with pytest.raises(Busy, match="is driven by a;"):
-        _step(lease, "b", handover_s=0.05)
+        step_as(lease, "b", handover_s=0.05)
     assert time.monotonic() - start >= 0.05
 
 
@@ -78,12 +64,12 @@ def test_a_client_that_acts_meanwhile_is_there_and_not_waited_for(host: Host) ->
     lease = DriverLease(host)
 
     def is_gone() -> bool:  # whenever we look whether it has gone, it steps
-        _step(lease, "a", is_gone=is_gone)
+        step_as(lease, "a", is_gone=is_gone)
         return False
 
-    _step(lease, "a", is_gone=is_gone)
+    step_as(lease, "a", is_gone=is_gone)
     with pytest.raises(Busy, match="is driven by a;"):
-        _step(lease, "b", handover_s=3600.0)
+        step_as(lease, "b", handover_s=3600.0)
 
 
 @pytest.mark.parametrize("how", ["attached", "elsewhere"])
@@ -91,22 +77,22 @@ def test_a_client_that_will_say_goodbye_is_not_waited_for(host: Host, how: str) 
     lease = DriverLease(host)
     if how == "attached":
         lease.attach("a", "the first")
-        _step(lease, "a")
+        step_as(lease, "a")
     else:
         host.drive("the first", Buffers.allocate(host.spec))
     with pytest.raises(Busy, match="is driven by the first;"):
-        _step(lease, "b", handover_s=3600.0)
+        step_as(lease, "b", handover_s=3600.0)
 
 
 def test_an_attached_client_may_do_nothing_for_as_long_as_it_likes(host: Host) -> None:
     lease = DriverLease(host)
     lease.attach("a", "the first")
-    _step(lease, "a", idle_s=0.0)
+    step_as(lease, "a", idle_s=0.0)
     with pytest.raises(Busy, match="the first"):
-        _step(lease, "b")
+        step_as(lease, "b")
     lease.detach("a")
     assert host.driver == ""
-    _step(lease, "b")
+    step_as(lease, "b")
 
 
 def test_a_step_that_comes_after_its_client_has_gone_takes_nothing(host: Host) -> None:
@@ -114,23 +100,23 @@ def test_a_step_that_comes_after_its_client_has_gone_takes_nothing(host: Host) -
     lease.attach("a", "the first")
     lease.detach("a")
     with pytest.raises(Cancelled, match="client a has gone"):
-        _step(lease, "a")
+        step_as(lease, "a")
     assert host.driver == ""
-    _step(lease, "b")
+    step_as(lease, "b")
     lease.leave("b")
     lease.attach("a", "the first")  # and is back
-    _step(lease, "a")
+    step_as(lease, "a")
 
 
 def test_a_client_that_lost_the_lease_may_take_it_again_when_it_is_free(host: Host) -> None:
     lease = DriverLease(host)
-    _step(lease, "a", 0.0)
+    step_as(lease, "a", 0.0)
     other = host.drive("somebody over another transport", Buffers.allocate(host.spec))
     with pytest.raises(Busy, match="somebody over another transport"):
-        _step(lease, "a", 0.0)
+        step_as(lease, "a", 0.0)
     other.step(None)
     other.release()
-    _step(lease, "a", 0.0)
+    step_as(lease, "a", 0.0)
 
 
 def test_who_takes_the_lease_sees_the_last_frame(host: Host) -> None:
@@ -236,112 +222,11 @@ def test_control_bytes_hold_everybody_else() -> None:
 
 def test_only_who_was_let_in_by_a_server_is_put_out_by_it(host: Host) -> None:
     lease, here, there = DriverLease(host), object(), object()
-    _step(lease, "a", via=here)
+    step_as(lease, "a", via=here)
     lease.release(there)
     assert host.driver == "a"
     lease.release(here)
     assert host.driver == ""
-
-
-@pytest.fixture
-def shared(host: Host) -> DriverLease:
-    return DriverLease(host, shared=True)
-
-
-def test_clients_that_did_not_attach_share_the_lease(shared: DriverLease) -> None:
-    for client in ("a", "b", "a", "c"):
-        _step(shared, client)
-    assert (shared.leases, shared.frames) == (1, 4)
-
-
-def test_who_wants_the_engine_alone_waits_until_all_who_share_it_are_gone(host: Host, shared: DriverLease) -> None:
-    gone: set[str] = set()
-    for client in ("a", "b"):
-        _step(shared, client, 3600.0, is_gone=lambda client=client: client in gone)
-    shared.attach("c", "the third")
-    for client, left in (("a", "b"), ("b", "")):
-        with pytest.raises(Busy, match="is driven by"):
-            _step(shared, "c")
-        shared.leave(client) if client == "a" else gone.add(client)
-        if left:
-            assert host.driver == left
-    _step(shared, "c")
-    assert host.driver == "the third"
-
-
-def test_who_wants_the_engine_alone_gets_it_when_none_who_share_it_calls(host: Host, shared: DriverLease) -> None:
-    for client in ("a", "b"):
-        _step(shared, client, 0.0)
-    host.drive("the trainer", Buffers.allocate(host.spec))
-    for client in ("a", "b"):
-        with pytest.raises(Busy, match="is driven by the trainer"):
-            _step(shared, client, 0.0)
-
-
-def test_an_attached_client_shares_with_none(host: Host, shared: DriverLease) -> None:
-    shared.attach("a", "the first")
-    _step(shared, "a", 0.0)
-    with pytest.raises(Busy, match="is driven by the first"):
-        _step(shared, "b")
-    shared.detach("a")
-    _step(shared, "b")
-    _step(shared, "c")
-    assert host.driver == "b"
-
-
-def test_a_client_that_attaches_while_others_share_must_wait_for_them(shared: DriverLease) -> None:
-    for client in ("a", "b"):
-        _step(shared, client)
-    shared.attach("a", "the first")
-    with pytest.raises(Busy):
-        _step(shared, "a")
-    _step(shared, "b")
-    shared.leave("b")
-    _step(shared, "a")
-    with pytest.raises(Busy, match="is driven by the first"):
-        _step(shared, "b")
-
-
-def test_who_reports_the_end_of_a_run_gives_back_its_own_share(host: Host, shared: DriverLease) -> None:
-    for client in ("a", "b"):
-        _step(shared, client)
-    shared.leave("a")
-    assert host.driver == "b"
-    shared.leave("b")
-    assert host.driver == ""
-
-
-def test_the_number_of_a_step_is_its_clients_own(shared: DriverLease) -> None:
-    done: list[str] = []
-
-    def once(client: str) -> None:
-        shared.once((client, 0), 1, lambda: done.append(client))
-
-    for client in ("a", "b", "a"):
-        shared.run(Driver(client), 1.0, partial(once, client))
-    assert done == ["a", "b"]
-
-
-def test_a_call_that_ended_while_it_waited_does_nothing(shared: DriverLease) -> None:
-    over = threading.Event()
-    outcome: list[str] = []
-
-    def wait() -> None:
-        try:
-            _step(shared, "b", is_over=over.is_set)
-        except Cancelled as error:
-            outcome.append(str(error))
-
-    waiter = threading.Thread(target=wait)
-
-    def turn() -> None:
-        waiter.start()
-        over.set()
-
-    shared.run(Driver("a"), 1.0, turn)
-    waiter.join(PATIENCE_S)
-    assert outcome == ["the call ended before its turn came"]
-    assert (shared.leases, shared.frames) == (1, 0)
 
 
 def test_a_handler_that_raises_in_a_turn_leaves_the_engine_to_others(host: Host) -> None:
@@ -357,76 +242,3 @@ def test_a_handler_that_raises_in_a_turn_leaves_the_engine_to_others(host: Host)
     other.join(PATIENCE_S)
     assert not other.is_alive()
     assert kept.value is not None
-
-
-class Sharing(RuleBasedStateMachine):
-    """Clients come, step, attach, leave and vanish in any order; a model says who may step."""
-
-    clients = st.sampled_from("abcd")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.host = Host(ToyEngine(1))
-        self.lease = DriverLease(self.host, shared=True)
-        self.gone: set[str] = set()
-        self.attached: set[str] = set()
-        self.left: set[str] = set()  # detached: their calls are late ones
-        self.drivers: set[str] = set()
-        self.steps = 0
-
-    def teardown(self) -> None:
-        self.host.close()
-
-    @rule(client=clients)
-    def step(self, client: str) -> None:
-        others = self.drivers - {client} - self.gone
-        kept = client not in self.drivers and len(others) == 1 and bool(others & self.attached)
-        alone = client in self.attached or kept
-        self.gone.discard(client)
-        try:
-            _step(self.lease, client, 3600.0, is_gone=lambda: client in self.gone)
-        except Busy:
-            assert alone
-            assert others
-            self.drivers -= self.gone  # whoever is gone is forgotten then
-        except Cancelled:
-            assert client in self.left
-            self.drivers = others
-        else:
-            assert client not in self.left
-            assert not (alone and others)
-            self.drivers = others | {client}
-            self.steps += 1
-
-    @rule(client=clients)
-    def attach(self, client: str) -> None:
-        self.attached.add(client)
-        self.left.discard(client)
-        self.gone.discard(client)
-        self.lease.attach(client, f"attached {client}")
-
-    @precondition(lambda self: self.attached)
-    @rule(data=st.data())
-    def detach(self, data: st.DataObject) -> None:
-        client = data.draw(st.sampled_from(sorted(self.attached)))
-        self.lease.detach(client)
-        self.attached.discard(client)
-        self.drivers.discard(client)
-        self.left.add(client)
-
-    @rule(client=clients)
-    def leave(self, client: str) -> None:
-        self.lease.leave(client)
-        self.drivers.discard(client)
-
-    @rule(client=clients)
-    def vanish(self, client: str) -> None:
-        if client not in self.attached:
-            self.gone.add(client)
-
-    @invariant()
-    def the_host_knows_a_driver_while_there_is_one(self) -> None:
-        assert bool(self.host.driver) or not (self.drivers - self.gone)
-
-
-TestSharing = Sharing.TestCase

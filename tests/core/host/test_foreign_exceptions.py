@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from lucky_transport import api
 from lucky_transport.call import Call
 from lucky_transport.engine import Buffers, CallHandler, Handler, StreamHandler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import Busy, EngineFailed, PeerDied, is_interruption
+from lucky_transport.errors import Busy, EngineFailed, is_interruption
 from lucky_transport.messages import (
     GetCameraFrameRequest,
     ImageFrame,
@@ -29,7 +28,6 @@ from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport
 from tests.support.waiting import until
 
-TRANSPORTS = ["inproc", "shm", "grpc"]
 INFO = method("SceneService/GetSceneInfo")
 
 
@@ -44,15 +42,6 @@ RAISED = {
     "Stopped: enough": Stopped("enough"),
     "RuntimeError: broken": RuntimeError("broken"),
 }
-"""What the client reads -> what is raised."""
-
-
-@pytest.fixture(params=TRANSPORTS)
-def transport(request: pytest.FixtureRequest) -> str:
-    """The name of a transport."""
-    if request.param != "inproc":
-        pytest.importorskip(f"lucky_transport_{request.param}.server")
-    return request.param
 
 
 # --- an engine in this process: everything it is asked ---
@@ -293,82 +282,6 @@ def test_what_a_callback_at_the_end_of_a_call_raises_keeps_no_other_from_being_c
     call.on_end(fail)
     call.on_end(lambda: called.append("late"))
     assert called == ["second", "fourth", "late"]
-
-
-# --- an env in a process of its own ---
-
-ENVS = """
-import os, sys
-import gymnasium, numpy as np
-
-class Stopped(BaseException): pass
-
-def fail(how):
-    match how:
-        case "exit": sys.exit(4)
-        case "interrupt": raise KeyboardInterrupt
-        case "generator": raise GeneratorExit
-        case "stopped": raise Stopped("enough")
-        case "leave": os._exit(7)
-
-class Failing(gymnasium.Env):
-    observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
-    action_space = gymnasium.spaces.Discrete(9)
-    def __init__(self, init=""):
-        fail(init)
-    def reset(self, *, seed=None, options=None):
-        fail((options or {}).get("how"))
-        return np.zeros(1, np.float32), {}
-    def step(self, action):
-        fail(["", "exit", "interrupt", "generator", "stopped", "leave"][action])
-        return np.ones(1, np.float32), 1.0, False, False, {}
-
-gymnasium.register("Failing-v0", Failing, disable_env_checker=True)
-"""
-ENGINE = "gymnasium:failing_envs:Failing-v0"
-HOW = {"exit": "SystemExit: 4", "interrupt": "KeyboardInterrupt", "generator": "GeneratorExit", "stopped": "enough"}
-
-
-@pytest.fixture
-def envs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "failing_envs.py").write_text(ENVS)
-    (tmp_path / "without_guard.py").write_text("import sys; sys.exit('no guard')")
-    monkeypatch.syspath_prepend(tmp_path)
-
-
-@pytest.mark.usefixtures("envs")
-def test_an_env_that_wants_to_end_its_process_fails_and_can_be_reset(transport: str) -> None:
-    with api.make(ENGINE, transport=transport) as env:
-        for action, (how, text) in enumerate(HOW.items(), 1):
-            with pytest.raises(EngineFailed, match=text):
-                env.reset(options={"how": how})
-            env.reset()
-            with pytest.raises(EngineFailed, match=text):
-                env.step(np.array([action]))
-            env.reset()
-        assert env.step(np.array([0]))[1] == 1
-
-
-@pytest.mark.usefixtures("envs")
-@pytest.mark.parametrize("how", HOW)
-def test_an_env_that_wants_to_end_its_process_when_it_is_made_cannot_be_made(transport: str, how: str) -> None:
-    with pytest.raises(EngineFailed, match=HOW[how]):
-        api.make(ENGINE, transport=transport, options={"init": how})
-
-
-@pytest.mark.usefixtures("envs")
-def test_a_module_that_wants_to_end_the_process_cannot_be_imported(transport: str) -> None:
-    with pytest.raises(EngineFailed, match="SystemExit: no guard"):
-        api.make("gymnasium:without_guard:Any-v0", transport=transport)
-
-
-@pytest.mark.usefixtures("envs")
-@pytest.mark.parametrize("transport", TRANSPORTS[1:], indirect=True)
-def test_an_env_that_ends_its_process_is_a_death(transport: str) -> None:
-    with api.make(ENGINE, transport=transport) as env:
-        env.reset()
-        with pytest.raises(PeerDied, match="exit status 7"):
-            env.step(np.array([5]))
 
 
 # --- the program's own signals ---
