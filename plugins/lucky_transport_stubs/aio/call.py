@@ -53,6 +53,10 @@ class CallOwner(Protocol):
     messages: Messages
     standing: ConnectivityState
 
+    def current(self) -> ClientCalls | None:
+        """Return the connection if it stands."""
+        ...
+
     def connect(self, wait_for_ready: bool) -> asyncio.Future[ClientCalls | None]:
         """Return where the connection will be; a caller that waits no longer sets None. It may raise TransportError."""
         ...
@@ -75,7 +79,7 @@ class RingCall(AioCallState):
         self._pause: asyncio.TimerHandle | None = None  # between two attempts
         self._call: ClientCall | None = None  # the present attempt
         self._shape, self._payload = Shape.UNARY, b""
-        self._kept = KeptRequests(prepared.retries, prepared.buffer_bytes)
+        self._kept: KeptRequests | None = None  # of a stream of requests
         self._sent = 0  # of what is kept, in the present attempt
         self._sent_once = 0  # in any attempt
         self._sends_no_more = False
@@ -132,6 +136,7 @@ class RingCall(AioCallState):
     async def send_serialized_message(self, message: bytes | None) -> None:
         """Send a message; waits while the other side takes no more. Raises InternalError when the call has ended."""
         payload, kept = _bytes(message, "message"), self._kept
+        assert kept is not None
         self._refuse_too_long(payload)
         if not self.done():
             if not kept and self._call is not None and self._machine.is_committed and _try_send(self._call, payload):
@@ -155,15 +160,20 @@ class RingCall(AioCallState):
     async def _open(self, shape: Shape, metadata: tuple[Any, ...], payload: bytes = b"") -> None:
         """Have the call under way; one that cannot be has its status when this returns."""
         self._shape, self._payload = shape, payload
+        if shape & Shape.CLIENT_STREAM:
+            self._kept = KeptRequests(self._prepared.retries, self._prepared.buffer_bytes)
         try:
             self._prepared.entries = self._entries(metadata)
         except StatusError as error:
             self._finish(status_of(error))
             return
         self._refuse_too_long(payload)
-        self._do(self._machine.begin())
+        self._begin()
         while not self._machine.is_open and not self.done():
             await self._changed.wait()
+
+    def _begin(self) -> None:
+        self._do(self._machine.begin(self._channel.current()))
 
     def _do(self, action: Action) -> None:
         """Do what the machine says, and tell it what came of that, at once or later."""
@@ -178,7 +188,7 @@ class RingCall(AioCallState):
         elif isinstance(action, Open):
             self._open_attempt(action)
         elif isinstance(action, Pause):
-            self._pause = self._loop.call_later(action.seconds, lambda: self._do(self._machine.begin()))
+            self._pause = self._loop.call_later(action.seconds, self._begin)
         else:
             self._finish(action.status)
 
@@ -239,7 +249,7 @@ class RingCall(AioCallState):
     def _send_kept(self) -> None:
         """Send of what is kept as much as the present attempt takes, and half-close after the last message."""
         call, kept = self._call, self._kept
-        if call is None or call.is_ended():
+        if call is None or kept is None or call.is_ended():
             return
         while self._sent < kept.count and _try_send(call, kept.get(self._sent)):
             self._sent += 1
@@ -254,10 +264,12 @@ class RingCall(AioCallState):
 
     def _entries(self, metadata: tuple[Any, ...]) -> Metadata:
         """Return the metadata as they travel; raises what `outgoing` raises."""
-        settings = self._channel.settings
-        asked = next((pair[1] for pair in metadata if pair[0] in _COMPRESSION), "")
+        settings, asked = self._channel.settings, ""
+        if metadata:
+            asked = next((pair[1] for pair in metadata if pair[0] in _COMPRESSION), "")
+            metadata = tuple(pair for pair in metadata if pair[0] not in _COMPRESSION)
         encoding = settings.compression.named(asked.decode() if isinstance(asked, bytes) else asked)
-        return settings.entries((pair for pair in metadata if pair[0] not in _COMPRESSION), encoding)
+        return settings.entries(metadata, encoding)
 
     async def _response(self) -> bytes | None:
         """Return the one response at the end, None for none; raises what a done callback raised, as gRPC does."""

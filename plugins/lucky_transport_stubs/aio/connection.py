@@ -152,15 +152,19 @@ class Connection:
 
     # -- for the calls ------------------------------------------------------------------------------------------------
 
+    def current(self) -> ClientCalls | None:
+        """Return the connection if it stands."""
+        if self._calls is not None:
+            self._calls.pump()  # the server's goodbye may be there: then this is not the connection to use
+        return None if self.settings.refusal is not None else self._calls
+
     def connect(self, wait_for_ready: bool) -> asyncio.Future[ClientCalls | None]:
         future: asyncio.Future[ClientCalls | None] = self.loop.create_future()
         if (refusal := self.settings.refusal) is not None:
             future.set_exception(error_of(refusal.code, refusal.details))
             return future
-        if self._calls is not None:
-            self._calls.pump()  # the server's goodbye may be there: then this is not the connection to use
-        if self._calls is not None:
-            future.set_result(self._calls)
+        if (calls := self.current()) is not None:
+            future.set_result(calls)
         else:
             self._waiting[future] = wait_for_ready
             future.add_done_callback(lambda future: self._waiting.pop(future, None))

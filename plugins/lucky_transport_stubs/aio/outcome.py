@@ -16,7 +16,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.client.call_machine import CallMachine
 from lucky_transport_stubs.grpc_inside import RpcStatus
 from lucky_transport_stubs.words.metadata import metadata_of
-from lucky_transport_stubs.words.status import CallStatus, code_of
+from lucky_transport_stubs.words.status import CallStatus
 
 __all__ = ["AioCallState"]
 
@@ -34,14 +34,14 @@ class AioCallState:
         self._machine = machine
         self._deadline = deadline
         self._changed = LoopCondition(loop)
-        self._status: Any = None
+        self._shown: Any = None  # the status as grpc has it, once it was asked for
         self._initial_metadata: tuple[Any, ...] | None = None
         self._is_locally_cancelled = False
         self._done_callbacks: list[Callable[[], object]] = []
 
     def done(self) -> bool:
         """True once the call has a status."""
-        return self._status is not None
+        return self._machine.status is not None
 
     def is_ok(self) -> bool:
         """True once it has ended well."""
@@ -80,7 +80,8 @@ class AioCallState:
     def cancel(self, details: str) -> None:
         """End the call as cancelled by us."""
         self._is_locally_cancelled = True
-        self._end(CallStatus(_Code.CANCELLED, details), RpcStatus(_Code.CANCELLED.value[0], details, None, None))
+        status = CallStatus(_Code.CANCELLED, details)
+        self._end(status, RpcStatus(status.code.value[0], details, None, None))
 
     def set_internal_error(self, error_str: str) -> None:
         """End the call as INTERNAL, unless it is known why it ended."""
@@ -95,8 +96,18 @@ class AioCallState:
             text += f'\n\tdebug_error_string = "{self._status.debug_error_string()}"'
         return f"<_AioCall of RPC that terminated with:\n\t{text}\n>"
 
+    @property
+    def _status(self) -> Any:
+        """The status as grpc has it, None before the end."""
+        status = self._machine.status
+        if self._shown is None and status is not None:
+            trailing = metadata_of(status.trailing)
+            self._shown = RpcStatus(status.code.value[0], status.details, trailing, status.debug_error_string)
+        return self._shown
+
     def _code(self) -> Any:
-        return None if self._status is None else code_of(self._status.code())
+        status = self._machine.status
+        return None if status is None else status.code
 
     def _has_started(self) -> bool:
         return self._initial_metadata is not None
@@ -109,9 +120,8 @@ class AioCallState:
 
     def _finish(self, status: CallStatus) -> None:
         """The call has ended with this status; no effect when it had before."""
-        trailing = metadata_of(status.trailing)
         try:
-            self._end(status, RpcStatus(status.code.value[0], status.details, trailing, status.debug_error_string))
+            self._end(status)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a callback's; as in gRPC it stops the others, and not who brings the status
@@ -121,11 +131,11 @@ class AioCallState:
         """A callback has raised while the status came in: tell the loop."""
         self._loop.call_exception_handler({"message": "Exception in a done callback of a call", "exception": error})
 
-    def _end(self, status: CallStatus, shown: Any) -> None:
-        """The call is over, for its caller with the status `shown`; no effect when it was before."""
+    def _end(self, status: CallStatus, shown: Any = None) -> None:
+        """The call is over; no effect when it was before. shown: the status as grpc has it where that says less."""
         if not self._machine.end(status):
             return
-        self._status = shown
+        self._shown = shown
         self._let_go()
         self._start(())
         self._changed.notify()

@@ -1,7 +1,7 @@
 """How one call goes, from its invocation to its status: the rules that threads and asyncio share.
 
     attempt        input                                  answer
-    CONNECTING     connected                              Fetch; Open where no credentials have to be asked
+    CONNECTING     connected, or begin with a connection  Fetch; Open where no credentials have to be asked
     FETCHING       fetched: the credentials' metadata     Open
     OPEN           news: a response has begun             None: the call is committed to this attempt
                    news: it has failed before that        Pause; Finish where no other attempt follows
@@ -91,9 +91,9 @@ class CallMachine:
 
     # -- one attempt --------------------------------------------------------------------------------------------------
 
-    def begin(self) -> Action:
-        """The call begins, or its next attempt."""
-        return Connect(self._prepared.is_patient)
+    def begin(self, connection: ClientCalls | None) -> Action:
+        """The call begins, or its next attempt. connection: that which stands, None where there is none."""
+        return Connect(self._prepared.is_patient) if connection is None else self.connected(connection)
 
     def connected(self, connection: ClientCalls) -> Action:
         """There is a connection."""

@@ -46,11 +46,11 @@ def wait_for(
     """Do what a call needs before it can be opened, while it is wanted; waits. Return what the machine answers."""
     try:
         if isinstance(action, Connect):
-            calls = link.current() or link.reach(deadline, wait_for_ready=action.is_patient, is_wanted=is_wanted)
-            return machine.connected(calls)
+            return machine.connected(link.reach(deadline, wait_for_ready=action.is_patient, is_wanted=is_wanted))
         if isinstance(action, FetchMetadata):
             return machine.fetched(credentials_metadata(action.fetch, link, deadline, is_wanted))
-        return machine.begin() if link.pause(action.seconds, deadline, is_wanted) else Finish(LATE)
+        is_in_time = link.pause(action.seconds, deadline, is_wanted)
+        return machine.begin(link.current()) if is_in_time else Finish(LATE)
     except TransportError as error:
         return machine.failed(error)
 
@@ -87,7 +87,7 @@ class CallState:
         self._attempt: ClientCall | None = None  # the present one
         self._beginning: Latch | None = None  # set once it has begun; made for one that waits for that
         self._ahead: bytes | None = None  # a response that was taken early to see whether it is the last
-        self._callbacks = Callbacks()
+        self._callbacks: Callbacks | None = None  # made for the first one
         self._is_attended = False  # by another thread than the caller's: only for callbacks
         self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
         self._taking = threading.Lock()  # one thread at a time takes responses
@@ -101,7 +101,7 @@ class CallState:
 
     def begin(self, opening: Opening) -> None:
         """Begin the call: here, up to what it has to wait for; a thread does that and the rest."""
-        action: Action | None = self._machine.begin()
+        action: Action | None = self._machine.begin(self._link.current())
         while action is not None and not self._has_to_wait(action):
             action = self._do(action, opening)
         if action is not None:
@@ -112,14 +112,14 @@ class CallState:
     def end(self, status: CallStatus, result: Any = None) -> bool:
         """The call is over; False when it was before."""
         with self._lock:
-            if self.status is None:
+            if self._machine.status is None:
                 self.result = result
             if not self._machine.end(status):
                 return False
             is_attended = self._is_attended
         if self._beginning is not None:
             self._beginning.set()
-        if not is_attended:
+        if not is_attended and self._callbacks is not None:
             self._callbacks.run()
         return True
 
@@ -132,13 +132,13 @@ class CallState:
 
     def drop(self) -> None:
         """End a call that is no longer referenced, if it goes on. For finalizers."""
-        if not self._is_inherited():
+        if self._machine.status is None and not self._is_inherited():
             self.fail(_DROPPED)
 
     def _has_to_wait(self, action: Action) -> bool:
-        if isinstance(action, Connect):
-            return not self._machine.is_committed or (action.is_patient and self._link.current() is None)
-        return isinstance(action, FetchMetadata)
+        if isinstance(action, (Connect, Open)) and not self._machine.is_committed:
+            return True  # for what comes of the attempt
+        return isinstance(action, FetchMetadata) or (isinstance(action, Connect) and action.is_patient)
 
     def _go_on(self, action: Action | None, opening: Opening) -> None:
         while action is not None:
@@ -154,7 +154,7 @@ class CallState:
         return wait_for(action, self._machine, self._link, self.deadline, self._is_wanted)
 
     def _is_wanted(self) -> bool:
-        return self.status is None
+        return self._machine.status is None
 
     def _open(self, action: Open, opening: Opening) -> Action | None:
         call = None
@@ -178,7 +178,7 @@ class CallState:
         """The call is committed to this attempt."""
         with self._lock:
             self._calls, self._call = calls, call
-            is_over = self.status is not None
+            is_over = self._machine.status is not None
             if self._callbacks and not is_over:
                 self._attend()
         if is_over:
@@ -194,7 +194,7 @@ class CallState:
 
     def poll(self) -> bool:
         """Find out, without waiting, whether the call is over."""
-        if self.status is None:
+        if self._machine.status is None:
             if self._is_inherited():
                 self.end(OF_THE_PARENT)
             elif self._is_late_stream():
@@ -204,7 +204,7 @@ class CallState:
                 self._call.expire()
                 if self._call.is_ended():
                     self._settle(self._call)
-        return self.status is not None
+        return self._machine.status is not None
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the call is over; False when that took longer than `timeout` seconds."""
@@ -233,7 +233,7 @@ class CallState:
         """Return the call once it has begun; None when it was over before, and at the deadline."""
         if self._call is None and self._beginning is not None:
             self._beginning.wait_for(
-                lambda: self._call is not None or self.status is not None,
+                lambda: self._call is not None or self._machine.status is not None,
                 None if deadline is None else deadline.remaining_s,
             )
         return self._call
@@ -314,8 +314,10 @@ class CallState:
         """Have `callback()` called when the call is over; False, and no call, when it is already."""
         self.poll()
         with self._lock:
-            if self.status is not None:
+            if self._machine.status is not None:
                 return False
+            if self._callbacks is None:
+                self._callbacks = Callbacks()
             self._callbacks.add(callback)
             self._attend()
         return True
@@ -331,6 +333,6 @@ class CallState:
         self.poll()
         with self._lock:
             self._is_attended = False
-            is_over = self.status is not None
-        if is_over:
+            is_over = self._machine.status is not None
+        if is_over and self._callbacks is not None:
             self._callbacks.run()

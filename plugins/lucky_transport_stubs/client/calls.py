@@ -139,7 +139,8 @@ class Rpc(Rendezvous):
             raise grpc.FutureTimeoutError()
         if self.cancelled():
             raise grpc.FutureCancelledError()
-        return None if self.code() is Code.OK else self
+        status = self.state.status
+        return None if status is not None and status.code is Code.OK else self
 
     def traceback(self, timeout: float | None = None) -> TracebackType | None:
         """Return the traceback of the call when it failed, else None.

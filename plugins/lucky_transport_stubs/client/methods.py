@@ -18,10 +18,10 @@ from lucky_transport_stubs.client.call_machine import Action, CallMachine, Finis
 from lucky_transport_stubs.client.call_state import CallState, credentials_metadata, wait_for
 from lucky_transport_stubs.client.calls import Rpc, failed, succeeded
 from lucky_transport_stubs.client.link import Link
-from lucky_transport_stubs.client.requests import ReplayedRequests, send_requests
+from lucky_transport_stubs.client.requests import StreamedRequests
 from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
 from lucky_transport_stubs.words.credentials import Fetch
-from lucky_transport_stubs.words.messages import AS_THEY_ARE, Messages
+from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import check_size, within_limit
 from lucky_transport_stubs.words.status import CallStatus, Code, status_of
 
@@ -79,23 +79,21 @@ class _Method:
         except StatusError as error:
             state.end(status_of(error))
             return rpc
-        replayed = None
-        if streams and prepared.retries is not None:
-            replayed = ReplayedRequests(request, self._messages, prepared.buffer_bytes, prepared.retries)
+        requests = (
+            StreamedRequests(request, self._messages, prepared.retries, prepared.buffer_bytes) if streams else None
+        )
 
         def opening(action: Open) -> ClientCall:
             call = action.connection.open(
                 self._path,
-                b"" if streams else request,
+                request if requests is None else b"",
                 shape=shape,
                 deadline=deadline,
                 metadata=action.metadata,
                 may_wait=False,
             )
-            if replayed is not None:
-                send_requests(replayed.again(), AS_THEY_ARE, call, state.fail)
-            elif streams:
-                send_requests(request, self._messages, call, state.fail)
+            if requests is not None:
+                requests.send(call, state.fail)
             return call
 
         state.begin(opening)
@@ -223,7 +221,7 @@ class ConfiguredUnaryUnary(UnaryUnary):
         except StatusError as error:
             raise failed(status_of(error)) from None
         deadline, answer = until(prepared.timeout_s), None
-        action: Action = machine.begin()
+        action: Action = machine.begin(self._link.current())
         while not isinstance(action, Finish):
             if not isinstance(action, Open):
                 answer = None

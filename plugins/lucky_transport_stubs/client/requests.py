@@ -1,11 +1,8 @@
-"""The requests of a call: those that are kept for another attempt, and a stream of them pulled from an iterator.
-
-`send_requests` pulls on a thread of its own. It pulls the next request when the engine has taken the one before, so a
-slow engine holds the iterator back.
-"""
+"""The requests of a call: those that are kept for another attempt, and a stream of them pulled from an iterator."""
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import logging
 import threading
@@ -19,7 +16,7 @@ from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.retries import Retries
 from lucky_transport_stubs.words.status import CallStatus, Code, error_of, status_of
 
-__all__ = ["KeptRequests", "ReplayedRequests", "send_requests"]
+__all__ = ["KeptRequests", "StreamedRequests"]
 
 _log = logging.getLogger("lucky_transport")
 _ITERATING = CallStatus(Code.UNKNOWN, "Exception iterating requests!")
@@ -63,10 +60,14 @@ class KeptRequests:
                 self._kept.popleft()
 
 
-class ReplayedRequests:
-    """What an iterator yields, for each attempt from the beginning. messages: makes the payloads."""
+class StreamedRequests:
+    """What an iterator yields, sent by each attempt of a call from the beginning. messages: makes the payloads.
 
-    def __init__(self, requests: Iterator[Any], messages: Messages, buffer_bytes: int, retries: Retries) -> None:
+    A thread pulls the next request when the engine has taken the one before, so a slow engine holds the iterator back.
+    retries, buffer_bytes: as in `KeptRequests`.
+    """
+
+    def __init__(self, requests: Iterator[Any], messages: Messages, retries: Retries | None, buffer_bytes: int) -> None:
         self._requests = requests
         self._messages = messages
         self._kept = KeptRequests(retries, buffer_bytes)
@@ -75,10 +76,22 @@ class ReplayedRequests:
         self._taking = threading.Lock()  # held while the iterator is waited for
         self._lock = threading.Lock()
 
+    def send(self, call: ClientCall, give_up: Callable[[CallStatus], Any]) -> None:
+        """Start to send them by a new attempt, and half-close after the last; the attempt before sends no more.
+
+        give_up: ends the call, with this status, when a request cannot be had or sent.
+        """
+        context = contextvars.copy_context()  # the iterator runs in its caller's context
+        # The thread does not hold the object that the caller has: dropping that ends the call, and so the thread.
+        thread = threading.Thread(
+            target=context.run, args=(_send_all, self.again(), call, give_up), name="grpc requests", daemon=True
+        )
+        thread.start()
+
     def again(self) -> Iterator[bytes]:
         """Return an iterator over the payloads for a new attempt; that of the attempt before ends.
 
-        It raises StatusError for a request that cannot be sent, and what the iterator raises.
+        It raises StatusError for a request that cannot be sent, and what the iterator of the requests raises.
         """
         reader = object()
         with self._lock:
@@ -116,58 +129,19 @@ class ReplayedRequests:
         self._kept.add(payload)
 
 
-def send_requests(requests: Any, messages: Messages, call: ClientCall, give_up: Callable[[CallStatus], Any]) -> None:
-    """Start to send the requests that the iterator yields, and half-close after the last.
-
-    give_up: ends the call, with this status, when a request cannot be had or sent.
-    """
-    context = contextvars.copy_context()  # the iterator runs in its caller's context
-    # The thread does not hold the object that the caller has: dropping that ends the call, and so the thread.
-    thread = threading.Thread(
-        target=context.run, args=(_send_all, requests, messages, call, give_up), name="grpc requests", daemon=True
-    )
-    thread.start()
-
-
-def _send_all(requests: Any, messages: Messages, call: ClientCall, give_up: Callable[[CallStatus], Any]) -> None:
-    while not call.is_ended():
-        try:
-            request = next(requests)
-        except StopIteration:
-            break
-        except StatusError as error:  # of `ReplayedRequests`
-            give_up(status_of(error))
-            return
-        except Exception:  # the program's iterator may raise anything
-            _log.exception(_ITERATING.details)
-            give_up(_ITERATING)
-            return
-        if not _send(request, messages, call, give_up):
-            return
-    _half_close(call)
-
-
-def _send(request: Any, messages: Messages, call: ClientCall, give_up: Callable[[CallStatus], Any]) -> bool:
-    """Send one request, as soon as the engine takes it; False when there is no more to send."""
-    try:
-        payload = messages.payload(request)
-        messages.check_length(payload)
-    except StatusError as error:
-        give_up(status_of(error))
-        return False
-    except TypeError:
-        _log.exception(_SERIALIZING.details)
-        give_up(_SERIALIZING)
-        return False
-    try:
-        call.send(payload)
-    except TransportError:  # the call has ended: the waiting thread gets the reason
-        return False
-    return True
-
-
-def _half_close(call: ClientCall) -> None:
-    try:
-        call.half_close()
-    except TransportError:  # the engine has answered already, or the call was ended
-        return
+def _send_all(payloads: Iterator[bytes], call: ClientCall, give_up: Callable[[CallStatus], Any]) -> None:
+    with contextlib.suppress(TransportError):  # of sending: the call has ended, the waiting thread gets the reason
+        while not call.is_ended():
+            try:
+                payload = next(payloads)
+            except StopIteration:
+                call.half_close()
+                return
+            except StatusError as error:
+                give_up(status_of(error))
+                return
+            except Exception:  # the program's iterator may raise anything
+                _log.exception(_ITERATING.details)
+                give_up(_ITERATING)
+                return
+            call.send(payload)

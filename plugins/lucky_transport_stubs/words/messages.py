@@ -12,7 +12,7 @@ from typing import Any
 from lucky_transport_stubs.words.options import received_too_long, sent_too_long
 from lucky_transport_stubs.words.status import Code, error_of
 
-__all__ = ["AS_THEY_ARE", "Messages"]
+__all__ = ["Messages"]
 
 _log = logging.getLogger("lucky_transport")
 
@@ -70,7 +70,3 @@ class Messages:
         if response is None:
             raise error_of(Code.INTERNAL, "Exception deserializing response!")
         return response
-
-
-#: Bytes of any length.
-AS_THEY_ARE = Messages(None, None, None, 2**31 - 1)

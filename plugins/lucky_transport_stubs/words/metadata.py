@@ -70,16 +70,17 @@ def outgoing(metadata: Iterable[Any] | None, user_agent: str = "", encoding: Met
 
     Raises the errors of `checked` and `check_size`: a server has the same limit.
     """
-    entries = tuple(entry for entry in checked(metadata or ()) if entry[0] not in _RESERVED_FOR_CALLERS)
-    check_size(entries)
+    entries: Metadata = ()
+    if metadata:
+        entries = tuple(entry for entry in checked(metadata) if entry[0] not in _RESERVED_FOR_CALLERS)
+        check_size(entries)
     return (*encoding, ("user-agent", user_agent), *entries) if user_agent else (*encoding, *entries)
 
 
 def check_size(*several: Metadata) -> None:
     """Raise StatusError (RESOURCE_EXHAUSTED) when any of them is more than a header holds."""
     for metadata in several:
-        size = _size(metadata)
-        if size > _MOST_BYTES:
+        if metadata and (size := _size(metadata)) > _MOST_BYTES:
             longest = max(len(value) for _, value in metadata)
             what = f"value length {longest}" if longest >= _MOST_BYTES else str(size)
             text = f"received metadata size exceeds hard limit ({what} vs. {_MOST_BYTES})"
@@ -88,7 +89,7 @@ def check_size(*several: Metadata) -> None:
 
 def within_limit(metadata: Metadata) -> Metadata:
     """Return the metadata, none when they are more than a header holds."""
-    return metadata if _size(metadata) <= _MOST_BYTES else ()
+    return metadata if not metadata or _size(metadata) <= _MOST_BYTES else ()
 
 
 def metadata_of(metadata: Metadata) -> tuple[Any, ...]:

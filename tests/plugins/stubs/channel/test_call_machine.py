@@ -37,24 +37,30 @@ def _came(error: TransportError | None = None, *, is_ended: bool = True, **field
 
 def test_a_call_connects_and_opens() -> None:
     machine = _machine()
-    assert machine.begin() == Connect(is_patient=True)
+    assert machine.begin(None) == Connect(is_patient=True)
     assert machine.connected(CONNECTION) == Open(CONNECTION, (("a", "b"),))
     assert machine.is_committed
     assert machine.news(_came(PeerDied("it died"))) is None
+
+
+def test_a_call_opens_at_once_over_a_connection_that_stands() -> None:
+    assert _machine().begin(CONNECTION) == Open(CONNECTION, (("a", "b"),))
+    fetch = Fetch((lambda *arguments: None,), "url", "b", True)
+    assert _machine(fetch=fetch).begin(CONNECTION) == FetchMetadata(fetch)
 
 
 def test_credentials_are_asked_for_once_it_is_connected() -> None:
     asks: Callable[..., None] = lambda *arguments: None  # noqa: E731 - only its being callable counts
     fetch = Fetch((asks,), "url", "b", True)
     machine = _machine(fetch=fetch)
-    machine.begin()
+    machine.begin(None)
     assert machine.connected(CONNECTION) == FetchMetadata(fetch)
     assert machine.fetched((("c", "d"),)) == Open(CONNECTION, (("a", "b"), ("c", "d")))
 
 
 def test_credentials_that_are_known_need_not_be_asked_for() -> None:
     machine = _machine(fetch=Fetch(((("c", "d"),),), "url", "b", True))
-    machine.begin()
+    machine.begin(None)
     assert machine.connected(CONNECTION) == Open(CONNECTION, (("a", "b"), ("c", "d")))
 
 
@@ -70,9 +76,9 @@ def test_credentials_end_a_call_by_their_error_and_by_their_size() -> None:
 
 def test_an_attempt_that_fails_before_a_response_is_followed_by_another() -> None:
     machine = _machine(attempts=2)
-    machine.begin()
+    machine.begin(None)
     assert isinstance(machine.failed(PeerDied("it died")), Pause)
-    assert isinstance(machine.begin(), Connect)
+    assert isinstance(machine.begin(None), Connect)
     opened = machine.connected(CONNECTION)
     assert isinstance(opened, Open)
     assert ("grpc-previous-rpc-attempts", "1") in opened.metadata
@@ -85,7 +91,7 @@ def test_an_attempt_that_fails_before_a_response_is_followed_by_another() -> Non
 
 def test_news_of_an_attempt_are_heard_once() -> None:
     machine = _machine(attempts=3)
-    machine.begin()
+    machine.begin(None)
     machine.connected(CONNECTION)
     assert isinstance(machine.news(_came(PeerDied("it died"))), Pause)
     assert machine.news(_came(PeerDied("it died"))) is None
@@ -94,7 +100,7 @@ def test_news_of_an_attempt_are_heard_once() -> None:
 @pytest.mark.parametrize("came", [_came(has_started=True), _came(), _came(PeerDied("it died"), has_started=True)])
 def test_a_response_commits_the_call(came: Any) -> None:
     machine = _machine(attempts=3)
-    machine.begin()
+    machine.begin(None)
     machine.connected(CONNECTION)
     assert machine.news(came) is None
     assert machine.is_committed

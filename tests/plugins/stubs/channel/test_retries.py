@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport_stubs.client.requests import ReplayedRequests
+from lucky_transport_stubs.client.requests import StreamedRequests
 from lucky_transport_stubs.words import retries as module
-from lucky_transport_stubs.words.messages import AS_THEY_ARE
+from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.retries import Retries, RetryPolicy, RetryThrottle
 from lucky_transport_stubs.words.service_config import load_service_config
 from lucky_transport_stubs.words.status import OK, CallStatus, Code
@@ -89,7 +89,7 @@ def test_each_attempt_reads_all_requests_until_the_call_is_committed(
     requests: list[bytes], stops: list[int], buffer_bytes: int
 ) -> None:
     retries = Retries(_policy(), None)
-    replayed = ReplayedRequests(iter(requests), AS_THEY_ARE, buffer_bytes, retries)
+    replayed = StreamedRequests(iter(requests), Messages(None, None, None, 1 << 20), retries, buffer_bytes)
     for stop in stops:
         reader = replayed.again()
         retries.begins()
