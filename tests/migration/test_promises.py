@@ -13,7 +13,7 @@ pytest.importorskip("grpc")
 
 pytestmark = pytest.mark.slow
 
-STEPS = 250
+STEPS = 100
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,8 @@ def test_no_transport_is_blamed_where_the_engine_differs_from_itself(
     twin: str, suite: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _shift(monkeypatch, twin, "inproc#2")
-    done = parity("toy", "--between", f"inproc,{twin}", "--num-envs", "2", "--steps", "10", *suite)
+    sizes = ("--num-envs", "2", "--steps", "10", *(("--count", "2") if not suite else ()))
+    done = parity("toy", "--between", f"inproc,{twin}", *sizes, *suite)
     assert done.exit_code == 1
     if "--json" in suite:
         found = json.loads(done.stdout)
@@ -117,6 +118,10 @@ def test_an_engine_that_legacy_grpc_does_not_carry_is_refused_with_the_path_that
     assert done.exit_code == 1
     assert "engine 'toy' has observations or actions with parts" in done.output
     assert "for `parity` the path grpc-batch" in done.output
+
+
+def test_the_path_that_is_named_carries_it() -> None:
+    pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
     done = parity("toy:composite", "--between", "grpc-batch,shm", "--suite", "step", "--steps", "5")
     assert done.exit_code == 0, done.output
 

@@ -157,7 +157,7 @@ def test_the_shipped_transports_answer_all_methods_of_the_toy_as_the_engine_in_p
 def test_all_methods_of_the_reference_engine_are_answered_alike_over_grpc_and_shared_memory() -> None:
     pytest.importorskip("grpc")
     pytest.importorskip("mujoco")
-    outcome = prove_commands("mujoco:quadruped", ("grpc", "shm", "inproc"), count=12, seed=3)
+    outcome = prove_commands("mujoco:quadruped", ("grpc", "shm", "inproc"), count=8, seed=3)
     assert outcome.equal, outcome.sentence
     legacy = {name for name in outcome.methods if name.startswith("/hazel.rpc.")}
     assert len(legacy) == 72
@@ -243,13 +243,12 @@ def test_another_text_of_the_same_error_is_found(against: Callable[..., Commands
 
 
 def test_images_that_are_numbered_backwards_are_found(against: Callable[..., CommandsParity]) -> None:
-    pytest.importorskip("mujoco")
     numbers = iter(range(1000, 0, -1))
 
     def count_down(item: Any) -> Any:
         return changed("frame_number", next(numbers))(item)
 
-    first = against("CameraService/StreamCamera", count_down, engine="mujoco:quadruped").first_difference
+    first = against("CameraService/StreamCamera", count_down, engine="echo").first_difference
     assert first is not None
     assert first.difference.where == "frame_number of the items"
 
@@ -281,7 +280,7 @@ def test_nothing_compared_is_no_success() -> None:
 
 @pytest.mark.parametrize("known", [KNOWN, Known(agents=["agent_0"])], ids=["much", "nothing"])
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_requests_can_be_sent_unless_they_are_meant_not_to(known: Known, data: st.DataObject) -> None:
     for row in METHODS:
         _check_is_sent_whole(row, data.draw(valid_requests(known, row)).message)
