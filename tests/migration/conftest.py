@@ -16,6 +16,7 @@ from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.run import Results
 from lucky_transport_migration.bench.suites.steps import IDLE, STEP_TARGETS, LimitSetup, StepCell, StepSetup, plan_of
 from lucky_transport_migration.bench.workloads.steps import prepare
+from lucky_transport_migration.parity import call_proof
 
 #: Typical step of each path in the made-up result, in nanoseconds.
 TYPICAL_NS = {
@@ -29,7 +30,13 @@ TYPICAL_NS = {
 
 
 @pytest.fixture
-def twin(monkeypatch: pytest.MonkeyPatch) -> str:
+def few_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a tenth of a stream's items compared: all of them take seconds to come."""
+    monkeypatch.setattr(call_proof, "MOST_ITEMS", call_proof.MOST_ITEMS // 10)
+
+
+@pytest.fixture
+def twin(monkeypatch: pytest.MonkeyPatch, few_items: None) -> str:
     """Make "twin" a second name of the in-process transport, so that two members need no process."""
     monkeypatch.setitem(paths.NAMED, "twin", ("inproc", ()))
     return "twin"

@@ -276,7 +276,7 @@ def test_a_transport_without_typed_calls_is_compared_by_steps(twin: str, monkeyp
     assert left_out["typed calls"].startswith("inproc carries no typed calls")
 
 
-def test_a_path_is_compared_with_itself() -> None:
+def test_a_path_is_compared_with_itself(few_items: None) -> None:
     done = parity("toy", "--between", "inproc,grpc", "--aa", "--count", "1", "--steps", "5", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["between"] == ["inproc", "inproc#2"]

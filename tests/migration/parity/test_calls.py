@@ -147,7 +147,9 @@ def test_equal_engines_answer_all_methods_alike(twin: str) -> None:
 
 
 @pytest.mark.parametrize("other", ["grpc", "shm"])
-def test_the_shipped_transports_answer_all_methods_of_the_toy_as_the_engine_in_process(other: str) -> None:
+def test_the_shipped_transports_answer_all_methods_of_the_toy_as_the_engine_in_process(
+    other: str, few_items: None
+) -> None:
     if other == "grpc":
         pytest.importorskip("grpc")
     outcome = prove_commands("toy", ("inproc", other), count=4, seed=1)

@@ -18,7 +18,7 @@ def test_steps_are_equal() -> None:
     assert outcome.equal, outcome.sentence
 
 
-def test_calls_and_streams_are_equal() -> None:
+def test_calls_and_streams_are_equal(few_items: None) -> None:
     outcome = prove_commands("toy", BETWEEN, num_envs=2, count=3)
     assert outcome.equal, outcome.sentence
 
