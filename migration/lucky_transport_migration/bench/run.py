@@ -84,19 +84,23 @@ class PreparedSuite:
         how long the rounds after the first will take.
 
         A round that the machine disturbed is measured once more, where there are rounds enough for a verdict. A run
-        that Ctrl-C or a failing process stops gives the result of its whole rounds, and says so in "stopped". Before
-        the first whole round it raises that, and at any time RemoteProtocolError: a wrong answer is no result.
+        that Ctrl-C or a failing process stops gives the result of its whole rounds, in the first round of what was
+        measured by then, and says so in "stopped". Where nothing was, it raises that, and at any time
+        RemoteProtocolError: a wrong answer is no result.
         """
         results, load, rounds, stopped = Results(), os.getloadavg()[0], 0, ""
         again: list[str] = []
+        found: list[tuple[Setup, Mapping[Any, Measured]]] = []
         start = time.monotonic()
         try:
             for index in range(self.plan.rounds):
-                found = self._round(index, advance)
+                found = []
+                self._round(index, found, advance)
                 noise = self._noise(found)
                 if noise > MOST_NOISE and self.plan.rounds >= LEAST_ROUNDS:
                     again.append(f"round {index + 1} was measured again: its A/A pair differed {noise:.1f} times")
-                    found = self._round(index, lambda text: None)
+                    found = []
+                    self._round(index, found, lambda text: None)
                 for setup, measured in found:
                     results.add(setup, measured)
                 rounds += 1
@@ -107,21 +111,26 @@ class PreparedSuite:
                 results.surroundings.append(one.measure())
                 advance(one.what)
         except (KeyboardInterrupt, TransportError) as error:
-            if not rounds or isinstance(error, RemoteProtocolError):
+            if not (rounds or found) or isinstance(error, RemoteProtocolError):
                 raise
-            why = str(error) or "interrupted"
-            stopped = f"stopped after {rounds} of {plural(self.plan.rounds, 'round')}, which are what is shown: {why}"
+            when = f"after {rounds} of {plural(self.plan.rounds, 'round')}, which are what is shown"
+            if not rounds:
+                when = f"in the first round, of which {len(found)} of {plural(len(self.setups), 'pair')} are shown"
+                rounds = 1
+                for setup, measured in found:
+                    results.add(setup, measured)
+            stopped = f"stopped {when}: {str(error) or 'interrupted'}"
         notes = [*([stopped] if stopped else ()), *again, *self.notes]
         whole = replace(self, plan=replace(self.plan, rounds=rounds), notes=notes)
         result = whole.result_of(results, command, load)
         return result | {"stopped": stopped} if stopped else result
 
-    def _round(self, index: int, advance: Callable[..., None]) -> list[tuple[Setup, Mapping[Any, Measured]]]:
-        found: list[tuple[Setup, Mapping[Any, Measured]]] = []
+    def _round(
+        self, index: int, found: list[tuple[Setup, Mapping[Any, Measured]]], advance: Callable[..., None]
+    ) -> None:
         for setup in self.plan.order(self.setups, index):
             found.append((setup, self.measure(setup)))
             advance(f"round {index + 1}: {setup}")
-        return found
 
     def _noise(self, found: Sequence[tuple[Setup, Mapping[Any, Measured]]]) -> float:
         """Return by what factor the first cell that a round measured twice differed from itself, 1 without one."""

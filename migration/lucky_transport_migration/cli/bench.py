@@ -115,7 +115,7 @@ def bench(
 
     `grpc` stands for both the legacy per-agent Steps and the batch service. Each figure is a median over rounds of
     fresh process pairs in the order A B B A; ratios come from one run and, from six rounds on,
-    carry an interval and a verdict. Ctrl-C and SIGTERM keep the rounds that are whole. Any other engine is measured
+    carry an interval and a verdict. Ctrl-C and SIGTERM keep what was measured. Any other engine is measured
     through VectorEnv only, since its own work is in every step.
 
     --suite commands has an engine of its own and measures small typed calls, streams of 1 kB messages, 1280x720

@@ -6,6 +6,7 @@ import copy
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,11 +14,12 @@ import numpy as np
 import pytest
 
 from lucky_transport import api
-from lucky_transport.errors import PeerTimeout, RemoteProtocolError
+from lucky_transport.errors import NotReachable, PeerTimeout, RemoteProtocolError
 from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary
 from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.echo_engine import EchoEngine, shade
 from lucky_transport_migration.bench.flow import StreamMeasurement
+from lucky_transport_migration.bench.markdown import bench_markdown
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
 from lucky_transport_migration.bench.page import bench_page
 from lucky_transport_migration.bench.reading import grouped, times_of
@@ -106,6 +108,24 @@ def test_every_cell_is_measured_over_a_transport_without_processes() -> None:
             assert list(found) == setup.cells()
         else:
             assert {cell.what for cell in found} == {"write", "read"}
+
+
+def test_a_run_that_fails_after_its_first_pair_has_a_report_without_ratios() -> None:
+    prepared = prepare(("grpc", "shm"), None, rounds=6, quick=False)
+    pairs = iter(prepared.setups[:1])
+
+    def measure(setup: Any) -> Any:
+        if next(pairs, None) is None:
+            raise NotReachable("shm adaptive: the engine failed")
+        return {cell: made_up(cell, 0) for cell in setup.cells()}
+
+    result = replace(prepared, measure=measure).run("lucky-transport bench --suite commands")
+    assert {row["path"] for row in result["rows"]} == {"grpc"}
+    assert result["ratios"] == []
+    result["targets"] = targets.check(result, COMMAND_TARGETS)
+    assert {one["word"] for one in result["targets"]} == {"NOT MEASURED"}
+    for text in (bench_page(result), bench_markdown(result)):
+        assert "of which 1 of" in text
 
 
 # what is checked while it is timed

@@ -110,10 +110,21 @@ def test_a_run_that_is_stopped_keeps_its_whole_rounds_and_says_so(error: BaseExc
     assert str(error) in found["stopped"]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), PeerTimeout("no frame within 20 s")])
+def test_a_run_that_is_stopped_in_its_first_round_shows_what_was_measured(error: BaseException) -> None:
+    suite = _stopped(error, 1)
+    result = replace(suite, setups=[*suite.setups, StepSetup("inproc", None, 2, IDLE)]).run("lucky-transport bench")
+    assert result["rounds"] == 1
+    assert {row["num_envs"] for row in result["rows"]} == {1}
+    assert result["stopped"] in result["notes"]
+    assert result["stopped"].startswith("stopped in the first round, of which 1 of 2 pairs are shown: ")
+    assert str(error) in result["stopped"]
+
+
 @pytest.mark.parametrize(
     ("error", "after"), [(KeyboardInterrupt(), 0), (PeerTimeout("x"), 0), (RemoteProtocolError("torn"), 7)]
 )
-def test_a_run_without_a_whole_round_or_with_a_wrong_answer_has_no_result(error: BaseException, after: int) -> None:
+def test_a_run_without_any_measurement_or_with_a_wrong_answer_has_no_result(error: BaseException, after: int) -> None:
     with pytest.raises(type(error)):
         _stopped(error, after).run("lucky-transport bench")
 
