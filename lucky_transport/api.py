@@ -184,7 +184,7 @@ def make(
 
         env = lucky_transport.make(endpoint="shm://demo", step_timeout_s=5.0)  # an engine that runs already
 
-    engine: "name" or "name:variant"; `lucky-transport ls` lists them.
+    engine: "name" or "name:variant"; `lucky-transport ls engines` lists them.
     num_envs: how many envs are stepped together.
     seed, options: of the engine's constructor; for an engine that is started here.
     autoreset_mode: what a step after the end of an episode does. "NextStep" (default) resets that env, "SameStep" has
@@ -234,8 +234,8 @@ def _check_name(engine: Any, function: str) -> None:
     if not isinstance(engine, str):
         raise ConfigError(
             f"{function}(): engine = {engine!r}: expected a name such as 'toy' or 'gymnasium:my_module:MyEnv-v0'",
-            hint="`lucky-transport ls` lists the engines; an engine object of yours: serve(engine, 'inproc://mine'), "
-            "make(endpoint='inproc://mine')",
+            hint="`lucky-transport ls engines` lists the engines; an engine object of yours: "
+            "serve(engine, 'inproc://mine'), make(endpoint='inproc://mine')",
         )
 
 

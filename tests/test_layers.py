@@ -41,6 +41,7 @@ LAYERS = (
     "registry",
     "lazy_dict",
     "fork",
+    "call_counts",
     "uninterrupted",
     "native",
     "cuda",

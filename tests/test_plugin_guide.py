@@ -104,7 +104,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 
 def test_the_engine_is_listed_and_loads(user: Environment) -> None:
-    said = user.run(_command("lucky-transport ls"))
+    said = user.run(_command("lucky-transport ls engines"))
     (line,) = (line for line in said.splitlines() if "loft" in line)
     assert "a loft of pigeons" in line
 

@@ -1,4 +1,4 @@
-"""`lucky-transport inspect`: what an engine at an endpoint offers; for a segment, its whole header."""
+"""`lucky-transport inspect`: what an engine or gRPC server at an endpoint offers, a segment's header by option."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import click
 
 from lucky_transport.cli.completion import complete_endpoints
 from lucky_transport.cli.tables import echo, show
+from lucky_transport.errors import plural
 
 if TYPE_CHECKING:
     from lucky_transport.diagnosis.inspection import EngineReport, SegmentReport
+    from lucky_transport.diagnosis.servers import ServerReport
     from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["inspect"]
@@ -23,27 +25,36 @@ _LONGEST = 100
 @click.command(
     epilog="\b\nExamples:\n"
     "  lucky-transport inspect shm://demo\n"
+    "  lucky-transport inspect shm://demo --header\n"
     "  lucky-transport inspect grpc://127.0.0.1:50051 --json | jq .spec.num_envs",
 )
 @click.argument("endpoint", shell_complete=complete_endpoints)
+@click.option("--header", is_flag=True, help="Of a segment: show every header field and the regions too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-def inspect(endpoint: str, as_json: bool) -> None:
-    """Show what the engine at ENDPOINT offers, without driving it.
+def inspect(endpoint: str, header: bool, as_json: bool) -> None:
+    """Show what the engine or gRPC server at ENDPOINT offers, without driving it.
 
-    A segment (shm://name) is read, not attached to: every header field, the regions and the spec, also when its engine
-    is gone or it is damaged (exit code 1). Other endpoints are connected to: spec, capabilities and methods.
+    A segment (shm://name) is read, not attached to, also when its engine is gone or it is damaged (exit code 1). What a
+    gRPC server there says of itself is read too. Other endpoints are connected to: spec, capabilities and methods.
     """
     from lucky_transport import api
-    from lucky_transport.diagnosis import inspection
+    from lucky_transport.diagnosis import inspection, servers
     from lucky_transport.endpoint import Endpoint
+    from lucky_transport.errors import NotReachable
 
     where = Endpoint.parse(endpoint)
     if where.scheme == "shm":
-        report = inspection.of_segment(where.address)
+        try:
+            report = inspection.of_segment(where.address)
+        except NotReachable:
+            if not (found := servers.of_name(where.address)):
+                raise
+            _inspect_servers(str(where), found, as_json)
+            return
         if as_json:
             click.echo(json.dumps({"endpoint": str(where)} | _segment_plain(report), indent=2))
         else:
-            _show_segment(report)
+            _show_segment(report, header)
         if report.problem:
             raise click.exceptions.Exit(1)
         return
@@ -95,7 +106,7 @@ def _engine_plain(report: EngineReport) -> dict[str, Any]:
     }
 
 
-def _show_segment(report: SegmentReport) -> None:
+def _show_segment(report: SegmentReport, with_header: bool) -> None:
     echo(
         f"{report.path}: {report.size_bytes} bytes, {_side('engine', report.engine)}, {_side('client', report.client)}"
     )
@@ -104,12 +115,41 @@ def _show_segment(report: SegmentReport) -> None:
     if report.gpu:
         echo(f"observations on a GPU: {report.gpu}")
     echo()
-    rows = [(one.offset, one.name, _cut(one.shown), one.meaning) for one in report.fields]
-    show("Header", ("offset", "field", "value", "meaning"), rows)
-    if report.layout is not None:
-        regions = [(r.offset, r.name, r.size) for r in report.layout.regions.values()]
-        show("Regions", ("offset", "region", "bytes"), sorted(regions))
     _show_spec(report.spec)
+    if with_header or report.problem:
+        rows = [(one.offset, one.name, _cut(one.shown), one.meaning) for one in report.fields]
+        show("Header", ("offset", "field", "value", "meaning"), rows)
+        if report.layout is not None:
+            regions = [(r.offset, r.name, r.size) for r in report.layout.regions.values()]
+            show("Regions", ("offset", "region", "bytes"), sorted(regions))
+    else:
+        echo("--header shows the segment's header and regions.")
+
+
+def _inspect_servers(endpoint: str, found: list[ServerReport], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"endpoint": endpoint, "servers": [one.plain() for one in found]}, indent=2))
+    for one in () if as_json else found:
+        where = f", gRPC at {one.target}" if one.target else ""
+        peers = "" if one.peers is None else f", {plural(one.peers, 'peer')}"
+        echo(f"{endpoint}: gRPC server of {_gone(one)}{where}{peers}")
+        echo()
+        columns = ("method", "over shm", "over gRPC")
+        methods = sorted({*one.methods, *(one.calls or ())})
+        rows = [(method, *(map(_count, (one.calls or {}).get(method, (None, None))))) for method in methods]
+        show("Methods and calls", columns, rows, empty="none that its handlers list", numbers=True)
+    if any(one.state == "stale" for one in found):
+        raise click.exceptions.Exit(1)
+
+
+def _gone(server: ServerReport) -> str:
+    if server.state != "stale":
+        return server.process
+    return f"pid {server.pid}, which is gone; `lucky-transport doctor --fix` removes what it left"
+
+
+def _count(calls: int | None) -> str:
+    return "-" if calls is None else f"{calls:,}"
 
 
 def _show_engine(report: EngineReport) -> None:

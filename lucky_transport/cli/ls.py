@@ -1,47 +1,91 @@
-"""`lucky-transport ls`: what is installed here, and which segments live on this host."""
+"""`lucky-transport ls`: what runs on this host, and what is installed here."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lucky_transport.cli.tables import show
 from lucky_transport.diagnosis import inventory
+from lucky_transport.errors import plural
+
+if TYPE_CHECKING:
+    from lucky_transport.diagnosis.servers import ServerReport
 
 __all__ = ["ls"]
 
+_INSTALLED = {"transports": inventory.transports, "engines": inventory.engines, "commands": inventory.commands}
+
 
 @click.command(
-    epilog="\b\nExamples:\n  lucky-transport ls\n  lucky-transport ls --json | jq -r '.segments[].name'",
+    epilog="\b\nExamples:\n  lucky-transport ls\n  lucky-transport ls engines\n"
+    "  lucky-transport ls --json | jq -r '.segments[].name'",
 )
+@click.argument("kind", required=False, type=click.Choice([*_INSTALLED]), metavar="[transports|engines|commands]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-def ls(as_json: bool) -> None:
-    """List transports, engines and commands, whether each can be used here, and the segments on this host."""
-    from lucky_transport.shm.segment import segment_files
+def ls(kind: str | None, as_json: bool) -> None:
+    """List the segments and servers on this host; or the transports, engines or commands that are installed.
 
-    items = {
-        "transports": inventory.transports(),
-        "engines": inventory.engines(),
-        "commands": inventory.commands(),
-    }
+    Servers are those of gRPC in shared memory: of a program under `lucky-transport run`, or one that makes them. Calls
+    are counted under `run`, over shared memory and over gRPC together.
+    """
     broken = inventory.broken_plugins()
     if as_json:
-        plain: dict[str, Any] = {kind: [_item_plain(kind, item) for item in found] for kind, found in items.items()}
-        plain |= {"broken_plugins": broken, "segments": [_segment_plain(one) for one in segment_files.find()]}
-        click.echo(json.dumps(plain, indent=2))
+        _print_json(broken)
         return
-    for kind, column in (("transports", "schemes"), ("engines", "variants")):
+    if kind is None:
+        from lucky_transport.diagnosis import servers
+        from lucky_transport.shm.segment import segment_files
+
+        _show_segments(segment_files.find())
+        _show_servers(servers.find())
+        counts = ", ".join(plural(len(listed()), name.removesuffix("s")) for name, listed in _INSTALLED.items())
+        click.echo(f"Installed: {counts}. `lucky-transport ls engines` lists the engines, and so on.")
+    elif kind == "commands":
+        show("Commands", ("name", "summary", "usable"), [(i.name, i.summary, _usable(i)) for i in inventory.commands()])
+    else:
         rows = [
             (item.name, " ".join(item.names) or "-", item.extra or "-", item.summary, _usable(item))
-            for item in items[kind]
+            for item in _INSTALLED[kind]()
         ]
+        column = "schemes" if kind == "transports" else "variants"
         show(kind.capitalize(), ("name", column, "extra", "summary", "usable"), rows)
-    show("Commands", ("name", "summary", "usable"), [(i.name, i.summary, _usable(i)) for i in items["commands"]])
     if broken:
         show("Plugins that failed to load", ("name", "why"), list(broken.items()))
-    _show_segments(segment_files.find())
+
+
+def _print_json(broken: dict[str, str]) -> None:
+    from lucky_transport.diagnosis import servers
+    from lucky_transport.shm.segment import segment_files
+
+    plain: dict[str, Any] = {
+        kind: [_item_plain(kind, item) for item in listed()] for kind, listed in _INSTALLED.items()
+    }
+    plain |= {"broken_plugins": broken, "segments": [_segment_plain(one) for one in segment_files.find()]}
+    click.echo(json.dumps(plain | {"servers": [one.plain() for one in servers.find()]}, indent=2))
+
+
+def _show_servers(servers: list[ServerReport]) -> None:
+    rows = [
+        (
+            one.name,
+            " ".join(one.services) or "-",
+            len(one.methods) or "-",
+            "-" if one.total is None else f"{one.total:,}",
+            "-" if one.peers is None else one.peers,
+            one.transports,
+            one.target or "-",
+            one.pid or "-",
+            one.state,
+        )
+        for one in servers
+    ]
+    columns = ("name", "services", "methods", "calls", "peers", "transport", "gRPC at", "pid", "state")
+    show("Servers on this host", columns, rows)
+    if any(one.state == "stale" for one in servers):
+        click.echo("The process of a stale server is gone; `lucky-transport doctor --fix` removes what it left.")
 
 
 def _show_segments(segments: list[Any]) -> None:

@@ -86,7 +86,7 @@ def test_a_damaged_header_is_shown_with_what_is_wrong_in_it(make_segment: MakeSe
 
 def test_people_read_names_instead_of_codes(run: Run, make_segment: MakeSegment) -> None:
     made = make_segment()
-    done = run("inspect", f"shm://{made.name}")
+    done = run("inspect", f"shm://{made.name}", "--header")
     assert done.returncode == 0, done.stderr
     lines = {line.split()[1]: line for line in done.stdout.splitlines() if len(line.split()) > 1}
     assert "0x4c524243" in lines["magic"]
@@ -96,6 +96,15 @@ def test_people_read_names_instead_of_codes(run: Run, make_segment: MakeSegment)
     assert "64 zero bytes" in lines["gpu_obs_handle"]
     for title in ("Header", "Regions", "Batch spec"):
         assert title in done.stdout.splitlines()
+
+
+def test_the_header_is_shown_when_it_is_asked_for_or_says_what_is_wrong(run: Run, make_segment: MakeSegment) -> None:
+    made = make_segment()
+    shown = run("inspect", f"shm://{made.name}").stdout.splitlines()
+    assert "Batch spec" in shown
+    assert "Header" not in shown
+    header.put(made.mapping, "version", 99)
+    assert "Header" in run("inspect", f"shm://{made.name}").stdout.splitlines()
 
 
 @pytest.mark.parametrize(

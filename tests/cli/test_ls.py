@@ -68,10 +68,14 @@ def test_a_running_segment_is_listed_with_its_processes(make_segment: MakeSegmen
 
 def test_people_get_the_same_as_tables(run: Run, make_segment: MakeSegment) -> None:
     made = make_segment()
+    for kind in ("transports", "engines", "commands"):
+        lines = run("ls", kind).stdout.splitlines()
+        assert lines[0] == kind.capitalize()
+        assert {item["name"] for item in listing()[kind]} <= {line.split()[0] for line in lines if line}
     done = run("ls")
     assert done.returncode == 0, done.stderr
-    for title in ("Transports", "Engines", "Commands", "Segments on this host"):
-        assert title in done.stdout.splitlines()
+    assert done.stdout.splitlines()[0] == "Segments on this host"
+    assert "Servers on this host" in done.stdout.splitlines()
     row = next(line for line in done.stdout.splitlines() if line.split()[:1] == [made.name])
     assert str(os.getpid()) in row
     assert row.endswith("ok")

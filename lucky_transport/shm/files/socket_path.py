@@ -20,6 +20,7 @@ from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.namespaces import process_name
 
 __all__ = [
+    "DESCRIPTION_SUFFIX",
     "claim_socket",
     "is_private",
     "is_served_here",
@@ -33,6 +34,8 @@ __all__ = [
 #: `sockaddr_un` takes 108 bytes, the last one is 0.
 _LONGEST = 107
 _SUFFIX = ".sock"
+#: Of the file beside a socket that says what listens there (`server_description.py`).
+DESCRIPTION_SUFFIX = ".json"
 _HASH = 16
 
 
@@ -168,6 +171,7 @@ def remove_stale_sockets(directories: Sequence[Path] | None = None) -> list[Path
                 try:
                     path.unlink()
                     removed.append(path)
+                    Path(f"{path}{DESCRIPTION_SUFFIX}").unlink(missing_ok=True)
                 finally:
                     held.release(unlink=True)
     return removed

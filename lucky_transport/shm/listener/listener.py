@@ -25,7 +25,9 @@ from lucky_transport.errors import Busy, NoSpace, NotReachable, RemoteProtocolEr
 from lucky_transport.fork import on_child
 from lucky_transport.limits import within_limits
 from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.files import server_description
 from lucky_transport.shm.files.liveness import peer_of
+from lucky_transport.shm.files.server_description import ServerDescription
 from lucky_transport.shm.files.socket_path import claim_socket, private_directory
 from lucky_transport.shm.listener.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, ServerHello, make_pair
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe, PipeResources
@@ -87,6 +89,14 @@ class Listener:
             if not stat.S_ISSOCK(self.path.lstat().st_mode):
                 raise SegmentError(f"{self.path} exists and is no socket", backend="shm", hint="use another name")
             self.path.unlink()
+        server_description.forget(self.path)
+
+    def describe(self, description: ServerDescription) -> None:
+        """Say, to whom looks at this host, what listens here; one that cannot be written is only logged."""
+        try:
+            server_description.describe(self.path, description)
+        except (OSError, TransportError) as error:
+            _log.info("the server at %s is not listed: %s", self.path, error)
 
     def fileno(self) -> int:
         """Return the descriptor that is readable while `advance` has something to do."""
@@ -207,6 +217,7 @@ class Listener:
         """Listen no more and remove the socket; the pipes stay as they are. Idempotent."""
         with contextlib.suppress(OSError):
             if not self._guard.closed:
+                server_description.forget(self.path)
                 self.path.unlink()
         if self._guard.close(self._let_go):
             self._lock.release(unlink=True)

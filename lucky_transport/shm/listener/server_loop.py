@@ -18,6 +18,7 @@ from lucky_transport.rpc.deadline_timer import DeadlineTimer
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.workers.adaptive_executor import AdaptiveExecutor, CountedPool
 from lucky_transport.rpc.workers.guarded_reader import GuardedReader, ReaderReplaced
+from lucky_transport.shm.files.server_description import ServerDescription
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.listener.poller import Poller, PollResult
@@ -47,6 +48,10 @@ class ServerLoop:
         self._on_leave = on_leave
         self._pipes = Poller(listener)
         self._calls: dict[MemfdPipe, ServerCalls] = {}
+
+    def describe(self, description: ServerDescription) -> None:
+        """Say what listens here: see `Listener.describe`."""
+        self._listener.describe(description)
 
     @property
     def open_calls(self) -> int:
@@ -140,6 +145,10 @@ class ServerThread:
         self._name = name
         self._reading = GuardedReader(name, self._run)
         self.executor = None if slots is None else AdaptiveExecutor(slots, self._reading)
+
+    def describe(self, description: ServerDescription) -> None:
+        """Say what listens here: see `Listener.describe`."""
+        self._loop.describe(description)
 
     def start(self) -> None:
         """Begin to serve; once. Where no thread can be started it ends, and the error is raised."""

@@ -31,7 +31,7 @@ __all__ = ["top"]
     help="Seconds between two looks.",
 )
 def top(once: bool, as_json: bool, interval_s: float) -> None:
-    """Show engines, clients, step rates, rings, streams and stages, without disturbing any of them.
+    """Show engines, gRPC servers in shared memory, clients, step rates, rings, streams and stages; disturb none.
 
     Step times are had from outside: the counters of each loop are looked at a hundred times a second, and steps faster
     than that are averaged between two looks. Nothing is attached, written or called.
@@ -55,10 +55,20 @@ def top(once: bool, as_json: bool, interval_s: float) -> None:
     if as_json:
         click.echo(json.dumps(reading.plain(), indent=2))
         return
-    from lucky_transport_migration.top.cells import COLUMNS, WIDE_COLUMNS, engine_cells, stage_cells, wide_cells
+    from lucky_transport_migration.top.cells import (
+        COLUMNS,
+        SERVER_COLUMNS,
+        WIDE_COLUMNS,
+        engine_cells,
+        server_cells,
+        stage_cells,
+        wide_cells,
+    )
 
     rows = [(*engine_cells(one), *wide_cells(one)) for one in reading.activity.engines]
     show(f"Engines on {reading.host}", (*COLUMNS, *WIDE_COLUMNS), rows)
+    if reading.activity.servers:
+        show(f"gRPC servers on {reading.host}", SERVER_COLUMNS, list(map(server_cells, reading.activity.servers)))
     if reading.activity.of_other_users:
         show("Segments of other users", ("name", "user id"), list(reading.activity.of_other_users.items()))
     if reading.stages.file or reading.stages.problem:

@@ -22,6 +22,7 @@ from typing import Self
 
 from lucky_transport.config import runtime_directories
 from lucky_transport.diagnosis import inspection
+from lucky_transport.diagnosis.servers import connections_to
 from lucky_transport.errors import ConfigError, RemoteProtocolError, TransportError
 from lucky_transport.shm.files.namespaces import STOPPED, process_name
 from lucky_transport.shm.files.private_file import open_private
@@ -35,6 +36,7 @@ from lucky_transport.shm.slot_files.latest_value import newest_number
 from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET
 from lucky_transport_migration.top import processes
 from lucky_transport_migration.top.processes import ProcessReading
+from lucky_transport_migration.top.servers import ServerActivity, ServerRates
 from lucky_transport_migration.top.step_samples import StepReading, StepSamples
 
 __all__ = ["ActivityMonitor", "ActivityReading", "EngineActivity", "RingReading", "StreamReading"]
@@ -103,10 +105,11 @@ class EngineActivity:
 
 @dataclass(frozen=True, slots=True)
 class ActivityReading:
-    """All engines of this user on this host, and segment -> user id of those of other users."""
+    """All engines and gRPC servers of this user on this host, and segment -> user id of those of other users."""
 
     engines: tuple[EngineActivity, ...]
     of_other_users: dict[str, int] = field(default_factory=dict[str, int])
+    servers: tuple[ServerActivity, ...] = ()
 
 
 class _Followed:
@@ -171,6 +174,7 @@ class ActivityMonitor:
         self._directory, self._proc = directory, proc
         self._period_s, self._window_s = period_s, window_s
         self._followed: dict[tuple[str, int], _Followed] = {}
+        self._servers = ServerRates(proc)
         self._lock = threading.Lock()
         self._reading = threading.Lock()
         self._end = threading.Event()
@@ -216,13 +220,16 @@ class ActivityMonitor:
     def _read(self) -> ActivityReading:
         segments = segment_files.find(self._directory)
         followed = self._follow(segments)
-        connections = processes.connections_to(self._proc)
+        connections = connections_to(self._proc)
         engines = [self._of_segment(info, followed[info.name], connections) for info in segments]
         seen = {one.server.pid for one in engines if one.server is not None}
         engines += [self._of_process(pid) for pid in processes.serving_pids(self._proc) if pid not in seen]
-        return ActivityReading(tuple(engines), segment_files.of_other_users(self._directory))
+        others = segment_files.of_other_users(self._directory)
+        return ActivityReading(tuple(engines), others, self._servers.read())
 
-    def _of_segment(self, info: SegmentInfo, followed: _Followed | str, connections: Counter[str]) -> EngineActivity:
+    def _of_segment(
+        self, info: SegmentInfo, followed: _Followed | str, connections: Counter[str] | None
+    ) -> EngineActivity:
         server = None if info.stale else self._process(info.engine_pid, info.engine)
         pid = server.pid if server is not None else 0
         endpoints = processes.served_endpoints(pid, self._proc) if pid else []
@@ -262,11 +269,11 @@ class ActivityMonitor:
         return EngineActivity(f"pid {pid}", state, "", 0, tuple(endpoints), tuple(ports), server)
 
     @staticmethod
-    def _commanding(name: str, connections: Counter[str]) -> int | None:
+    def _commanding(name: str, connections: Counter[str] | None) -> int | None:
         for directory in runtime_directories():
             with contextlib.suppress(ConfigError):
                 path = socket_path(directory, name)
-                if path.exists():
+                if connections is not None and path.exists():
                     return connections[str(path)]
         return None
 

@@ -8,11 +8,25 @@ from lucky_transport.errors import plural
 from lucky_transport_migration.top.activity import EngineActivity
 from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.reading import StagesReading
+from lucky_transport_migration.top.servers import ServerActivity
 
-__all__ = ["COLUMNS", "WIDE_COLUMNS", "details", "engine_cells", "rate", "seconds", "size", "stage_cells", "wide_cells"]
+__all__ = [
+    "COLUMNS",
+    "SERVER_COLUMNS",
+    "WIDE_COLUMNS",
+    "details",
+    "engine_cells",
+    "rate",
+    "seconds",
+    "server_cells",
+    "size",
+    "stage_cells",
+    "wide_cells",
+]
 
 #: For 80 characters, and what is added where there is room.
 COLUMNS = ("engine", "envs", "steps/s", "p50", "p99", "busy", "clients", "state")
+SERVER_COLUMNS = ("server", "calls", "calls/s", "peers", "transport", "pid", "state", "services")
 WIDE_COLUMNS = ("pid", "cpu s", "memory", "client", "endpoints")
 
 _NONE = "-"
@@ -121,6 +135,21 @@ def details(engine: EngineActivity) -> Iterator[tuple[str, str]]:
         held = f", client holds {stream.held} of {stream.slots} slots" if stream.kind == "images" else ""
         what = "images" if stream.kind == "images" else "snapshots"
         yield stream.name, f"{stream.written:,} {what}, {rate(stream.rate)}/s{held}"
+
+
+def server_cells(server: ServerActivity) -> tuple[str, ...]:
+    """Return one row of SERVER_COLUMNS."""
+    one = server.report
+    return (
+        _short(one.name),
+        _NONE if one.total is None else f"{one.total:,}",
+        _NONE if server.rate is None else rate(server.rate),
+        _NONE if one.peers is None else str(one.peers),
+        one.transports,
+        str(one.pid),
+        one.state,
+        " ".join(one.services) or _NONE,
+    )
 
 
 def _process(process: ProcessReading | None) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ProcessReading", "connections_to", "listening_ports", "read_process", "served_endpoints", "serving_pids"]
+__all__ = ["ProcessReading", "listening_ports", "read_process", "served_endpoints", "serving_pids"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGESIZE")
 _LISTENS = "0A"
-_CONNECTED = "03"
 #: In the code by which `lucky_transport.process.python_command` starts an engine.
 _RUNS_US = "run_module('lucky_transport',"
 
@@ -106,14 +104,3 @@ def listening_ports(pid: int, proc: Path = Path("/proc")) -> list[int]:
                 if row[3] == _LISTENS and row[9] in inodes:
                     ports.add(int(row[1].rpartition(":")[2], 16))
     return sorted(ports)
-
-
-def connections_to(proc: Path = Path("/proc")) -> Counter[str]:
-    """Return unix socket's path -> how many clients are connected to it."""
-    found: Counter[str] = Counter()
-    with suppress(OSError):
-        for line in (proc / "net" / "unix").read_text().splitlines()[1:]:
-            row = line.split(maxsplit=7)
-            if len(row) == 8 and row[5] == _CONNECTED:
-                found[row[7]] += 1
-    return found

@@ -49,6 +49,7 @@ class TopReading:
             "host": self.host,
             "at": self.at,
             "engines": [_engine_plain(one) for one in self.activity.engines],
+            "servers": [one.plain() for one in self.activity.servers],
             "of_other_users": self.activity.of_other_users,
             "stages": {
                 "file": self.stages.file,

@@ -19,14 +19,17 @@ from lucky_transport.errors import plural, printable
 from lucky_transport_migration.top.activity import EngineActivity
 from lucky_transport_migration.top.cells import (
     COLUMNS,
+    SERVER_COLUMNS,
     WIDE_COLUMNS,
     details,
     engine_cells,
     rate,
+    server_cells,
     stage_cells,
     wide_cells,
 )
 from lucky_transport_migration.top.reading import TopReading
+from lucky_transport_migration.top.servers import ServerActivity
 
 __all__ = ["TopScreen"]
 
@@ -50,6 +53,7 @@ class TopScreen(App[None]):
     #details { height: 1fr; padding: 0 1; overflow-y: auto; }
     #known { text-wrap: nowrap; text-overflow: ellipsis; }
     #rates { height: 2; margin: 0 1; }
+    #servers { height: auto; max-height: 30%; padding: 0 1; border-top: solid $panel; display: none; }
     #stages { height: auto; max-height: 40%; padding: 0 1; border-top: solid $panel; display: none; }
     """
     BINDINGS = [  # noqa: RUF012 - as Textual asks for it
@@ -73,6 +77,7 @@ class TopScreen(App[None]):
         yield DataTable[Text](id="engines", cursor_type="row", zebra_stripes=False)
         yield Sparkline([], id="rates")
         yield Vertical(Static(id="known"), id="details")
+        yield Static(id="servers")
         yield Static(id="stages")
         yield Footer()
 
@@ -125,6 +130,7 @@ class TopScreen(App[None]):
         self._show_summary(reading)
         self._show_engines(reading.activity.engines)
         self._show_selected()
+        self._show_servers(reading.activity.servers)
         self._show_stages(reading)
 
     def _show_summary(self, reading: TopReading) -> None:
@@ -137,6 +143,8 @@ class TopScreen(App[None]):
         ]
         if running < len(engines):
             parts.append(f"{len(engines) - running} stale")
+        if servers := reading.activity.servers:
+            parts.append(plural(len(servers), "gRPC server"))
         if others := reading.activity.of_other_users:
             parts.append(f"{plural(len(others), 'segment')} of other users")
         if self._paused:
@@ -194,6 +202,16 @@ class TopScreen(App[None]):
             lines.append(f"{title:<{width}}  ", "bold")
             lines.append(f"{printable(text)}\n")
         known.update(lines)
+
+    def _show_servers(self, servers: tuple[ServerActivity, ...]) -> None:
+        rows = [tuple(map(printable, cells)) for cells in (SERVER_COLUMNS, *map(server_cells, servers))]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for number, row in enumerate(rows):
+            text.append("  ".join(map(str.ljust, row, widths)).rstrip() + "\n", "" if number else "bold")
+        shown = self.query_one("#servers", Static)
+        shown.display = bool(servers)
+        shown.update(text)
 
     def _show_stages(self, reading: TopReading) -> None:
         stages = reading.stages

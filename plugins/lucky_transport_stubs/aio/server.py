@@ -81,7 +81,7 @@ class Server(AddsHandlersAndPorts, AioServerBase):
         options: Sequence[tuple[str, Any]],
         maximum_concurrent_rpcs: int | None,
     ) -> None:
-        self._server_loops: list[ServerLoop] = []
+        self._server_loops: dict[ServerLoop, str] = {}  # each with its address
         self._readers: list[ServerLoopReader] = []
         self._loop = working_loop()
         self._stopped = asyncio.Event()
@@ -104,9 +104,9 @@ class Server(AddsHandlersAndPorts, AioServerBase):
 
     def _add_port(self, address: str, security: PortSecurity) -> int:
         server_loop = server_loop_at(address, partial(self._begin, security), self._max_receive_bytes, self.on_call)
-        self._server_loops.append(server_loop)
+        self._server_loops[server_loop] = address
         if self._state is _State.RUNNING:
-            self._readers.append(ServerLoopReader(server_loop, self._loop))
+            self._readers.append(self._start(server_loop))
         return PORT
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -118,7 +118,11 @@ class Server(AddsHandlersAndPorts, AioServerBase):
         if self._state is not _State.READY:
             raise grpc.aio.UsageError("Server not in ready state")
         self._state = _State.RUNNING
-        self._readers = [ServerLoopReader(server_loop, self._loop) for server_loop in self._server_loops]
+        self._readers = [self._start(server_loop) for server_loop in self._server_loops]
+
+    def _start(self, server_loop: ServerLoop) -> ServerLoopReader:
+        server_loop.describe(self._description(self._server_loops[server_loop]))
+        return ServerLoopReader(server_loop, self._loop)
 
     async def stop(self, grace: float | None) -> None:
         """Refuse new calls, wait `grace` seconds at most for the open ones, end what is left; returns at the end."""
@@ -173,7 +177,7 @@ class Server(AddsHandlersAndPorts, AioServerBase):
         while self._readers:
             self._readers.pop().close()
         while self._server_loops:
-            self._server_loops.pop().close(ClosedError(CLOSE_MESSAGE, backend="shm"))
+            self._server_loops.popitem()[0].close(ClosedError(CLOSE_MESSAGE, backend="shm"))
 
     # -- calls --------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
     switch       target -> route, reported once
     patches      grpc's factories of channels, servers and credentials, luckyrobots 0.5.0
     servers      gRPC's server and ours as one
-    counts       channels whose calls are counted, counts that survive their process
+    counts       channels whose calls are counted
     notice       what is told on stderr
     report       what was called, of all processes     unpatched_processes  Pythons that the switch cannot reach
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lucky_transport.config import Launch, Settings, environment, load_launch, load_settings
 
 if TYPE_CHECKING:
-    from lucky_transport_stubs.run.counts import CallCounters
+    from lucky_transport.call_counts import CallCounters
     from lucky_transport_stubs.run.switch import Switch
 
 __all__ = ["BOOTSTRAP", "activate", "variables"]
@@ -46,12 +46,13 @@ def activate(grpc: ModuleType) -> None:
 
     Raises ConfigError when they cannot be read or do not say where.
     """
+    from lucky_transport.call_counts import CallCounters
     from lucky_transport_stubs.run import patches
-    from lucky_transport_stubs.run.counts import CallCounters
+    from lucky_transport_stubs.run.notice import say
     from lucky_transport_stubs.run.switch import Switch
 
     if not _made:
         settings, launch = load_settings(), load_launch()
-        counters = CallCounters(Path(launch.folder)) if launch.folder else None
+        counters = CallCounters(Path(launch.folder), say) if launch.folder else None
         _made.append((Switch(settings, quiet=launch.quiet), counters))
     patches.patch(grpc, *_made[0])

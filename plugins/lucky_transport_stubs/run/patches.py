@@ -16,9 +16,10 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
+from lucky_transport.call_counts import CallCounter, CallCounters, Calls
 from lucky_transport.routing import Count
 from lucky_transport_stubs.greenlets import why_no_threads
-from lucky_transport_stubs.run.counts import CallCounter, CallCounters, Calls, counted
+from lucky_transport_stubs.run.counts import counted
 from lucky_transport_stubs.run.notice import say
 from lucky_transport_stubs.run.switch import Route, Switch
 from lucky_transport_stubs.run.targets import authority_of, canonical

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from lucky_transport.call_counts import Calls, ProcessCalls, read
 from lucky_transport.errors import ConfigError, plural, printable
-from lucky_transport_stubs.run.counts import Calls, ProcessCalls, read
 from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
 

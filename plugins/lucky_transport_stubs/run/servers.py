@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 
 import grpc
 
+from lucky_transport.call_counts import CallCounter, CallCounters, Calls
 from lucky_transport.errors import TransportError
-from lucky_transport_stubs.run.counts import CallCounter, CallCounters, Calls
 from lucky_transport_stubs.run.switch import Served, Switch
 from lucky_transport_stubs.run.targets import parse_target, with_port
 from lucky_transport_stubs.words.credentials import why_no_port
@@ -46,6 +46,11 @@ class Ports:
     def count_at(self, place: str, method: str) -> None:
         """Count a call of a method that has come in at a place in shared memory."""
         self._counter(self._served[place], method).add()
+
+    def target_of(self, place: str) -> str:
+        """Return where gRPC serves the same as a place in shared memory, "" for nowhere."""
+        served = self._served.get(place)
+        return "" if served is None or served.only else served.address
 
     def _counter(self, served: Served, method: str) -> CallCounter:
         assert self._counters is not None
@@ -269,5 +274,6 @@ def make_server(
         counting = (_AioCounting if is_aio else _Counting)(ports.count)
         real_given["interceptors"] = (counting, *(given.get("interceptors") or ()))
         ours.on_call = ports.count_at
+    ours.target_of = ports.target_of
     real = original(**real_given)
     return (SwitchedAioServer if is_aio else SwitchedServer)(real, ours, ports)

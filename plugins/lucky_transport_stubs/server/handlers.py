@@ -51,6 +51,12 @@ class Handlers:
         """Answer the methods of a service with these handlers, by method name."""
         self._registered.update({f"/{service_name}/{name}": handler for name, handler in method_handlers.items()})
 
+    @property
+    def listed(self) -> list[str]:
+        """The methods that the handlers list, full names; a generic handler of a program's own may answer more."""
+        known = (getattr(generic, "_method_handlers", {}) for generic in self.generic_handlers)
+        return sorted({*self._registered, *(path for paths in known if isinstance(paths, dict) for path in paths)})
+
     def find(self, path: str, metadata: Metadata = ()) -> Any:
         """Return the grpc.RpcMethodHandler for a call with that metadata, None where there is none.
 

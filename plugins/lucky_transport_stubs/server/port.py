@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lucky_transport.config import load_settings
+from lucky_transport.config import load_launch, load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ConfigError, NotReachable, Unimplemented
 from lucky_transport.limits import within_limits
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
+from lucky_transport.shm.files.server_description import ServerDescription
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.listener.server_loop import ServerLoop, ServerThread
@@ -86,10 +88,12 @@ def server_loop_at(address: str, begin: Begin, max_receive_bytes: int, on_call: 
 class AddsHandlersAndPorts:
     """What servers of threads and of asyncio have in common before they start.
 
-    on_call: is told the address and the method of each call to a port that is added after it.
+    on_call: is told the address and the method of each call to a port that is added after it. target_of: returns where
+    gRPC serves the same as a port at an address, "" for nowhere.
     """
 
     on_call: OnCall = None
+    target_of: Callable[[str], str] = staticmethod(lambda address: "")
     _handlers: Handlers
 
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
@@ -117,6 +121,12 @@ class AddsHandlersAndPorts:
 
     def _add_port(self, address: str, security: PortSecurity) -> int:
         raise NotImplementedError
+
+    def _description(self, address: str) -> ServerDescription:
+        """Return what the port at an address says of itself."""
+        counts = "" if self.on_call is None else load_launch().folder
+        name = Endpoint.parse(address).address
+        return ServerDescription(name, os.getpid(), tuple(self._handlers.listed), self.target_of(address), counts)
 
 
 def open_port(

@@ -87,7 +87,7 @@ class Server(AddsHandlersAndPorts, ServerBase):
         self._servicing = servicing
         self._handlers = servicing.handlers
         self._max_receive_bytes = max_receive_bytes
-        self._ports: list[ServerThread] = []
+        self._ports: dict[ServerThread, str] = {}  # each with its address
         self._is_started = False
         self._termination = _Termination()
 
@@ -105,7 +105,7 @@ class Server(AddsHandlersAndPorts, ServerBase):
         with self._lock:
             on_end = self._termination.port_ended
             port = open_port(address, self._servicing, self._max_receive_bytes, on_end, security, self.on_call)
-            self._ports.append(port)
+            self._ports[port] = address
             _all_ports.add(port)
             if self._is_started:
                 self._start(port)
@@ -125,6 +125,7 @@ class Server(AddsHandlersAndPorts, ServerBase):
     def _start(self, port: ServerThread) -> None:
         self._termination.port_opened()
         try:
+            port.describe(self._description(self._ports[port]))
             port.start()
         except BaseException:  # it has ended
             self._termination.port_ended()

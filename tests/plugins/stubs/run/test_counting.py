@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_stubs.run.counts import CallCounter, CallCounters, Calls, read
+from lucky_transport.call_counts import CallCounter, CallCounters, Calls, read
 
 grpc = pytest.importorskip("grpc")
 

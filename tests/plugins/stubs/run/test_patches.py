@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.call_counts import CallCounters, Calls, read
 from lucky_transport.config import Settings
 from lucky_transport_stubs.run import patches
-from lucky_transport_stubs.run.counts import CallCounters, Calls, read
 from lucky_transport_stubs.run.switch import Switch
 
 pytest.importorskip("grpc")

@@ -1,0 +1,82 @@
+"""What a gRPC server in shared memory says of itself: a file beside its socket, for `ls`, `top` and `inspect`.
+
+The socket's lock says whether the server lives. The file is made when the server starts and removed with the socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, cast
+
+from lucky_transport.config import runtime_directories
+from lucky_transport.errors import SegmentError, TransportError
+from lucky_transport.nesting import json_object
+from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.private_file import Make, open_private, remove_private
+from lucky_transport.shm.files.socket_path import DESCRIPTION_SUFFIX, is_private
+
+__all__ = ["ServerDescription", "describe", "described", "forget"]
+
+_LONGEST = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDescription:
+    """A server at shm://name. methods: full names of those it lists.
+
+    target: where gRPC serves the same, "" for nowhere. counts: the folder of its call counters, "" where none counts.
+    """
+
+    name: str
+    pid: int
+    methods: tuple[str, ...] = ()
+    target: str = ""
+    counts: str = ""
+
+
+def describe(socket: Path, description: ServerDescription) -> None:
+    """Write the file beside a socket. Raises OSError, SegmentError for a file that is not this user's alone."""
+    path = f"{socket}{DESCRIPTION_SUFFIX}"
+    with contextlib.suppress(FileNotFoundError):
+        remove_private(path)
+    fd = open_private(path, make=Make.ALWAYS)
+    with open(fd, "w", encoding="utf-8") as file:
+        json.dump(asdict(description), file)
+
+
+def forget(socket: Path) -> None:
+    """Remove the file beside a socket; nothing happens where there is none."""
+    with contextlib.suppress(OSError, SegmentError):
+        remove_private(f"{socket}{DESCRIPTION_SUFFIX}")
+
+
+def described() -> Iterator[tuple[Path, ServerDescription, int | None]]:
+    """Yield socket, description and holder of the lock (see `lockfile.holder`) of each server of this user.
+
+    Files that cannot be read, or hold something else, are passed over.
+    """
+    for directory in runtime_directories():
+        with contextlib.suppress(OSError):
+            if not is_private(directory.lstat()):
+                continue
+        for path in sorted(directory.glob(f"*.sock{DESCRIPTION_SUFFIX}")):
+            with contextlib.suppress(OSError, TransportError, TypeError, ValueError):
+                socket = path.with_suffix("")
+                yield socket, _read(path), lockfile.holder(f"{socket}.lock", lockfile.ENGINE)
+
+
+def _read(path: Path) -> ServerDescription:
+    fd = open_private(path, writes=False)
+    try:
+        values: dict[str, Any] = json_object(os.read(fd, _LONGEST).decode(), str(path))
+    finally:
+        os.close(fd)
+    name, pid, methods, target, counts = (values.get(one.name) for one in fields(ServerDescription))
+    if not isinstance(methods, list) or not isinstance(pid, int):
+        raise ValueError(f"{path} describes no server")
+    return ServerDescription(str(name), pid, tuple(map(str, cast("list[Any]", methods))), str(target), str(counts))
