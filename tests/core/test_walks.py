@@ -2,130 +2,19 @@
 
 from __future__ import annotations
 
-import re
-import sys
-import threading
-from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Generator
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
 import lucky_transport
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import unique_name
+from tests.support.walks import Hop, Recorder, check_walk, walk_of, watched_threads
 
-ROOT = Path(__file__).parents[2]
-CORE = ROOT / "lucky_transport"
-LONGEST = 8
-NATIVE = "lucky_transport._native"
-
-
-@dataclass(frozen=True)
-class Hop:
-    """A function that a walk names."""
-
-    file: str
-    function: str
-
-    def is_entered_by(self, event: Event) -> bool:
-        """True for this function, and for one that it has made."""
-        made = event.function.startswith(f"{self.function}.<locals>.")
-        is_there = event.file == NATIVE if self.file.startswith("_native/") else event.file.endswith(f"/{self.file}")
-        return is_there and (made or event.function == self.function)
-
-
-@dataclass(frozen=True)
-class Event:
-    """A function was entered, or left."""
-
-    thread: int
-    file: str
-    function: str
-    entered: bool
-
-
-@dataclass
-class Recorder:
-    """What the threads of this process enter and leave, while they are watched."""
-
-    events: list[Event] = field(default_factory=list[Event])
-
-    def hook(self, frame: FrameType, event: str, what: Any) -> None:
-        """Note one event, as `sys.setprofile` tells it."""
-        entered = event in ("call", "c_call")
-        if event in ("call", "return"):
-            file, function = frame.f_code.co_filename, frame.f_code.co_qualname
-        else:
-            owner = type(getattr(what, "__self__", None))
-            file, function = owner.__module__, f"{owner.__name__}.{what.__name__}"
-        self.events.append(Event(threading.get_ident(), file, function, entered))
-
-    def watched(self, made: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what calls an object of the native module, which no profiler is told of."""
-
-        def call(*given: Any) -> Any:
-            self.events.append(Event(threading.get_ident(), NATIVE, f"{type(made).__name__}.__call__", True))
-            return made(*given)
-
-        return call
-
-    def missing(self, walk: Sequence[Hop], do: Callable[[], object]) -> Hop | None:
-        """Return the first hop of the walk that `do` does not enter after the one before it, None when there is none.
-
-        A hop in which another thread waits for the one before it has been entered already.
-        """
-        at, thread = len(self.events), threading.get_ident()
-        sys.setprofile(self.hook)
-        try:
-            do()
-        finally:
-            sys.setprofile(None)
-        events = tuple(self.events)
-        for hop in walk:
-            if self._waits(hop, events[:at], thread):
-                continue
-            later = (number for number in range(at, len(events)) if events[number].entered)
-            found = next((number for number in later if hop.is_entered_by(events[number])), None)
-            if found is None:
-                return hop
-            at, thread = found + 1, events[found].thread
-        return None
-
-    @staticmethod
-    def _waits(hop: Hop, events: Sequence[Event], thread: int) -> bool:
-        """True when, after these events, another thread than this one is in the function."""
-        depth: Counter[int] = Counter()
-        for event in events:
-            if event.thread != thread and hop.is_entered_by(event):
-                depth[event.thread] += 1 if event.entered else -1
-        return any(count > 0 for count in depth.values())
-
-
-def walk_of(heading: str) -> list[Hop]:
-    """Return the hops that the map lists under a heading."""
-    section = (CORE / "README.md").read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    lines = re.findall(r"^\d+\. (.*)$", section, re.MULTILINE)
-    hops = [Hop(*found[0]) for line in lines if (found := re.findall(r"^`([\w./]+)` `([\w.]+)`", line))]
-    assert len(hops) == len(lines), "each hop begins with a file and a function"
-    return hops
-
-
-STEP = walk_of("One step over shared memory")
-CALL = walk_of("One typed call over shared memory")
-
-
-@contextmanager
-def watched_threads(recorder: Recorder) -> Generator[None]:
-    threading.setprofile(recorder.hook)
-    try:
-        yield
-    finally:
-        threading.setprofile(None)  # pyright: ignore[reportArgumentType]
+PAGE = Path(__file__).parents[2] / "lucky_transport" / "README.md"
+STEP = walk_of(PAGE, "One step over shared memory")
+CALL = walk_of(PAGE, "One typed call over shared memory")
 
 
 @pytest.fixture
@@ -152,11 +41,7 @@ def env(endpoint: str, recorder: Recorder) -> Generator[VectorEnv]:
 
 @pytest.mark.parametrize("walk", [STEP, CALL], ids=["step", "call"])
 def test_a_walk_is_short_and_its_files_have_what_it_names(walk: list[Hop]) -> None:
-    assert 4 <= len(walk) <= LONGEST
-    for hop in walk:
-        path = next(path for path in (CORE / hop.file, ROOT / hop.file) if path.is_file())
-        names = [name for name in hop.function.split(".") if name != "__call__"]
-        assert all(name in path.read_text(encoding="utf-8") for name in names), hop
+    check_walk(PAGE, walk)
 
 
 def test_a_step_goes_the_way_that_the_map_shows(env: VectorEnv, recorder: Recorder) -> None:

@@ -11,8 +11,9 @@ from tests.support.pages import ROOT, name_of, pages
 
 LINKING = [
     *pages(),
-    *(ROOT / name for name in ("CHANGELOG.md", "migration/README.md", "proto/README.md")),
+    *(ROOT / name for name in ("CHANGELOG.md", "proto/README.md")),
     *sorted((ROOT / "lucky_transport").rglob("*.md")),
+    *sorted((ROOT / "migration").rglob("*.md")),
     *sorted((ROOT / "plugins").rglob("*.md")),
     *sorted((ROOT / "schema").rglob("*.md")),
 ]
