@@ -1,4 +1,4 @@
-"""Evidence in a folder: one file for each process, one line for each call.
+"""Evidence in a folder: one file for each process, one line for each call; beside them what the processes are.
 
 A folder that cannot be written harms no call: the evidence is lost, and that is logged once until
 it works again. A file has a limit: beyond it only what differed or failed is written, so that mismatches are never too
@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from lucky_transport_migration.evidence.programs import describe_process
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, LOOKS, Evidence
 from lucky_transport_migration.jsonl import append, open_to_append
 
@@ -63,3 +64,4 @@ class Lines:
         if not any(path.parent.glob("calls-*.jsonl")):  # nobody has looked at anything yet
             os.close(open_to_append(path.parent / LOOKS))
         self._descriptor, self._path = open_to_append(path), path
+        describe_process(path.parent)

@@ -32,7 +32,7 @@ def test_lines_go_to_the_file_of_the_process(tmp_path: Path, lines: Lines, told:
     lines.close()
     lines.close()
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
-    assert names == [f"calls-{os.getpid()}.jsonl", "looks.jsonl"]
+    assert names == [f"calls-{os.getpid()}.jsonl", "looks.jsonl", "programs.jsonl"]
     assert list(read_folder(tmp_path / "new")) == [ONE, BAD, ONE]
     assert told == []
 
