@@ -1,7 +1,7 @@
 """A gRPC server as a team writes one: python server.py --port 50071. It imports nothing of ours.
 
 It says `weather serves port N` when it does. --calls FILE: gets one line, the method, of each call that came in.
---fault NAME: one answer is wrong for each caller that did not come over TCP, which is how a difference is planted.
+--fault NAME: one answer is wrong for each caller through shared memory, which is how a difference is planted.
 """
 
 import argparse
@@ -47,7 +47,8 @@ class Weather(weather_pb2_grpc.WeatherServicer):
             if self.calls:
                 self.calls.write(method + "\n")
                 self.calls.flush()
-        fault = "" if context.peer().startswith(("ipv4:", "ipv6:")) else self.fault
+        over_shm = type(context).__module__.startswith("lucky_transport")  # its peer has an address as over TCP
+        fault = self.fault if over_shm else ""
         context.send_initial_metadata((("weather-version", "2" if fault == "initial" else "1"),))
         if fault == "late":
             time.sleep(2.0)

@@ -42,3 +42,13 @@ def test_client_and_server_of_a_team_give_the_same_total_over_both_transports(we
         over_shm = _last_line([*_RUN, "--map", pair, "--", *weather.client(target)])
     assert over_grpc.startswith("weather total ")
     assert over_shm == over_grpc
+
+
+def test_a_planted_difference_is_seen_over_shared_memory_alone(weather: WeatherPrograms) -> None:
+    pair = f"127.0.0.1:*=shm://{unique_name()}"
+    with _served([*_RUN, "--serve", pair, "--", *weather.server(0, "--fault", "value")]) as target:
+        over_grpc = _last_line(weather.client(target, "--rounds", "1"))
+    with _served([*_RUN, "--serve", pair, "--", *weather.server(0, "--fault", "value")]) as target:
+        over_shm = _last_line([*_RUN, "--map", pair, "--", *weather.client(target, "--rounds", "1")])
+    with _served(weather.server()) as target:
+        assert _last_line(weather.client(target, "--rounds", "1")) == over_grpc != over_shm
