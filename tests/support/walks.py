@@ -57,7 +57,7 @@ class Recorder:
             file, function = frame.f_code.co_filename, frame.f_code.co_qualname
         else:
             owner = type(getattr(what, "__self__", None))
-            file, function = owner.__module__, f"{owner.__name__}.{what.__name__}"
+            file, function = str(owner.__module__), f"{owner.__name__}.{what.__name__}"
         self.events.append(Event(threading.get_ident(), file, function, entered))
 
     def watched(self, made: Callable[..., Any]) -> Callable[..., Any]:
