@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Generator, Mapping
@@ -29,12 +30,14 @@ from lucky_transport.messages import (
 )
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from lucky_transport.transport import Transport
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.scenario import read_scenario
 
 if TYPE_CHECKING:
     from lucky_transport_holodeck.world_client import WorldClient
 
+LASERS = {"sensor_type": "RangeFinderSensor", "configuration": {"LaserCount": 6}}
 SHARED = Path("/dev/shm")
 _PEER = os.environ.get("LUCKY_PEER_HOLODECK", "")  # read now: no test sees our variables
 
@@ -175,3 +178,18 @@ def placed() -> type[PlacedEngine]:
 def agent() -> Any:
     """A function that returns an agent of a scenario; see `an_agent`."""
     return an_agent
+
+
+@pytest.fixture
+def connect(bench: Any, tmp_path: Path) -> Any:
+    """A function that connects to the bench's engine with a scenario of these agents."""
+
+    def connect(*agents: dict[str, Any], **options: Any) -> Transport:
+        path = tmp_path / "scenario.json"
+        path.write_text(json.dumps({"world": "w", "agents": list(agents)}))
+        query = "&".join(f"{key}={value}" for key, value in ({"pre_start_steps": 0} | options).items())
+        endpoint = f"holodeck://{bench.names.uuid}?scenario={path}&{query}"
+        settings = load_settings({"connect_timeout_s": 5.0})
+        return bench.stack.enter_context(api.open_transport(endpoint, settings))
+
+    return connect
