@@ -19,7 +19,7 @@ from lucky_transport.registry import registry
 from tests.support.pages import DOCS, ROOT, Block, blocks, pages, shell_lines, table
 
 #: Programs of the reader: no page shows what is in them.
-READERS_OWN = {"train.py", "server.py"}
+READERS_OWN = {"client.py", "server.py", "train.py"}
 
 SHELL = [block for page in [*pages(), ROOT / "plugins" / "README.md"] for block in blocks(page, "sh")]
 

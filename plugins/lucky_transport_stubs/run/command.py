@@ -27,6 +27,8 @@ __all__ = ["run"]
 
 #: As a shell says that there is no such program, or that it cannot be run.
 _NO_PROGRAM, _NO_EXECUTABLE = 127, 126
+#: As `env` and `timeout` say that they themselves failed, not the program.
+_NOTHING_SWITCHED = 125
 
 
 @click.command(
@@ -38,6 +40,7 @@ _NO_PROGRAM, _NO_EXECUTABLE = 127, 126
     "  lucky-transport run --transport staged --endpoint shm://demo -- python train.py  # each method by its stage\n"
     "  lucky-transport run --map '127.0.0.1:*=shm://engine_{port}' --map 'robot:*=shm://robot' -- ./start.sh\n"
     "  lucky-transport run --transport shm --serve '127.0.0.1:50051=shm://demo' -- python server.py\n"
+    "  lucky-transport run --transport shm --require --map 'localhost:50071=shm://weather' -- python client.py\n"
     "  lucky-transport run --transport shm --endpoint shm://demo --print-environment\n",
 )
 @click.option("--transport", type=click.Choice(MODES), help="Default: LUCKY_TRANSPORT, else auto.")
@@ -64,6 +67,7 @@ _NO_PROGRAM, _NO_EXECUTABLE = 127, 126
     " names; patterns as there; may be given repeatedly.",
 )
 @click.option("--serve-only", is_flag=True, help="Serve these ports over shared memory alone, not over gRPC.")
+@click.option("--require", is_flag=True, help="Exit with 125 when nothing was switched and COMMAND ended with 0.")
 @click.option(
     "--check", is_flag=True, help="Also name Pythons that cannot be switched and use no gRPC (-I, -E, env={})."
 )
@@ -81,6 +85,7 @@ def run(
     pairs: tuple[str, ...],
     served: tuple[str, ...],
     serve_only: bool,
+    require: bool,
     check: bool,
     report: str | None,
     quiet: bool,
@@ -97,8 +102,9 @@ def run(
     Servers listen over shared memory beside the ports that they bind, or with --serve-only in place of them.
 
     At the end it says which methods went where and how often, on stderr if that is a terminal: a program may read what
-    is none. Exit status and signals are COMMAND's own. With --quiet, and neither --report nor --check, COMMAND takes
-    the launcher's place and keeps its pid.
+    is none. Exit status and signals are COMMAND's own, but with --require: 125 says that no call and no port went over
+    shared memory, and stderr names the map to add. With --quiet, and neither --report, --require nor --check, COMMAND
+    takes the launcher's place and keeps its pid.
     """
     settings = load_settings(
         {
@@ -109,7 +115,9 @@ def run(
             "grpc_serve_only": serve_only or None,
         }
     )
-    target_map(settings)  # a mistake in a map is reported here, not by every process of the program
+    if require and settings.transport == "grpc":
+        raise click.UsageError("--require asks for shared memory, and --transport grpc switches nothing")
+    mapped = target_map(settings)  # a mistake in a map is reported here, not by every process of the program
     served_map(settings)
     asked = Launch(quiet=quiet, report="-" if "-" in (report, load_launch().report) else "")
     if print_environment:
@@ -118,12 +126,15 @@ def run(
     if not command:
         raise click.UsageError("say what to run: lucky-transport run [OPTIONS] -- python train.py")
     _find(command[0])
-    if quiet and not report and not check:
+    if quiet and not report and not check and not require:
         environ = environment() | variables(settings, replace(asked, parent=str(os.getppid())))
         with _started(command[0]):
             launch.replace_us(command, environ)
     file = None if report == "-" else report
-    sys.exit(launch.end_like(_run_and_report(settings, command, asked, check=check, file=file)))
+    status, unswitched = _run_and_report(settings, command, asked, check=check, file=file, to=mapped.only_endpoint)
+    if require and not status and unswitched:
+        _give_up(unswitched, _NOTHING_SWITCHED)
+    sys.exit(launch.end_like(status))
 
 
 def _print(values: Mapping[str, str]) -> None:
@@ -154,7 +165,10 @@ def _give_up(why: str, status: int) -> NoReturn:
     sys.exit(status)
 
 
-def _run_and_report(settings: Settings, command: Sequence[str], asked: Launch, *, check: bool, file: str | None) -> int:
+def _run_and_report(
+    settings: Settings, command: Sequence[str], asked: Launch, *, check: bool, file: str | None, to: str
+) -> tuple[int, str]:
+    """Return how the program ended, and why nothing was switched, "" when something was."""
     lookout = UnpatchedProcessDetector(os.getpid(), thorough=check)
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(_opened(file)) if file else None
@@ -169,7 +183,7 @@ def _run_and_report(settings: Settings, command: Sequence[str], asked: Launch, *
         if target is not None:
             json.dump({"transport": settings.transport, "status": status, **found.plain()}, target, indent=2)
             target.write("\n")
-    return status
+    return status, found.unswitched(to)
 
 
 def _opened(report: str) -> TextIO:

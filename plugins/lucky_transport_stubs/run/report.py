@@ -17,6 +17,7 @@ from typing import Any
 from lucky_transport.call_counts import Calls, ProcessCalls, read
 from lucky_transport.errors import ConfigError, plural, printable
 from lucky_transport_stubs.run.notice import tell
+from lucky_transport_stubs.run.targets import UNNAMED, how_to_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
 
 __all__ = ["Report", "conclude_here", "new_folder"]
@@ -81,6 +82,19 @@ class Report:
         escaped = map(str, self.escapes)
         others = (f"pid {pid} imported {name}: its gRPC is neither switched nor counted" for pid, name in self.others)
         return "".join(printable(f"lucky-transport: {trouble}") + "\n" for trouble in (*absent, *escaped, *others))
+
+    def unswitched(self, endpoint: str = "") -> str:
+        """Return why nothing was switched, and what to do; "" when a call or a port went over shared memory.
+
+        endpoint: where targets were to be switched to.
+        """
+        calls = self._merged()
+        if any(one.endpoint for one in calls):
+            return ""
+        hints = {one.target: how_to_map(one.target, endpoint) for one in calls if one.why == UNNAMED}
+        places = {f"{one.target} ({one.why})": hints.get(one.target, "") for one in calls if one.target}
+        where = ", ".join(places) or "no gRPC call was counted, and no port was bound"
+        return printable("; ".join([f"nothing was switched: {where}", *dict.fromkeys(filter(None, places.values()))]))
 
     def _summary(self) -> str:
         calls = self._merged()

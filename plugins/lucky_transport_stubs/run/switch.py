@@ -16,7 +16,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, TransportError
 from lucky_transport_stubs.run.notice import say
-from lucky_transport_stubs.run.targets import DEFAULT_TARGET, TargetMap
+from lucky_transport_stubs.run.targets import DEFAULT_TARGET, UNNAMED, TargetMap, how_to_map
 
 __all__ = ["MODES", "Route", "Served", "Switch", "served_map", "target_map"]
 
@@ -31,7 +31,7 @@ class Route:
     """Where the calls to a target go: to `endpoint`, or over gRPC when that is empty, and `why`.
 
     `problem` is what is wrong with the endpoint that would have been taken. `is_staged`: each call goes to
-    `endpoint` or over gRPC, as a router decides.
+    `endpoint` or over gRPC, as a router decides. `hint`: what to do where it was to be switched.
     """
 
     target: str
@@ -39,13 +39,15 @@ class Route:
     why: str = ""
     problem: str = ""
     is_staged: bool = False
+    hint: str = ""
 
     def __str__(self) -> str:
         if self.is_staged:
             return f"{self.target} goes to gRPC or {self.endpoint}, each method as its stage says"
         if self.endpoint:
             return f"{self.target} goes to {self.endpoint}"
-        return f"{self.target} stays on gRPC: {self.why}{self.problem and f' ({self.problem})'}"
+        hint = self.hint and f"; {self.hint}"
+        return f"{self.target} stays on gRPC: {self.why}{self.problem and f' ({self.problem})'}{hint}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Switch:
         if self._settings.transport == "grpc":
             return Served(address, "", "the transport is grpc")
         endpoint = self._served_map.endpoint_of(address)
-        return Served(address, endpoint, "" if endpoint else "the map does not name it", self._is_only(endpoint))
+        return Served(address, endpoint, "" if endpoint else UNNAMED, self._is_only(endpoint))
 
     def tell(self, served: Served) -> None:
         """Say, once, where a port is served."""
@@ -118,7 +120,8 @@ class Switch:
             return Route(target, "", "the transport is grpc")
         endpoint = self._map.endpoint_of(target)
         if not endpoint:
-            return Route(target, "", "the map does not name it")
+            asked = self._settings.transport == "shm"
+            return Route(target, "", UNNAMED, hint=how_to_map(target, self._map.only_endpoint) if asked else "")
         if refusal:
             return Route(target, "", refusal, f"it would go to {endpoint}")
         if self._settings.transport == "staged":

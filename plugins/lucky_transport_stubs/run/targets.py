@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
@@ -17,10 +18,23 @@ from urllib.parse import quote, unquote
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 
-__all__ = ["DEFAULT_TARGET", "Target", "TargetMap", "authority_of", "canonical", "parse_target", "with_port"]
+__all__ = [
+    "DEFAULT_TARGET",
+    "UNNAMED",
+    "Target",
+    "TargetMap",
+    "authority_of",
+    "canonical",
+    "how_to_map",
+    "parse_target",
+    "with_port",
+]
 
 #: Where luckyrobots, and so its users' programs, look for the engine.
 DEFAULT_TARGET = "localhost:50051"
+
+#: Why a target stays on gRPC that no pair of the map fits.
+UNNAMED = "the map does not name it"
 
 #: What `localhost` is; other addresses of 127/8 can have servers of their own at the same port.
 _LOCALHOST = ("127.0.0.1", "::1")
@@ -71,6 +85,12 @@ def authority_of(target: str) -> str:
 def canonical(target: str) -> str:
     """Return a target as gRPC's channels name it: one without a scheme is resolved by DNS."""
     return target if target.partition(":")[0].lower() in _SCHEMES else f"dns:///{target}"
+
+
+def how_to_map(target: str, endpoint: str = "") -> str:
+    """Return the option of `lucky-transport run` that switches a target; endpoint: where the others lead, if to one."""
+    pair = f"{target}={endpoint or 'shm://NAME'}"
+    return f"to switch it, add --map {shlex.quote(pair)}"
 
 
 def with_port(address: str, port: int) -> str:
@@ -134,6 +154,13 @@ class TargetMap:
         target's own. Raises ConfigError for a pair that cannot be read and an endpoint that is not `shm://NAME`.
         """
         self._pairs = [pair for text in pairs for pair in _read(text)]
+
+    @property
+    def only_endpoint(self) -> str:
+        """The endpoint that all pairs lead to, "" when there are several or it depends on the target."""
+        found = {pair.endpoint for pair in self._pairs}
+        only = found.pop() if len(found) == 1 else ""
+        return "" if "{" in only else only
 
     def endpoint_of(self, target: str) -> str:
         """Return where a target is found, "" when it is not switched: no pair fits, or its places part ways."""

@@ -29,8 +29,33 @@ def said(capfd: pytest.CaptureFixture[str]) -> list[str]:
 def test_shm_switches_what_the_map_names_without_asking(capfd: pytest.CaptureFixture[str]) -> None:
     switch = Switch(Settings(transport="shm", endpoint="shm://nobody"))
     assert switch.route(TARGET) == Route(TARGET, "shm://nobody")
-    assert switch.route("robot:1") == Route("robot:1", "", "the map does not name it")
-    assert said(capfd) == [f"{TARGET} goes to shm://nobody", "robot:1 stays on gRPC: the map does not name it"]
+    route = switch.route("robot:1")
+    assert (route.endpoint, route.why) == ("", "the map does not name it")
+    assert said(capfd) == [
+        f"{TARGET} goes to shm://nobody",
+        "robot:1 stays on gRPC: the map does not name it; to switch it, add --map robot:1=shm://nobody",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "endpoint"),
+    [
+        ("a:1=shm://x b:1=shm://x", "shm://x"),
+        ("a:1=shm://x b:1=shm://y", "shm://NAME"),
+        ("a:*=shm://{port}", "shm://NAME"),
+    ],
+)
+def test_the_map_to_add_leads_where_the_others_lead(
+    pairs: str, endpoint: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Switch(Settings(transport="shm", grpc_map=pairs)).route("dns:///c d:1")
+    (line,) = said(capfd)
+    assert line.endswith(f"add --map 'dns:///c d:1={endpoint}'")
+
+
+def test_with_auto_no_map_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    Switch(Settings(transport="auto", endpoint="shm://nobody")).route("robot:1")
+    assert said(capfd) == ["robot:1 stays on gRPC: the map does not name it"]
 
 
 def test_grpc_switches_nothing(capfd: pytest.CaptureFixture[str]) -> None:
