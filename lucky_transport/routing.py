@@ -17,10 +17,11 @@ are evidence too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
+from lucky_transport.messages.methods import Effect
 
 __all__ = [
     "LEFT",
@@ -43,12 +44,13 @@ Count = Callable[[str, str], object]
 class Decision:
     """The transport that answers, by name ("grpc", "shm"), and the one that is asked as well ("" = none).
 
-    `stage` is the reason.
+    `stage` is the reason. effect: what a call of the method changes, None where the table of methods says it.
     """
 
     primary: str
     shadow: str = ""
     stage: str = ""
+    effect: Effect | None = field(default=None, compare=False)
 
     @property
     def may_fall_back(self) -> bool:
@@ -127,7 +129,9 @@ class RoutedCall(Protocol):
 
     @property
     def can_fall_back(self) -> bool:
-        """True while gRPC could answer instead: of a read with one request that goes over shared memory."""
+        """True while gRPC could answer instead: of a call with one request that goes over shared memory
+        and may be made again, a read or an idempotent one.
+        """
         ...
 
     def begins(self, arity: str, metadata: Metadata = ()) -> None:

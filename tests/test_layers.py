@@ -97,10 +97,11 @@ SHM = (
 
 #: The rooms and modules of the migration kit, in the same way; beside its README's map these are small helpers.
 ROOMS = (
-    "compare",
     "jsonl",
     "units",
     "atomic_write",
+    "catalogue",
+    "compare",
     "console",
     "paths",
     "evidence",

@@ -13,11 +13,13 @@ class Effect(Enum):
     """What a call changes, and so whether it may be made a second time to compare two transports.
 
     READ: nothing; it may be repeated at any time. VIEW: what is shown of the simulation (images, scans, drawings) but
-    not its course. WORLD: the course of the simulation; it is never made twice on one engine.
+    not its course. IDEMPOTENT: something, and the same when it is made twice: it is made again where the first came to
+    nothing, and never beside it. WORLD: the course of the simulation; it is never made twice on one engine.
     """
 
     READ = "read"
     VIEW = "view"
+    IDEMPOTENT = "idempotent"
     WORLD = "world"
 
 

@@ -41,6 +41,7 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
     back. The limits are `[gate]` of lucky_transport.toml. Exit code 0 only when all may move on, 1 otherwise; the
     reasons say what is missing.
     """
+    from lucky_transport_migration.catalogue.names import matches
     from lucky_transport_migration.gate.gate_verdict import judge, twins_as_candidates
     from lucky_transport_migration.gate.limits import Limits
     from lucky_transport_migration.gate.looks import Looks
@@ -49,7 +50,6 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
     from lucky_transport_migration.stages.effective_stages import EffectiveStages
     from lucky_transport_migration.stages.evidence_window import recent_evidence
     from lucky_transport_migration.stages.journal import Journal
-    from lucky_transport_migration.stages.names import matches
     from lucky_transport_migration.stages.stage_plan import StagePlan
 
     limits = Limits.load()

@@ -67,7 +67,8 @@ def show(pattern: str, reasons: bool, as_json: bool) -> None:
     from lucky_transport_migration.stages.overview import lines, unused_rows
 
     standing, counts = EffectiveStages.load(), EvidenceCounts()
-    found, unused = list(lines(standing, pattern, counts)), unused_rows(standing)
+    found = list(lines(standing, pattern, counts))
+    unused = unused_rows(standing, counts.methods)
     if as_json:
         plain: dict[str, Any] = {"file": str(standing.plan.path), "control": standing.plan.control}
         plain |= {"candidate": standing.plan.candidate, "methods": [one.plain() for one in found]}
@@ -133,7 +134,7 @@ def _done(moves: Sequence[StageChange], *, as_json: bool) -> None:
 
 
 def _show_lines(title: str, found: Sequence[Any], *, reasons: bool) -> None:
-    from lucky_transport_migration.stages.names import short_name
+    from lucky_transport_migration.catalogue.names import short_name
 
     columns = ("method", "effect", "stage", "by", "equal", "different", "failed", "not compared")
     rows = [

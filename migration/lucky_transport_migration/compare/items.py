@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from lucky_transport.messages.methods import Flow, Method
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.messages import first_unequal, first_unequal_byte
 from lucky_transport_migration.compare.payloads import as_message
@@ -27,15 +28,15 @@ _AHEAD = 64
 
 
 class ItemPairs:
-    """The items of both sides of one call. method: None for one that is not in the table. dropped: how many items each
-    stream skipped, None = not known.
+    """The items of both sides of one call. method: None for one whose messages are not known. dropped: how many items
+    each stream skipped, None = not known.
 
     left_out: after `differing`, the fields that rules left out.
     """
 
     def __init__(
         self,
-        method: Method | None,
+        method: Method | ServiceMethod | None,
         left: Sequence[Any],
         right: Sequence[Any],
         rules: ComparisonRules,

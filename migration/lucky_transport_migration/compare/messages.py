@@ -13,13 +13,21 @@ from numpy.typing import NDArray
 
 from lucky_transport.messages.fields import Field
 from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.message_fields import name_of, unknown_fields, value_of
 from lucky_transport_migration.compare.numbers import first_unequal_number
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 
 __all__ = ["first_unequal", "first_unequal_byte"]
 
-_DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int64, "u32": np.int64, "u64": np.uint64}
+_DTYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "i32": np.int64,
+    "i64": np.int64,
+    "u32": np.int64,
+    "u64": np.uint64,
+}
 
 
 def first_unequal(
@@ -31,7 +39,7 @@ def first_unequal(
     """
     walk = _Walk(rules or ComparisonRules(), streamed)
     try:
-        return next(walk.messages(message, left, right, "", message.__name__), None)
+        return next(walk.messages(message, left, right, "", name_of(message)), None)
     except (TypeError, ValueError, OverflowError, AttributeError):  # a value of a kind that no wire carries there
         return None if repr(left) == repr(right) else Difference("item", "", repr(left), repr(right))
 
@@ -60,11 +68,13 @@ class _Walk:
             return
         for field, inner, rule in self._rules.fields(message, place):
             where = f"{path}.{field.name}" if path else field.name
-            x, y = getattr(left, field.name), getattr(right, field.name)
+            x, y = value_of(left, field), value_of(right, field)
             if not rule.skips(self._streamed):
                 yield from self._field(field, x, y, where, inner, rule)
             elif rule.presence and bool(x) != bool(y):
                 yield Difference("item", where, x, y)
+        if (x := unknown_fields(left)) != (y := unknown_fields(right)):
+            yield Difference("item", f"{path or 'response'} (fields that its description lacks)", repr(x), repr(y))
 
     def _field(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Difference]:
         if field.shape == "list":

@@ -8,9 +8,10 @@ from functools import cache
 from lucky_transport.errors import ConfigError, did_you_mean
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import METHODS
+from lucky_transport_migration.catalogue.names import is_pattern
 from lucky_transport_migration.compare.rule import Rule
 
-__all__ = ["ARRAYS", "METADATA", "check_key", "is_pattern"]
+__all__ = ["ARRAYS", "METADATA", "check_key"]
 
 #: What comes before the key of a pair of metadata.
 METADATA = "metadata."
@@ -21,17 +22,14 @@ ARRAYS = ("observation", "observations", "reward", "rewards", "terminated", "tru
 _NUMBERS = ("f32", "f64", "i32", "u32", "u64", "bytes")
 
 
-def is_pattern(key: str) -> bool:
-    """True for a shell pattern."""
-    return any(sign in key for sign in "*?[")
-
-
 def check_key(key: str, rule: Rule, source: str) -> None:
     """Raise ConfigError for a key that names nothing, and for a tolerance of what is no number."""
     head, _, path = key.partition(".")
     if head == "spec" and not rule.skip:
         raise ConfigError(f"{source}: {key!r} has a tolerance", hint="a field of a spec is left out or equal; skip it")
     if is_pattern(key) or key.startswith(METADATA) or head in ARRAYS:
+        return
+    if head.islower() and key.count(".") > 1:  # a package: what its messages are is known where they are compared
         return
     message = _messages().get(head)
     if message is None:

@@ -6,6 +6,7 @@
     "observation" = { nan = "different" }                         # an array of a step
     "metadata.x-request-id" = { skip = "each call has its own" }  # headers and trailing metadata
     "Transform.*" = { abs = 1e-9 }                                # a shell pattern
+    "weather.v1.Forecast.issued_ns" = { skip = "a clock" }        # of a service of your own: its message's full name
 
 The most exact key counts: a path before a message's field, both before patterns, a longer pattern first. A field that
 is skipped has a reason, and who reports says both. A wrong key or value is a ConfigError that names source, key, value
@@ -19,9 +20,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lucky_transport.config import load_table
-from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.fields import Field
+from lucky_transport_migration.catalogue.names import is_pattern
+from lucky_transport_migration.compare.message_fields import fields_of, name_of
 from lucky_transport_migration.compare.rule import EXACT, Rule, read_rule
-from lucky_transport_migration.compare.rule_keys import ARRAYS, check_key, is_pattern
+from lucky_transport_migration.compare.rule_keys import ARRAYS, check_key
 
 __all__ = ["BUILT_IN", "UNSEEN", "ComparisonRules"]
 
@@ -83,13 +86,13 @@ class ComparisonRules:
         rows = self._fields.get((message, place))
         if rows is None:
             named = ((field, f"{place}.{field.name}") for field in fields_of(message))
-            rows = tuple((field, inner, self.rule(inner, f"{message.__name__}.{field.name}")) for field, inner in named)
+            rows = tuple((field, inner, self.rule(inner, f"{name_of(message)}.{field.name}")) for field, inner in named)
             self._fields[message, place] = rows
         return rows
 
     def left_out(self, message: type, *, streamed: bool = False) -> tuple[str, ...]:
         """Return the keys of the rules that leave out fields of such a message, in the order of its fields."""
-        keys = self._left_out(message, message.__name__, streamed, ())
+        keys = self._left_out(message, name_of(message), streamed, ())
         return tuple(dict.fromkeys(keys))
 
     def skipped(self) -> dict[str, str]:
@@ -103,7 +106,7 @@ class ComparisonRules:
     def _left_out(self, message: type, place: str, streamed: bool, above: tuple[type, ...]) -> Iterator[str]:
         for field, inner, rule in self.fields(message, place):
             if rule.skips(streamed):
-                yield self._find(inner, f"{message.__name__}.{field.name}")[0]
+                yield self._find(inner, f"{name_of(message)}.{field.name}")[0]
             elif field.message is not None and field.message not in above:
                 yield from self._left_out(field.message, inner, streamed, (*above, message))
 

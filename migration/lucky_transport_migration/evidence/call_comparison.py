@@ -18,8 +18,10 @@ from hashlib import blake2b
 from typing import Any
 
 from lucky_transport.codec.flatbuffers import encode
-from lucky_transport.messages.methods import BY_NAME, Effect, Flow
+from lucky_transport.messages.methods import Effect, Flow
 from lucky_transport.rpc.error_envelope import Metadata
+from lucky_transport_migration.catalogue.catalogue import known_method
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.items import ItemPairs
 from lucky_transport_migration.compare.rule_keys import METADATA
@@ -52,13 +54,18 @@ _NO_ANSWER = frozenset({"UNAVAILABLE", _LATE})
 _FAILURES = _NO_ANSWER | {"INTERNAL"}
 
 
-def compare(comparison: Comparison, rules: ComparisonRules, *, kind: str = "live") -> Evidence:
-    """Return what a call showed. kind: see `Evidence`; two answers of one transport are always "aa"."""
+def compare(
+    comparison: Comparison, rules: ComparisonRules, *, kind: str = "live", method: ServiceMethod | None = None
+) -> Evidence:
+    """Return what a call showed. kind: see `Evidence`; two answers of one transport are always "aa".
+
+    method: for one that neither the table of methods nor this program's modules know.
+    """
     primary, shadow = comparison.primary, comparison.shadow
     request = request_hash(comparison.request)
     evidence = Evidence(comparison.method, comparison.decision.stage, _side(primary), kind=kind, request=request)
     if shadow is None:
-        return _alone(evidence, primary, comparison.why)
+        return _alone(evidence, comparison)
     is_twin = primary.transport == shadow.transport
     evidence = replace(evidence, shadow=_side(shadow), kind="aa" if is_twin else kind)
     if is_twin or primary.transport == CONTROL:
@@ -75,27 +82,30 @@ def compare(comparison: Comparison, rules: ComparisonRules, *, kind: str = "live
         return replace(differing_at(found, evidence), verdict=FAILED)
     if why := _incomparable(control, candidate):
         return replace(evidence, verdict=NOT_COMPARED, why=why)
-    return _compared(evidence, comparison, primary, shadow, rules)
+    row = method or known_method(comparison.method)
+    return _compared(evidence, comparison, primary, shadow, rules, row)
 
 
 def _side(outcome: CallOutcome) -> SideResult:
     return SideResult(outcome.transport, outcome.code, round(outcome.took_us, 1), len(outcome.items))
 
 
-def _alone(evidence: Evidence, primary: CallOutcome, why: str) -> Evidence:
+def _alone(evidence: Evidence, comparison: Comparison) -> Evidence:
     """Return what a call without a shadow showed: at most that the candidate was not there."""
+    primary, why = comparison.primary, comparison.why
     if primary.transport == CONTROL or primary.code != "UNAVAILABLE":
-        return replace(evidence, verdict=NOT_COMPARED, why=why or _unasked(evidence.method))
+        return replace(evidence, verdict=NOT_COMPARED, why=why or _unasked(comparison))
     values = {primary.transport: shown(_status(primary), "")[0]}
     return replace(evidence, verdict=FAILED, aspect="code", where="code", values=values, why=why)
 
 
-def _unasked(method: str) -> str:
+def _unasked(comparison: Comparison) -> str:
     """Return why there was no shadow, where none was given."""
-    row = BY_NAME.get(method)
-    if row is None:
+    row = known_method(comparison.method)
+    effect = comparison.decision.effect or (row and row.effect)
+    if effect is None:
         return "what it changes is not known, so it is not made twice"
-    if row.effect is Effect.READ:
+    if effect is Effect.READ:
         return "no shadow was asked"
     return "it changes what there is, and is not made twice"
 
@@ -108,10 +118,14 @@ def _incomparable(control: CallOutcome, candidate: CallOutcome) -> str:
 
 
 def _compared(
-    evidence: Evidence, comparison: Comparison, primary: CallOutcome, shadow: CallOutcome, rules: ComparisonRules
+    evidence: Evidence,
+    comparison: Comparison,
+    primary: CallOutcome,
+    shadow: CallOutcome,
+    rules: ComparisonRules,
+    row: ServiceMethod | None,
 ) -> Evidence:
     is_cut = comparison.ended_early or primary.code == shadow.code == _LATE
-    row = BY_NAME.get(comparison.method)
     is_latest = row is not None and row.stream is Flow.LATEST
     skipped = [f"{one.transport} skipped {_dropped(one)} items" for one in (primary, shadow) if _dropped(one)]
     known = None if is_latest and skipped else (0, 0)

@@ -16,15 +16,14 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from lucky_transport.errors import ConfigError
-from lucky_transport.messages.methods import BY_NAME
 from lucky_transport_migration.atomic_write import write_atomically
-from lucky_transport_migration.compare.rule_keys import is_pattern
+from lucky_transport_migration.catalogue.catalogue import OWN
+from lucky_transport_migration.catalogue.names import is_pattern, matches, short_name
 from lucky_transport_migration.gate.gate_verdict import judge
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.evidence_window import recent_evidence
-from lucky_transport_migration.stages.names import covers, known_methods, matches, short_name
 from lucky_transport_migration.stages.stage import Placement, Stage
 
 __all__ = ["Moves", "StageChange", "write_rows"]
@@ -94,7 +93,7 @@ class Moves:
 
     def _movable(self, target: str) -> list[str]:
         """Return the methods that `target` names; of the stepping path only Step itself."""
-        names = known_methods(target)
+        names = [one.name for one in self.standing.plan.catalogue.find(target)]
         led = [name for name in names if name in STEPPING_PATH and name != STEP]
         if led == names:
             raise ConfigError(f"{short_name(led[0])} moves with the stepping path", hint=f"move {short_name(STEP)}")
@@ -141,6 +140,7 @@ class Moves:
     def _write(self, rows: dict[str, Placement]) -> None:
         plan = self.standing.plan
         keyed = {self._key(target): to for target, to in rows.items()}
+        covers = plan.catalogue.covers
         drop = [row for row in plan.methods if row not in keyed and any(covers(key, row) for key in keyed)]
         write_rows(plan.path, keyed, drop)
 
@@ -148,9 +148,10 @@ class Moves:
         """Return the key of a target's row: that of the row there is, else as it is spelt best."""
         if is_pattern(target):
             return target
-        name = known_methods(target)[0]
-        there = (key for key in self.standing.plan.methods if not is_pattern(key) and matches(name, key))
-        return next(there, short_name(name) if name in BY_NAME else name)
+        plan = self.standing.plan
+        name = plan.catalogue.find(target)[0].name
+        there = (key for key in plan.methods if not is_pattern(key) and matches(name, key))
+        return next(there, short_name(name) if name in OWN else name)
 
     def _lift(self, moves: Iterable[StageChange]) -> None:
         """Note promotions, so that demotions end and the evidence of the new stage is told from that of the old one."""

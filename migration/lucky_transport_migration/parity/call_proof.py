@@ -25,7 +25,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lucky_transport.errors import ConfigError, PeerTimeout, Unimplemented
+from lucky_transport.errors import PeerTimeout, Unimplemented, UnknownName
 from lucky_transport.messages import (
     EntityId,
     ImageFrame,
@@ -34,7 +34,8 @@ from lucky_transport.messages import (
     SetPolicyDescriptorRequest,
     StepRequest,
 )
-from lucky_transport.messages.methods import METHODS, Effect, Method, method
+from lucky_transport.messages.methods import BY_NAME, METHODS, Effect, Method, method
+from lucky_transport_migration.catalogue.catalogue import Catalogue
 from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import short
@@ -54,7 +55,6 @@ from lucky_transport_migration.parity.inventory import take_inventory
 from lucky_transport_migration.parity.moving_streams import OF_STATES, watched
 from lucky_transport_migration.parity.stream_log import StreamLog
 from lucky_transport_migration.paths import ConnectedEngine, Path, find_paths, open_links
-from lucky_transport_migration.stages.names import matches
 
 __all__ = ["chosen_methods", "prove_commands"]
 
@@ -80,13 +80,12 @@ _NOTICE_S = 10.0
 def chosen_methods(pattern: str) -> tuple[Method, ...]:
     """Return the methods whose full or short name ("SceneService/GetEntity") matches a shell pattern; "all" is "*".
 
-    Raises ConfigError when none does.
+    Raises UnknownName when none does.
     """
-    pattern = "*" if pattern == "all" else pattern
-    chosen = tuple(row for row in METHODS if matches(row.name, pattern))
-    if not chosen:
-        raise ConfigError(f"no method matches {pattern!r}", hint="write for instance 'SceneService/*' or '*Camera*'")
-    return chosen
+    found = Catalogue().find("*" if pattern == "all" else pattern)
+    if found[0].name not in BY_NAME:
+        raise UnknownName(f"{found[0].name} is of a service of your own", hint="engines have LuckyEngine's methods")
+    return tuple(BY_NAME[one.name] for one in found)
 
 
 def prove_commands(

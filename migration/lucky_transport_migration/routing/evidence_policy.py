@@ -30,6 +30,8 @@ from lucky_transport.errors import ConfigError, MissingExtra
 from lucky_transport.fork import on_child
 from lucky_transport.registry import load
 from lucky_transport.routing import Decision
+from lucky_transport_migration.catalogue.catalogue import OWN
+from lucky_transport_migration.catalogue.descriptors import keep_service
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.call_comparison import compare
@@ -79,6 +81,7 @@ class EvidencePolicy:
         self._back: dict[str, Decision] = {}
         this = weakref.ref(self)
         on_child(self._begin_in_child)
+        self._kept: set[str] = set()
         self._queue = EvidenceQueue("lucky evidence", lambda entry: (one := this()) and one._take(*entry))
 
     def decide(self, method: str) -> Decision:
@@ -108,11 +111,19 @@ class EvidencePolicy:
         try:
             self._fall_back(evidence)
             self._lines.write(self._plan.evidence, [evidence])
+            self._keep_service(evidence.method)
             self._summary.add(evidence)
             if self._metrics is not None:
                 self._metrics.add(evidence)
         except Exception:
             _log.exception("no evidence of a call of %s", comparison.method)
+
+    def _keep_service(self, method: str) -> None:
+        """Keep beside the evidence what describes the service, if it is none of LuckyEngine's."""
+        service = method.removeprefix("/").partition("/")[0]
+        if method not in OWN and service not in self._kept:
+            self._kept.add(service)
+            keep_service(self._plan.evidence, service)
 
     def _compare(self, comparison: Comparison) -> Evidence:
         try:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from lucky_transport.messages.methods import method
+from lucky_transport.messages.methods import BY_NAME, method
 from lucky_transport.routing import Ending
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.messages import first_unequal
@@ -43,6 +43,9 @@ class ReadCheck:
     def look(self, call: TrackedCall, ask: Ask) -> None:
         """Look at the method of a call whose shadow has answered; the call takes what is found, or that nothing was."""
         if call.method in self._known:
+            return
+        if call.method not in BY_NAME:  # what a service of a team's own can tell is not known
+            call.unseen = (*call.unseen, UNSEEN)
             return
         call.unseen = (*call.unseen, UNSEEN)
         tries = self._tries.get(call.method, 0)

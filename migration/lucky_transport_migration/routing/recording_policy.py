@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from lucky_transport.config import load_settings
 from lucky_transport.errors import ConfigError
-from lucky_transport.messages.methods import BY_NAME, Effect
+from lucky_transport.messages.methods import Effect
 from lucky_transport.routing import Decision
+from lucky_transport_migration.catalogue.catalogue import known_method
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import CONTROL
@@ -53,13 +55,14 @@ class RecordingPolicy:
     def decide(self, method: str) -> Decision:
         """Return who answers the next call, by the other policy; no shadow is asked."""
         decision = self._inner.decide(method)
-        return Decision(decision.primary, stage=decision.stage)
+        return replace(decision, shadow="")
 
     def note(self, comparison: Comparison) -> None:
         """Take the outcome of a call; what the caller got of it is recorded."""
-        row = BY_NAME.get(comparison.method)
+        row = known_method(comparison.method)
         now_ns = time.monotonic_ns()
-        if row is None or row.effect is not Effect.READ:
+        effect = comparison.decision.effect or (row.effect if row else Effect.WORLD)
+        if effect is not Effect.READ:
             self._moved_ns = now_ns
         began_ns = now_ns - int(comparison.primary.took_us * 1000)
         has_moved = row is not None and row.stream is not None and self._moved_ns > began_ns

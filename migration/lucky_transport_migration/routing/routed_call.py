@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 import threading
 import time
+from dataclasses import replace
 from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
@@ -31,7 +32,10 @@ __all__ = ["CHANGES", "OWN", "CallTarget", "TrackedCall"]
 
 #: Why there is no second answer to a call that changes something.
 CHANGES = "it may change the world and is not made twice; compare by parity, or by record and replay"
-OWN = "it is in no table of methods, so what it changes is not known and it is not made twice; test it on both yourself"
+OWN = (
+    "nothing says that it is a read, so it is not made twice; say so in its .proto (option idempotency_level = "
+    'NO_SIDE_EFFECTS) or in [stages.effects] ("Service/Method" = "read"), else compare by record and replay'
+)
 _MOVED = "the world changed before both had answered"
 
 #: Codes of a transport in trouble: they are no matter of what the world was like.
@@ -75,11 +79,12 @@ class TrackedCall:
     _began_ns = _mark = 0
 
     def __init__(self, target: CallTarget, method: str, timeout_s: float | None, decision: Decision, most: int) -> None:
-        row = BY_NAME.get(method)
-        self._is_read = bool(decision.shadow) if row is None else row.effect is Effect.READ
-        self._why = "" if self._is_read else CHANGES if row else OWN
+        effect = _effect(method, decision)
+        self._is_read = effect is Effect.READ
+        self._may_repeat = effect in (Effect.READ, Effect.IDEMPOTENT)
+        self._why = "" if self._is_read else CHANGES if method in BY_NAME or self._may_repeat else OWN
         if decision.shadow and not (self._is_read and most):
-            decision = Decision(decision.primary, "", decision.stage)
+            decision = replace(decision, shadow="")
         self.method = method
         self.timeout_s = timeout_s
         self.decision = decision
@@ -144,7 +149,7 @@ class TrackedCall:
 
     @property
     def can_fall_back(self) -> bool:
-        return self._is_read and self.decision.may_fall_back and self._sent is None
+        return self._may_repeat and self.decision.may_fall_back and self._sent is None
 
     def falls_back(self, ending: Ending, *, unsent: bool = False) -> bool:
         now_ns = time.perf_counter_ns()
@@ -155,7 +160,7 @@ class TrackedCall:
             failed = self.decision.primary
             self._shadow = call_outcome(failed, (), ending, now_ns - self._began_ns)
             self._why, self._awaits_shadow = "", False
-            self.decision = Decision(CONTROL, failed, self.decision.stage)
+            self.decision = replace(self.decision, primary=CONTROL, shadow=failed)
             self._began_ns = now_ns
         self._target.fell_back(self.method, ending)
         return True
@@ -233,6 +238,16 @@ class TrackedCall:
         self._target.policy.note(
             Comparison(self.method, self.decision, primary, shadow, request, why, is_cut, unseen, self.changed)
         )
+
+
+def _effect(method: str, decision: Decision) -> Effect:
+    """Return what a call changes: as its decision says, else as the table of methods; a shadow is asked of reads."""
+    if decision.effect is not None:
+        return decision.effect
+    row = BY_NAME.get(method)
+    if row is not None:
+        return row.effect
+    return Effect.READ if decision.shadow else Effect.WORLD
 
 
 def _outcome(transport: str, received: ReceivedItems, ending: Ending, took_ns: int) -> CallOutcome:

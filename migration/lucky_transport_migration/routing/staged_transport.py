@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -127,7 +128,7 @@ class StagedTransport(Transport):
         except TransportError as error:
             if not decision.may_fall_back:
                 raise
-            instead = Decision(CONTROL, CANDIDATE, decision.stage)
+            instead = replace(decision, primary=CONTROL, shadow=CANDIDATE)
             transport = self._sides[CONTROL].open()
             took_ns = time.perf_counter_ns() - began_ns
             answered, failed = (
@@ -135,7 +136,7 @@ class StagedTransport(Transport):
                 call_outcome(CANDIDATE, (), ending_of(error), took_ns),
             )
             self._target.policy.note(Comparison(STEP, instead, answered, failed))
-            return transport, Decision(CONTROL, "", decision.stage)
+            return transport, replace(decision, primary=CONTROL, shadow="")
 
     def _begin(self, arity: str, method: Method, request: Any, deadline: Deadline | None, most: int) -> RoutedCall:
         decision = self._stepping_by if method.name in STEPPING_PATH else None

@@ -58,7 +58,7 @@ class _Row:
         """Return the decision of the next call."""
         decision = self.own if draw() < self.placement.share else self.other
         if decision.shadow and draw() >= self.sample:
-            return Decision(decision.primary, "", decision.stage)
+            return replace(decision, shadow="")
         return decision
 
 
@@ -155,14 +155,14 @@ class Decider:
 
     def _new_row(self, method: str) -> _Row:
         placement = self.standing.placement(method)
-        is_read = self.plan.effect(method) is Effect.READ
-        own, other = (_decision(stage, placement, is_read) for stage in (placement.stage, Stage.SHADOW))
+        effect = self.plan.effect(method)
+        own, other = (_decision(stage, placement, effect) for stage in (placement.stage, Stage.SHADOW))
         return _Row(placement, own, other, self.plan.sample)
 
 
-def _decision(stage: Stage, placement: Placement, is_read: bool) -> Decision:
+def _decision(stage: Stage, placement: Placement, effect: Effect) -> Decision:
     roles = ROLES[stage]
-    return Decision(roles.primary, roles.shadow if is_read else "", str(placement))
+    return Decision(roles.primary, roles.shadow if effect is Effect.READ else "", str(placement), effect)
 
 
 def _state_of(path: Path) -> _FileState:

@@ -62,6 +62,11 @@ class EvidenceCounts:
                     seen[method][verdict] += calls
         return seen
 
+    @property
+    def methods(self) -> set[str]:
+        """The full names of the methods that were seen as of the last look."""
+        return {method for file in self._files.values() for method, _, _ in file.moments}
+
 
 def _rank(moment: str) -> int:
     """Return a moment, as lines have it, as a number of the same order: its digits down to the millisecond."""

@@ -1,20 +1,18 @@
 """What `lucky-transport stage show` shows: every method with its effect, its stage and what was seen of it.
 
-Methods of the table come first, in its order; then others that rows, journal or evidence name.
+LuckyEngine's methods come first, then those of services whose description is known, then what rows, journal or evidence
+name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lucky_transport.messages.methods import METHODS
-from lucky_transport_migration.compare.rule_keys import is_pattern
+from lucky_transport_migration.catalogue.names import is_pattern, matches
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
-from lucky_transport_migration.stages.effects import reason
 from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
-from lucky_transport_migration.stages.names import matches
 
 __all__ = ["Line", "lines", "unused_rows"]
 
@@ -44,18 +42,26 @@ def lines(standing: EffectiveStages, pattern: str = "*", counts: EvidenceCounts 
 
     Raises ConfigError for evidence of another version.
     """
-    seen = (counts or EvidenceCounts()).look(standing.plan.evidence)
-    exact = (row for row in standing.plan.methods if row.startswith("/") and not is_pattern(row))
-    for name in dict.fromkeys([*(row.name for row in METHODS), *exact, *standing.demotions, *seen]):
+    plan = standing.plan
+    seen = (counts or EvidenceCounts()).look(plan.evidence)
+    for name in _known_names(standing, seen):
         if matches(name, pattern):
-            effect, stage = standing.plan.effect(name).value, str(standing.placement(name))
+            method, stage = plan.catalogue.method(name), str(standing.placement(name))
             cooling_s, calls = standing.cooling_s(name), dict(seen.get(name, {}))
-            yield Line(name, effect, reason(name), stage, _by(standing, name), cooling_s, calls)
+            yield Line(name, method.effect.value, method.reason, stage, _by(standing, name), cooling_s, calls)
 
 
-def unused_rows(standing: EffectiveStages) -> list[str]:
-    """Return the rows that fit no known method; such a row may be for a team's own service, or misspelt."""
-    return [row for row in standing.plan.methods if not any(matches(one.name, row) for one in METHODS)]
+def unused_rows(standing: EffectiveStages, seen: Iterable[str] = ()) -> list[str]:
+    """Return the rows, of stages and of effects, that fit no method that is known or was seen."""
+    names = _known_names(standing, seen)
+    rows = [*standing.plan.methods, *standing.plan.catalogue.declared]
+    return [row for row in dict.fromkeys(rows) if not any(matches(name, row) for name in names)]
+
+
+def _known_names(standing: EffectiveStages, seen: Iterable[str]) -> list[str]:
+    plan = standing.plan
+    exact = (row for row in plan.methods if row.startswith("/") and not is_pattern(row))
+    return list(dict.fromkeys([*(one.name for one in plan.catalogue), *exact, *standing.demotions, *seen]))
 
 
 def _by(standing: EffectiveStages, name: str) -> str:

@@ -12,6 +12,9 @@
     "SceneService/*" = "shadow"              # full names, short names, shell patterns: the most exact row counts
     "SceneService/ListEntities" = "canary 10%"
 
+    [stages.effects]                         # of services of your own, over what their .proto says
+    "Weather/Get*" = "read"                  # or "idempotent", "view", "world"; see catalogue/effects.py
+
 `LUCKY_TRANSPORT=grpc` or `shm` overrides every stage, also demotions; "staged" and "auto" leave it to the file. A wrong
 key or value is a ConfigError that names source, key, value and remedy; a plan that loads is whole. A plan is what the
 file says; which methods were demoted since is in the journal (see decision.py for both).
@@ -28,8 +31,10 @@ from lucky_transport.config import Readers, environment, load_table, number, onl
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport.found_file import find_up
-from lucky_transport.messages.methods import BY_NAME, Effect
-from lucky_transport_migration.stages.names import most_exact
+from lucky_transport.messages.methods import Effect
+from lucky_transport_migration.catalogue.catalogue import Catalogue
+from lucky_transport_migration.catalogue.names import most_exact
+from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.stages.stage import PLACEMENTS, Placement, Stage
 
 __all__ = ["FILE_NAME", "StagePlan", "find_file"]
@@ -53,7 +58,7 @@ class StagePlan:
     """What the file says. path: the file, which need not exist. methods: the rows of [stages.methods], in its order.
 
     control, candidate: endpoints, "" where the file has none. evidence: the folder, absolute. override: the placement
-    that the environment gives to every method.
+    that the environment gives to every method. catalogue: the methods that are known here, with their effects.
     """
 
     path: Path
@@ -65,6 +70,7 @@ class StagePlan:
     metrics_port: int = 0
     methods: Mapping[str, Placement] = field(default_factory=dict[str, Placement])
     override: Placement | None = None
+    catalogue: Catalogue = field(default_factory=Catalogue, compare=False)
 
     @classmethod
     def load(cls, directory: Path | None = None, *, environ: Mapping[str, str] | None = None) -> StagePlan:
@@ -75,10 +81,15 @@ class StagePlan:
         path = find_file(directory)
         table, source = load_table("stages", path.parent)
         rows, rows_source = load_table("stages.methods", path.parent)
-        values = read_table({key: value for key, value in table.items() if key != "methods"}, source, _READERS)
-        values["evidence"] = path.parent / values.get("evidence", "lucky-evidence")
+        declared, declared_source = load_table("stages.effects", path.parent)
+        inner = ("methods", "effects")
+        values = read_table({key: value for key, value in table.items() if key not in inner}, source, _READERS)
+        folder = values["evidence"] = path.parent / values.get("evidence", "lucky-evidence")
+        effects = {key: _effect(value, f"{declared_source} {key!r}") for key, value in declared.items()}
+        catalogue = Catalogue(folder, effects, seen=lambda: (one.method for one in read_folder(folder)))
         methods = {key: _placement(value, f"{rows_source} {key!r}") for key, value in rows.items()}
-        return cls(path, **values, methods=methods, override=_override(environment() if environ is None else environ))
+        override = _override(environment() if environ is None else environ)
+        return cls(path, **values, methods=methods, override=override, catalogue=catalogue)
 
     def placement(self, method: str) -> Placement:
         """Return where a method, given by its full name, is by the file and the environment."""
@@ -92,9 +103,8 @@ class StagePlan:
         return most_exact(method, self.methods)
 
     def effect(self, method: str) -> Effect:
-        """Return what a call of that method changes; a method that is not in the table may change the world."""
-        row = BY_NAME.get(method)
-        return Effect.WORLD if row is None else row.effect
+        """Return what a call of that method changes; one of which nothing says it may change the world."""
+        return self.catalogue.method(method).effect
 
 
 def find_file(directory: Path | None = None) -> Path:
@@ -115,6 +125,14 @@ def _placement(value: Any, source: str) -> Placement:
         return Placement.parse(value)
     except ValueError:
         raise ConfigError(f"{source} = {value!r}", hint=f"expected {PLACEMENTS}") from None
+
+
+def _effect(value: Any, source: str) -> Effect:
+    try:
+        return Effect(value)
+    except ValueError:
+        expected = ", ".join(f'"{one.value}"' for one in Effect)
+        raise ConfigError(f"{source} = {value!r}", hint=f"expected one of {expected}") from None
 
 
 def _endpoint(value: Any) -> str:

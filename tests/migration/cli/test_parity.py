@@ -142,7 +142,7 @@ def test_the_path_that_is_named_carries_it() -> None:
         (["toy", "--suite", "commands", "--steps", "5"], "--suite commands does not take --steps"),
         (["toy", "--suite", "commands", "--autoreset", "all"], "--suite commands does not take --autoreset"),
         (["toy", "--suite", "commands", "--count", "0"], "0 is not in the range"),
-        (["toy", "--suite", "commands", "--methods", "Fly"], "no method matches 'Fly'"),
+        (["toy", "--suite", "commands", "--methods", "Fly"], "no method is called 'Fly'"),
         (["toy", "--suite", "commands", "--transports", "inproc"], "at least two different paths"),
     ],
 )

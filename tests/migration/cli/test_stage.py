@@ -113,7 +113,7 @@ def test_moves_have_json_and_an_exit_code() -> None:
     ("arguments", "code", "message"),
     [
         (("set", "SceneService/GetEntity", "canary"), 2, "'canary' is no stage: expected grpc, shadow, canary 10%"),
-        (("set", "SceneService/GetEntitty", "shm"), 1, "did you mean /hazel.rpc.SceneService/GetEntity?"),
+        (("set", "SceneService/GetEntitty", "shm"), 1, "did you mean SceneService/GetEntity?"),
         (("demote", "Nothing/*"), 1, "no method fits 'Nothing/*'"),
     ],
 )

@@ -18,7 +18,7 @@ from hypothesis import configuration, given, settings
 from hypothesis import strategies as st
 
 from lucky_transport.codec import flatbuffers
-from lucky_transport.errors import ConfigError, EngineFailed, PeerDied
+from lucky_transport.errors import ConfigError, EngineFailed, PeerDied, UnknownName
 from lucky_transport.messages import MdpParamDescriptor
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
@@ -189,7 +189,7 @@ def test_methods_are_chosen_by_full_or_short_names() -> None:
     assert chosen_methods("*") == METHODS
     assert chosen_methods("CameraService/*") == chosen_methods("/hazel.rpc.CameraService/*")
     assert [row.short_name for row in chosen_methods("AgentService/Step")] == ["Step"]
-    with pytest.raises(ConfigError, match=r"no method matches 'Fly'; write for instance"):
+    with pytest.raises(UnknownName, match=r"no method is called 'Fly'; the services are AgentService, "):
         chosen_methods("Fly")
 
 

@@ -4,13 +4,31 @@ READ changes nothing and may get a live shadow. VIEW changes what is shown (imag
 the course of the simulation: neither is ever made twice on one engine. They are compared on two engines with the same
 seed (`lucky-transport parity`), or by recording and replay (`lucky-transport record`, `replay`).
 
-One row a method, in the order of the table of methods, whose `effect` is the class. A method without a row, such as one
-of a team's own services, counts as WORLD.
+One row a method of LuckyEngine, in the order of the table of methods, whose `effect` is the class. Of other services
+protobuf's own option says it, or the file of stages; what is not said counts as WORLD:
+
+    rpc GetForecast(ForecastRequest) returns (Forecast) {
+      option idempotency_level = NO_SIDE_EFFECTS;              // read; IDEMPOTENT is idempotent
+    }
+
+    [stages.effects]
+    "Weather/Get*" = "read"                                    # before what the .proto says
 """
 
 from __future__ import annotations
 
-__all__ = ["REASONS", "reason"]
+from lucky_transport.messages.methods import Effect
+
+__all__ = ["BY_LEVEL", "REASONS", "UNSAID"]
+
+#: Values of protobuf's `idempotency_level`: by number, the effect that it names and the word for it.
+BY_LEVEL: dict[int, tuple[Effect, str]] = {
+    1: (Effect.READ, "option idempotency_level = NO_SIDE_EFFECTS"),
+    2: (Effect.IDEMPOTENT, "option idempotency_level = IDEMPOTENT"),
+}
+
+#: Why a method counts as WORLD of which nothing is said.
+UNSAID = "nothing says what it changes"
 
 #: Full name -> the reason for its class.
 REASONS: dict[str, str] = {
@@ -103,8 +121,3 @@ REASONS: dict[str, str] = {
     "/lucky_transport.v1.SessionService/GetRecording": "what a session was given so far",
     "/lucky_transport.v1.SessionService/ShareSession": "shows a session in shared memory too, until its client leaves",
 }
-
-
-def reason(method: str) -> str:
-    """Return why a method, given by its full name, has its class."""
-    return REASONS.get(method, "not in the table of methods: it may change the world")

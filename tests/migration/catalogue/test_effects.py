@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lucky_transport.messages.methods import BY_NAME, METHODS
+from lucky_transport_migration.catalogue.effects import REASONS
 from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
-from lucky_transport_migration.stages.effects import REASONS, reason
 from lucky_transport_migration.stages.stage_plan import StagePlan
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "migrate.md"
@@ -30,9 +30,10 @@ def test_what_asks_changes_nothing_and_what_sets_changes_something() -> None:
 
 
 def test_an_unknown_method_may_change_the_world() -> None:
-    assert StagePlan.load().effect("/my.team.Robots/Grip").name == "WORLD"
-    assert "may change the world" in reason("/my.team.Robots/Grip")
-    assert reason("/hazel.rpc.AgentService/Step") == "one call is one tick of the simulation"
+    catalogue = StagePlan.load().catalogue
+    assert catalogue.method("/my.team.Robots/Grip").effect.name == "WORLD"
+    assert catalogue.method("/my.team.Robots/Grip").reason == "nothing says what it changes"
+    assert catalogue.method("/hazel.rpc.AgentService/Step").reason == "one call is one tick of the simulation"
 
 
 def test_the_stepping_path_is_made_of_known_methods() -> None:
