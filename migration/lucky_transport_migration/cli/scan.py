@@ -27,7 +27,7 @@ _TARGETS = "lucky_transport_migration.scan.targets"
     "  lucky-transport scan ./training --fix --endpoint shm://demo\n"
     "  lucky-transport scan ./training --fix --target 'robot.lab:*=shm://robot'\n"
     "  lucky-transport scan ./training --json | jq -r '.findings[] | \"\\(.path):\\(.line) \\(.symbol)\"'\n"
-    "  lucky-transport scan . --gate"
+    "  lucky-transport scan . --gate wire"
 )
 @click.argument("path", default=".", type=click.Path(exists=True, path_type=Path))
 @click.option("--fix", is_flag=True, help="Rewrite what is mechanical: shows the diff, asks, writes.")
@@ -48,7 +48,11 @@ _TARGETS = "lucky_transport_migration.scan.targets"
     " program spells it; found at --endpoint, or at one of its own, shm://NAME. Can be given several times."
     "  [default: port 50051 of this host, and what the setting grpc_map names]",
 )
-@click.option("--gate", is_flag=True, help="Exit with 1 unless nothing of gRPC is left.")
+@click.option(
+    "--gate",
+    type=click.Choice(["wire", "package"]),
+    help="Exit with 1 unless nothing goes over gRPC's wire, or nothing of gRPC is left and its package can go.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def scan(
     path: Path,
@@ -57,15 +61,16 @@ def scan(
     yes: bool,
     endpoint: str | None,
     targets: tuple[str, ...],
-    gate: bool,
+    gate: str | None,
     as_json: bool,
 ) -> None:
     """Find what is left of gRPC below PATH: imports, channels, stubs, servers, servicers, dependencies, build steps.
 
     Nothing is run or imported. Each place comes with the API level that fits it: 1 runs unchanged under
     `lucky-transport run` or with a drop-in channel, 2 is for typed calls (`connect`), 3 for the env (`make`).
-    Generated files are counted apart; --gate counts those with stubs, and files that cannot be understood, as something
-    left.
+    Places on gRPC's wire are counted apart from those that need its package: the stubs and servicers of a service of
+    your own need it over shared memory too. Generated files are counted apart; those with stubs, and files that cannot
+    be understood, keep --gate package closed, the latter --gate wire too.
 
     --fix rewrites luckyrobots' LuckyEnv and LuckyEngineClient, channels, servers, and requirements that nothing needs
     any more. Only what is known to lead to the engine is replaced: port 50051 of this host, what the setting grpc_map
@@ -86,7 +91,8 @@ def scan(
         from lucky_transport_migration.scan.show import show_result
 
         show_result(result)
-    sys.exit(1 if gate and not result.nothing_left else 0)
+    passes = {"wire": result.nothing_on_wire, "package": result.nothing_left, None: True}
+    sys.exit(0 if passes[gate] else 1)
 
 
 def _scan(path: Path, *, silent: bool) -> ScanResult:

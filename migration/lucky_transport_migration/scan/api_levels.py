@@ -15,9 +15,12 @@ from collections.abc import Collection, Iterable, Sequence
 
 from lucky_transport_migration.scan.findings import Finding, GrpcUse, Kind
 from lucky_transport_migration.scan.known import (
+    BASES,
     DROP_INS,
     LUCKYROBOTS,
     PORT,
+    PORT_BINDERS,
+    SERVERS,
     is_grpc_module,
     is_stub_module,
     luckyrobots_class,
@@ -57,10 +60,31 @@ def judge(path: str, places: Iterable[GrpcUse], *, steps: bool = False, foreign:
     services = [service_of(place.symbol, foreign) for place in found if place.kind == "stub"]
     if any(place.kind in ("server", "servicer") for place in found):
         services.append(None)  # what it serves needs gRPC's package, whatever it calls
+    servers = [place.symbol for place in found if place.symbol in SERVERS]
+    serves_shm = bool(servers) and all(map(_is_drop_in, servers))
+    if any(_is_drop_in(place.symbol) and place.kind != "import" for place in found):  # its import says nothing more
+        found = [place for place in found if place.kind != "import" or not _is_drop_in(place.symbol)]
     return [
-        Finding(path, place.line, place.kind, place.symbol, *_level(place, services, foreign, stack, steps=steps))
+        Finding(
+            *(path, place.line, place.kind, place.symbol),
+            *_level(place, services, foreign, stack, steps=steps),
+            wire=_is_on_wire(place, serves_shm=serves_shm),
+        )
         for place in found
     ]
+
+
+def _is_drop_in(symbol: str) -> bool:
+    return symbol.partition(".")[0] == DROP_INS
+
+
+def _is_on_wire(place: GrpcUse, *, serves_shm: bool) -> bool:
+    """True where calls go over gRPC's wire. serves_shm: every server that the file makes is a drop-in."""
+    if place.kind == "build":
+        return place.symbol.startswith(("port ", "LUCKY_TRANSPORT"))
+    if place.kind not in ("channel", "server") or _is_drop_in(place.symbol) or BASES.match(place.symbol):
+        return False
+    return not (place.symbol in PORT_BINDERS and serves_shm)
 
 
 def _level(
@@ -82,7 +106,7 @@ def _level(
         return 2, "an endpoint of gRPC: give the one of shared memory, shm://name"
     if place.kind in ("channel", "import") and services and None not in services:
         return 2, f"all stubs of this file are of the engine's services ({_listed(services)}): connect() has them typed"
-    if place.symbol.partition(".")[0] == DROP_INS:
+    if _is_drop_in(place.symbol):
         return 1, "a drop-in: gRPC's package stays installed until its stubs are gone"
     if place.symbol == f"port {PORT}" or place.symbol.endswith(f":{PORT}"):
         return 1, "gRPC's port: `lucky-transport run` maps it, an endpoint such as shm://name takes its place"

@@ -38,7 +38,8 @@ class GrpcUse:
 class Finding:
     """What was found: `symbol` at `line` (from 1) of `path` (relative to the scanned folder, with slashes).
 
-    level: which of the three API levels fits it. why: the reason for that level, one sentence.
+    level: which of the three API levels fits it. why: the reason for that level, one sentence. wire: calls go over
+    gRPC's wire there; everything else needs gRPC's package alone.
     """
 
     path: str
@@ -47,6 +48,7 @@ class Finding:
     symbol: str
     level: int
     why: str
+    wire: bool = False
 
     @property
     def where(self) -> str:
@@ -106,6 +108,16 @@ class ScanResult:
         return not (self.findings or self.generated_stubs or self.unread)
 
     @property
+    def on_wire(self) -> int:
+        """How many places go over gRPC's wire."""
+        return sum(one.wire for one in self.findings)
+
+    @property
+    def nothing_on_wire(self) -> bool:
+        """True when the scan proves that no place goes over gRPC's wire; its package may still be needed."""
+        return not (self.on_wire or self.unread)
+
+    @property
     def sentence(self) -> str:
         """The result as one sentence."""
         if self.nothing_left:
@@ -128,7 +140,9 @@ class ScanResult:
         levels = Counter(one.level for one in self.findings)
         through = ", ".join(f"{levels[level]:,} at level {level}" for level in sorted(levels))
         places = plural(len(self.findings), "place")
-        return f"{places} in {plural(len({one.path for one in self.findings}), 'file')} ({listed}); {through}"
+        files = plural(len({one.path for one in self.findings}), "file")
+        parts = f"{self.on_wire:,} on its wire and {len(self.findings) - self.on_wire:,} that need its package"
+        return f"{places} in {files}, {parts} ({listed}); {through}"
 
     def plain(self) -> dict[str, Any]:
         """Return the result as JSON values."""
@@ -136,6 +150,7 @@ class ScanResult:
             "root": self.root,
             "files": self.files,
             "nothing_left": self.nothing_left,
+            "nothing_on_wire": self.nothing_on_wire,
             "summary": self.sentence,
             "findings": [one.plain() for one in self.findings],
             "generated": {"files": len(self.generated), "stubs": len(self.generated_stubs), "paths": self.generated},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,9 @@ def test_a_finding_is_one_line_in_a_pipe(tree: Any) -> None:
     assert done.exit_code == 0
     first, last = done.output.splitlines()
     assert first == "a.py:1: import grpc (level 1: it runs as it is under `lucky-transport run`)"
-    assert last == "Left of gRPC: 1 place in 1 file (1 import); 1 at level 1."
+    assert last == (
+        "Left of gRPC: 1 place in 1 file, 0 on its wire and 1 that need its package (1 import); 1 at level 1."
+    )
 
 
 def test_json_is_one_object(tree: Any) -> None:
@@ -50,9 +53,61 @@ def test_json_is_one_object(tree: Any) -> None:
 )
 def test_the_gate_opens_only_when_nothing_is_left(tree: Any, files: dict[str, str], code: int) -> None:
     root = str(tree(files))
-    assert run(root, "--gate").exit_code == code
-    assert run(root, "--gate", "--json").exit_code == code
+    assert run(root, "--gate", "package").exit_code == code
+    assert run(root, "--gate", "package", "--json").exit_code == code
     assert run(root).exit_code == 0
+
+
+#: A service of one's own as `scan --fix` leaves it.
+OWN = """import lucky_transport_stubs
+import weather_pb2_grpc
+
+server = lucky_transport_stubs.server(None)
+weather_pb2_grpc.add_WeatherServicer_to_server(object(), server)
+server.add_insecure_port("shm://weather")
+stub = weather_pb2_grpc.WeatherStub(lucky_transport_stubs.channel("shm://weather"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ({"a.py": OWN, "weather_pb2_grpc.py": "import grpc\n", "requirements.txt": "grpcio"}, 0),
+        ({"a.py": OWN + "import grpc\nclass I(grpc.ServerInterceptor): ...\n"}, 0),
+        ({"Makefile": "a:\n\tpython -m grpc_tools.protoc -I. a.proto\n"}, 0),
+        ({"Makefile": "a:\n\tLUCKY_TRANSPORT=grpc python train.py\n"}, 1),
+        ({"a.py": OWN + "import grpc\ngrpc.insecure_channel('localhost:1')\n"}, 1),
+        ({"a.py": "import grpc\ns = grpc.server(None)\ns.add_insecure_port('[::]:1')\n"}, 1),
+        ({"a.py": "def bind(s):\n    s.add_insecure_port('[::]:1')\n"}, 1),
+        ({"a.py": "from luckyrobots import LuckyEnv\nLuckyEnv()\n"}, 1),
+        ({"a.py": "import grpclib.client\ngrpclib.client.Channel()\n"}, 1),
+        ({"a.py": "import grpc\n("}, 1),
+    ],
+)
+def test_the_gate_of_the_wire_opens_for_a_service_of_ones_own(tree: Any, files: dict[str, str], code: int) -> None:
+    root = str(tree(files))
+    done = run(root, "--gate", "wire")
+    assert done.exit_code == code, done.output
+    assert json.loads(run(root, "--json").output)["nothing_on_wire"] == (not code)
+    assert run(root, "--gate", "package").exit_code == 1
+
+
+def test_a_fix_takes_places_off_the_wire_and_adds_none(tree: Any) -> None:
+    before = """import grpc
+import weather_pb2_grpc
+
+stub = weather_pb2_grpc.WeatherStub(grpc.insecure_channel("localhost:50051"))
+other = weather_pb2_grpc.WeatherStub(grpc.insecure_channel("localhost:50051"))
+try:
+    stub.GetForecast(None)
+except grpc.RpcError:
+    raise
+"""
+    done = run(str(tree({"a.py": before})), "--diff")
+    lines = [re.findall(r"\d+", line)[:4] for line in done.output.splitlines() if "Left of gRPC" in line]
+    (places, _, wire, _), (first, _, first_wire, _) = ([int(number) for number in line] for line in lines)
+    assert places <= first
+    assert (first_wire > 0, wire) == (True, 0)
 
 
 @pytest.mark.parametrize(("answer", "changed"), [("y\n", True), ("n\n", False), ("", False)])
@@ -66,7 +121,7 @@ def test_a_fix_shows_the_diff_and_asks(tree: Any, answer: str, changed: bool) ->
 
 def test_a_fix_with_yes_does_not_ask_and_opens_the_gate(tree: Any) -> None:
     root: Path = tree({"a.py": TRAIN, "requirements.txt": "luckyrobots\n"})
-    assert run(str(root), "--fix", "--yes", "--endpoint", "shm://demo", "--gate").exit_code == 0
+    assert run(str(root), "--fix", "--yes", "--endpoint", "shm://demo", "--gate", "package").exit_code == 0
     assert (root / "a.py").read_text() == (
         "from lucky_transport import LuckyEnv\nenv = LuckyEnv(robot='a', endpoint=\"shm://demo\")\n"
     )
@@ -110,7 +165,7 @@ def test_wrong_arguments_are_named(tree: Any, arguments: list[str], complaint: s
 
 def test_help_shows_an_example_and_imports_nothing_heavy() -> None:
     done = run("--help")
-    assert "lucky-transport scan . --gate" in done.output.partition("Examples")[2]
+    assert "lucky-transport scan . --gate wire" in done.output.partition("Examples")[2]
     code = (
         "import sys\nfrom click.testing import CliRunner\nfrom lucky_transport.cli.main import cli\n"
         "assert CliRunner().invoke(cli, ['scan', '--help']).exit_code == 0\n"

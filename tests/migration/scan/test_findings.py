@@ -50,13 +50,16 @@ def test_code_without_grpc_has_nothing_left(tree: Any) -> None:
 
 def test_a_drop_in_still_needs_grpc_installed(tree: Any) -> None:
     result = scan(tree({"a.py": "import lucky_transport_stubs\nlucky_transport_stubs.channel('shm://demo')\n"}))
-    assert [one.kind for one in result.findings] == ["import", "channel"]
+    assert [(one.kind, one.wire) for one in result.findings] == [("channel", False)]
+    assert result.nothing_on_wire
+    assert not result.nothing_left
 
 
 def test_the_sentence_counts_kinds_and_levels(tree: Any) -> None:
     sentence = scan(tree(EVERYTHING)).sentence
     assert sentence == (
-        "Left of gRPC: 12 places in 5 files (5 imports, 2 channels and targets, 1 stub, 1 server, 1 servicer, "
+        "Left of gRPC: 12 places in 5 files, 3 on its wire and 9 that need its package "
+        "(5 imports, 2 channels and targets, 1 stub, 1 server, 1 servicer, "
         "1 dependency, 1 build step); 8 at level 1, 2 at level 2, 2 at level 3; "
         "1 generated file (1 with stubs)."
     )
