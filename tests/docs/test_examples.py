@@ -9,6 +9,7 @@ import importlib.util
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -93,7 +94,9 @@ class Reading:
 
 
 def missing(page: Path) -> str:
-    """Return the name of a package that a page's examples need and this environment lacks, or ""."""
+    """Return the name of a package or program that a page's examples need and this environment lacks, or ""."""
+    if any("export-libenv" in block.text for block in blocks(page, "sh")) and not shutil.which("cc"):
+        return "cc"
     if any("mujoco:" in block.text for block in blocks(page, "python", "sh")) and not installed("mujoco"):
         return "mujoco"
     for block in blocks(page, "python"):

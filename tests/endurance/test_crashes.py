@@ -53,10 +53,12 @@ def test_a_peer_that_crashes_inside_a_publish_hurts_nothing(options: list[str], 
 def test_an_engine_of_a_kit_waits_for_a_process_that_removes_what_a_dead_one_left(kit: str, tmp_path: Path) -> None:
     if kit == "csharp" and not (shutil.which("mcs") and shutil.which("mono")):
         pytest.skip("no mcs and mono")
-    name = unique_name()
+    if not shutil.which("cc"):
+        pytest.skip("cc is not installed: apt-get install gcc g++ libc6-dev")
+    name, command = unique_name(), build(kit, tmp_path)
     removing = lockfile.acquire(str(lock_path_of(DIRECTORY / name)), lockfile.ENGINE)
     assert removing is not None
-    engine = CommandEngine(build(kit, tmp_path), name, Fault("lock.opened", 1, "stop"))
+    engine = CommandEngine(command, name, Fault("lock.opened", 1, "stop"))
     try:
         engine.expect("fault")
         until_stopped(engine.pid)

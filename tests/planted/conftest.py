@@ -9,7 +9,7 @@ import pytest
 from tests.planted import tools
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _registered(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch, tools.site(tmp_path_factory.mktemp("site"), patch):
         tools.engines_in_this_process(patch)
