@@ -26,20 +26,27 @@ from typing import Any
 __all__ = ["Program", "Programs"]
 
 _LONGEST = 1 << 20
+#: What is between a program and who started it; only `stdin` is written by the latter.
+_PIPES = ("status", "stdin", "stdout", "stderr")
 
 
 class Program:
     """A program that runs; what it has is that of a `subprocess.Popen`. It prints no more than a pipe holds."""
 
-    def __init__(self, pid: int, status: int, stdout: int, stderr: int) -> None:
+    def __init__(self, pid: int, status: int, stdin: int, stdout: int, stderr: int) -> None:
         self.pid = pid
         self._status = status
+        self.stdin = os.fdopen(stdin, "w", encoding="utf-8")
         self.stdout = os.fdopen(stdout, encoding="utf-8")
         self.stderr = os.fdopen(stderr, encoding="utf-8")
         self.returncode: int | None = None
 
     def communicate(self, timeout: float) -> tuple[str, str]:
-        """Return the rest of what it prints until it has ended; raises TimeoutExpired when it has not by then."""
+        """End its input; return the rest of what it prints until it has ended.
+
+        Raises TimeoutExpired when it has not by then.
+        """
+        self.stdin.close()
         if self.returncode is None:
             if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(f"pid {self.pid}", timeout)
@@ -59,8 +66,9 @@ class Program:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stdout.close()
-        self.stderr.close()
+        self.kill()
+        for stream in (self.stdin, self.stdout, self.stderr):
+            stream.close()
         os.close(self._status)
 
 
@@ -74,7 +82,8 @@ class Programs:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             command = [sys.executable, __file__, str(theirs.fileno()), str(folder), *modules]
-            environ = os.environ | {"OPENBLAS_NUM_THREADS": "1"} | environ  # a fork has the thread that forks alone
+            outside = {name: value for name, value in os.environ.items() if not name.startswith("LUCKY_")}
+            environ = outside | {"OPENBLAS_NUM_THREADS": "1"} | environ  # a fork has the thread that forks alone
             self._process = subprocess.Popen(command, env=environ, pass_fds=[theirs.fileno()])
         self._socket = ours
 
@@ -87,20 +96,23 @@ class Programs:
 
     def start(self, command: Sequence[str], *, first: str = "", **environ: str) -> Program:
         """Start `python COMMAND`; first: a module that it imports before its first line."""
-        pipes = [os.pipe() for _ in range(3)]
+        pipes = [os.pipe() for _ in _PIPES]
+        ours, theirs = (
+            [pipe[end ^ (name == "stdin")] for name, pipe in zip(_PIPES, pipes, strict=True)] for end in (0, 1)
+        )
         request = json.dumps({"argv": list(command), "first": first, "environ": environ}).encode()
-        socket.send_fds(self._socket, [request], [write for _, write in pipes])
-        for _, write in pipes:
-            os.close(write)
+        socket.send_fds(self._socket, [request], theirs)
+        for fd in theirs:
+            os.close(fd)
         pid = int(self._socket.recv(32))
-        return Program(pid, *(read for read, _ in pipes))
+        return Program(pid, *ours)
 
 
 def _fork_on_request(requests: socket.socket) -> dict[str, Any] | None:
     """Fork a program for each request; return the request in the program, and None at the end of them."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing is left of a keeper that ends
     while True:
-        message, fds, _, _ = socket.recv_fds(requests, _LONGEST, 3)
+        message, fds, _, _ = socket.recv_fds(requests, _LONGEST, len(_PIPES))
         if not message:
             return None
         if os.fork():
@@ -127,9 +139,8 @@ def _keep(program: int, status: int, streams: Sequence[int]) -> None:
     os._exit(0)
 
 
-def _take_streams(stdout: int, stderr: int) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for fd, place in ((nothing, 0), (stdout, 1), (stderr, 2)):
+def _take_streams(stdin: int, stdout: int, stderr: int) -> None:
+    for place, fd in enumerate((stdin, stdout, stderr)):
         os.dup2(fd, place)
         os.close(fd)
 

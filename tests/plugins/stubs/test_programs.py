@@ -23,27 +23,16 @@ import pytest
 
 from tests.support.forked_programs import Program, Programs
 
+from .conftest import PROGRAMS, QUIET
+
 pytest.importorskip("grpc")
 
 pytestmark = pytest.mark.slow
 
-PROGRAMS = Path(__file__).with_name("programs")
 #: What a program needs beside grpc.
 NEEDED = {"channelz": "grpc_channelz", "health_checking": "grpc_health", "reflection": "grpc_reflection"}
 #: Its client is there before its server; all others find one.
 EARLY = "wait_for_ready"
-QUIET = {"PYTHONUNBUFFERED": "1", "GRPC_VERBOSITY": "NONE"}
-#: What programs import, switched or not; nothing of it makes a channel or a server.
-SHARED = (
-    "grpc",
-    "lucky_transport_stubs.aio.channel",
-    "lucky_transport_stubs.aio.server",
-    "lucky_transport_stubs.client.channel",
-    "lucky_transport_stubs.run.patches",
-    "lucky_transport_stubs.run.report",
-    "lucky_transport_stubs.server.server",
-)
-
 #: Starts one end of a program, "server" or "client"; it is ended afterwards.
 Start = Callable[[str], AbstractContextManager[Any]]
 
@@ -80,12 +69,6 @@ def launched(path: Path, address: str, options: dict[str, tuple[str, ...]], end:
     command = [*run, sys.executable, str(path), end, address]
     with subprocess.Popen(command, env=environ, text=True, **pipes) as process, ended(process):
         yield process
-
-
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Programs]:
-    with Programs(*SHARED, folder=PROGRAMS, **QUIET) as programs:
-        yield programs
 
 
 @pytest.fixture

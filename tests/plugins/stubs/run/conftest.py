@@ -6,17 +6,28 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.command_line import CommandLine
+from tests.support.forked_programs import Program, Programs
+from tests.support.waiting import PATIENCE_S
 
 #: Runs `lucky-transport run OPTIONS... -- COMMAND...` to its end: `launch(*options, command=[...], **variables)`.
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
+
+#: The variables that a launcher sets for its options.
+_INHERITED = {
+    "--transport": "LUCKY_TRANSPORT",
+    "--endpoint": "LUCKY_ENDPOINT",
+    "--map": "LUCKY_GRPC_MAP",
+    "--serve": "LUCKY_GRPC_SERVE",
+}
 
 #: Starts the same in the background.
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -51,6 +62,43 @@ def launch(command_line: CommandLine) -> Launch:
 @pytest.fixture
 def start(command_line: CommandLine) -> Start:
     return lambda *options, command, **more: command_line.start("run", *options, "--", *command, **more)
+
+
+@pytest.fixture
+def start_switched(forks: Programs) -> Iterator[Callable[..., Program]]:
+    """Start a program switched as `run OPTIONS...` switches it, without the launcher and as a fork."""
+    with ExitStack() as stack:
+
+        def start(*options: str, command: Sequence[str]) -> Program:
+            variables = _variables(options)
+            return stack.enter_context(forks.start(command, first="lucky_transport.auto", **variables))
+
+        yield start
+
+
+@pytest.fixture
+def run_switched(start_switched: Callable[..., Program]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Do the same to the program's end."""
+
+    def run(*options: str, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        program = start_switched(*options, command=command)
+        out, said = program.communicate(timeout=PATIENCE_S)
+        assert program.returncode is not None
+        return subprocess.CompletedProcess(command, program.returncode, out, said)
+
+    return run
+
+
+def _variables(options: Sequence[str]) -> dict[str, str]:
+    """Return what a program inherits from a launcher with these options, and that it tells what it does."""
+    found = {"LUCKY_RUN_REPORT": "-"}
+    rest = iter(options)
+    for option in rest:
+        if option == "--serve-only":
+            found["LUCKY_GRPC_SERVE_ONLY"] = "1"
+        else:
+            found[_INHERITED[option]] = next(rest)
+    return found
 
 
 @pytest.fixture(scope="module")

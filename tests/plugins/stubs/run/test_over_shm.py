@@ -73,14 +73,37 @@ def endpoint() -> Iterator[str]:
         yield endpoint
 
 
-@pytest.mark.parametrize("quiet", [(), ("--quiet",)], ids=["counted", "quiet"])
+@pytest.fixture
+def run_code(run_switched: Launch, tmp_path: Path) -> Launch:
+    """Run code to its end: `run_code(*options, code=..., arguments=[...])`."""
+
+    def run(*options: str, code: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        path = tmp_path / "program.py"
+        path.write_text(code)
+        return run_switched(*options, command=[str(path), *arguments])
+
+    return run
+
+
+SEEN = "True b'/a.B/C'\n" * 4 + "True b'127.0.0.1:50051'\n"
+
+
 @pytest.mark.parametrize("transport", ["grpc", "shm", "auto", "staged"])
 def test_channels_and_methods_are_of_grpcs_classes_and_say_what_was_dialled(
-    launch: Launch, python: Python, endpoint: str, transport: str, quiet: tuple[str, ...]
+    run_code: Launch, endpoint: str, transport: str
 ) -> None:
-    done = launch("--transport", transport, "--endpoint", endpoint, *quiet, command=python(LOOK))
+    done = run_code("--transport", transport, "--endpoint", endpoint, code=LOOK)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "True b'/a.B/C'\n" * 4 + "True b'127.0.0.1:50051'\n"
+    assert done.stdout == SEEN
+
+
+@pytest.mark.parametrize("transport", ["grpc", "shm", "auto", "staged"])
+def test_they_are_and_do_so_where_nothing_is_counted(
+    launch: Launch, python: Python, endpoint: str, transport: str
+) -> None:
+    done = launch("--transport", transport, "--endpoint", endpoint, "--quiet", command=python(LOOK))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == SEEN
 
 
 def test_the_default_target_goes_over_shared_memory(launch: Launch, python: Python, endpoint: str) -> None:
@@ -110,7 +133,7 @@ def test_children_have_channels_of_their_own(launch: Launch, endpoint: str, tmp_
     assert len(report["processes"]) == 5
 
 
-def test_every_way_to_a_channel_leads_there(launch: Launch, python: Python, endpoint: str) -> None:
+def test_every_way_to_a_channel_leads_there(run_code: Launch, endpoint: str) -> None:
     code = f"""
 import asyncio, sys, warnings
 warnings.simplefilter("ignore")
@@ -130,18 +153,16 @@ async def use():
         assert await asyncio.wait_for(channel.unary_unary(method)(b""), 20)
 asyncio.run(use())
 """
-    done = launch("--transport", "shm", "--endpoint", endpoint, command=python(code))
+    done = run_code("--transport", "shm", "--endpoint", endpoint, code=code)
     assert done.returncode == 0, done.stderr
     assert "6 calls over shared memory, 0 over gRPC" in done.stderr
 
 
 @pytest.mark.parametrize("target", ["127.0.0.1:50051", "[::1]:1"])
-def test_an_absent_engine_is_unavailable_and_nothing_falls_back(
-    launch: Launch, python: Python, target: str, grpc_port: int
-) -> None:
+def test_an_absent_engine_is_unavailable_and_nothing_falls_back(run_code: Launch, target: str, grpc_port: int) -> None:
     options = ("--transport", "shm", "--map", f"*=shm://{unique_name()}")
-    assert launch(*options, command=python(FAIL, target)).stdout == "UNAVAILABLE\n"
-    assert launch(*options, command=python(FAIL, f"127.0.0.1:{grpc_port}")).stdout == "UNAVAILABLE\n"
+    for dialled in (target, f"127.0.0.1:{grpc_port}"):
+        assert run_code(*options, code=FAIL, arguments=(dialled,)).stdout == "UNAVAILABLE\n"
 
 
 def test_auto_stays_on_grpc_where_no_engine_is_and_says_so(launch: Launch, python: Python, grpc_port: int) -> None:
@@ -152,8 +173,8 @@ def test_auto_stays_on_grpc_where_no_engine_is_and_says_so(launch: Launch, pytho
     assert f"127.0.0.1:{grpc_port} stays on gRPC: no engine at shm://{name}" in done.stderr
 
 
-def test_engines_are_told_apart_by_the_port_that_is_dialled(launch: Launch, python: Python, endpoint: str) -> None:
+def test_engines_are_told_apart_by_the_port_that_is_dialled(run_code: Launch, endpoint: str) -> None:
     options = ("--transport", "shm", "--map", f"127.0.0.1:*={endpoint.removesuffix('_7')}_{{port}}")
-    done = launch(*options, command=python(f"{CALL}\ncall(target='localhost:7')"))
+    done = run_code(*options, code=f"{CALL}\ncall(target='localhost:7')")
     assert done.returncode == 0, done.stderr
-    assert launch(*options, command=python(FAIL, "localhost:8")).stdout == "UNAVAILABLE\n"
+    assert run_code(*options, code=FAIL, arguments=("localhost:8",)).stdout == "UNAVAILABLE\n"

@@ -16,6 +16,8 @@ import grpc
 import pytest
 
 import lucky_transport_stubs
+from tests.support.forked_programs import Program
+from tests.support.waiting import PATIENCE_S
 
 from ..programs.certificates import CERTIFICATE, KEY
 from .conftest import Launch, Start
@@ -94,28 +96,44 @@ def port() -> int:
 
 
 class Served:
-    """A server program under the launcher. ports: what it printed."""
+    """A server program. ports: what it printed."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str] | Program) -> None:
         self._process = process
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "started\n")
         self.ports = [int(line) for line in lines if line]
 
     def end(self) -> str:
-        """End the program and return what the launcher said."""
-        _, said = self._process.communicate("", timeout=30)
+        """End the program and return what was said of it."""
+        _, said = self._process.communicate(timeout=PATIENCE_S)
         assert self._process.returncode == 0, said
         return said
 
 
 @pytest.fixture(params=[SYNC, AIO], ids=["threads", "asyncio"])
-def serve(request: pytest.FixtureRequest, start: Start, tmp_path: Path) -> Callable[..., Served]:
-    program = tmp_path / "server.py"
-    program.write_text(request.param)
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    path = tmp_path / "server.py"
+    path.write_text(request.param)
+    return str(path)
+
+
+@pytest.fixture
+def serve(program: str, start_switched: Callable[..., Program]) -> Callable[..., Served]:
+    """Serve as under the launcher, whose options these are."""
+
+    def serve(*options: str, addresses: tuple[str, ...]) -> Served:
+        return Served(start_switched(*options, command=[program, *addresses]))
+
+    return serve
+
+
+@pytest.fixture
+def launch_server(program: str, start: Start) -> Callable[..., Served]:
+    """Serve under the launcher."""
 
     def serve(*options: str, addresses: tuple[str, ...], **variables: str) -> Served:
-        command = [sys.executable, str(program), *addresses]
+        command = [sys.executable, program, *addresses]
         return Served(start(*options, command=command, stdin=subprocess.PIPE, **variables))
 
     return serve
@@ -134,10 +152,10 @@ def is_refused(target: str) -> bool:
 
 
 def test_a_server_is_called_over_its_port_and_over_shared_memory(
-    serve: Callable[..., Served], name: str, port: int
+    launch_server: Callable[..., Served], name: str, port: int
 ) -> None:
     options = ("--transport", "shm", "--serve", f"127.0.0.1:{port}=shm://{name}")
-    served = serve(*options, addresses=(f"127.0.0.1:{port}",))
+    served = launch_server(*options, addresses=(f"127.0.0.1:{port}",))
     assert served.ports == [port]
     assert echo(f"127.0.0.1:{port}") == echo(f"shm://{name}") == echo(f"shm://{name}") == b"hello"
     said = served.end()
@@ -147,9 +165,11 @@ def test_a_server_is_called_over_its_port_and_over_shared_memory(
     assert is_refused(f"shm://{name}")
 
 
-def test_with_serve_only_nothing_listens_at_the_port(serve: Callable[..., Served], name: str, port: int) -> None:
+def test_with_serve_only_nothing_listens_at_the_port(
+    launch_server: Callable[..., Served], name: str, port: int
+) -> None:
     options = ("--transport", "shm", "--serve-only", "--serve", f"127.0.0.1:{port}=shm://{name}")
-    served = serve(*options, addresses=(f"[::]:{port}",))
+    served = launch_server(*options, addresses=(f"[::]:{port}",))
     assert served.ports == [port]
     assert echo(f"shm://{name}") == b"hello"
     assert is_refused(f"127.0.0.1:{port}")
@@ -201,9 +221,9 @@ def test_with_the_transport_grpc_calls_are_counted_and_nothing_is_moved(
     assert "served 0 calls over shared memory, 1 over gRPC, by 1 process" in served.end()
 
 
-def test_environment_variables_do_the_same(serve: Callable[..., Served], name: str, port: int) -> None:
+def test_environment_variables_do_the_same(launch_server: Callable[..., Served], name: str, port: int) -> None:
     variables = {"LUCKY_GRPC_SERVE": f"*:{port}=shm://{name}", "LUCKY_GRPC_SERVE_ONLY": "1", "LUCKY_TRANSPORT": "shm"}
-    served = serve(addresses=(f"127.0.0.1:{port}",), **variables)
+    served = launch_server(addresses=(f"127.0.0.1:{port}",), **variables)
     assert echo(f"shm://{name}") == b"hello"
     assert is_refused(f"127.0.0.1:{port}")
     served.end()
@@ -307,7 +327,7 @@ def test_a_port_that_demands_of_its_clients_what_is_not_there_stays_on_grpc(
     "credentials", ["alts_channel_credentials()", "compute_engine_channel_credentials(token)"], ids=["alts", "google"]
 )
 def test_a_channel_that_authenticates_a_networks_peer_stays_on_grpc(
-    launch: Launch, name: str, tmp_path: Path, factory: str, credentials: str
+    run_switched: Launch, name: str, tmp_path: Path, factory: str, credentials: str
 ) -> None:
     program = tmp_path / "secure.py"
     program.write_text(
@@ -323,7 +343,7 @@ def test_a_channel_that_authenticates_a_networks_peer_stays_on_grpc(
         asyncio.run(main())
         """)
     )
-    done = launch("--transport", "shm", "--endpoint", f"shm://{name}", command=[sys.executable, str(program)])
+    done = run_switched("--transport", "shm", "--endpoint", f"shm://{name}", command=[str(program)])
     assert done.returncode == 0, done.stderr
     assert re.search(r"localhost:50051 stays on gRPC: \w+ChannelCredentials authenticate a network's peer", done.stderr)
 
@@ -382,11 +402,11 @@ for grace in (5, 0.01, 0, None):
 
 
 def test_what_stands_behind_a_stop_runs_when_the_program_waits_for_the_termination(
-    launch: Launch, name: str, tmp_path: Path
+    run_switched: Launch, name: str, tmp_path: Path
 ) -> None:
     program = tmp_path / "stopping.py"
     program.write_text(STOPPING)
-    done = launch("--transport", "shm", "--map", f"*=shm://{name}_{{port}}", command=[sys.executable, str(program)])
+    done = run_switched("--transport", "shm", "--map", f"*=shm://{name}_{{port}}", command=[str(program)])
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 24
@@ -394,7 +414,7 @@ def test_what_stands_behind_a_stop_runs_when_the_program_waits_for_the_terminati
 
 
 @pytest.mark.parametrize("module", ["grpc", "grpc.aio"])
-def test_a_server_whose_finalizer_runs_terminates(launch: Launch, name: str, tmp_path: Path, module: str) -> None:
+def test_a_server_whose_finalizer_runs_terminates(run_switched: Launch, name: str, tmp_path: Path, module: str) -> None:
     program = tmp_path / "deleted.py"
     program.write_text(
         textwrap.dedent(f"""
@@ -423,5 +443,5 @@ def test_a_server_whose_finalizer_runs_terminates(launch: Launch, name: str, tmp
             assert not server.wait_for_termination(30)
         """)
     )
-    done = launch("--transport", "shm", "--map", f"*=shm://{name}_{{port}}", command=[sys.executable, str(program)])
+    done = run_switched("--transport", "shm", "--map", f"*=shm://{name}_{{port}}", command=[str(program)])
     assert done.returncode == 0, done.stderr
