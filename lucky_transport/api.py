@@ -62,7 +62,7 @@ def _make_engine(
     check_num_envs(num_envs)
     _check_name(engine, "make_engine")
     name, _, variant = engine.partition(":")
-    info = registry().engine(name)
+    info = registry().engine(engine)
     target = (own_process and info.sole_factory) or info.factory
     factory = load(target, owner=f"engine {name!r}", extra=info.extra)
     if seed is not None:
@@ -289,7 +289,7 @@ def _start(
     if info.name == "inproc":
         owner = serve(engine, endpoint, num_envs=num_envs, seed=seed, options=options)
     else:
-        registry().engine(engine.partition(":")[0])  # an unknown name fails here, not in the child
+        registry().engine(engine)  # an unknown name fails here, not in the child
         load(info.client, owner=f"transport {info.name!r}", extra=info.extra)
         owner = EngineProcess(
             engine,

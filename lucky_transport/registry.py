@@ -6,6 +6,7 @@ This is the only place that loads plugins. Each load is guarded, so that one bro
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -78,8 +79,12 @@ class Registry:
         by_scheme = {s: info for info in self.transports.values() for s in info.schemes}
         return self._find(by_scheme, scheme, "endpoint scheme")
 
-    def engine(self, name: str) -> EngineInfo:
-        """Return the engine called `name`; raises UnknownName."""
+    def engine(self, engine: str) -> EngineInfo:
+        """Return the engine of "name" or "name:variant"; raises UnknownName."""
+        name = engine.partition(":")[0]
+        if name not in self.engines and _GYMNASIUM_ID.search(engine):
+            known = ", ".join(sorted(self.engines))
+            raise UnknownName(f"no engine {engine!r}", hint=f"did you mean 'gymnasium:{engine}'? known: {known}")
         return self._find(self.engines, name, "engine")
 
     def interceptor(self, name: str) -> InterceptorInfo:
@@ -101,6 +106,10 @@ class Registry:
             ) from self.broken[name]
         known = ", ".join(sorted(table)) or "none"
         raise UnknownName(f"no {what} {name!r}", hint=f"{did_you_mean(name, table)}known: {known}")
+
+
+#: Gymnasium's ids of envs end with a version, and no engine's name does.
+_GYMNASIUM_ID = re.compile(r"-v\d+$")
 
 
 def _describe(error: BaseException) -> str:

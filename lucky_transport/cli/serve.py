@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 from typing import Any, cast
@@ -65,12 +66,16 @@ def serve(
 ) -> None:
     """Run ENGINE (for instance toy or mujoco:quadruped) and let clients drive it.
 
+    gymnasium:MODULE:ID finds a module in the working folder too.
+
     Prints `ready URL` per endpoint once it accepts clients there. SIGTERM or Ctrl-C end it cleanly.
     """
     if status_fd is not None:
         cast(TextIOWrapper, sys.stdout).reconfigure(line_buffering=True)  # as at a terminal
     with Shutdown(parent_pid) as shutdown:
         engine_options = options_of(options)
+        if os.getcwd() not in sys.path:  # last: a module of the engine's user is found, and shadows none
+            sys.path.append(os.getcwd())
         if shutdown.asked.is_set():
             return
         from lucky_transport import api

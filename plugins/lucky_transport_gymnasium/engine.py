@@ -6,8 +6,9 @@ With the same seed and actions, envs that are reset one exchange after they ende
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -31,7 +32,7 @@ from lucky_transport_gymnasium.making import make_envs
 
 __all__ = ["GymnasiumEngine", "make_engine"]
 
-
+_log = logging.getLogger("lucky_transport")
 _REWARD = ArraySpec("float32")
 
 
@@ -90,7 +91,8 @@ class _Rows:
 
 
 class GymnasiumEngine(Engine):
-    """Owns `envs` and closes them. An env is called only when its control byte says so; its `info` is dropped.
+    """Owns `envs` and closes them. An env is called only when its control byte says so; its `info` is
+    dropped, and the first one that holds something is logged.
 
     A seed or options set ahead are used once, by the next reset; later resets are `env.reset()` without either, as
     Gymnasium's own vector envs autoreset.
@@ -105,6 +107,7 @@ class GymnasiumEngine(Engine):
         self.spec = _spec(env_id, envs)
         self._seeds: dict[int, int] = {} if seed is None else {i: seed + i for i in range(len(envs))}
         self._options: dict[str, Any] | None = None
+        self._has_dropped = False
         self._buffers: Buffers
         self._rows: _Rows
 
@@ -133,7 +136,8 @@ class GymnasiumEngine(Engine):
                 self._options = None
 
     def _reset_env(self, index: int, env: gymnasium.Env[Any, Any]) -> None:
-        observation, _ = env.reset(seed=self._seeds.pop(index, None), options=self._options)
+        observation, info = env.reset(seed=self._seeds.pop(index, None), options=self._options)
+        self._drop(info)
         out = self._buffers
         self._rows.write_observation(index, observation)
         out.signals[0, index] = out.rewards[index] = 0
@@ -141,11 +145,19 @@ class GymnasiumEngine(Engine):
 
     def _step_env(self, index: int, env: gymnasium.Env[Any, Any]) -> None:
         out = self._buffers
-        observation, reward, terminated, truncated, _ = env.step(self._rows.read_action(index))
+        observation, reward, terminated, truncated, info = env.step(self._rows.read_action(index))
+        self._drop(info)
         self._rows.write_observation(index, observation)
         self._rows.write_reward(index, reward)
         out.terminated[index] = bool(terminated)
         out.truncated[index] = bool(truncated)
+
+    def _drop(self, info: Any) -> None:
+        """Say once that an env's info does not reach the client."""
+        if not self._has_dropped and isinstance(info, Mapping) and info:
+            self._has_dropped = True
+            names = ", ".join(sorted(map(str, cast("Mapping[Any, Any]", info))))
+            _log.warning("%s: info of its envs is dropped, a frame has no place for it: %s", self.spec.engine, names)
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
         return answer_seeds(request, self.spec.num_envs, self._seeds.update)

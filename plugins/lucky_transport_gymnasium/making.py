@@ -29,8 +29,12 @@ __all__ = ["make_envs"]
 
 _log = logging.getLogger("lucky_transport")
 _REGISTER = (
-    "import the package that registers it: 'module:id' imports the module first; what a script registers itself is "
-    "found with transport='inproc'"
+    "write gymnasium:MODULE:{id}, with the module that registers it: the engine is another process, which imports it "
+    "first; what a script registers itself is found with transport='inproc'"
+)
+_MODULE = (
+    "install that package, or run where the module is: it is looked for on sys.path, PYTHONPATH included, and by "
+    "`lucky-transport serve` in the working folder too"
 )
 
 
@@ -74,14 +78,12 @@ def _explained(env_id: str, options: Mapping[str, Any], error: BaseException) ->
     match error:
         case gymnasium_error.UnregisteredEnv():
             near = difflib.get_close_matches(env_id, gymnasium.registry, n=3)
-            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _REGISTER
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _REGISTER.format(id=env_id)
             return UnknownName(f"no Gymnasium env {env_id!r}", backend="gymnasium", hint=hint)
         case gymnasium_error.DependencyNotInstalled():
             return MissingExtra(text, backend="gymnasium")
         case ModuleNotFoundError():
-            return MissingExtra(
-                text, backend="gymnasium", hint="install that package; 'module:id' imports the module first"
-            )
+            return MissingExtra(text, backend="gymnasium", hint=_MODULE)
         case TypeError():
             if unknown := next((name for name in options if f"unexpected keyword argument {name!r}" in str(error)), ""):
                 known = _option_names(env_id)
@@ -104,7 +106,7 @@ def _explained(env_id: str, options: Mapping[str, Any], error: BaseException) ->
 
 def _option_names(env_id: str) -> list[str]:
     """Return what `gymnasium.make` takes for this env: the arguments of the env's own constructor, and its own."""
-    creator = gymnasium.spec(env_id).entry_point
+    creator = gymnasium.spec(env_id.rpartition(":")[2]).entry_point  # its module is imported by now
     if isinstance(creator, str):
         creator = load_env_creator(creator)
     of_env = option_names(creator) if creator is not None else []

@@ -258,3 +258,20 @@ def test_at_a_terminal_it_says_how_to_connect_look_and_stop(environ: dict[str, s
         process.kill()
         process.communicate(timeout=PATIENCE_S)
         os.close(ours)
+
+
+def test_a_module_in_the_working_folder_is_found_and_shadows_none(tmp_path: Path) -> None:
+    pytest.importorskip("gymnasium")
+    entry = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
+    (tmp_path / "lucky_tank.py").write_text(f"import gymnasium\ngymnasium.register('Tank-v0', {entry!r})\n")
+    (tmp_path / "numpy.py").write_text("raise ImportError('a file that stands there by accident')\n")
+    endpoint = f"shm://{unique_name()}"
+    command = [sys.executable, "-P", "-m", "lucky_transport"]  # as the script does, which has no working folder
+    serve = [*command, "serve", "gymnasium:lucky_tank:Tank-v0", "--endpoint", endpoint]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(serve, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True)
+    try:
+        assert first_line(process) == f"ready {endpoint}"
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE_S)

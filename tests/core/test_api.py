@@ -123,6 +123,13 @@ def test_an_unknown_engine_fails_here_and_not_in_a_child_process(transport: str)
         api.make("tyo", transport=transport)
 
 
+@pytest.mark.parametrize("transport", ["inproc", "shm"])
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "tank:Tank-v0", "my_envs/Tank-v12"])
+def test_an_id_of_gymnasium_is_answered_with_its_engine(transport: str, env_id: str) -> None:
+    with pytest.raises(UnknownName, match=f"no engine '{env_id}'; did you mean 'gymnasium:{env_id}'"):
+        api.make(env_id, transport=transport)
+
+
 def test_unknown_transports_schemes_and_settings_are_refused_by_name() -> None:
     with pytest.raises(UnknownName, match="no transport 'shn'; did you mean 'shm'"):
         api.make("toy", transport="shn")

@@ -201,11 +201,13 @@ def test_a_contract_that_asks_for_nothing_is_fine(diaries: list[Any]) -> None:
     assert _Driver(1).host.call(SET_RESET_OPTIONS, SetResetOptionsRequest(SimulationContract())).success
 
 
-def test_what_an_env_says_in_info_is_dropped() -> None:
-    with make("gymnasium:FrozenLake-v1", 1, transport="inproc") as env:
+def test_what_an_env_says_in_info_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    with make("gymnasium:FrozenLake-v1", 2, transport="inproc") as env:
         env.reset(seed=0)
         *_, info = env.step(env.transport.actions)
         assert "prob" not in info
+    said = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
+    assert said == ["gymnasium:FrozenLake-v1: info of its envs is dropped, a frame has no place for it: prob"]
 
 
 def test_an_env_gets_its_own_copy_of_its_action(diaries: list[Any]) -> None:

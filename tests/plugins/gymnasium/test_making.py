@@ -22,7 +22,7 @@ from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra, Spec
         ("Cart Pole!", "Malformed environment ID"),
         (
             "nobody/Qwxyz-v3",
-            "no Gymnasium env 'nobody/Qwxyz-v3'; import the package that registers it: 'module:",
+            "no Gymnasium env 'nobody/Qwxyz-v3'; write gymnasium:MODULE:nobody/Qwxyz-v3, with the module that",
         ),
     ],
 )
@@ -42,6 +42,11 @@ def test_a_module_before_the_id_is_imported_first(tmp_path: Path, monkeypatch: p
     (tmp_path / "lucky_registers.py").write_text(registers)
     monkeypatch.syspath_prepend(tmp_path)
     make_engine("gymnasium:lucky_registers:lucky_test/Registered-v0", 1, disable_env_checker=False).close()
+
+
+def test_an_option_of_an_env_with_a_module_is_checked_too() -> None:
+    with pytest.raises(ConfigError, match=r"no option 'render_mod'; did you mean 'render_mode'\?"):
+        make_engine("gymnasium:gymnasium.envs.classic_control:CartPole-v1", 1, render_mod=3)
 
 
 @pytest.mark.parametrize(
