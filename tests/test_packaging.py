@@ -66,7 +66,7 @@ def test_ci_runs_the_readmes_own_commands() -> None:
     assert printed.stdout.splitlines() == [readme_command("demo"), readme_command("test")]
     script = (ROOT / ".ci" / "run").read_text()
     assert 'as_typed demo "$demo_command"' in script
-    assert 'tests all as_typed "$test_command"' in script
+    assert 'tests all in_fresh "$test_command"' in script
 
 
 def test_ci_is_bash_that_parses() -> None:
