@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,18 @@ print(json.dumps([name for name in json.loads(sys.argv[1]) if name in sys.module
 """
 
 
+LIST_IMPORTS_OF_EACH = """
+import importlib, json, sys
+brought = {}
+for package, names in json.loads(sys.argv[2]).items():
+    before = set(sys.modules)
+    for name in names:
+        importlib.import_module(name)
+    brought[package] = [name for name in json.loads(sys.argv[1]) if name in set(sys.modules) - before]
+print(json.dumps(brought))
+"""
+
+
 def imported(heavy: list[str], *modules: str) -> list[str]:
     """Those of `heavy` that are in sys.modules after a fresh process imported `modules`."""
     command = [sys.executable, "-W", "ignore", "-c", LIST_IMPORTS, json.dumps(heavy), *modules]
@@ -233,14 +246,23 @@ NEEDED = {
 SPEAK_GRPC = ("lucky_transport_grpc", "lucky_transport_stubs", "lucky_transport_openra")
 
 
-@pytest.mark.parametrize(
-    "package",
-    [package for package in PACKAGES if package.name not in SPEAK_GRPC],
-    ids=lambda path: path.name,
-)
-def test_nothing_but_the_plugins_for_grpc_imports_grpc(package: Path) -> None:
-    if package.name in NEEDED:
-        pytest.importorskip(NEEDED[package.name])
+WITHOUT_GRPC = [package for package in PACKAGES if package.name not in SPEAK_GRPC]
+
+
+@pytest.fixture(scope="module")
+def brought() -> dict[str, list[str]]:
+    """What of grpc the import of each package brings, one after the other in one fresh process."""
+    here = [package for package in WITHOUT_GRPC if package.name not in NEEDED or find_spec(NEEDED[package.name])]
+    asked = {package.name: checked_modules_of(package) for package in here}
+    heavy = json.dumps(["grpc", "google.protobuf", "lucky_transport_grpc"])
+    command = [sys.executable, "-W", "ignore", "-c", LIST_IMPORTS_OF_EACH, heavy, json.dumps(asked)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def checked_modules_of(package: Path) -> list[str]:
+    """The modules of a package that must not import grpc."""
     # The bench of stubs runs what needs grpc in processes of their own; only what starts them is held to this.
     programs = "lucky_transport_migration.bench.workloads.stubs."
     modules = [name for name in modules_of(package) if not name.startswith(programs) or name == f"{programs}bench"]
@@ -252,8 +274,14 @@ def test_nothing_but_the_plugins_for_grpc_imports_grpc(package: Path) -> None:
         # tests/frameworks runs these, in an environment that has the frameworks
         *(f"lucky_transport_frameworks.{one}" for one in ("examples", "ppo", "rsl_rl", "sb3")),
     )  # need what is measured beside us, pytest, or a training framework
-    modules = [name for name in modules if not name.startswith(others)]
-    assert imported(["grpc", "google.protobuf", "lucky_transport_grpc"], *modules) == []
+    return [name for name in modules if not name.startswith(others)]
+
+
+@pytest.mark.parametrize("package", WITHOUT_GRPC, ids=lambda path: path.name)
+def test_nothing_but_the_plugins_for_grpc_imports_grpc(package: Path, brought: dict[str, list[str]]) -> None:
+    if package.name in NEEDED:
+        pytest.importorskip(NEEDED[package.name])
+    assert brought[package.name] == []
 
 
 # --- the native module ---
