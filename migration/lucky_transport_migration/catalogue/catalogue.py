@@ -138,4 +138,6 @@ def _nearest(text: str, names: Iterable[str]) -> str:
     if near:
         return f"did you mean {' or '.join(near)}?"
     services = dict.fromkeys(short.partition("/")[0] for short in shorts)
-    return f"the services are {', '.join(services)}; write for instance 'SceneService/*'"
+    return (
+        f"the services are {', '.join(services)}; another becomes known by: lucky-transport stage register FILE.proto"
+    )

@@ -21,7 +21,7 @@ from lucky_transport_migration.catalogue.service_method import ServiceMethod
 if TYPE_CHECKING:
     from google.protobuf.descriptor import MethodDescriptor
 
-__all__ = ["file_set_of", "keep_service", "kept_sets", "method_of_program", "methods_in"]
+__all__ = ["file_set_of", "keep_service", "keep_set", "kept_sets", "method_of_program", "methods_in"]
 
 _PATTERN = "services-*.binpb"
 
@@ -59,11 +59,16 @@ def file_set_of(service: str) -> bytes | None:
 
 def keep_service(folder: Path, service: str) -> None:
     """Keep what describes a service of this program in the folder, which is there. Raises OSError."""
-    content = file_set_of(service)
-    if content is None:
-        return
+    if content := file_set_of(service):
+        keep_set(folder, content)
+
+
+def keep_set(folder: Path, content: bytes) -> None:
+    """Keep a FileDescriptorSet in the folder, which is there; each content once. Raises OSError."""
     path = folder / f"services-{blake2b(content, digest_size=8).hexdigest()}.binpb"
-    if not path.exists():
+    if path.exists():
+        path.touch()
+    else:
         write_atomically(path, content)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,7 @@ import click
 from lucky_transport.cli.completion import complete_methods
 from lucky_transport.cli.tables import echo
 from lucky_transport.cli.tables import show as show_table
+from lucky_transport.errors import ConfigError
 from lucky_transport.registry import load
 
 if TYPE_CHECKING:
@@ -114,6 +116,44 @@ def promote(method: str, force: bool, as_json: bool) -> None:
 def demote(method: str, to: Any, why: str, as_json: bool) -> None:
     """Move METHOD back at once, and hold it there for the cool-down of [gate]."""
     _done(_moves().demote(method, to, why), as_json=as_json)
+
+
+@stage.command(
+    epilog="\b\nExamples:\n  lucky-transport stage register weather.proto\n"
+    "  lucky-transport stage register grpc://127.0.0.1:50071"
+)
+@click.argument("source")
+@click.option(
+    "--proto-path",
+    "folders",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    multiple=True,
+    help="Where a .proto finds what it imports; may be given repeatedly.",
+)
+def register(source: str, folders: tuple[Path, ...]) -> None:
+    """Make the services of SOURCE known, so that they can be named before a program has called them.
+
+    SOURCE is a .proto, a file that protoc's --descriptor_set_out wrote, or grpc://HOST:PORT, a server with reflection.
+    What it says is kept beside the evidence. A program under `lucky-transport run` does the same for what it calls.
+    """
+    from lucky_transport_migration.catalogue.descriptors import keep_set, methods_in
+    from lucky_transport_migration.catalogue.sources import file_set_from
+    from lucky_transport_migration.stages.stage_plan import StagePlan
+
+    plan, content = StagePlan.load(), file_set_from(source, folders)
+    try:
+        found = {one.name for one in methods_in(content, source)}
+    except ValueError as error:
+        raise ConfigError(
+            f"{source}: {error}", hint="write one: protoc --include_imports --descriptor_set_out FILE"
+        ) from None
+    if not found:
+        raise ConfigError(f"{source} has no service", hint="give the .proto that has the line `service`")
+    plan.evidence.mkdir(parents=True, exist_ok=True)
+    keep_set(plan.evidence, content)
+    for name in sorted(found):
+        method = plan.catalogue.method(name)
+        echo(f"{name}: {method.effect.value}, {method.reason}")
 
 
 def _moves() -> Any:

@@ -1,0 +1,111 @@
+"""What describes a service before any program has called it: its .proto, a file of descriptors, or its server."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ConfigError, NotReachable
+from lucky_transport.registry import load
+
+__all__ = ["file_set_from"]
+
+_OWNER = "the description of a service"
+_PATIENCE_S = 10.0
+
+#: Services that a server answers for gRPC's tools, not for its clients.
+_OF_TOOLS = "grpc."
+
+
+def file_set_from(source: str, folders: Iterable[Path] = ()) -> bytes:
+    """Return the FileDescriptorSet that `source` gives, with all that it imports.
+
+    source: a .proto file, a file that protoc's --descriptor_set_out wrote, or "grpc://host:port", a server that has
+    reflection. folders: where a .proto finds its imports, beside its own folder. Raises ConfigError for what gives
+    none, MissingExtra where a package is needed, NotReachable for a server that is not there.
+    """
+    if "://" in source:
+        return _from_server(source)
+    path = Path(source)
+    if not path.is_file():
+        raise ConfigError(f"no file {source!r}", hint="give a .proto, a descriptor set, or grpc://host:port")
+    return _from_proto(path, folders) if path.suffix == ".proto" else path.read_bytes()
+
+
+def _from_proto(path: Path, folders: Iterable[Path]) -> bytes:
+    load("grpc_tools.protoc:main", owner="a .proto file", extra="dev")
+    spec = importlib.util.find_spec("grpc_tools")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    known = Path(spec.submodule_search_locations[0]) / "_proto"
+    with tempfile.TemporaryDirectory() as scratch:
+        written = Path(scratch) / "services.binpb"
+        command = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports", f"--descriptor_set_out={written}"]
+        command += [f"--proto_path={folder}" for folder in (*folders, path.parent, known)]
+        done = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            hint = "give the folder that its imports start from: --proto-path FOLDER"
+            raise ConfigError(f"protoc refuses {path}: {done.stderr.strip()}", hint=hint)
+        return written.read_bytes()
+
+
+def _from_server(source: str) -> bytes:
+    endpoint = Endpoint.parse(source)
+    if endpoint.scheme != "grpc":
+        raise ConfigError(
+            f"{source}: reflection is asked for over gRPC", hint="give the server's port: grpc://host:port"
+        )
+    stub = load("grpc_reflection.v1alpha.reflection_pb2_grpc:ServerReflectionStub", owner=_OWNER, extra="discovery")
+    import grpc  # reflection has brought it
+
+    with grpc.insecure_channel(endpoint.address) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(_PATIENCE_S)
+            return _reflected(stub(channel), source)
+        except grpc.FutureTimeoutError:
+            raise NotReachable(f"no server answers at {source}", hint="start it, or give its .proto") from None
+        except grpc.RpcError as error:
+            text = f"{source} has no reflection: {error.code().name} {error.details()}"
+            raise ConfigError(text, hint="give its .proto, or a descriptor set of it") from None
+
+
+def _reflected(stub: Any, source: str) -> bytes:
+    """Return the files of all services of a server, each behind those that it imports."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+    from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
+
+    def ask(**what: Any) -> Any:
+        [answer] = stub.ServerReflectionInfo(iter([ServerReflectionRequest(**what)]), timeout=_PATIENCE_S)
+        if answer.HasField("error_response"):
+            error = answer.error_response.error_message
+            raise ConfigError(f"{source} describes no {next(iter(what.values()))!r}: {error}", hint="give its .proto")
+        return answer
+
+    files: dict[str, Any] = {}
+
+    def add(**what: str) -> None:
+        found = map(FileDescriptorProto.FromString, ask(**what).file_descriptor_response.file_descriptor_proto)
+        for file in found:
+            if files.setdefault(file.name, file) is file:
+                for name in file.dependency:
+                    if name not in files:
+                        add(file_by_filename=name)
+
+    services = [one.name for one in ask(list_services="*").list_services_response.service]
+    for service in services:
+        if not service.startswith(_OF_TOOLS):
+            add(file_containing_symbol=service)
+    return FileDescriptorSet(file=_imports_first(files)).SerializeToString(deterministic=True)
+
+
+def _imports_first(files: dict[str, Any]) -> list[Any]:
+    from graphlib import TopologicalSorter
+
+    order = TopologicalSorter({name: tuple(file.dependency) for name, file in files.items()}).static_order()
+    return [files[name] for name in order if name in files]

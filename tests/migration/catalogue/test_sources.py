@@ -1,0 +1,117 @@
+"""Services made known before a program has called them: from a .proto, a file of descriptors, or their server."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lucky_transport.cli.main import cli
+from tests.support.weather import WeatherPrograms
+
+pytest.importorskip("google.protobuf")
+
+_READ = "/weather.v1.Weather/GetForecast"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "lucky_transport.toml").write_text("[stages]\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def target(weather: WeatherPrograms, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The port of a server that is started with the options of `request.param`."""
+    with subprocess.Popen(weather.server(0, *request.param), stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield f"grpc://127.0.0.1:{server.stdout.readline().split()[-1]}"
+        finally:
+            server.terminate()
+
+
+def stage(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["stage", *arguments])
+
+
+def assert_known(done: Result) -> None:
+    assert done.exit_code == 0, done.output
+    assert f"{_READ}: read, option idempotency_level = NO_SIDE_EFFECTS\n" in done.output
+    assert len(done.output.splitlines()) == 6
+    moved = stage("set", "Weather/Get*", "shadow")
+    assert (moved.exit_code, moved.output) == (0, f"{_READ}: grpc -> shadow\n")
+
+
+def test_a_proto_makes_its_services_known(weather: WeatherPrograms) -> None:
+    refused = stage("set", "Weather/Get*", "shadow")
+    assert "no method fits 'Weather/Get*'" in refused.output
+    assert "lucky-transport stage register FILE.proto" in refused.output
+    assert_known(stage("register", str(weather.proto)))
+
+
+def test_a_descriptor_set_makes_its_services_known(weather: WeatherPrograms) -> None:
+    assert_known(stage("register", str(weather.descriptor_set)))
+
+
+@pytest.mark.parametrize("target", [["--reflection"]], indirect=True)
+def test_a_server_with_reflection_makes_its_services_known(target: str) -> None:
+    assert_known(stage("register", target))
+
+
+@pytest.mark.parametrize("target", [[]], indirect=True)
+def test_a_server_without_reflection_is_refused_with_the_other_ways(target: str) -> None:
+    done = stage("register", target)
+    assert done.exit_code == 1
+    assert f"{target} has no reflection: UNIMPLEMENTED" in done.output
+    assert "give its .proto" in done.output
+
+
+def test_what_was_registered_last_counts_and_each_content_is_kept_once(weather: WeatherPrograms, project: Path) -> None:
+    changed = project / "weather.proto"
+    changed.write_text(weather.proto.read_text().replace("IDEMPOTENT", "NO_SIDE_EFFECTS"))
+    for path, effect in ((weather.proto, "idempotent"), (changed, "read"), (weather.proto, "idempotent")):
+        assert f"/weather.v1.Weather/PutStation: {effect}" in stage("register", str(path)).output
+    assert len(list((project / "lucky-evidence").glob("*.binpb"))) == 2
+
+
+def test_what_the_file_of_stages_declares_is_said_in_its_place(weather: WeatherPrograms, project: Path) -> None:
+    (project / "lucky_transport.toml").write_text('[stages.effects]\n"Weather/Watch*" = "read"\n')
+    done = stage("register", str(weather.proto))
+    assert '/weather.v1.Weather/WatchForecast: read, [stages.effects] "Weather/Watch*" = "read"\n' in done.output
+
+
+def test_an_import_is_looked_for_where_the_option_says(weather: WeatherPrograms, project: Path) -> None:
+    (project / "team").mkdir()
+    service = "service Team { rpc Ask(weather.v1.Line) returns (weather.v1.Line); }"
+    (project / "team" / "team.proto").write_text(f'syntax = "proto3";\nimport "weather.proto";\n{service}\n')
+    refused = stage("register", "team/team.proto")
+    assert refused.exit_code == 1
+    assert "weather.proto" in refused.output
+    assert "--proto-path FOLDER" in refused.output
+    done = stage("register", "team/team.proto", "--proto-path", str(weather.folder))
+    assert "/Team/Ask: world, nothing says what it changes\n" in done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("gone.proto", None, "no file 'gone.proto'"),
+        ("broken.proto", "service {", "protoc refuses broken.proto"),
+        ("none.proto", 'syntax = "proto3";', "none.proto has no service"),
+        ("broken.binpb", "\x0f\x0f", "broken.binpb: no FileDescriptorSet"),
+        ("shm://weather", None, "reflection is asked for over gRPC"),
+    ],
+)
+def test_what_describes_nothing_is_refused(project: Path, name: str, content: str | None, message: str) -> None:
+    pytest.importorskip("grpc_tools")
+    if content is not None:
+        (project / name).write_text(content)
+    done = stage("register", name)
+    assert done.exit_code == 1
+    assert message in done.output
+    assert not (project / "lucky-evidence").exists()
