@@ -40,16 +40,17 @@ class ReadCheck:
         self._known: set[str] = set()
         self._one = threading.Lock()
 
-    def look(self, call: TrackedCall, ask: Ask) -> None:
-        """Look at the method of a call whose shadow has answered; the call takes what is found, or that nothing was."""
+    def look(self, call: TrackedCall, ask: Ask, *, is_answered: bool) -> None:
+        """Look at the method of a call whose shadow has ended; the call takes what is found, or that nothing was.
+
+        is_answered: both sides have ended well. Other services than LuckyEngine's are not asked for a state.
+        """
         if call.method in self._known:
-            return
-        if call.method not in BY_NAME:  # what a service of a team's own can tell is not known
-            call.unseen = (*call.unseen, UNSEEN)
             return
         call.unseen = (*call.unseen, UNSEEN)
         tries = self._tries.get(call.method, 0)
-        if tries >= _TRIES or call.arity != "unary_unary" or not self._one.acquire(blocking=False):
+        can_look = is_answered and call.arity == "unary_unary" and call.method in BY_NAME
+        if not can_look or tries >= _TRIES or not self._one.acquire(blocking=False):
             return
         try:
             self._tries[call.method] = tries + 1

@@ -109,10 +109,10 @@ class Shadows:
                 call.has_no_shadow("the candidate was late, and is not each time: the machine was busy")
             else:
                 took_s, has_s = (last_ns - began_ns) / 1e9, call.timeout_s
-                if ending.code == call.code == "OK":
-                    self._reads.look(call, self._ask)
-                    if has_s and took_s > has_s and self._is_late_again(call):
-                        ending = Ending(_LATE, f"it answered after {took_s:.3f} s, and its caller waits {has_s:.3f} s")
+                is_answered = ending.code == call.code == "OK"
+                self._reads.look(call, self._ask, is_answered=is_answered)
+                if is_answered and has_s and took_s > has_s and self._is_late_again(call):
+                    ending = Ending(_LATE, f"it answered after {took_s:.3f} s, and its caller waits {has_s:.3f} s")
                 call.shadow_answered(received, ending, last_ns - began_ns)
         finally:
             self._done(call)
