@@ -14,7 +14,7 @@ from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.page import bench_page
 from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.run import Results
-from lucky_transport_migration.bench.suites.steps import IDLE, STEP_TARGETS, LimitSetup, StepCell, StepSetup, plan_of
+from lucky_transport_migration.bench.suites.steps import IDLE, STEP_TARGETS, StepCell, offered, plan_of
 from lucky_transport_migration.bench.workloads.steps import prepare
 from lucky_transport_migration.parity import call_proof
 
@@ -76,12 +76,11 @@ def _made_up_result() -> dict[str, Any]:
     )
     prepared, results = prepare(plan), Results()
     for index in range(plan.rounds):
-        for setup in prepared.setups:
-            zero_copy = {"zero_copy": setup.path in ("shm", "inproc")} if isinstance(setup, StepSetup) else {}
-            cells = setup.cells(**zero_copy)
-            if isinstance(setup, LimitSetup):
+        for case in prepared.cases:
+            cells = offered(case.cells, zero_copy=case.path not in ("grpc", "grpc-batch"))
+            if case.path == "limit":
                 cells = [cell for cell in cells if (cell.wait, cell.num_envs, cell.engine) == ("spin", 1, IDLE)]
-            results.add(setup, {cell: made_up(cell, index) for cell in cells})
+            results.add(case, {cell: made_up(cell, index) for cell in cells})
     idle = {"suite": "idle", "level": "transport", "path": "shm", "wait": "adaptive", "num_envs": 1, "n": 2}
     results.surroundings = [
         idle | {"cpu_percent": 0.15, "cpu_percent_max": 0.2},

@@ -118,7 +118,7 @@ def run_demo(
     suite = DemoSuite(
         name="step", title=f"{engine}: shared memory beside gRPC", engine=engine, cpu_key="cpu_us_per_step"
     )
-    prepared = PreparedSuite(suite, asked, (), lambda setup: {}, rounds_of=f"{_BLOCK} steps")
+    prepared = PreparedSuite(suite, asked, (), lambda case: {}, rounds_of=f"{_BLOCK} steps")
     result = prepared.result_of(results, command, load)
     result["verdict"]["beside"] = [*_sentences(result), *result["verdict"]["beside"]]
     return result | {"parity": parity.plain() | {"sentence": parity.sentence}}

@@ -1,6 +1,6 @@
-"""What every suite's plan has: ways, rounds and effort, the reference among the ways, and the order of a round.
+"""What every suite plans: cases, and the ways, rounds and effort, the reference among the ways, the order of a round.
 
-Setups of a round run in the order A B .. and in the next round .. B A, so that a machine that grows warm or busy
+Cases of a round run in the order A B .. and in the next round .. B A, so that a machine that grows warm or busy
 favours no variant.
 """
 
@@ -8,16 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from lucky_transport_migration.bench.measuring import QUICK, Effort
 from lucky_transport_migration.bench.stats import LEAST_ROUNDS
 
-__all__ = ["OPEN_LOOP_HZ", "Plan"]
+__all__ = ["OPEN_LOOP_HZ", "Case", "Plan"]
 
 OPEN_LOOP_HZ = 50  # the rate at which the users of such engines step them
 
-_Setup = TypeVar("_Setup")
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What one fresh pair of processes measures: `cells`, a row each. Its text says so.
+
+    what: of which kind or size it is, "" for the usual one of its suite. twin: the second measurement of an A/A pair.
+    """
+
+    path: str
+    wait: str | None
+    cells: tuple[Any, ...]
+    what: str = ""
+    twin: bool = False
+
+    def __str__(self) -> str:
+        way = f"{self.path} {self.wait}" if self.wait else self.path
+        return f"{way}, {self.what}" if self.what else way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +73,13 @@ class Plan:
             **more,
         )
 
-    def with_twins(self, setups: Iterable[Any], path: str | None = None) -> list[Any]:
-        """Return the setups, and behind them those of `path` (the reference) in its main wait once more.
+    def with_twins(self, cases: Iterable[Case], path: str | None = None) -> list[Case]:
+        """Return the cases, and behind them those of `path` (the reference) in its main wait once more.
 
         So each kind of row has its A/A pair; where the rounds are too few for a verdict, the first alone.
         """
-        once, path = list(setups), path or self.reference
-        wait = self.main_wait(path)
-        ours = [one for one in once if getattr(one, "path", None) == path and getattr(one, "wait", wait) == wait]
+        once, path = list(cases), path or self.reference
+        ours = [one for one in once if one.path == path and one.wait in (None, self.main_wait(path))]
         again = ours if self.rounds >= LEAST_ROUNDS else ours[:1]
         return [*once, *(replace(one, twin=True) for one in again)]
 
@@ -78,6 +93,6 @@ class Plan:
         """The waiting strategies in which `path` is measured."""
         return self.waits if path == "shm" else (None,)
 
-    def order(self, setups: Sequence[_Setup], round_index: int) -> list[_Setup]:
+    def order(self, cases: Sequence[Case], round_index: int) -> list[Case]:
         """Return a round's order: A B .. in even rounds, .. B A in odd ones."""
-        return list(setups) if round_index % 2 == 0 else list(reversed(setups))
+        return list(cases) if round_index % 2 == 0 else list(reversed(cases))

@@ -1,4 +1,4 @@
-"""A suite ready to run: rounds of setups, then what the machine around them pays, as one JSON-able result.
+"""A suite ready to run: rounds of cases, then what the machine around them pays, as one JSON-able result.
 
 What could not be measured is a note, never a silent gap.
 """
@@ -9,11 +9,11 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from lucky_transport.errors import RemoteProtocolError, TransportError, plural
 from lucky_transport_migration.bench import environment
-from lucky_transport_migration.bench.plan import Plan
+from lucky_transport_migration.bench.plan import Case, Plan
 from lucky_transport_migration.bench.ratios import floors, noise_floor, ratios
 from lucky_transport_migration.bench.reading import FRESH_PAIRS
 from lucky_transport_migration.bench.rows import Measured, row_of, typical_us
@@ -21,14 +21,7 @@ from lucky_transport_migration.bench.stats import LEAST_ROUNDS, looked_at
 from lucky_transport_migration.bench.suite import Suite
 from lucky_transport_migration.bench.verdict import MOST_NOISE, verdict
 
-__all__ = ["Around", "PreparedSuite", "Results", "Setup"]
-
-
-class Setup(Protocol):
-    """What one fresh pair of processes measures; its text says so. `twin`: the second measurement of an A/A pair."""
-
-    @property
-    def twin(self) -> bool: ...
+__all__ = ["Around", "PreparedSuite", "Results"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +40,24 @@ class Results:
     twins: dict[Any, list[Measured]] = field(default_factory=dict[Any, list[Measured]])
     surroundings: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
-    def add(self, setup: Setup, found: Mapping[Any, Measured]) -> None:
-        """Add what a setup measured in one round."""
-        table = self.twins if setup.twin else self.cells
+    def add(self, case: Case, found: Mapping[Any, Measured]) -> None:
+        """Add what a case measured in one round."""
+        table = self.twins if case.twin else self.cells
         for cell, measured in found.items():
             table.setdefault(cell, []).append(measured)
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedSuite:
-    """The setups of each round, what measures one of them, what a reader must know besides.
+    """The cases of each round, what measures one of them, what a reader must know besides.
 
     `measure` may add to `notes` what it could not measure. rounds_of: what a round is made of.
     """
 
     suite: Suite[Any]
     plan: Plan
-    setups: Sequence[Any]
-    measure: Callable[[Any], Mapping[Any, Measured]]
+    cases: Sequence[Case]
+    measure: Callable[[Case], Mapping[Any, Measured]]
     notes: Sequence[str] = ()
     around: Sequence[Around] = ()
     rounds_of: str = FRESH_PAIRS
@@ -72,7 +65,7 @@ class PreparedSuite:
     @property
     def pieces(self) -> int:
         """How many times `run` calls `advance`."""
-        return self.plan.rounds * len(self.setups) + len(self.around)
+        return self.plan.rounds * len(self.cases) + len(self.around)
 
     def run(
         self,
@@ -90,7 +83,7 @@ class PreparedSuite:
         """
         results, load, rounds, stopped = Results(), os.getloadavg()[0], 0, ""
         again: list[str] = []
-        found: list[tuple[Setup, Mapping[Any, Measured]]] = []
+        found: list[tuple[Case, Mapping[Any, Measured]]] = []
         start = time.monotonic()
         try:
             for index in range(self.plan.rounds):
@@ -101,8 +94,8 @@ class PreparedSuite:
                     again.append(f"round {index + 1} was measured again: its A/A pair differed {noise:.1f} times")
                     found = []
                     self._round(index, found, lambda text: None)
-                for setup, measured in found:
-                    results.add(setup, measured)
+                for case, measured in found:
+                    results.add(case, measured)
                 rounds += 1
                 if rounds == 1 < self.plan.rounds:
                     left = (self.plan.rounds - 1) * (time.monotonic() - start) / 60
@@ -115,10 +108,10 @@ class PreparedSuite:
                 raise
             when = f"after {rounds} of {plural(self.plan.rounds, 'round')}, which are what is shown"
             if not rounds:
-                when = f"in the first round, of which {len(found)} of {plural(len(self.setups), 'pair')} are shown"
+                when = f"in the first round, of which {len(found)} of {plural(len(self.cases), 'pair')} are shown"
                 rounds = 1
-                for setup, measured in found:
-                    results.add(setup, measured)
+                for case, measured in found:
+                    results.add(case, measured)
             stopped = f"stopped {when}: {str(error) or 'interrupted'}"
         notes = [*([stopped] if stopped else ()), *again, *self.notes]
         whole = replace(self, plan=replace(self.plan, rounds=rounds), notes=notes)
@@ -126,17 +119,17 @@ class PreparedSuite:
         return result | {"stopped": stopped} if stopped else result
 
     def _round(
-        self, index: int, found: list[tuple[Setup, Mapping[Any, Measured]]], advance: Callable[..., None]
+        self, index: int, found: list[tuple[Case, Mapping[Any, Measured]]], advance: Callable[..., None]
     ) -> None:
-        for setup in self.plan.order(self.setups, index):
-            found.append((setup, self.measure(setup)))
-            advance(f"round {index + 1}: {setup}")
+        for case in self.plan.order(self.cases, index):
+            found.append((case, self.measure(case)))
+            advance(f"round {index + 1}: {case}")
 
-    def _noise(self, found: Sequence[tuple[Setup, Mapping[Any, Measured]]]) -> float:
+    def _noise(self, found: Sequence[tuple[Case, Mapping[Any, Measured]]]) -> float:
         """Return by what factor the first cell that a round measured twice differed from itself, 1 without one."""
         one_round = Results()
-        for setup, measured in sorted(found, key=lambda one: self.setups.index(one[0])):
-            one_round.add(setup, measured)
+        for case, measured in sorted(found, key=lambda one: self.cases.index(one[0])):
+            one_round.add(case, measured)
         for cell, (second,) in one_round.twins.items():
             for first in one_round.cells.get(cell, ()):
                 times = typical_us(second) / typical_us(first)

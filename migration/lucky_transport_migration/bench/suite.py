@@ -5,15 +5,15 @@ A cell is a key: two measurements with equal cells may be put together, and noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from lucky_transport_migration.bench.plan import Plan
+from lucky_transport_migration.bench.plan import Case, Plan
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import label
 
-__all__ = ["CallCell", "CallSuite", "Suite"]
+__all__ = ["CallCases", "CallCell", "CallSuite", "Suite"]
 
 CellT = TypeVar("CellT")
 
@@ -72,17 +72,39 @@ class CallCell:
     rate_hz: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CallCases:
+    """Cases of a suite of calls: one for each way of a plan, with `rows` of a kind, in a form, at a rate.
+
+    in_each_wait: the kind of rows that is measured in each waiting strategy; the others keep both sides awake, so that
+    waiting hardly matters. paths: only these. what: as in `Case`.
+    """
+
+    rows: Sequence[tuple[str, str, int | None]]
+    what: str = ""
+    in_each_wait: str = ""
+    paths: Sequence[str] = ()
+
+    def of(self, plan: Plan) -> Iterator[Case]:
+        """Yield the cases of a plan."""
+        for path in plan.paths:
+            for wait in plan.waits_of(path) if path in (self.paths or plan.paths) else ():
+                chosen = [one for one in self.rows if wait == plan.main_wait(path) or one[0] == self.in_each_wait]
+                cells = tuple(CallCell(kind, path, wait, form, rate) for kind, form, rate in chosen)
+                if cells:
+                    yield Case(path, wait, cells, self.what)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSuite(Suite[CallCell]):
     """A suite of calls, streams and the like.
 
-    titles: kind -> what its rows are called, with `{what}`. apart: kinds that no ratio compares. names: (kind, path) ->
-    who is compared, where that is no way to an engine. ours: kind -> the path that is compared with the others there,
-    where it is not the plan's reference.
+    titles: kind -> what its rows are called, with `{what}`. names: (kind, path) -> who is compared, where that is no
+    way to an engine. ours: kind -> the path that is compared with the others there, where it is not the plan's
+    reference.
     """
 
     titles: Mapping[str, str]
-    apart: frozenset[str] = frozenset()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     ours: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -97,7 +119,7 @@ class CallSuite(Suite[CallCell]):
     def pairs(self, cells: Iterable[CallCell], plan: Plan) -> Iterator[tuple[CallCell, CallCell]]:
         cells = list(cells)
         for cell in cells:
-            if cell.path != self.ours.get(cell.kind, plan.reference) or cell.kind in self.apart:
+            if cell.path != self.ours.get(cell.kind, plan.reference):
                 continue
             for other in cells:
                 if other.path != cell.path and other == replace(cell, path=other.path, wait=None):

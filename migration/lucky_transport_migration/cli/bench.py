@@ -29,6 +29,7 @@ _SUITES = {
     "commands": "lucky_transport_migration.bench.workloads.commands:prepare",
     "kits": "lucky_transport_migration.bench.workloads.kits:prepare",
     "stubs": "lucky_transport_migration.bench.workloads.stubs.bench:prepare",
+    "training": "lucky_transport_migration.bench.workloads.training:prepare",
 }
 
 
@@ -45,7 +46,8 @@ _SUITES = {
     default="step",
     show_default=True,
     type=click.Choice(["step", *_SUITES]),
-    help="Exchanges and VectorEnv.step; typed calls, streams and images; existing gRPC code.",
+    help="Exchanges and VectorEnv.step; typed calls, streams and images; engines of other languages; existing gRPC "
+    "code; training loops.",
 )
 @click.option("--transports", default="grpc,shm", show_default=True, type=NAMES, help="Transports to measure.")
 @click.option("--num-envs", type=NUMBERS, help="Batch sizes.  [default: 1,64,4096; with --quick 1,64]")
@@ -119,7 +121,7 @@ def bench(
     through VectorEnv only, since its own work is in every step.
 
     --suite commands has an engine of its own and measures small typed calls, streams of 1 kB messages, 1280x720
-    images, a training loop beside streams, and the codec.
+    images, and the codec.
 
     --peers adds a raw unix socket and iceoryx2 to the steps, moving the same bytes.
 
@@ -127,8 +129,11 @@ def bench(
     two spinning C loops, iceoryx2 and gRPC.
 
     --suite stubs measures gRPC code as it is, over real gRPC (TCP and a unix socket) and over shared memory: calls of
-    a generated stub, by one caller, by 16 and by asyncio, a stream of 1 kB messages, an unmodified program and its
-    server, and a LuckyEnv training loop, these under the launcher `run`.
+    a generated stub, by one caller, by 16 and by asyncio, a stream of 1 kB messages, and an unmodified program and its
+    server under the launcher `run`.
+
+    --suite training measures a training loop alone and beside two streams, in process as well, and an unmodified
+    LuckyEnv loop under the launcher.
 
     Of the options on what is measured, the suites take --transports, --wait, --rounds and --quick.
     """

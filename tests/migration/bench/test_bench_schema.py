@@ -12,7 +12,7 @@ import pytest
 from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.changes import changes
 from lucky_transport_migration.bench.suites.steps import STEP_TARGETS
-from lucky_transport_migration.bench.workloads import commands
+from lucky_transport_migration.bench.workloads import commands, training
 
 jsonschema: Any = pytest.importorskip(
     "jsonschema", reason="jsonschema is not installed: pip install 'lucky-transport[dev]'"
@@ -36,8 +36,9 @@ def test_a_bench_of_steps_keeps_to_it(bench_result: dict[str, Any]) -> None:
     check(bench_result)
 
 
-def test_a_suite_of_calls_keeps_to_it() -> None:
-    prepared = commands.prepare(("inproc",), None, rounds=1, quick=True)
+@pytest.mark.parametrize("suite", [commands, training])
+def test_a_suite_of_calls_keeps_to_it(suite: Any) -> None:
+    prepared = suite.prepare(("inproc",), None, rounds=1, quick=True)
     result = prepared.run("lucky-transport bench")
     result["targets"] = targets.check(result, prepared.suite.targets)
     check(result)

@@ -9,8 +9,8 @@ import pytest
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.bench.peers.kinds import PEERS
-from lucky_transport_migration.bench.suites.steps import COPY, IDLE, PeerSetup, StepPlan, StepSetup, plan_of
-from lucky_transport_migration.bench.suites.steps import setups_of as every_setup
+from lucky_transport_migration.bench.plan import Case
+from lucky_transport_migration.bench.suites.steps import COPY, IDLE, StepCell, StepPlan, cases_of, offered, plan_of
 from lucky_transport_migration.bench.workloads.steps import prepare
 
 
@@ -18,8 +18,14 @@ def plan(engine: str = IDLE, transports: tuple[str, ...] = ("grpc", "shm"), quic
     return plan_of(engine, transports, (1, 64), None, {"obs_size": 4, "act_size": 2}, rounds=5, quick=quick)
 
 
-def setups_of(plan: StepPlan) -> list[StepSetup]:
-    return [one for one in every_setup(plan) if isinstance(one, StepSetup)]
+def engines_of(plan: StepPlan) -> list[Case]:
+    """Return the cases that start an engine of ours."""
+    return [one for one in cases_of(plan) if one.path != "limit" and one.path not in plan.peers]
+
+
+def is_full(case: Case) -> bool:
+    """True for one that is measured through the env too."""
+    return any(cell.level == "env" for cell in case.cells)
 
 
 def test_grpc_stands_for_the_legacy_steps_and_the_batch_service() -> None:
@@ -31,50 +37,49 @@ def test_a_path_named_twice_is_measured_once() -> None:
 
 
 def test_even_rounds_run_forwards_and_odd_ones_backwards() -> None:
-    setups = list(setups_of(plan()))
-    assert plan().order(setups, 0) == setups
-    assert plan().order(setups, 1) == setups[::-1]
+    cases = cases_of(plan())
+    assert plan().order(cases, 0) == cases
+    assert plan().order(cases, 1) == cases[::-1]
 
 
 def test_every_strategy_is_measured_and_adaptive_stands_for_shm() -> None:
-    setups = [one for one in setups_of(plan()) if one.path == "shm" and one.engine == IDLE and not one.twin]
-    assert {one.wait for one in setups} == {"adaptive", "block", "spin"}
-    assert {one.wait for one in setups if one.full} == {"adaptive"}
+    cases = [one for one in engines_of(plan()) if one.path == "shm" and one.cells[0].engine == IDLE]
+    assert {one.wait for one in cases} == {"adaptive", "block", "spin"}
+    assert {one.wait for one in cases if is_full(one)} == {"adaptive"}
 
 
 def test_each_kind_of_row_of_the_reference_is_measured_twice_for_its_noise_floor() -> None:
     six = replace(plan(), rounds=6)
-    once = [one for one in setups_of(six) if (one.path, one.wait) == ("shm", "adaptive")]
-    twins = [one for one in prepare(six).setups if one.twin]
+    once = [one for one in cases_of(six) if (one.path, one.wait) == ("shm", "adaptive")]
+    twins = [one for one in prepare(six).cases if one.twin]
     assert [replace(one, twin=False) for one in twins] == once
-    assert all(twin.cells(zero_copy=True) == one.cells(zero_copy=True) for twin, one in zip(twins, once, strict=True))
 
 
 def test_too_few_rounds_for_a_verdict_measure_one_thing_twice() -> None:
-    (twin,) = [one for one in prepare(plan()).setups if one.twin]
-    assert (twin.path, twin.num_envs, twin.wait) == ("shm", 1, "adaptive")
+    (twin,) = [one for one in prepare(plan()).cases if one.twin]
+    assert (twin.path, twin.cells[0].num_envs, twin.wait) == ("shm", 1, "adaptive")
 
 
 def test_legacy_grpc_is_not_charged_for_an_engine_that_copies_the_whole_batch_per_env() -> None:
-    copying = [one for one in setups_of(plan()) if one.path == "grpc" and one.engine == COPY]
-    assert {(one.num_envs, one.frame_bytes is None) for one in copying} == {(1, False)}
+    copying = [cell for one in cases_of(plan()) for cell in one.cells if (cell.path, cell.engine) == ("grpc", COPY)]
+    assert {(cell.num_envs, cell.frame_bytes is None) for cell in copying} == {(1, False)}
 
 
 def test_frames_of_growing_size_are_measured_over_every_path_with_one_env() -> None:
-    swept = [one for one in setups_of(plan()) if one.frame_bytes is not None]
+    swept = [one for one in engines_of(plan()) if one.cells[0].frame_bytes is not None]
     assert {one.path for one in swept} == {"grpc", "grpc-batch", "shm"}
     assert {one.wait for one in swept if one.path == "shm"} == {"adaptive"}
-    assert len({one.frame_bytes for one in swept}) > 2
+    assert len({one.cells[0].frame_bytes for one in swept}) > 2
     for one in swept:
-        (cell,) = one.cells(zero_copy=True)
-        assert (cell.num_envs, cell.engine, cell.frame_bytes) == (1, COPY, one.frame_bytes)
-        assert plan().options_of(one.frame_bytes)["obs_size"] * 4 == one.frame_bytes
+        (cell,) = one.cells
+        assert (cell.num_envs, cell.engine) == (1, COPY)
+        assert plan().options_of(cell.frame_bytes)["obs_size"] * 4 == cell.frame_bytes
 
 
 def test_peers_are_measured_only_where_they_were_asked_for() -> None:
     asked = plan_of(IDLE, ("shm",), (1, 64), None, {}, rounds=1, quick=False, peers=True)
-    assert {one.path for one in every_setup(asked) if isinstance(one, PeerSetup)} == set(PEERS)
-    assert not [one for one in every_setup(plan()) if isinstance(one, PeerSetup)]
+    assert {one.path for one in cases_of(asked)} & set(PEERS) == set(PEERS)
+    assert not {one.path for one in cases_of(plan())} & set(PEERS)
 
 
 @pytest.mark.parametrize("asked", [{"peers": True}, {"payloads": (64,)}])
@@ -90,8 +95,8 @@ def test_a_frame_of_half_a_float_is_refused_with_the_next_whole_one() -> None:
 
 
 def test_a_peer_moves_the_bytes_of_every_size_and_of_every_payload() -> None:
-    setup = PeerSetup("iceoryx2", (1, 64), (64, 4096))
-    cells = setup.cells()
+    asked = plan_of(IDLE, ("shm",), (1, 64), None, {}, rounds=1, quick=False, payloads=(64, 4096), peers=True)
+    (cells,) = [one.cells for one in cases_of(asked) if one.path == "iceoryx2"]
     assert {(cell.num_envs, cell.engine) for cell in cells if cell.frame_bytes is None} == {
         (n, engine) for n in (1, 64) for engine in (IDLE, COPY)
     }
@@ -100,17 +105,18 @@ def test_a_peer_moves_the_bytes_of_every_size_and_of_every_payload() -> None:
 
 
 def test_a_fixed_rate_is_measured_at_the_smallest_size_only() -> None:
-    assert {one.num_envs for one in setups_of(plan()) if one.open_loop} == {1}
+    assert {cell.num_envs for one in cases_of(plan()) for cell in one.cells if cell.rate_hz} == {1}
 
 
 def test_in_place_rows_are_only_for_transports_with_frames_in_place() -> None:
-    setup = next(one for one in setups_of(plan()) if one.path == "shm" and one.full and one.engine == IDLE)
-    assert any(cell.actions == "inplace" for cell in setup.cells(zero_copy=True))
-    assert not any(cell.actions == "inplace" for cell in setup.cells(zero_copy=False))
+    case = next(one for one in cases_of(plan()) if one.path == "shm" and is_full(one) and one.cells[0].engine == IDLE)
+    assert any(cell.actions == "inplace" for cell in offered(case.cells, zero_copy=True))
+    assert {(cell.actions, cell.observations) for cell in offered(case.cells, zero_copy=False)} == {("copy", "copy")}
+    assert {cell.copy for cell in offered(case.cells, zero_copy=False)} == {None, True}
 
 
 def test_an_engine_that_computes_is_measured_through_the_env_alone() -> None:
-    cells = [cell for one in setups_of(plan("toy")) for cell in one.cells(zero_copy=True)]
+    cells: list[StepCell] = [cell for one in cases_of(plan("toy")) for cell in one.cells]
     assert cells
     assert {cell.level for cell in cells} == {"env"}
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lucky_transport import api
-from lucky_transport.errors import NotReachable, PeerTimeout, RemoteProtocolError
+from lucky_transport.errors import NotReachable, RemoteProtocolError
 from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary
 from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.echo_engine import EchoEngine, shade
@@ -25,13 +22,11 @@ from lucky_transport_migration.bench.page import bench_page
 from lucky_transport_migration.bench.reading import grouped, times_of
 from lucky_transport_migration.bench.run import Results
 from lucky_transport_migration.bench.suite import CallCell
-from lucky_transport_migration.bench.suites.commands import COMMAND_TARGETS, CommandSetup, plan_of_commands, setups_of
+from lucky_transport_migration.bench.suites.commands import COMMAND_TARGETS, cases_of, plan_of_commands
 from lucky_transport_migration.bench.terminal import without_histograms
-from lucky_transport_migration.bench.workloads import training
 from lucky_transport_migration.bench.workloads.codec import measure_codec
 from lucky_transport_migration.bench.workloads.commands import measure_commands, prepare
 from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
-from lucky_transport_migration.bench.workloads.training import Training, measure_training
 
 pytestmark = pytest.mark.slow
 
@@ -48,8 +43,6 @@ CODEC_NS = {
 def made_up(cell: CallCell, index: int) -> Any:
     """A measurement in which shm is 100 times faster than gRPC, blocking 7.5 times."""
     us = TYPICAL_US[cell.wait or cell.path] * (1 + index / 100)
-    if cell.kind == "training":
-        return Training(1000.0, 970.0 if cell.path == "shm" else 800.0, 100.0, 30.0, 500)
     if cell.kind in ("stream", "images"):
         return StreamMeasurement(1000, int(us * 1e6), 10**7, 10**7, False, 3)
     samples = np.full(600, int(us * 1000), np.int64)
@@ -62,11 +55,9 @@ def made() -> dict[str, Any]:
     prepared = prepare(("grpc", "shm"), None, rounds=6, quick=False)
     results = Results()
     for index in range(prepared.plan.rounds):
-        for setup in prepared.setups:
-            if isinstance(setup, CommandSetup):
-                results.add(setup, {cell: made_up(cell, index) for cell in setup.cells()})
-            else:
-                results.add(setup, CODEC_NS)
+        for case in prepared.cases:
+            is_codec = case.what == "codec"
+            results.add(case, CODEC_NS if is_codec else {cell: made_up(cell, index) for cell in case.cells})
     return prepared.result_of(results, "lucky-transport bench --suite commands", load=0.0)
 
 
@@ -81,16 +72,12 @@ def result(made: dict[str, Any]) -> dict[str, Any]:
 
 def test_each_way_of_waiting_is_measured_in_processes_of_its_own() -> None:
     plan = plan_of_commands(("grpc", "shm"), None, rounds=5, quick=False)
-    setups = [setup for setup in setups_of(plan) if isinstance(setup, CommandSetup)]
-    ways = [(setup.path, setup.wait) for setup in setups if not (setup.training or setup.twin)]
-    assert ways == [("grpc", None), ("shm", "adaptive"), ("shm", "block")]
-    assert [setup.path for setup in setups if setup.training] == ["grpc", "shm"]
-    assert plan.order([1, 2, 3], 0) == [1, 2, 3]  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
-    assert plan.order([1, 2, 3], 1) == [3, 2, 1]  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
+    assert [str(case) for case in cases_of(plan)] == ["grpc", "shm adaptive", "shm block", "shm, codec"]
 
 
 def test_calls_are_measured_inline_and_in_the_pool_flat_out_and_at_fifty_a_second() -> None:
-    cells = CommandSetup("shm", "adaptive").cells()
+    plan = plan_of_commands(("grpc", "shm"), None, rounds=5, quick=False)
+    (cells,) = [case.cells for case in cases_of(plan) if case.wait == "adaptive"]
     unary = {(cell.what, cell.rate_hz) for cell in cells if cell.kind == "unary"}
     assert unary == {("inline", None), ("inline", 50), ("pool", None), ("pool", 50)}
     assert [(cell.kind, cell.what) for cell in cells if cell.kind != "unary"] == [
@@ -102,22 +89,22 @@ def test_calls_are_measured_inline_and_in_the_pool_flat_out_and_at_fifty_a_secon
 
 def test_every_cell_is_measured_over_a_transport_without_processes() -> None:
     plan = plan_of_commands(("inproc",), None, rounds=1, quick=True)
-    for setup in setups_of(plan):
-        found = measure_commands(setup, plan)
-        if isinstance(setup, CommandSetup):
-            assert list(found) == setup.cells()
-        else:
+    for case in cases_of(plan):
+        found = measure_commands(case, plan)
+        if case.what == "codec":
             assert {cell.what for cell in found} == {"write", "read"}
+        else:
+            assert tuple(found) == case.cells
 
 
 def test_a_run_that_fails_after_its_first_pair_has_a_report_without_ratios() -> None:
     prepared = prepare(("grpc", "shm"), None, rounds=6, quick=False)
-    pairs = iter(prepared.setups[:1])
+    pairs = iter(prepared.cases[:1])
 
-    def measure(setup: Any) -> Any:
+    def measure(case: Any) -> Any:
         if next(pairs, None) is None:
             raise NotReachable("shm adaptive: the engine failed")
-        return {cell: made_up(cell, 0) for cell in setup.cells()}
+        return {cell: made_up(cell, 0) for cell in case.cells}
 
     result = replace(prepared, measure=measure).run("lucky-transport bench --suite commands")
     assert {row["path"] for row in result["rows"]} == {"grpc"}
@@ -186,51 +173,6 @@ def test_a_torn_or_stale_image_ends_the_measurement(wrong: str, complaint: str, 
         measure_images(client, reading, QUICK, None)
 
 
-def test_the_streams_beside_a_training_loop_are_counted_and_end_with_it() -> None:
-    with api.serve("echo", "inproc://echo", options={"width": 8, "height": 4}), api.connect("inproc://echo") as client:
-        found = measure_training(client, QUICK)
-    assert found.alone_hz > 0
-    assert found.beside_hz > 0
-
-
-class _Stream:
-    """Brings `items` items and then nothing until it is cancelled."""
-
-    def __init__(self, items: int) -> None:
-        self._left, self.cancelled = items, threading.Event()
-
-    def __iter__(self) -> Iterator[int]:
-        return self
-
-    def __next__(self) -> int:
-        if self._left and not self.cancelled.is_set():
-            self._left -= 1
-            return self._left
-        self.cancelled.wait()
-        raise StopIteration
-
-    def cancel(self) -> None:
-        self.cancelled.set()
-
-
-@pytest.mark.parametrize(("telemetry", "camera"), [(0, 10**9), (10**9, 0), (1, 10**9), (10**9, 1)])
-def test_streams_that_bring_nothing_beside_a_training_loop_give_no_row(
-    telemetry: int, camera: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training, "_PATIENCE_S", 0.2)
-    streams = _Stream(telemetry), _Stream(camera)
-    client: Any = SimpleNamespace(
-        spec=SimpleNamespace(action_shape=(1,), action=SimpleNamespace(dtype="f4")),
-        transport=SimpleNamespace(step=lambda actions: None),
-        telemetry=SimpleNamespace(stream=lambda fps: streams[0]),
-        camera=SimpleNamespace(stream=lambda name, fps: streams[1]),
-    )
-    dead = "telemetry stream" if telemetry < camera else "camera stream"
-    with pytest.raises(PeerTimeout, match=rf"^{dead}: no item within 0.2 s"):
-        measure_training(client, QUICK)
-    assert all(one.cancelled.is_set() for one in streams)
-
-
 def test_the_codec_and_protobuf_carry_the_same_message() -> None:
     pytest.importorskip("google.protobuf")
     found = measure_codec(QUICK)
@@ -245,7 +187,7 @@ def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> Non
     rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
     keys = [(row["kind"], row["path"], row["wait"], row["what"], row["rate_hz"]) for row in rows]
     assert len(set(keys)) == len(keys)
-    assert {row["kind"] for row in rows} == {"unary", "stream", "images", "training", "codec"}
+    assert {row["kind"] for row in rows} == {"unary", "stream", "images", "codec"}
     assert result["noise_floor"]["floor"] == 1.0
 
 
@@ -259,13 +201,6 @@ def test_ratios_compare_each_way_of_waiting_with_grpc(result: dict[str, Any]) ->
     assert found["codec", "write", None, None]["ratio"] == pytest.approx(1000 / 900, abs=1e-3)
     assert ("codec", "read", None, None) not in found
     assert "shared memory (adaptive) is 100 times faster" in found["unary", "inline", "adaptive", None]["sentence"]
-    assert not any(one["kind"] == "training" for one in result["ratios"])
-
-
-def test_a_training_row_tells_what_the_loop_lost_and_what_the_streams_got(result: dict[str, Any]) -> None:
-    (row,) = [row for row in result["rows"] if row["kind"] == "training" and row["path"] == "shm"]
-    assert row["loss_percent"] == pytest.approx(3.0)
-    assert (row["telemetry_per_s"], row["camera_per_s"]) == (100.0, 30.0)
 
 
 def test_each_target_is_met_missed_or_not_measured(result: dict[str, Any]) -> None:
@@ -273,7 +208,6 @@ def test_each_target_is_met_missed_or_not_measured(result: dict[str, Any]) -> No
     assert len(found) == len(COMMAND_TARGETS)
     assert found["small typed call, inline, adaptive: gRPC over shm"]["word"] == "PASS"
     assert found["small typed call, pool, block: gRPC over shm"]["measured"] == pytest.approx(7.5)
-    assert found["training loop of 1 ms steps: rate lost beside two streams"]["measured"] == pytest.approx(3.0)
     assert found["codec, to write a message: ours over protobuf"]["measured"] == pytest.approx(0.9)
     assert found["codec, to read a message: ours over protobuf"]["word"] == "NOT MEASURED"
     assert found["1280x720 RGBA as views: gRPC over shm"]["word"] == "PASS"
@@ -287,10 +221,10 @@ def test_pictures_of_another_size_prove_nothing(result: dict[str, Any]) -> None:
 
 def test_a_missed_target_fails(result: dict[str, Any]) -> None:
     for row in result["rows"]:
-        if row["kind"] == "training":
-            row["loss_percent"] = 5.1
+        if (row["kind"], row["path"], row["what"]) == ("codec", "shm", "write"):
+            row["us"]["p50"] *= 2
     found = {one["name"]: one for one in targets.check(result, COMMAND_TARGETS)}
-    assert found["training loop of 1 ms steps: rate lost beside two streams"]["word"] == "FAIL"
+    assert found["codec, to write a message: ours over protobuf"]["word"] == "FAIL"
 
 
 def test_rows_are_grouped_so_that_only_the_way_differs(result: dict[str, Any]) -> None:
@@ -312,6 +246,12 @@ def test_the_reference_is_one_time_itself(result: dict[str, Any]) -> None:
 def test_the_page_shows_verdict_rows_targets_and_how_it_was_done(result: dict[str, Any]) -> None:
     result["targets"] = targets.check(result, COMMAND_TARGETS)
     text = bench_page(result)
-    for part in ("Commands, streams and images", "small typed call, handler inline", "PASS", "3.0 %", "bench.json"):
+    for part in (
+        "Commands, streams and images",
+        "small typed call, handler inline",
+        "PASS",
+        "7.50 times",
+        "bench.json",
+    ):
         assert part in text
     assert bench_page(result) == text

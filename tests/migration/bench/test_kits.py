@@ -46,7 +46,7 @@ def test_every_promise_is_kept_or_broken_by_what_the_rows_say() -> None:
 def test_each_kit_is_measured_or_its_absence_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(kits, "KIT_SOURCES", tmp_path)
     suite = kits.prepare(("shm",), None, rounds=1, quick=True)
-    measured = {setup.path for setup in suite.setups}
+    measured = {case.path for case in suite.cases}
     assert measured.isdisjoint(KIT_PATHS)
     for path in KIT_PATHS:
         assert f"no {path}: there is no {tmp_path}" in " ".join(suite.notes)
@@ -56,9 +56,9 @@ def test_each_kit_is_measured_or_its_absence_is_told(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("path", ["shm", "limit"])
 def test_a_side_is_measured(path: str) -> None:
     suite = kits.prepare(("shm",), None, rounds=1, quick=True)
-    (setup,) = (setup for setup in suite.setups if setup.path == path and not setup.twin)
-    found = suite.measure(setup)
-    assert list(found) == setup.cells()
+    (case,) = (one for one in suite.cases if one.path == path and not one.twin)
+    found = suite.measure(case)
+    assert tuple(found) == case.cells
     assert all(typical_us(one) > 0 for one in found.values())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lucky_transport_migration.bench.measuring import Effort, Measurement
-from lucky_transport_migration.bench.suites.steps import IDLE, LimitSetup, plan_of
+from lucky_transport_migration.bench.suites.steps import IDLE, cases_of, plan_of
 from lucky_transport_migration.bench.workloads import limits
 from lucky_transport_migration.bench.workloads.overheads import idle_row, threads_row
 
@@ -28,14 +28,14 @@ def test_a_missing_compiler_is_a_note_and_no_row(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(limits.shutil, "which", lambda name: None)
     limits.ping_pong_program.cache_clear()
     plan = plan_of(IDLE, ("shm",), (1,), None, OPTIONS, rounds=1, quick=True)
-    found = limits.measure_limit(LimitSetup(plan.num_envs).cells()[0], plan)
+    found = limits.measure_limit(cases_of(plan)[-1].cells[0], plan)
     assert isinstance(found, str)
     assert "no native block limit" in found
 
 
 def test_the_limits_cover_every_size_and_copy_what_a_step_copies() -> None:
     plan = plan_of(IDLE, ("shm",), (1, 8), None, OPTIONS, rounds=1, quick=True)
-    cells = LimitSetup(plan.num_envs).cells()
+    cells = cases_of(plan)[-1].cells
     assert {(cell.num_envs, cell.engine) for cell in cells if cell.wait == "spin"} == {
         (n, engine) for n in (1, 8) for engine in (IDLE, "toy:copy")
     }

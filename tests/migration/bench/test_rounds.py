@@ -12,11 +12,12 @@ import pytest
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import PeerTimeout, RemoteProtocolError
 from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.plan import Case
 from lucky_transport_migration.bench.run import PreparedSuite
-from lucky_transport_migration.bench.suites.steps import COPY, IDLE, StepSetup, plan_of
+from lucky_transport_migration.bench.suites.steps import COPY, IDLE, STEPPING, cases_of, offered, plan_of
 from lucky_transport_migration.bench.workloads.steps import (
     _check_whole,  # pyright: ignore[reportPrivateUsage]
-    measure_setup,
+    measure_case,
     prepare,
 )
 
@@ -26,11 +27,18 @@ PLAN = replace(
 )
 
 
+def case_of(num_envs: int, engine: str = IDLE) -> Case:
+    """Return the case of an engine with so many envs in this process."""
+    cases = cases_of(replace(PLAN, num_envs=(num_envs,)))
+    return next(one for one in cases if one.path == "inproc" and one.cells[0].engine == engine)
+
+
 @pytest.mark.parametrize("engine", [IDLE, COPY])
-def test_all_cells_of_a_setup_are_measured(engine: str) -> None:
-    setup = StepSetup("inproc", None, 3, engine, open_loop=True)
-    found = measure_setup(setup, PLAN)
-    assert list(found) == setup.cells(zero_copy=True)
+def test_all_cells_of_a_case_are_measured(engine: str) -> None:
+    case = case_of(3, engine)
+    case = replace(case, cells=(*case.cells, replace(case.cells[0], rate_hz=50)))
+    found = measure_case(case, PLAN)
+    assert list(found) == offered(case.cells, zero_copy=True) == list(case.cells)
     assert all(one.samples_ns.size >= 2 for one in found.values())
 
 
@@ -44,7 +52,7 @@ def test_a_torn_frame_is_found(engine: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(ToyEngine, "step", torn)
     with pytest.raises(RemoteProtocolError, match="a frame was torn"):
-        measure_setup(StepSetup("inproc", None, 2, engine), PLAN)
+        measure_case(case_of(2, engine), PLAN)
 
 
 @pytest.mark.parametrize("engine", [IDLE, COPY])
@@ -53,7 +61,6 @@ def test_one_torn_frame_in_the_middle_of_a_loop_is_found(
     engine: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step, torn = ToyEngine.step, iter([9])
-    cells = StepSetup.cells
 
     def tear(self: ToyEngine, control: Any) -> None:
         step(self, control)
@@ -64,11 +71,10 @@ def test_one_torn_frame_in_the_middle_of_a_loop_is_found(
 
     steps = itertools.count()
     monkeypatch.setattr(ToyEngine, "step", tear)
-    monkeypatch.setattr(
-        StepSetup, "cells", lambda self, **more: [one for one in cells(self, **more) if one.level == level]
-    )
+    case = case_of(2, engine)
+    case = replace(case, cells=tuple(one for one in case.cells if one.level == level))
     with pytest.raises(RemoteProtocolError, match="a frame was torn"):
-        measure_setup(StepSetup("inproc", None, 2, engine), PLAN)
+        measure_case(case, PLAN)
 
 
 def test_a_frame_that_came_twice_is_found_by_its_stamp() -> None:
@@ -79,25 +85,25 @@ def test_a_frame_that_came_twice_is_found_by_its_stamp() -> None:
 
 
 def test_a_row_says_what_was_looked_at_and_one_of_an_engine_at_work_that_nothing_was() -> None:
-    at_rest = measure_setup(StepSetup("inproc", None, 2, COPY), PLAN)
+    at_rest = measure_case(case_of(2, COPY), PLAN)
     assert {cell.level: one.looked_at for cell, one in at_rest.items()} == {
         "transport": "its number, and the stamps at both ends of its observations",
         "env": "the stamps at both ends of its observations",
     }
-    assert {one.looked_at for one in measure_setup(StepSetup("inproc", None, 2, "toy"), PLAN).values()} == {""}
+    assert {one.looked_at for one in measure_case(case_of(2, STEPPING), PLAN).values()} == {""}
 
 
 def _stopped(error: BaseException, after: int) -> PreparedSuite:
-    """Return a suite of one setup a round whose measuring raises after so many rounds."""
-    setup = StepSetup("inproc", None, 1, IDLE)
-    found, rounds = measure_setup(setup, PLAN), itertools.count()
+    """Return a suite of one case a round whose measuring raises after so many rounds."""
+    case = case_of(1)
+    found, rounds = measure_case(case, PLAN), itertools.count()
 
     def measure(_: Any) -> Any:
         if next(rounds) == after:
             raise error
         return found
 
-    return replace(prepare(PLAN), plan=replace(PLAN, rounds=8), setups=[setup], measure=measure, around=())
+    return replace(prepare(PLAN), plan=replace(PLAN, rounds=8), cases=[case], measure=measure, around=())
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), PeerTimeout("no frame within 20 s")])
@@ -113,7 +119,7 @@ def test_a_run_that_is_stopped_keeps_its_whole_rounds_and_says_so(error: BaseExc
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), PeerTimeout("no frame within 20 s")])
 def test_a_run_that_is_stopped_in_its_first_round_shows_what_was_measured(error: BaseException) -> None:
     suite = _stopped(error, 1)
-    result = replace(suite, setups=[*suite.setups, StepSetup("inproc", None, 2, IDLE)]).run("lucky-transport bench")
+    result = replace(suite, cases=[*suite.cases, case_of(2)]).run("lucky-transport bench")
     assert result["rounds"] == 1
     assert {row["num_envs"] for row in result["rows"]} == {1}
     assert result["stopped"] in result["notes"]
@@ -131,10 +137,10 @@ def test_a_run_without_any_measurement_or_with_a_wrong_answer_has_no_result(erro
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_the_first_round_says_how_long_the_others_take(rounds: int) -> None:
-    setup = StepSetup("inproc", None, 1, IDLE)
-    found, told = measure_setup(setup, PLAN), list[str]()
+    case = case_of(1)
+    found, told = measure_case(case, PLAN), list[str]()
     plan = replace(PLAN, rounds=rounds)
-    replace(prepare(plan), setups=[setup], measure=lambda _: found, around=()).run(
+    replace(prepare(plan), cases=[case], measure=lambda _: found, around=()).run(
         "lucky-transport bench", tell=told.append
     )
     assert told == ([] if rounds == 1 else ["about 0.0 min for the other 2 rounds"])
@@ -142,15 +148,15 @@ def test_the_first_round_says_how_long_the_others_take(rounds: int) -> None:
 
 @pytest.mark.parametrize("rounds", [5, 8])
 def test_a_disturbed_round_is_measured_once_more_where_there_can_be_a_verdict(rounds: int) -> None:
-    setup = StepSetup("inproc", None, 1, IDLE)
-    setups = [setup, replace(setup, twin=True)]
-    found, calls = measure_setup(setup, PLAN), itertools.count()
+    case = case_of(1)
+    cases = [case, replace(case, twin=True)]
+    found, calls = measure_case(case, PLAN), itertools.count()
     slow = {cell: replace(one, samples_ns=one.samples_ns * 10) for cell, one in found.items()}
 
-    def measure(_: StepSetup) -> Any:
+    def measure(_: Case) -> Any:
         return slow if next(calls) == 4 else found  # of the third round
 
-    suite = replace(prepare(PLAN), plan=replace(PLAN, rounds=rounds), setups=setups, measure=measure, around=())
+    suite = replace(prepare(PLAN), plan=replace(PLAN, rounds=rounds), cases=cases, measure=measure, around=())
     result = suite.run("lucky-transport bench")
     again = [note for note in result["notes"] if "measured again" in note]
     assert next(calls) == 2 * rounds + 2 * len(again)
@@ -170,10 +176,10 @@ def test_exchanges_that_the_loop_did_not_make_are_found(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(VectorEnv, "step", twice)
     with pytest.raises(RemoteProtocolError, match="frames for"):
-        measure_setup(StepSetup("inproc", None, 2, IDLE), PLAN)
+        measure_case(case_of(2), PLAN)
 
 
 def test_measured_actions_are_valid_for_the_engine() -> None:
-    found = measure_setup(StepSetup("inproc", None, 2, "toy"), PLAN)
+    found = measure_case(case_of(2, STEPPING), PLAN)
     assert {cell.level for cell in found} == {"env"}
     assert all(np.isfinite(one.samples_ns).all() for one in found.values())

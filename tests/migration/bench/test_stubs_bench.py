@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.markdown import bench_markdown
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
 from lucky_transport_migration.bench.page import bench_page
+from lucky_transport_migration.bench.plan import Case
 from lucky_transport_migration.bench.run import PreparedSuite, Results
-from lucky_transport_migration.bench.suites.stubs import STUBS, StubSetup, plan_of_stubs, setups_of
+from lucky_transport_migration.bench.suites.stubs import STUBS, cases_of, plan_of_stubs
 from lucky_transport_migration.bench.terminal import without_histograms
 from lucky_transport_migration.bench.workloads.stubs import bench, pair, programs
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair, program
@@ -34,14 +36,20 @@ needs_grpc = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason
 TYPICAL_US = {"grpc-tcp": 400.0, "grpc-unix": 300.0, "adaptive": 20.0, "block": 80.0}
 
 
-def made_up(setup: StubSetup, index: int) -> dict[Any, Any]:
+def case_of(path: str, wait: str | None = None, what: str = "") -> Case:
+    """Return the case that a plan has for this way."""
+    plan = plan_of_stubs(("grpc", "shm"), None, rounds=1, quick=False)
+    return next(one for one in cases_of(plan) if (one.path, one.wait, one.what) == (path, wait, what))
+
+
+def made_up(case: Case, index: int) -> dict[Any, Any]:
     """Measurements in which adaptive shm is 20 times faster than gRPC over TCP and takes a tenth of its CPU."""
     found: dict[Any, Any] = {}
-    for cell in setup.cells():
+    for cell in case.cells:
         us = TYPICAL_US[cell.wait or cell.path] * (1 + index / 100)
         cpu_ns = 10**6 if cell.path == "shm" else 10**7
-        if cell.kind in ("stream", "callers", "program", "training"):
-            engine_cpu_ns = None if cell.kind in ("program", "training") else cpu_ns
+        if cell.kind in ("stream", "callers", "program"):
+            engine_cpu_ns = None if cell.kind == "program" else cpu_ns
             found[cell] = StreamMeasurement(1000, int(us * 1e6), cpu_ns, engine_cpu_ns)
         else:
             samples = np.full(600, int(us * 1000), np.int64)
@@ -50,8 +58,7 @@ def made_up(setup: StubSetup, index: int) -> dict[Any, Any]:
 
 
 @pytest.fixture
-def prepared(monkeypatch: pytest.MonkeyPatch) -> PreparedSuite:
-    monkeypatch.setattr(bench, "why_no_training", lambda: None)
+def prepared() -> PreparedSuite:
     return bench.prepare(("grpc", "shm"), None, rounds=6, quick=False)
 
 
@@ -59,8 +66,8 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> PreparedSuite:
 def result(prepared: PreparedSuite) -> dict[str, Any]:
     results = Results()
     for index in range(prepared.plan.rounds):
-        for setup in prepared.setups:
-            results.add(setup, made_up(setup, index))
+        for case in prepared.cases:
+            results.add(case, made_up(case, index))
     return prepared.result_of(results, "lucky-transport bench --suite stubs", load=0.0)
 
 
@@ -78,7 +85,7 @@ def test_a_transport_that_carries_no_stubs_is_refused_by_name() -> None:
 
 def test_each_way_of_waiting_asyncio_and_whole_programs_have_processes_of_their_own() -> None:
     plan = plan_of_stubs(("grpc", "shm"), None, rounds=5, quick=False)
-    assert [str(setup) for setup in setups_of(plan, training=True)] == [
+    assert [str(case) for case in cases_of(plan)] == [
         "grpc-tcp",
         "grpc-unix",
         "shm adaptive",
@@ -88,13 +95,11 @@ def test_each_way_of_waiting_asyncio_and_whole_programs_have_processes_of_their_
         "shm adaptive, asyncio",
         "grpc-tcp, program",
         "shm adaptive, program",
-        "grpc-tcp, training",
-        "shm adaptive, training",
     ]
 
 
 def test_calls_are_measured_in_the_pool_and_inline_flat_out_and_at_fifty_a_second() -> None:
-    cells = StubSetup("shm", "adaptive").cells()
+    cells = case_of("shm", "adaptive").cells
     assert {(cell.what, cell.rate_hz) for cell in cells if cell.kind == "unary"} == {
         ("pool", None),
         ("pool", 50),
@@ -104,41 +109,29 @@ def test_calls_are_measured_in_the_pool_and_inline_flat_out_and_at_fifty_a_secon
     assert [cell.kind for cell in cells if cell.kind != "unary"] == ["stream", "callers"]
 
 
-def test_without_luckyrobots_there_is_no_training_loop_and_a_note_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = importlib.util.find_spec
-
-    def without(name: str) -> Any:
-        return None if name == "luckyrobots" else installed(name) or object()
-
-    monkeypatch.setattr(programs.importlib.util, "find_spec", without)
-    prepared = bench.prepare(("grpc", "shm"), None, rounds=1, quick=True)
-    assert "no LuckyEnv training loop: luckyrobots is not installed" in prepared.notes
-    assert all(setup.kind != "training" for setup in prepared.setups)
-
-
 # pairs of processes
 
 
-def _quick(setup: StubSetup) -> Job:
-    return Job(setup, QUICK, plan_of_stubs(("grpc",), None, rounds=1, quick=True).options)
+def _quick(case: Case) -> Job:
+    return Job(case, QUICK, plan_of_stubs(("grpc",), None, rounds=1, quick=True).options)
 
 
 @needs_grpc
 @pytest.mark.parametrize(
-    "setup",
+    "case",
     [
-        StubSetup("grpc-tcp", None),
-        StubSetup("grpc-unix", None, twin=True),
-        StubSetup("grpc-tcp", None, "asyncio"),
-        StubSetup("shm", "adaptive"),
-        StubSetup("shm", "block", full=False),
-        StubSetup("shm", "adaptive", "asyncio"),
+        case_of("grpc-tcp"),
+        replace(case_of("grpc-unix"), twin=True),
+        case_of("grpc-tcp", None, "asyncio"),
+        case_of("shm", "adaptive"),
+        case_of("shm", "block"),
+        case_of("shm", "adaptive", "asyncio"),
     ],
     ids=str,
 )
-def test_a_pair_measures_every_cell_of_its_setup(setup: StubSetup) -> None:
-    found = measure_pair(_quick(setup))
-    assert list(found) == setup.cells()
+def test_a_pair_measures_every_cell_of_its_case(case: Case) -> None:
+    found = measure_pair(_quick(case))
+    assert tuple(found) == case.cells
     for cell, measured in found.items():
         if isinstance(measured, Measurement):
             assert measured.samples_ns.size > 0
@@ -150,9 +143,9 @@ def test_a_pair_measures_every_cell_of_its_setup(setup: StubSetup) -> None:
 
 
 @needs_grpc
-@pytest.mark.parametrize("setup", [StubSetup("grpc-tcp", None, "program"), StubSetup("shm", "adaptive", "program")])
-def test_a_program_and_its_server_run_unchanged_over_grpc_and_under_the_launcher(setup: StubSetup) -> None:
-    assert programs.measure_echo(_quick(setup)).n > 0
+@pytest.mark.parametrize("case", [case_of("grpc-tcp", None, "program"), case_of("shm", "adaptive", "program")])
+def test_a_program_and_its_server_run_unchanged_over_grpc_and_under_the_launcher(case: Case) -> None:
+    assert programs.measure_echo(_quick(case)).n > 0
 
 
 @needs_grpc
@@ -164,16 +157,7 @@ def test_a_program_that_was_not_switched_is_no_measurement_of_shared_memory(monk
 
     monkeypatch.setattr(programs, "_launcher", elsewhere)
     with pytest.raises(NotReachable, match=r"was not switched; over gRPC: /lucky_transport.bench.Echo/Ask \(.+\)"):
-        programs.measure_echo(_quick(StubSetup("shm", "adaptive", "program")))
-
-
-@needs_grpc
-def test_a_training_program_runs_unchanged_over_grpc_and_under_the_launcher() -> None:
-    missing = programs.why_no_training()
-    if missing:
-        pytest.skip(missing)
-    for setup in (StubSetup("grpc-tcp", None, "training"), StubSetup("shm", "adaptive", "training")):
-        assert programs.measure_training(_quick(setup)).n > 0
+        programs.measure_echo(_quick(case_of("shm", "adaptive", "program")))
 
 
 def test_a_client_that_fails_is_reported_with_its_exit_report() -> None:
@@ -181,27 +165,27 @@ def test_a_client_that_fails_is_reported_with_its_exit_report() -> None:
     with pytest.raises(NotReachable, match=complaint):
         program(
             [sys.executable, "-c", "import sys; print('out of luck', file=sys.stderr); sys.exit(3)"],
-            _quick(StubSetup("grpc-tcp", None)),
+            _quick(case_of("grpc-tcp")),
         )
 
 
 def test_a_client_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair, "_PATIENCE_S", 1.0 - 100 * QUICK.budget_s)
     with pytest.raises(PeerTimeout, match="grpc-tcp: the client did not end within 1 s"):
-        program([sys.executable, "-c", "import time; time.sleep(60)"], _quick(StubSetup("grpc-tcp", None)))
+        program([sys.executable, "-c", "import time; time.sleep(60)"], _quick(case_of("grpc-tcp")))
 
 
 def test_the_waiting_strategy_reaches_the_client_as_an_environment_variable() -> None:
     asking = [sys.executable, "-c", "import os; print(os.environ.get('LUCKY_WAIT'))"]
-    assert program(asking, _quick(StubSetup("shm", "block"))) == b"block\n"
-    assert program(asking, _quick(StubSetup("grpc-tcp", None))) == b"None\n"
+    assert program(asking, _quick(case_of("shm", "block"))) == b"block\n"
+    assert program(asking, _quick(case_of("grpc-tcp"))) == b"None\n"
 
 
 def test_what_went_wrong_in_the_client_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
     error = RemoteProtocolError("call 3 was answered as call 2", backend="shm", hint="look")
     monkeypatch.setattr(pair, "program", lambda command, job, stdin: pair.pickle.dumps(error))
     with pytest.raises(RemoteProtocolError, match="call 3 was answered as call 2; look"):
-        measure_pair(_quick(StubSetup("shm", "adaptive")))
+        measure_pair(_quick(case_of("shm", "adaptive")))
 
 
 @needs_grpc
@@ -370,7 +354,7 @@ def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> Non
     rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
     keys = [(row["kind"], row["path"], row["wait"], row["what"], row["rate_hz"]) for row in rows]
     assert len(set(keys)) == len(keys)
-    assert {row["kind"] for row in rows} == {"unary", "stream", "callers", "aio", "program", "training"}
+    assert {row["kind"] for row in rows} == {"unary", "stream", "callers", "aio", "program"}
     assert result["noise_floor"]["floor"] == 1.0
     assert not any("skipped" in row for row in rows)
 
@@ -380,7 +364,7 @@ def test_ratios_compare_shared_memory_with_both_ways_of_grpc(result: dict[str, A
     assert found["unary", "pool", "adaptive", None, "grpc-tcp"]["ratio"] == pytest.approx(20)
     assert found["unary", "pool", "adaptive", None, "grpc-unix"]["ratio"] == pytest.approx(15)
     assert found["unary", "pool", "block", 50, "grpc-tcp"]["ratio"] == pytest.approx(5)
-    assert found["training", "", "adaptive", None, "grpc-tcp"]["ratio"] == pytest.approx(20)
+    assert found["program", "", "adaptive", None, "grpc-tcp"]["ratio"] == pytest.approx(20)
     sentence = found["callers", "", "adaptive", None, "grpc-tcp"]["sentence"]
     assert "shared memory (adaptive) is 20.0 times faster than gRPC over loopback TCP" in sentence
     assert found["unary", "pool", "adaptive", None, "grpc-tcp"]["main"]
@@ -412,24 +396,23 @@ def test_without_grpc_in_the_run_no_target_is_measured(result: dict[str, Any]) -
 def test_page_and_markdown_show_targets_and_rows(result: dict[str, Any]) -> None:
     result["targets"] = targets.check(result, STUBS.targets)
     for text in (bench_page(result), bench_markdown(result)):
-        for part in ("Existing gRPC code over shared memory", "handler pool", "PASS", "LuckyEnv", "48,780"):
+        for part in ("Existing gRPC code over shared memory", "handler pool", "PASS", "unmodified program", "48,780"):
             assert part in text
     table = [line for line in bench_markdown(result).splitlines() if line.startswith("| shm adaptive | 1 |")]
     assert len(table) == len([row for row in result["rows"] if row["wait"] == "adaptive"])
 
 
 def test_a_run_calls_advance_once_per_piece(prepared: PreparedSuite, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[StubSetup] = []
+    seen: list[Case] = []
 
     def measured(job: Job) -> Any:
-        seen.append(job.setup)
-        return made_up(job.setup, 0)
+        seen.append(job.case)
+        return made_up(job.case, 0)
 
     monkeypatch.setattr(bench, "measure_pair", measured)
-    whole = dict.fromkeys(("program", "training"), lambda job: next(iter(measured(job).values())))
-    monkeypatch.setattr(bench, "_PROGRAMS", whole)
+    monkeypatch.setattr(bench, "measure_echo", lambda job: next(iter(measured(job).values())))
     texts: list[str] = []
     prepared.run("lucky-transport bench", texts.append)
     assert len(texts) == prepared.pieces == len(seen)
-    half = len(prepared.setups)
+    half = len(prepared.cases)
     assert seen[half : 2 * half] == list(reversed(seen[:half])), "A B, then B A"

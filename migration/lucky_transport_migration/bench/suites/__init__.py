@@ -1,1 +1,1 @@
-"""What each suite measures: its cells, its setups and its targets, as tables."""
+"""What each suite measures: its cells, its cases and its targets, as tables."""

@@ -3,22 +3,21 @@
     exchange    one env: `send` and `recv` over shared memory, between two spinning C loops, over iceoryx2 and gRPC
     step        4,096 envs: VectorEnv.step with copies, the pendulums' own work in it
 
-The client is Python in every row but the C loops'. All cells of a setup share its processes; a comparison is between
-setups of one round.
+The client is Python in every row but the C loops'. All cells of a case share its processes; a comparison is between
+cases of one round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
 from typing import Any
 
 from lucky_transport.errors import ConfigError, plural
-from lucky_transport_migration.bench.plan import Plan
+from lucky_transport_migration.bench.plan import Case, Plan
 from lucky_transport_migration.bench.suite import CallCell, CallSuite
 from lucky_transport_migration.bench.targets import SpeedTarget
 
-__all__ = ["BATCH", "KITS", "KIT_PATHS", "KitSetup", "plan_of_kits", "setups_of"]
+__all__ = ["BATCH", "KITS", "KIT_PATHS", "cases_of", "plan_of_kits"]
 
 #: Engines made with a kit, by the path that leads to them.
 KIT_PATHS = ("kit-c", "kit-cpp", "kit-csharp")
@@ -72,26 +71,13 @@ KITS = CallSuite(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KitSetup:
-    """One engine in processes of its own."""
-
-    path: str
-    twin: bool = False
-
-    def cells(self) -> list[CallCell]:
-        """Return what to measure."""
-        return [CallCell(kind, self.path) for kind in _KINDS[self.path]]
-
-    def __str__(self) -> str:
-        return self.path
-
-
-def setups_of(plan: Plan, missing: Container[str] = ()) -> Iterator[KitSetup]:
-    """Yield the setups of one round, without the paths that cannot be measured here."""
-    found = [path for path in plan.paths if path not in missing]
-    for path in found:
-        yield KitSetup(path)
+def cases_of(plan: Plan, missing: Container[str] = ()) -> list[Case]:
+    """Return the cases of one round, one an engine, without the paths that cannot be measured here."""
+    return [
+        Case(path, None, tuple(CallCell(kind, path) for kind in _KINDS[path]))
+        for path in plan.paths
+        if path not in missing
+    ]
 
 
 def plan_of_kits(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:

@@ -5,7 +5,7 @@
     peers      exchanges of both kinds over other people's ways between two processes
     limit      two native processes that spin or sleep on one word and copy as many bytes
 
-All cells of a setup share its processes and its connection; a comparison is between setups of one round.
+All cells of a case share its processes and its connection; a comparison is between cases of one round.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from lucky_transport.errors import ConfigError, plural
 from lucky_transport_migration.bench.peers.kinds import AT_A_RATE, IN_PLACE, PEERS
-from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Plan
+from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Case, Plan
 from lucky_transport_migration.bench.suite import Suite
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import label
@@ -27,15 +27,13 @@ __all__ = [
     "IDLE",
     "STEPPING",
     "STEP_TARGETS",
-    "LimitSetup",
-    "PeerSetup",
     "Place",
     "StepCell",
     "StepPlan",
-    "StepSetup",
     "StepSuite",
+    "cases_of",
+    "offered",
     "plan_of",
-    "setups_of",
     "step_title",
 ]
 
@@ -119,92 +117,11 @@ def _comparable(cell: StepCell, other: StepCell) -> bool:
     return other == wanted
 
 
-@dataclass(frozen=True, slots=True)
-class StepSetup:
-    """One engine process with one client. `twin` marks the second measurement of an A/A pair.
-
-    `frame_bytes` makes it one of the sweep over payloads, with one cell.
-    """
-
-    path: str
-    wait: str | None
-    num_envs: int
-    engine: str
-    full: bool = True  # False: only the plain transport rows; the waiting strategies differ nowhere else
-    open_loop: bool = False
-    twin: bool = False
-    frame_bytes: int | None = None
-
-    def cells(self, *, zero_copy: bool) -> list[StepCell]:
-        """Return what to measure over a transport that has frames in place or not."""
-        observations: Place = "inplace" if zero_copy else "copy"
-        key = (self.path, self.wait, self.num_envs, self.engine)
-        idle = self.engine == IDLE
-        if self.frame_bytes is not None:
-            return [StepCell("transport", *key, "copy", observations, frame_bytes=self.frame_bytes)]
-        cells: list[StepCell] = []
-        if self.engine in (IDLE, COPY):
-            cells.append(StepCell("transport", *key, "copy", observations))
-        if idle and self.open_loop:
-            cells.append(StepCell("transport", *key, "copy", observations, rate_hz=OPEN_LOOP_HZ))
-        if not self.full:
-            return cells
-        if zero_copy and idle:
-            cells.append(StepCell("transport", *key, "inplace", observations))
-        cells.append(StepCell("env", *key, "copy", "copy", copy=True))
-        if zero_copy:
-            cells.append(StepCell("env", *key, "copy", observations, copy=False))
-        return cells
-
-    def __str__(self) -> str:
-        wait = f" {self.wait}" if self.wait else ""
-        size = "" if self.frame_bytes is None else f", frame of {plural(self.frame_bytes, 'byte')}"
-        return f"{self.path}{wait}, {plural(self.num_envs, 'env')}{size}"
-
-
-@dataclass(frozen=True, slots=True)
-class PeerSetup:
-    """One peer in processes of its own, with all its cells one after the other."""
-
-    path: str
-    num_envs: tuple[int, ...]
-    payloads: tuple[int, ...]
-    twin: bool = False
-
-    def cells(self) -> list[StepCell]:
-        """Return what to measure."""
-        place: Place = "inplace" if self.path in IN_PLACE else "copy"
-
-        def cell(num_envs: int, engine: str, **more: Any) -> StepCell:
-            return StepCell("transport", self.path, None, num_envs, engine, observations=place, **more)
-
-        steps = [cell(n, engine) for n in self.num_envs for engine in (IDLE, COPY)]
-        at_a_rate = [cell(min(self.num_envs), IDLE, rate_hz=OPEN_LOOP_HZ)] if self.path == AT_A_RATE else []
-        return [*steps, *at_a_rate, *(cell(1, COPY, frame_bytes=size) for size in self.payloads)]
-
-    def __str__(self) -> str:
-        return self.path
-
-
-@dataclass(frozen=True, slots=True)
-class LimitSetup:
-    """The machine's own limits: spinning at every size, sleeping at the smallest one."""
-
-    num_envs: tuple[int, ...]
-    twin: bool = False
-
-    def cells(self) -> list[StepCell]:
-        """Return what to measure."""
-        key = ("transport", "limit", "spin")
-        asleep = StepCell("transport", "limit", "block", min(self.num_envs), IDLE, "copy", "inplace")
-        return [
-            asleep,
-            *(StepCell(*key, n, IDLE, "copy", "inplace") for n in self.num_envs),
-            *(StepCell(*key, n, COPY, "copy", "copy") for n in self.num_envs),
-        ]
-
-    def __str__(self) -> str:
-        return "native limits"
+def offered(cells: Iterable[StepCell], *, zero_copy: bool) -> list[StepCell]:
+    """Return what of these cells a transport can do, which has frames in place or not."""
+    if zero_copy:
+        return list(cells)
+    return [replace(one, observations="copy") for one in cells if one.actions == "copy" and one.copy is not False]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,36 +138,65 @@ class StepPlan(Plan):
         return self.options if frame_bytes is None else self.options | {"obs_size": frame_bytes // _FLOAT_BYTES}
 
 
-def setups_of(plan: StepPlan) -> Iterator[StepSetup | PeerSetup | LimitSetup]:
-    """Yield the setups of one round: steps, those of one num_envs together, then the payloads, the peers and the
-    machine's limits.
+def cases_of(plan: StepPlan) -> list[Case]:
+    """Return the cases of one round: steps, those of one num_envs together, then the payloads, the peers and the
+    machine's limits. Cells are those of transports that have frames in place, see `offered`.
     """
-    yield from _steps(plan)
+    cases = [case for num_envs in plan.num_envs for case in _steps(plan, num_envs) if case.cells]
     for size in plan.payloads:
-        for path in plan.paths:
-            yield StepSetup(path, plan.main_wait(path), 1, COPY, frame_bytes=size)
-    for path in plan.peers:
-        yield PeerSetup(path, plan.num_envs, plan.payloads)
-    if plan.engine == IDLE:
-        yield LimitSetup(plan.num_envs)
+        cells = [_cell(path, plan.main_wait(path), 1, COPY, frame_bytes=size) for path in plan.paths]
+        cases += [Case(cell.path, cell.wait, (cell,), f"1 env, frame of {plural(size, 'byte')}") for cell in cells]
+    cases += [Case(path, None, tuple(_peer_cells(path, plan))) for path in plan.peers]
+    return [*cases, *([Case("limit", None, tuple(_limit_cells(plan)))] if plan.engine == IDLE else [])]
 
 
-def _steps(plan: StepPlan) -> Iterator[StepSetup]:
+def _steps(plan: StepPlan, num_envs: int) -> Iterator[Case]:
     engines = (IDLE, COPY) if plan.engine == IDLE else (plan.engine,)
-    smallest = min(plan.num_envs)
-    for num_envs in plan.num_envs:
-        for engine in engines:
-            for path in plan.paths:
-                if path == "grpc" and engine == COPY:
-                    continue  # each of its Steps would copy the whole batch's frame: the engine's cost, not the wire's
-                waits = plan.waits_of(path)
-                for wait in waits if engine != COPY else (plan.main_wait(path),):
-                    opens = num_envs == smallest and path != "inproc"
-                    yield StepSetup(path, wait, num_envs, engine, full=wait == plan.main_wait(path), open_loop=opens)
-        if num_envs == max(plan.num_envs) and engines[0] == IDLE:
-            for path in dict.fromkeys((*plan.paths, "inproc")):  # in process: the engine's work alone
-                if path != "grpc":  # thousands of legacy Steps of an engine at work say nothing new
-                    yield StepSetup(path, plan.main_wait(path), num_envs, STEPPING)
+    for engine in engines:
+        for path in plan.paths:
+            if path == "grpc" and engine == COPY:
+                continue  # each of its Steps would copy the whole batch's frame: the engine's cost, not the wire's
+            for wait in plan.waits_of(path) if engine != COPY else (plan.main_wait(path),):
+                yield _case(plan, path, wait, num_envs, engine)
+    if num_envs == max(plan.num_envs) and engines[0] == IDLE:
+        for path in dict.fromkeys((*plan.paths, "inproc")):  # in process: the engine's work alone
+            if path != "grpc":  # thousands of legacy Steps of an engine at work say nothing new
+                yield _case(plan, path, plan.main_wait(path), num_envs, STEPPING)
+
+
+def _case(plan: StepPlan, path: str, wait: str | None, num_envs: int, engine: str) -> Case:
+    """Return one engine's case: of an engine at work the env alone; of the strategies that do not stand for their path
+    the plain exchange alone, since they differ nowhere else.
+    """
+    key = (path, wait, num_envs, engine)
+    at_a_rate = engine == IDLE and path != "inproc" and num_envs == min(plan.num_envs)
+    cells = [_cell(*key)] if engine in (IDLE, COPY) else []
+    cells += [_cell(*key, rate_hz=OPEN_LOOP_HZ)] if at_a_rate else []
+    if wait == plan.main_wait(path):
+        cells += [_cell(*key, actions="inplace")] if engine == IDLE else []
+        cells += [_cell(*key, level="env", observations="copy", copy=True), _cell(*key, level="env", copy=False)]
+    return Case(path, wait, tuple(cells), plural(num_envs, "env"))
+
+
+def _peer_cells(path: str, plan: StepPlan) -> list[StepCell]:
+    place: Place = "inplace" if path in IN_PLACE else "copy"
+    cells = [_cell(path, None, n, engine) for n in plan.num_envs for engine in (IDLE, COPY)]
+    cells += [_cell(path, None, min(plan.num_envs), IDLE, rate_hz=OPEN_LOOP_HZ)] if path == AT_A_RATE else []
+    cells += [_cell(path, None, 1, COPY, frame_bytes=size) for size in plan.payloads]
+    return [replace(cell, observations=place) for cell in cells]
+
+
+def _limit_cells(plan: StepPlan) -> list[StepCell]:
+    """Return the machine's own limits: sleeping at the smallest size, spinning at every one."""
+    spinning = [_cell("limit", "spin", n, IDLE) for n in plan.num_envs]
+    copying = [_cell("limit", "spin", n, COPY, observations="copy") for n in plan.num_envs]
+    return [_cell("limit", "block", min(plan.num_envs), IDLE), *spinning, *copying]
+
+
+def _cell(path: str, wait: str | None, num_envs: int, engine: str, **more: Any) -> StepCell:
+    """Return the cell of an exchange whose observations are read in place, but for `more`."""
+    key = {"path": path, "wait": wait, "num_envs": num_envs, "engine": engine}
+    return StepCell(**{"level": "transport", "observations": "inplace", **key, **more})
 
 
 def plan_of(

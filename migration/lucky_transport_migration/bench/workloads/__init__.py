@@ -1,1 +1,1 @@
-"""What each suite runs: processes, loops and checks that turn a setup into the measurements of its cells."""
+"""What each suite runs: processes, loops and checks that turn a case into the measurements of its cells."""

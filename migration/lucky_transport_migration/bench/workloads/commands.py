@@ -1,4 +1,4 @@
-"""The suite of commands, ready to run: each setup is a fresh pair of processes, all of which have ended after it."""
+"""The suite of commands, ready to run: each case is a fresh pair of processes, all of which have ended after it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,13 @@ import numpy as np
 
 from lucky_transport.client import Client
 from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, measure_loop
-from lucky_transport_migration.bench.plan import Plan
+from lucky_transport_migration.bench.plan import Case, Plan
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import CallCell
-from lucky_transport_migration.bench.suites.commands import (
-    COMMANDS,
-    CodecSetup,
-    CommandSetup,
-    plan_of_commands,
-    setups_of,
-)
+from lucky_transport_migration.bench.suites.commands import COMMANDS, cases_of, plan_of_commands
 from lucky_transport_migration.bench.workloads.codec import measure_codec, protobuf_class
 from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
-from lucky_transport_migration.bench.workloads.training import measure_training
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 __all__ = ["measure_commands", "prepare"]
@@ -41,8 +34,8 @@ def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, q
     return PreparedSuite(
         COMMANDS,
         plan,
-        plan.with_twins(setups_of(plan)),
-        lambda setup: measure_commands(setup, plan),
+        plan.with_twins(cases_of(plan)),
+        lambda case: measure_commands(case, plan),
         notes=_notes(plan),
     )
 
@@ -57,20 +50,19 @@ def _notes(plan: Plan) -> list[str]:
     return notes
 
 
-def measure_commands(setup: CommandSetup | CodecSetup, plan: Plan) -> dict[CallCell, Measured]:
-    """Return the measurements of a setup's cells; its processes have ended when this returns.
+def measure_commands(case: Case, plan: Plan) -> dict[CallCell, Measured]:
+    """Return the measurements of a case's cells; its processes have ended when this returns.
 
     Raises RemoteProtocolError when an answer or an item is not the one that was due.
     """
-    if isinstance(setup, CodecSetup):
+    if case.what == "codec":
         return {
             CallCell("codec", path, None, direction): samples
             for (path, direction), samples in measure_codec(plan.effort).items()
         }
-    path = find_path(setup.path)
-    with ConnectedEngine(path, COMMANDS.engine, 1, options=setup.options(plan), wait=setup.wait) as link:
+    with ConnectedEngine(find_path(case.path), COMMANDS.engine, 1, options=plan.options, wait=case.wait) as link:
         client = Client(link.transport)
-        return {cell: _measure(client, cell, plan, link.pid) for cell in setup.cells()}
+        return {cell: _measure(client, cell, plan, link.pid) for cell in case.cells}
 
 
 def _measure(client: Client, cell: CallCell, plan: Plan, pid: int | None) -> Measured:
@@ -78,9 +70,7 @@ def _measure(client: Client, cell: CallCell, plan: Plan, pid: int | None) -> Mea
         return _measure_unary(client, cell, plan.effort, pid)
     if cell.kind == "stream":
         return measure_messages(client, int(plan.options["item_bytes"]), plan.effort, pid)
-    if cell.kind == "images":
-        return measure_images(client, cell.what, plan.effort, pid)
-    return measure_training(client, plan.effort)
+    return measure_images(client, cell.what, plan.effort, pid)
 
 
 def _measure_unary(client: Client, cell: CallCell, effort: Effort, pid: int | None) -> Measurement:

@@ -28,15 +28,15 @@ from lucky_transport_migration.bench.measuring import Effort, Look, Measurement,
 from lucky_transport_migration.bench.peers.exchange import measure_exchanges
 from lucky_transport_migration.bench.peers.kinds import missing_peers
 from lucky_transport_migration.bench.peers.wire import Message
-from lucky_transport_migration.bench.plan import Plan
+from lucky_transport_migration.bench.plan import Case, Plan
 from lucky_transport_migration.bench.processes import ended
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import CallCell
-from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, KitSetup, plan_of_kits, setups_of
+from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, cases_of, plan_of_kits
 from lucky_transport_migration.bench.workloads.limits import ITS_NUMBER, ping_pong_ns
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
-__all__ = ["KIT_SOURCES", "Kit", "compiled", "measure_setup", "missing_paths", "prepare"]
+__all__ = ["KIT_SOURCES", "Kit", "compiled", "measure_case", "missing_paths", "prepare"]
 
 KIT_SOURCES = Path(__file__).parents[4] / "schema" / "kits"
 _COMPILE_S = 120.0
@@ -93,8 +93,8 @@ def prepare(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: i
     return PreparedSuite(
         KITS,
         plan,
-        plan.with_twins(setups_of(plan, missing), "shm" if "kit-c" in missing else "kit-c"),
-        lambda setup: measure_setup(setup, plan, programs),
+        plan.with_twins(cases_of(plan, missing), "shm" if "kit-c" in missing else "kit-c"),
+        lambda case: measure_case(case, plan, programs),
         notes=[*dict.fromkeys(missing.values()), *_NOTES],
     )
 
@@ -159,16 +159,16 @@ def _served(path: str, num_envs: int, wait: str | None, programs: _Programs) -> 
         yield stack.enter_context(transport), process.pid
 
 
-def measure_setup(setup: KitSetup, plan: Plan, programs: _Programs) -> Mapping[CallCell, Measurement]:
-    """Return the measurements of a setup's cells; its processes have ended when this returns."""
-    measure = _ELSEWHERE.get(setup.path)
+def measure_case(case: Case, plan: Plan, programs: _Programs) -> Mapping[CallCell, Measurement]:
+    """Return the measurements of a case's cells; its processes have ended when this returns."""
+    measure = _ELSEWHERE.get(case.path)
     if measure is not None:
-        return {cell: measure(plan.effort) for cell in setup.cells()}
+        return {cell: measure(plan.effort) for cell in case.cells}
     wait = plan.main_wait("shm")
     found: dict[CallCell, Measurement] = {}
-    for cell in setup.cells():
+    for cell in case.cells:
         num_envs = 1 if cell.kind == "exchange" else BATCH
-        with _served(setup.path, num_envs, wait, programs) as (transport, pid):
+        with _served(case.path, num_envs, wait, programs) as (transport, pid):
             if cell.kind == "exchange":
                 found[cell] = _exchanges(transport, plan.effort, pid)
             else:

@@ -21,24 +21,23 @@ from lucky_transport_migration.bench.measuring import Effort, Look, Measurement,
 from lucky_transport_migration.bench.peers.exchange import measure_exchanges
 from lucky_transport_migration.bench.peers.kinds import missing_peers
 from lucky_transport_migration.bench.peers.wire import Message
+from lucky_transport_migration.bench.plan import Case
 from lucky_transport_migration.bench.run import Around, PreparedSuite
 from lucky_transport_migration.bench.suites.steps import (
     COPY,
     IDLE,
     STEP_TARGETS,
-    LimitSetup,
-    PeerSetup,
     StepCell,
     StepPlan,
-    StepSetup,
     StepSuite,
-    setups_of,
+    cases_of,
+    offered,
 )
 from lucky_transport_migration.bench.workloads.limits import measure_limit
 from lucky_transport_migration.bench.workloads.overheads import idle_row, threads_row
 from lucky_transport_migration.paths import ConnectedEngine, find_path, label
 
-__all__ = ["measure_peer", "measure_setup", "prepare"]
+__all__ = ["measure_case", "measure_peer", "prepare"]
 
 _STAMP = "the stamps at both ends of its observations"
 _PEER_NOTES = (
@@ -67,21 +66,17 @@ def prepare(plan: StepPlan) -> PreparedSuite:
         targets=STEP_TARGETS,
         cpu_key="cpu_us_per_step",
     )
-    setups = [
-        setup for setup in plan.with_twins(setups_of(plan)) if isinstance(setup, LimitSetup) or setup.path not in absent
-    ]
+    cases = [case for case in plan.with_twins(cases_of(plan)) if case.path not in absent]
     around = list(_around(plan)) if plan.engine == IDLE else []
-    return PreparedSuite(suite, plan, setups, lambda setup: _measure(setup, plan, notes), notes, around)
+    return PreparedSuite(suite, plan, cases, lambda case: _measure(case, plan, notes), notes, around)
 
 
-def _measure(
-    setup: StepSetup | PeerSetup | LimitSetup, plan: StepPlan, notes: list[str]
-) -> Mapping[StepCell, Measurement]:
-    if isinstance(setup, LimitSetup):
-        found = {cell: measure_limit(cell, plan) for cell in setup.cells()}
+def _measure(case: Case, plan: StepPlan, notes: list[str]) -> Mapping[StepCell, Measurement]:
+    if case.path == "limit":
+        found = {cell: measure_limit(cell, plan) for cell in case.cells}
         notes += [why for why in found.values() if isinstance(why, str)]
         return {cell: one for cell, one in found.items() if not isinstance(one, str)}
-    return measure_peer(setup, plan) if isinstance(setup, PeerSetup) else measure_setup(setup, plan)
+    return measure_peer(case, plan) if case.path in plan.peers else measure_case(case, plan)
 
 
 def _around(plan: StepPlan) -> Iterator[Around]:
@@ -102,20 +97,21 @@ def _around(plan: StepPlan) -> Iterator[Around]:
         )
 
 
-def measure_setup(setup: StepSetup, plan: StepPlan) -> dict[StepCell, Measurement]:
-    """Return the measurements of a setup's cells; its processes have ended when this returns.
+def measure_case(case: Case, plan: StepPlan) -> dict[StepCell, Measurement]:
+    """Return the measurements of those cells that the transport offers; its processes have ended when this returns.
 
     Raises RemoteProtocolError when frames were lost or hold what they must not hold.
     """
-    path = find_path(setup.path)
+    one: StepCell = case.cells[0]  # all of them have these in common
+    options = plan.options_of(one.frame_bytes)
     with ConnectedEngine(
-        path, setup.engine, setup.num_envs, seed=0, options=plan.options_of(setup.frame_bytes), wait=setup.wait
+        find_path(case.path), one.engine, one.num_envs, seed=0, options=options, wait=case.wait
     ) as link:
         transport = link.transport
         actions = np.zeros(transport.spec.action_shape, transport.spec.action.dtype)
         found: dict[StepCell, Measurement] = {}
         envs: list[VectorEnv] = []  # an env closes its transport when it is collected, so each lives to the end
-        for cell in setup.cells(zero_copy=transport.capabilities.zero_copy):
+        for cell in offered(case.cells, zero_copy=transport.capabilities.zero_copy):
             own = transport.actions if cell.actions == "inplace" else actions
             if cell.level == "transport":
                 found[cell] = _measure_transport(transport, cell, own, plan.effort, link.pid)
@@ -128,18 +124,18 @@ def measure_setup(setup: StepSetup, plan: StepPlan) -> dict[StepCell, Measuremen
         return found
 
 
-def measure_peer(setup: PeerSetup, plan: StepPlan) -> dict[StepCell, Measurement]:
+def measure_peer(case: Case, plan: StepPlan) -> dict[StepCell, Measurement]:
     """Return the measurements of a peer's cells; its processes have ended when this returns.
 
     Raises what `measure_exchanges` raises.
     """
-    cells, act_size = setup.cells(), int(plan.options["act_size"])
+    cells, act_size = case.cells, int(plan.options["act_size"])
     sizes = [int(plan.options_of(cell.frame_bytes)["obs_size"]) for cell in cells]
     work = [
         (Message(cell.num_envs, size, act_size, cell.engine == COPY), cell.rate_hz)
         for cell, size in zip(cells, sizes, strict=True)
     ]
-    return dict(zip(cells, measure_exchanges(setup.path, work, plan.effort), strict=True))
+    return dict(zip(cells, measure_exchanges(case.path, work, plan.effort), strict=True))
 
 
 def _measure_transport(

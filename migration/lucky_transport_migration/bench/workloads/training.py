@@ -20,13 +20,40 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.transport import Stream
 from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.plan import Case, Plan
+from lucky_transport_migration.bench.rows import Measured
+from lucky_transport_migration.bench.run import PreparedSuite
+from lucky_transport_migration.bench.suite import CallCell
+from lucky_transport_migration.bench.suites.training import TRAINING, cases_of, plan_of_training
+from lucky_transport_migration.bench.workloads.stubs.pair import Job
+from lucky_transport_migration.bench.workloads.stubs.programs import measure_luckyenv, why_no_luckyenv
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 
-__all__ = ["CAMERA_HZ", "TELEMETRY_HZ", "Training", "measure_training"]
+__all__ = ["CAMERA_HZ", "TELEMETRY_HZ", "Training", "measure_training", "prepare"]
 
 TELEMETRY_HZ = 100
 CAMERA_HZ = 30
 _TURNS = 2
 _PATIENCE_S = 5.0
+
+
+def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> PreparedSuite:
+    """Return the suite for a command line; a quick one has one round of short loops.
+
+    Running it raises what starting the engines and programs raises, PeerTimeout where a stream brings nothing.
+    """
+    plan = plan_of_training(paths, waits, rounds=rounds, quick=quick)
+    missing = why_no_luckyenv()
+    cases = plan.with_twins(cases_of(plan, luckyenv=missing is None))
+    return PreparedSuite(TRAINING, plan, cases, lambda case: _measure(case, plan), notes=[missing] if missing else [])
+
+
+def _measure(case: Case, plan: Plan) -> dict[CallCell, Measured]:
+    (cell,) = case.cells
+    if cell.kind == "luckyenv":
+        return {cell: measure_luckyenv(Job(case, plan.effort, plan.options))}
+    with ConnectedEngine(find_path(case.path), TRAINING.engine, 1, options=plan.options, wait=case.wait) as link:
+        return {cell: measure_training(Client(link.transport), plan.effort)}
 
 
 @dataclass(slots=True)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lucky_transport_migration.bench.plan import Plan
+from lucky_transport_migration.bench.plan import Case, Plan
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import CallCell
-from lucky_transport_migration.bench.suites.stubs import STUBS, StubSetup, plan_of_stubs, setups_of
+from lucky_transport_migration.bench.suites.stubs import STUBS, cases_of, plan_of_stubs
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair
-from lucky_transport_migration.bench.workloads.stubs.programs import measure_echo, measure_training, why_no_training
+from lucky_transport_migration.bench.workloads.stubs.programs import measure_echo
 
 __all__ = ["prepare"]
 
-#: Setups in which whole programs are measured -> how.
-_PROGRAMS = {"program": measure_echo, "training": measure_training}
 _NOTES = (
     "all ways have the same stub, servicer and loop, grpc's default options, and a pool of 16 threads at the server; "
     "calls carry no deadline",
@@ -31,16 +29,14 @@ def prepare(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: i
     RemoteProtocolError when an answer or item was lost, doubled or torn.
     """
     plan = plan_of_stubs(transports, waits, rounds=rounds, quick=quick)
-    missing = why_no_training()
-    setups = plan.with_twins(setups_of(plan, training=missing is None))
-    notes = [*([missing] if missing else []), *_NOTES]
-    return PreparedSuite(STUBS, plan, setups, lambda setup: measure_stubs(setup, plan), notes=notes)
+    cases = plan.with_twins(cases_of(plan))
+    return PreparedSuite(STUBS, plan, cases, lambda case: measure_stubs(case, plan), notes=_NOTES)
 
 
-def measure_stubs(setup: StubSetup, plan: Plan) -> Mapping[CallCell, Measured]:
-    """Return the measurements of a setup's cells; its processes have ended when this returns."""
-    job = Job(setup, plan.effort, plan.options)
-    if setup.kind in _PROGRAMS:
-        (cell,) = setup.cells()
-        return {cell: _PROGRAMS[setup.kind](job)}
+def measure_stubs(case: Case, plan: Plan) -> Mapping[CallCell, Measured]:
+    """Return the measurements of a case's cells; its processes have ended when this returns."""
+    job = Job(case, plan.effort, plan.options)
+    if case.what == "program":
+        (cell,) = case.cells
+        return {cell: measure_echo(job)}
     return measure_pair(job)

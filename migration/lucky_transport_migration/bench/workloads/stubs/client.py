@@ -25,17 +25,17 @@ _SERVER = "lucky_transport_migration.bench.workloads.stubs.server_program"
 
 
 def measure(job: Job) -> dict[CallCell, Measured]:
-    """Return the measurements of the setup's cells; the server has ended when this returns.
+    """Return the measurements of the case's cells; the server has ended when this returns.
 
     Raises NotReachable when it does not start, RemoteProtocolError when an answer or an item is not the one due.
     """
-    aio = job.setup.kind == "asyncio"
-    with serving(job.setup.path, int(job.options["item_bytes"]), aio=aio) as server:
+    aio = job.case.what == "asyncio"
+    with serving(job.case.path, int(job.options["item_bytes"]), aio=aio) as server:
         if aio:
             return asyncio.run(_measure_aio(job, server))
-        with way_of(job.setup.path).channel(server.ready) as channel:
+        with way_of(job.case.path).channel(server.ready) as channel:
             stub = EchoStub(channel)
-            return {cell: _measure_cell(stub, cell, job, server.pid) for cell in job.setup.cells()}
+            return {cell: _measure_cell(stub, cell, job, server.pid) for cell in job.case.cells}
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def _measure_cell(stub: Any, cell: CallCell, job: Job, pid: int) -> Measured:
 
 
 async def _measure_aio(job: Job, server: ServerProcess) -> dict[CallCell, Measured]:
-    async with way_of(job.setup.path).aio_channel(server.ready) as channel:
+    async with way_of(job.case.path).aio_channel(server.ready) as channel:
         stub = EchoStub(channel)
         chars = int(job.options["text_chars"])
-        return {cell: await measure_awaited(stub.Ask, chars, job.effort, server.pid) for cell in job.setup.cells()}
+        return {cell: await measure_awaited(stub.Ask, chars, job.effort, server.pid) for cell in job.case.cells}

@@ -1,4 +1,4 @@
-"""A fresh pair of processes for one setup, as the bench sees it: a job goes in, its outcome comes out.
+"""A fresh pair of processes for one case, as the bench sees it: a job goes in, its outcome comes out.
 
 Grpc and our channel are imported in the pair's processes alone, so no pair finds the threads of another. The waiting
 strategy is set by environment, as a user of existing code sets it, and reaches both processes.
@@ -13,10 +13,10 @@ from typing import Any
 from lucky_transport.errors import TransportError
 from lucky_transport.process import python_command
 from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.plan import Case
 from lucky_transport_migration.bench.processes import run_client
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.suite import CallCell
-from lucky_transport_migration.bench.suites.stubs import StubSetup
 
 __all__ = ["Job", "Outcome", "environment", "measure_pair", "program"]
 
@@ -29,9 +29,9 @@ Outcome = dict[CallCell, Measured] | TransportError
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A setup to be measured, and how; `options` are those of the plan."""
+    """A case to be measured, and how; `options` are those of the plan."""
 
-    setup: StubSetup
+    case: Case
     effort: Effort
     options: dict[str, Any]
 
@@ -50,14 +50,14 @@ def measure_pair(job: Job) -> dict[CallCell, Measured]:
 
 
 def program(command: list[str], job: Job, stdin: bytes = b"") -> bytes:
-    """Run a client program of the job's setup to its end and return what it wrote to stdout.
+    """Run a client program of the job's case to its end and return what it wrote to stdout.
 
     Raises NotReachable with its last words when it fails, PeerTimeout when it takes far longer than it should.
     """
     limit_s = _PATIENCE_S + 100 * job.effort.budget_s
-    return run_client([*environment(job), *command], str(job.setup), limit_s, stdin)
+    return run_client([*environment(job), *command], str(job.case), limit_s, stdin)
 
 
 def environment(job: Job) -> list[str]:
     """Return what stands before the command of a process of this job."""
-    return ["env", f"LUCKY_WAIT={job.setup.wait}"] if job.setup.wait else []
+    return ["env", f"LUCKY_WAIT={job.case.wait}"] if job.case.wait else []

@@ -17,7 +17,7 @@ from lucky_transport_migration.bench.processes import ServerProcess
 from lucky_transport_migration.bench.suites.stubs import PROGRAM_PARTS
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, environment, program
 
-__all__ = ["measure_echo", "measure_training", "why_no_training"]
+__all__ = ["measure_echo", "measure_luckyenv", "why_no_luckyenv"]
 
 _ENGINE = "mujoco:quadruped"
 _TRAINING = str(Path(__file__).with_name("training_program.py"))
@@ -26,7 +26,7 @@ _USUAL_PORT = "50051"
 _IMPORT_TIMEOUT_S = 60.0
 
 
-def why_no_training() -> str | None:
+def why_no_luckyenv() -> str | None:
     """Return why there can be no training loop on this machine, None when there can."""
     for package in ("mujoco", "luckyrobots"):
         if importlib.util.find_spec(package) is None:
@@ -39,14 +39,14 @@ def why_no_training() -> str | None:
     return None
 
 
-def measure_training(job: Job) -> StreamMeasurement:
+def measure_luckyenv(job: Job) -> StreamMeasurement:
     """Return the steps of a luckyrobots training loop; engine and program have ended when this returns.
 
     Raises NotReachable when either fails, or calls went over gRPC that shared memory should have carried.
     """
-    shm = job.setup.path == "shm"
+    shm = job.case.path == "shm"
     endpoint = f"shm://{unique_name()}" if shm else "grpc://127.0.0.1:0"
-    engine = EngineProcess(_ENGINE, [endpoint], wait=job.setup.wait)
+    engine = EngineProcess(_ENGINE, [endpoint], wait=job.case.wait)
     try:
         # Over shm the program's port has no server.
         port = _USUAL_PORT if shm else engine.endpoints[0].address.rpartition(":")[2]
@@ -64,7 +64,7 @@ def measure_echo(job: Job) -> StreamMeasurement:
     with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
         launcher = _launcher(job, switch, Path(directory) / "server.json")
         server = [*environment(job), *launcher, sys.executable, _ECHO, "serve"]
-        with ServerProcess(f"over {job.setup.path}", server) as serving:
+        with ServerProcess(f"over {job.case.path}", server) as serving:
             return _measure(job, switch, [_ECHO, "call", serving.ready], "all of it")
 
 
@@ -78,14 +78,14 @@ def _measure(job: Job, switch: list[str], script: list[str], looked_at: str) -> 
         seconds = str(PROGRAM_PARTS * job.effort.budget_s)
         program([*_launcher(job, switch, report), sys.executable, *script, seconds, str(result)], job)
         found = json.loads(result.read_text(encoding="utf-8"))
-        if job.setup.path == "shm":
+        if job.case.path == "shm":
             _check_switched(json.loads(report.read_text(encoding="utf-8"))["calls"])
     return StreamMeasurement(found["n"], found["took_ns"], found["cpu_ns"], looked_at=looked_at)
 
 
 def _launcher(job: Job, switch: list[str], report: Path) -> list[str]:
     """Return what stands before a program: over shm `lucky-transport run`, which counts its calls as for any user."""
-    if job.setup.path != "shm":
+    if job.case.path != "shm":
         return []
     run = python_command("lucky_transport", "run", "--transport", "shm", "--quiet", "--report", str(report))
     return [*run, *switch, "--"]

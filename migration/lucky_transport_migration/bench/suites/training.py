@@ -1,0 +1,53 @@
+"""What the suite of training measures: cells (one row each) in cases (one fresh pair of processes each).
+
+training   steps of 1 ms, alone and beside a 100 Hz telemetry and a 30 Hz camera stream, also in process
+luckyenv   the steps of a luckyrobots LuckyEnv loop, over shm under `lucky-transport run`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lucky_transport_migration.bench.plan import Case, Plan
+from lucky_transport_migration.bench.suite import CallCases, CallCell, CallSuite
+from lucky_transport_migration.bench.suites.commands import plan_of_commands
+from lucky_transport_migration.bench.targets import SpeedTarget
+
+__all__ = ["TRAINING", "cases_of", "plan_of_training"]
+
+TRAINING = CallSuite(
+    name="training",
+    title="Training loops",
+    engine="echo",
+    titles={
+        "training": "training loop, 1 ms a step, beside two streams, per step",
+        "luckyenv": "LuckyEnv training loop, per step",
+    },
+    targets=(
+        SpeedTarget(
+            "training loop of 1 ms steps: rate lost beside two streams", "at most", 5, "%",
+            {"kind": "training", "path": "shm", "what": "", "wait": "adaptive", "rate_hz": None},
+            column="loss_percent",
+        ),
+    ),
+)  # fmt: skip
+
+_STEP_S = 0.001
+#: A transport -> the way by which a program reaches it: it connects to a port.
+_WAYS = {"grpc": "grpc-tcp", "shm": "shm"}
+
+
+def cases_of(plan: Plan, *, luckyenv: bool) -> list[Case]:
+    """Return the cases of one round."""
+    loops = list(CallCases([("training", "", None)]).of(plan))
+    if luckyenv:
+        ways = [(_WAYS[path], plan.main_wait(path)) for path in plan.paths if path in _WAYS]
+        loops += [Case(path, wait, (CallCell("luckyenv", path, wait),), "luckyenv") for path, wait in ways]
+    return loops
+
+
+def plan_of_training(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:
+    """Return the plan of a command line; the loop runs in process too, as what no transport can be faster than."""
+    plan = plan_of_commands(tuple(dict.fromkeys((*paths, "inproc"))), waits, rounds=rounds, quick=quick)
+    return replace(plan, options=plan.options | {"step_s": _STEP_S})
