@@ -28,7 +28,7 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.env.autoreset import NeedsReset
-from lucky_transport.errors import EngineFailed, Unimplemented
+from lucky_transport.errors import Unimplemented
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.sessions.client import SessionClient
@@ -172,20 +172,12 @@ def _staged(endpoint: str) -> Iterator[Work]:
     """Reads with shadows, and what changes the world: nothing is under way afterwards, shadows are asked as before."""
     from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
     from lucky_transport_migration.routing.connection import RoutedConnection
-    from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
-    from lucky_transport_migration.routing.router import ProcessRouter
     from lucky_transport_migration.routing.staged_transport import StagedTransport
 
     asked, changes = method("LidarService/GetLidarBeamCount"), method("LidarService/SetLidarPreset")
     numbers = itertools.count(1)
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        Path(folder, "lucky_transport.toml").write_text('[stages]\ndefault = "shadow"\n[gate]\ndemote = false\n')
-        router = ProcessRouter(EvidencePolicy(Path(folder), tell=lambda line: None))
-        stack.callback(router.close)
-        control, candidate = (
-            RoutedConnection(name, lambda: api.open_transport(endpoint)) for name in (CONTROL, CANDIDATE)
-        )
-        staged = stack.enter_context(StagedTransport(control, candidate, router))
+    control, candidate = (RoutedConnection(name, lambda: api.open_transport(endpoint)) for name in (CONTROL, CANDIDATE))
+    with _router() as router, StagedTransport(control, candidate, router) as staged:
 
         def ask() -> None:
             number = next(numbers) % 1000
@@ -197,6 +189,40 @@ def _staged(endpoint: str) -> Iterator[Work]:
         yield ask
         assert router.workers.drain(Deadline(_DEADLINE_S))
         assert staged._target.world.mark() > 0, "a change of the world is still under way"  # pyright: ignore[reportPrivateUsage]
+
+
+@contextlib.contextmanager
+def _router() -> Iterator[Any]:
+    """A router that asks a shadow for every read."""
+    from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
+    from lucky_transport_migration.routing.router import ProcessRouter
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "lucky_transport.toml").write_text('[stages]\ndefault = "shadow"\n[gate]\ndemote = false\n')
+        router = ProcessRouter(EvidencePolicy(Path(folder), tell=lambda line: None))
+        try:
+            yield router
+        finally:
+            router.close()
+
+
+def _staged_stub(endpoint: str) -> Iterator[Work]:
+    """Both sides are ours here: what a handler raises inside gRPC is gRPC's."""
+    from lucky_transport_stubs.client.channel import channel
+    from lucky_transport_stubs.staged import channels
+
+    sides = {name: lambda: channel(endpoint) for name in ("grpc", "shm")}
+    with _router() as router:
+        channels.open_router = lambda: router
+        with channels.open_channel(endpoint, {name: make() for name, make in sides.items()}, sides, None) as opened:
+            unary: Any = opened.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
+
+            def ask() -> None:
+                assert unary(b"", timeout=_DEADLINE_S)
+                assert unary.future(b"", timeout=_DEADLINE_S).result(timeout=_DEADLINE_S)
+
+            yield ask
+            assert router.workers.drain(Deadline(_DEADLINE_S))
 
 
 def _stub_unary(endpoint: str) -> Iterator[Work]:
@@ -267,6 +293,7 @@ KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
     "step": ("echo", "shm", _step),
     "sessions": ("cartpole", "shm", _sessions),
     "staged": ("echo", "shm", _staged),
+    "staged stub": ("echo", "shm", _staged_stub),
     "stub unary": ("echo", "shm", _stub_unary),
     "stub future": ("echo", "shm", _stub_future),
     "stub stream": ("echo", "shm", _stub_stream),
@@ -312,7 +339,7 @@ def interrupt(work: Work, times: int, moments: random.Random) -> int:
                 lost += 1
             except Interrupted:
                 pass
-            except EngineFailed as error:
+            except Exception as error:
                 if "Exception " not in str(error):  # grpcio takes what is raised in a message's code for its failure
                     raise
             work()
