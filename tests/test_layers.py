@@ -112,6 +112,7 @@ ROOMS = (
     "bench",
     "training",
     "gate",
+    "signoff",
     "routing",
     "top",
     "scan",

@@ -44,6 +44,12 @@ def lucky_transport_commands() -> list[CommandInfo]:
             extra="scan",
         ),
         CommandInfo(
+            "signoff",
+            "lucky_transport_migration.cli.signoff:signoff",
+            "write the page to sign, with all that was compared",
+            extra="migration",
+        ),
+        CommandInfo(
             "top",
             "lucky_transport_migration.cli.top:top",
             "watch engines, clients and step rates of this host",

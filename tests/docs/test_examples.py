@@ -28,7 +28,7 @@ from lucky_transport.process import unique_name
 from tests.support.pages import DOCS, README, ROOT, Block, blocks, name_of, pages, shell_lines
 
 #: Commands that are over in a second; they may answer no (exit code 1). All others are parsed, in test_commands.py.
-QUICK = ("export-holodeck", "export-libenv", "gate", "inspect", "ls", "scan", "stage")
+QUICK = ("export-holodeck", "export-libenv", "gate", "inspect", "ls", "scan", "signoff", "stage")
 
 TYPED_CALLS = DOCS / "how-to" / "typed-calls.md"
 SWITCH = DOCS / "how-to" / "switch.md"

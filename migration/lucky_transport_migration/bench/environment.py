@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["capture"]
+__all__ = ["capture", "checkout"]
 
 _PACKAGES = (
     "lucky-transport",
@@ -55,7 +55,7 @@ def capture() -> dict[str, Any]:
         "switch_interval_s": sys.getswitchinterval(),
         "native_module": getattr(importlib.util.find_spec("lucky_transport._native"), "has_location", False),
         "versions": {name: found for name in _PACKAGES if (found := _version(name))},
-        "git": _git(Path(lucky_transport.__file__).parent),
+        "git": _own_commit(Path(lucky_transport.__file__).parent),
     }
 
 
@@ -102,21 +102,24 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _git(directory: Path) -> str | None:
+def _own_commit(package: Path) -> str | None:
+    """Return the commit of this package; installed into another project's checkout is not a checkout of it."""
+    return checkout(package) if _git(package, "ls-files", "__init__.py") else None
+
+
+def checkout(directory: Path) -> str | None:
     """Return the commit of the checkout that holds `directory`, marked when files were changed; None outside one."""
+    commit = _git(directory, "rev-parse", "--short=12", "HEAD")
+    return f"{commit} with changes" if commit and _git(directory, "status", "--porcelain", "-uno") else commit
+
+
+def _git(directory: Path, *arguments: str) -> str | None:
     if shutil.which("git") is None:
         return None
-
-    def ask(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(directory), *arguments], capture_output=True, text=True, timeout=_GIT_TIMEOUT_S
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    if not ask("ls-files", "__init__.py"):  # installed into another project's checkout is not a checkout of ours
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(directory), *arguments], capture_output=True, text=True, timeout=_GIT_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
         return None
-    commit = ask("rev-parse", "--short=12", "HEAD")
-    return f"{commit} with changes" if commit and ask("status", "--porcelain", "--untracked-files=no") else commit
+    return done.stdout.strip() if done.returncode == 0 else None

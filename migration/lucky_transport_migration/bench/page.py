@@ -31,10 +31,10 @@ __all__ = ["bench_page", "render"]
 Result = Mapping[str, Any]
 
 _WORDS = {
-    **dict.fromkeys(("PASS", "FASTER", "MOSTLY FASTER", "EQUAL"), ("good", "✓")),
-    **dict.fromkeys(("FAIL", "SLOWER", "NOT FASTER", "DIFFERENT"), ("bad", "✗")),
+    **dict.fromkeys(("PASS", "READY", "MAY MOVE", "COMPLETE", "FASTER", "MOSTLY FASTER", "EQUAL"), ("good", "✓")),
+    **dict.fromkeys(("FAIL", "NOT READY", "HELD BACK", "SLOWER", "NOT FASTER", "DIFFERENT"), ("bad", "✗")),
     **dict.fromkeys(
-        ("MIXED", "NO VERDICT", "NO DIFFERENCE", "NOT MEASURED", INCONCLUSIVE),
+        ("NOTHING SEEN", "MIXED", "NO VERDICT", "NO DIFFERENCE", "NOT MEASURED", INCONCLUSIVE),
         ("open", "○"),
     ),
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["write_bench"]
+__all__ = ["named", "write_bench"]
 
 Result = Mapping[str, Any]
 
@@ -23,21 +23,21 @@ def write_bench(result: Result, directory: Path, name: str = "bench") -> Path:
     from lucky_transport_migration.bench.markdown import bench_markdown
     from lucky_transport_migration.bench.page import bench_page
 
-    with _named(directory):  # before anything is drawn, which takes seconds
+    with named(directory):  # before anything is drawn, which takes seconds
         directory.mkdir(parents=True, exist_ok=True)
     texts = {
         f"{name}.html": bench_page(result, f"{name}.json"),
         f"{name}.json": json.dumps(result, indent=1, allow_nan=False) + "\n",
         "report.md": bench_markdown(result),
     }
-    with _named(directory):
+    with named(directory):
         for file, text in texts.items():
             (directory / file).write_text(text, encoding="utf-8")
     return directory / f"{name}.html"
 
 
 @contextmanager
-def _named(directory: Path) -> Generator[None]:
+def named(directory: Path) -> Generator[None]:
     """Turn what the system refuses into a ConfigError that names the directory."""
     try:
         yield

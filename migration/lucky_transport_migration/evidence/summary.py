@@ -11,10 +11,10 @@ from lucky_transport.errors import plural
 from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.evidence.tally import COMPARED, Tally
 
-__all__ = ["RunSummary", "say"]
+__all__ = ["NEVER", "RunSummary", "say"]
 
 #: What no live comparison looks at.
-_NEVER = "hints of errors, deadlines that expire, what comes of a stream that was left"
+NEVER = "hints of errors, deadlines that expire, what comes of a stream that was left"
 
 
 def say(text: str) -> None:
@@ -56,7 +56,7 @@ class RunSummary(Tally):
         text = f"{alarm}{self.compared:,} of {calls} of {methods} compared: {counts}"
         lost = f"; {self.lost:,} more came too fast to be looked at" if self.lost else ""
         first = f"; the first: {self.first.sentence}" if self.first else ""
-        return f"{text}{lost}{first}{unseen}; of no call: {_NEVER}; evidence in {folder}"
+        return f"{text}{lost}{first}{unseen}; of no call: {NEVER}; evidence in {folder}"
 
     def _never_compared(self) -> str:
         """Return the methods of which no call was looked at, though their stage asks for it, by reason."""

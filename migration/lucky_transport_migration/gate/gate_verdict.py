@@ -25,9 +25,9 @@ from lucky_transport_migration.gate.method import MethodVerdict, judge_method
 from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.journal import Demotion
 
-__all__ = ["GateVerdict", "judge", "twins_as_candidates"]
+__all__ = ["NO_EVIDENCE", "GateVerdict", "as_exchange", "judge", "twins_as_candidates"]
 
-_NO_EVIDENCE = (
+NO_EVIDENCE = (
     "no evidence: no call of a method that is on its way was seen; set methods to shadow and run the program, or use "
     "`lucky-transport parity --evidence` or `lucky-transport replay --evidence`"
 )
@@ -69,7 +69,7 @@ def judge(
     for one in evidence:
         if one.method not in summaries:
             summaries[one.method] = EvidenceSummary(one.method, standing)
-        summaries[one.method].add(_as_exchange(one) if one.method == STEP else one)
+        summaries[one.method].add(as_exchange(one) if one.method == STEP else one)
     moving = {name: one for name, one in summaries.items() if one.moving or _TYPED_STEP in one.unseen}
     held = {name: one for name, one in (demotions or {}).items() if one.cooling_s() or name not in moving}
     moving |= {name: summaries.get(name, EvidenceSummary()) for name in held if name not in moving}
@@ -82,7 +82,7 @@ def judge(
     rows = {name: row(name, numbers.get(name, 1)) for name in sorted(moving)}
     rows |= {name: replace(rows[name], reasons=[_held_back(one), *rows[name].reasons]) for name, one in held.items()}
     reasons = [f"{name}: {reason}" for name, row in rows.items() for reason in row.reasons]
-    return GateVerdict(bool(rows) and not reasons, reasons if rows else [_NO_EVIDENCE], rows)
+    return GateVerdict(bool(rows) and not reasons, reasons if rows else [NO_EVIDENCE], rows)
 
 
 def twins_as_candidates(evidence: Iterable[Evidence]) -> Iterator[Evidence]:
@@ -100,7 +100,7 @@ def twins_as_candidates(evidence: Iterable[Evidence]) -> Iterator[Evidence]:
             yield one
 
 
-def _as_exchange(one: Evidence) -> Evidence:
+def as_exchange(one: Evidence) -> Evidence:
     """Return evidence of Step as one of the stepping path, whose exchange is other code than a typed call of Step."""
     if one.kind == "live" or one.stage == EXCHANGE or one.verdict == NOT_COMPARED:
         return one

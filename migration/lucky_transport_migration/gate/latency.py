@@ -113,10 +113,15 @@ class Pairs(_Sides):
 
         The bound is above the true ratio with probability `error` at most: few samples show less noise, never more.
         """
-        if len(self) < max(ENOUGH, needed_pairs(error / 2)):
-            return 1.0
-        either = (self, Pairs(self.candidate, self.control))
-        return min(MOST_NOISE, max(1.0, *(1 / one.latency(1.0, "", error / 2).at_most for one in either)))
+        found = self.interval(error) if len(self) >= ENOUGH else None
+        return 1.0 if found is None else min(MOST_NOISE, max(1.0, found[0], 1 / found[1]))
+
+    def interval(self, error: float) -> tuple[float, float] | None:
+        """Return what the middle ratio lies between, but for a probability of `error`; None with too few pairs."""
+        if len(self) < needed_pairs(error / 2):
+            return None
+        ratios, rank = self._log_ratios(), rank_above(len(self), 0.5, error / 2)
+        return math.exp(ratios[-rank]), math.exp(ratios[rank - 1])
 
     def _log_ratios(self) -> Any:
         """Return float64 (len,): the logarithm of each pair's ratio, sorted; a ratio and its inverse weigh the same."""

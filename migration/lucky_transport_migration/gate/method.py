@@ -31,7 +31,8 @@ class MethodVerdict:
     mismatches: calls answered differently, failures: the candidate did not answer. mismatch_bound: the rate of trials
     that the true one is not above. not_compared: reason -> calls. aa_calls: pairs of an A/A run, from which the noise
     comes, the last one of the moment aa_at. look: the number of this one, is_whole: whether enough was seen that a
-    promotion could come of it. unjudged: what it says nothing of.
+    promotion could come of it. error: the probability with which each of its bounds may be wrong. unjudged: what it
+    says nothing of.
     """
 
     reasons: list[str]
@@ -49,6 +50,7 @@ class MethodVerdict:
     aa_at: str
     look: int
     is_whole: bool
+    error: float
     unjudged: list[str]
     latency: list[Latency] = field(default_factory=list[Latency])
 
@@ -93,6 +95,7 @@ def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, lo
         aa_at=summary.aa_at,
         look=look,
         is_whole=has_trials and not missing,
+        error=round(error, 9),
         unjudged=list(_unjudged(summary)),
         latency=latency,
     )

@@ -1,0 +1,67 @@
+"""`lucky-transport signoff`: the page to sign."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from lucky_transport.cli.completion import complete_methods
+from lucky_transport.cli.tables import echo, show
+
+__all__ = ["signoff"]
+
+
+@click.command(
+    epilog="\b\nExamples:\n  lucky-transport signoff\n"
+    "  lucky-transport signoff lucky-evidence --method 'SceneService/*' --report ./to-sign --json"
+)
+@click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--method",
+    shell_complete=complete_methods,
+    default="*",
+    help="Methods to sign: a name or a shell pattern such as 'SceneService/*'.",
+)
+@click.option(
+    "--since",
+    type=click.DateTime(("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")),
+    help="Pass over what was seen before this moment (UTC), for instance before a fix.",
+)
+@click.option(
+    "--report",
+    default="./lucky-report",
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where signoff.html, signoff.md and signoff.json go.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the page as JSON.")
+def signoff(folder: Path | None, method: str, since: datetime | None, report: Path, as_json: bool) -> None:
+    """Write the page to sign: per method what was compared, what differed, how long it takes, and the way back.
+
+    It is made of the evidence in FOLDER, which is what `[stages] evidence` of lucky_transport.toml names, of the
+    stages and of what the gate says. Exit code 0 only when each method that is on its way may move on or is complete,
+    and nothing of it differed since it was last sent back; 1 otherwise, also when nothing was seen.
+    """
+    from lucky_transport_migration.signoff.collect import collect
+    from lucky_transport_migration.signoff.pages import write_pages
+    from lucky_transport_migration.signoff.parts import glance, lead
+
+    result = collect(method, folder, "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S"))
+    page = write_pages(result, report)
+    if as_json:
+        click.echo(json.dumps(result, indent=2, allow_nan=False))
+    else:
+        for table in glance(result):
+            show("To sign", (table.title, *table.heads), table.rows)
+        for one in result["methods"]:
+            for reason in one["reasons"]:
+                echo(f"- {one['method']}: {reason}")
+        first, *others = lead(result)
+        for sentence in (*others, f"{result['word']}: {first}"):
+            echo(sentence)
+        echo(f"page to sign: {page}")
+    sys.exit(0 if result["word"] == "READY" else 1)

@@ -1,0 +1,250 @@
+"""`lucky-transport signoff` as a user types it: what the page says in each case, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lucky_transport.cli.main import cli
+from lucky_transport_migration.evidence.lines import Lines
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence, SideResult
+from lucky_transport_migration.jsonl import moment
+from lucky_transport_migration.stages.journal import Journal
+from lucky_transport_migration.stages.stage import Placement, Stage
+
+READ, OTHER = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.CameraService/ListCameras"
+OWN = "/weather.v1.Weather/GetForecast"
+PAGES = ("signoff.html", "signoff.md", "signoff.json")
+
+
+def signoff(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["signoff", *arguments])
+
+
+def page(*arguments: str) -> dict[str, Any]:
+    return json.loads(signoff(*arguments, "--json").stdout)
+
+
+def seen(method: str = READ, verdict: str = EQUAL, at: str = "2026-01-02T00:00:00.000Z", **fields: Any) -> Evidence:
+    sides = SideResult("grpc", us=400.0, items=1), SideResult("shm", us=40.0, items=1)
+    return Evidence(method, fields.pop("stage", "shadow"), *sides, verdict=verdict, at=at, **fields)
+
+
+def differing(method: str = READ, **fields: Any) -> Evidence:
+    values = {"grpc": "a", "shm": "b"}
+    return seen(method, DIFFERENT, **{"aspect": "item", "where": "entity.name", "values": values, **fields})
+
+
+def keep(folder: Path, rows: Iterable[Evidence]) -> Path:
+    lines = Lines(pytest.fail)
+    lines.write(folder, list(rows))
+    lines.close()
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_stages(tmp_path, f'"{READ}" = "shadow"')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_stages(folder: Path, *rows: str) -> None:
+    stages = "\n".join(("[stages]", "evidence = 'seen'", "[stages.methods]", *rows))
+    (folder / "lucky_transport.toml").write_text(f"{stages}\n[gate]\ncalls = 20\nmismatch_limit = 0.2\n")
+
+
+def test_methods_that_may_move_on_or_are_complete_are_ready(project: Path) -> None:
+    write_stages(project, f'"{READ}" = "shadow"', f'"{OTHER}" = "complete"')
+    keep(project / "seen", [*[seen()] * 40, *[seen(OTHER, kind="parity", stage="parity")] * 3])
+    done = signoff()
+    assert done.exit_code == 0, done.output
+    assert "READY: Of 2 methods on the way from gRPC 1 may move on and 1 is complete; nothing differed." in done.output
+    assert {one["method"]: one["verdict"] for one in page()["methods"]} == {READ: "MAY MOVE", OTHER: "COMPLETE"}
+
+
+def test_what_differed_is_shown_with_field_values_and_moment_though_the_gate_would_allow_it(project: Path) -> None:
+    late, early = (differing(at=f"2026-01-0{day}T00:00:00.000Z", where=f"entity.{day}") for day in (4, 3))
+    keep(project / "seen", [*[seen()] * 400, late, early])
+    done = signoff()
+    assert done.exit_code == 1
+    assert (
+        "NOT READY: 1 of 1 method may not move on yet; SceneService/GetEntity: 2 of 402 compared calls" in done.output
+    )
+    (method,) = page()["methods"]
+    assert method["gate"]["promote"] is True
+    first = method["first"]
+    assert (first["where"], first["at"]) == ("entity.3", "2026-01-03T00:00:00.000Z")
+    assert first["values"] == {"grpc": "'a'", "shm": "'b'"}
+    for file in PAGES:
+        assert "entity.3" in (project / "lucky-report" / file).read_text()
+
+
+def test_too_few_calls_are_said_as_the_gate_says_it(project: Path) -> None:
+    keep(project / "seen", [seen()] * 15)
+    done = signoff()
+    assert done.exit_code == 1
+    assert f"- {READ}: 15 calls compared, 20 asked for (calls)" in done.output
+    assert CliRunner().invoke(cli, ["gate"]).exit_code == 1
+
+
+def test_nothing_seen_is_not_ready_and_claims_no_comparison(project: Path) -> None:
+    write_stages(project)
+    done = signoff()
+    assert done.exit_code == 1
+    assert "NOTHING SEEN: Of no method that is on its way from gRPC a call was seen in " in done.output
+    for file in PAGES:
+        assert "Compared of each call" not in (project / "lucky-report" / file).read_text()
+
+
+def test_a_method_that_was_set_complete_and_never_compared_is_held_back(project: Path) -> None:
+    write_stages(project, f'"{OWN}" = "complete"')
+    keep(project / "seen", [replace(seen(OWN, NOT_COMPARED, stage="complete"), shadow=None)] * 30)
+    done = signoff()
+    assert done.exit_code == 1
+    assert f"- {OWN}: it is complete, and no call of it was compared; `lucky-transport parity" in done.output
+
+
+def test_a_method_with_a_row_of_its_own_that_was_never_seen_is_held_back() -> None:
+    done = signoff()
+    assert done.exit_code == 1
+    assert f"- {READ}: no call of it was seen since its last move; run the program" in done.output
+
+
+def test_methods_that_a_pattern_moved_and_that_were_never_seen_are_named(project: Path) -> None:
+    write_stages(project, '"SceneService/*" = "shadow"')
+    keep(project / "seen", [seen()] * 40)
+    done = signoff()
+    assert done.exit_code == 0
+    assert "7 more methods on the way were never seen: nothing is said of them." in done.output
+    assert "SceneService/ExitPlayMode" in (project / "lucky-report" / "signoff.md").read_text()
+
+
+def test_a_method_that_stays_on_grpc_holds_nothing_back_and_is_named(project: Path) -> None:
+    staying = replace(seen(OWN, NOT_COMPARED, stage="grpc"), shadow=None)
+    keep(project / "seen", [*[seen()] * 40, *[staying] * 7])
+    assert signoff().exit_code == 0
+    assert (
+        "Stays on gRPC, with the calls that were seen: Weather/GetForecast (7)."
+        in (project / "lucky-report" / "signoff.md").read_text()
+    )
+
+
+def test_a_demotion_in_force_holds_its_method_back_and_a_lifted_one_stays_in_the_history(project: Path) -> None:
+    folder = keep(project / "seen", [differing()])
+    before, to = Placement(Stage.SHADOW), Placement(Stage.GRPC)
+    Journal(folder).demote(READ, before, to, "entity.name differs", cool_down_s=0)
+    done = signoff()
+    assert done.exit_code == 1
+    assert f"- {READ}: demoted to grpc (entity.name differs)" in done.output
+    Journal(folder).promote(READ, to, before)
+    keep(folder, [seen(at=moment(time.time() + 60))] * 40)
+    assert signoff().exit_code == 0
+    (entry,) = page()["sent_back"]
+    assert (entry["method"], entry["from"], entry["to"], entry["why"]) == (
+        READ,
+        "shadow",
+        "grpc",
+        "entity.name differs",
+    )
+
+
+def test_latency_of_both_has_an_interval_and_says_so_where_pairs_are_too_few(project: Path) -> None:
+    keep(project / "seen", [seen()] * 40)
+    found = page()["methods"][0]["latency"]
+    assert (found["grpc_us"], found["shm_us"], found["pairs"]) == (400.0, 40.0, 40)
+    assert (found["ratio"], found["low"], found["high"]) == pytest.approx((0.1, 0.1, 0.1))
+    keep(project / "few", [seen()] * 3)
+    assert page("few")["methods"][0]["latency"]["low"] is None
+    assert "3 pairs, too few for an interval" in (project / "lucky-report" / "signoff.md").read_text()
+
+
+def test_the_programs_and_the_way_back_are_named(project: Path) -> None:
+    keep(project / "seen", [seen()] * 40)
+    (project / "seen" / "calls-1.jsonl").write_text(seen().write())
+    found = page()
+    (program,) = found["programs"]
+    assert program["processes"] == 1
+    assert "python" in program["versions"]
+    assert found["unnamed"] == 1
+    back = found["methods"][0]["back"]
+    assert back == f"lucky-transport stage demote {READ} --why REASON"
+    done = CliRunner().invoke(cli, back.split()[1:])
+    assert done.exit_code == 0, done.output
+    assert signoff().exit_code == 1
+
+
+def test_damaged_evidence_is_said_and_not_counted(project: Path) -> None:
+    folder = keep(project / "seen", [seen()] * 40)
+    with (folder / "programs.jsonl").open("a") as file:
+        file.write("{torn\n")
+    (folder / "calls-1.jsonl").write_text("[]\n")
+    done = signoff()
+    assert done.exit_code == 0
+    assert "2 damaged lines of evidence are not counted" in done.output
+
+
+def test_names_and_values_of_others_are_shown_and_never_obeyed(project: Path) -> None:
+    name = "/hazel.rpc.SceneService/<script>alert(1)</script>|`x`\x1b[31m\u202e"
+    hostile = differing(name, where="a\n# <b>", values={"grpc": "<img src=x>", "shm": "\ud800|"})
+    keep(project / "seen", [*[hostile] * 2, replace(hostile, method=READ, stage="<i>")])
+    done = signoff()
+    html, markdown = ((project / "lucky-report" / file).read_text() for file in PAGES[:2])
+    assert "\x1b" not in done.output + html + markdown
+    assert "\u202e" not in done.output + html + markdown
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "\\<script\\>" in markdown
+    assert "\n# <b>" not in markdown
+    assert json.loads((project / "lucky-report" / "signoff.json").read_text())["word"] == "NOT READY"
+
+
+def test_a_pattern_or_a_moment_narrows_what_is_signed_and_the_page_says_so(project: Path) -> None:
+    old = differing(at="2026-01-01T12:00:00.000Z")
+    keep(project / "seen", [old, *[seen()] * 40, differing(OTHER)])
+    assert signoff().exit_code == 1
+    assert signoff("--method", "SceneService/*").exit_code == 1
+    assert signoff("--method", "SceneService/*", "--since", "2026-01-02").exit_code == 0
+    text = (project / "lucky-report" / "signoff.md").read_text()
+    assert "Methods that 'SceneService/\\*' does not fit." in text
+    assert "What was seen before 2026-01-02 00:00:00 UTC." in text
+
+
+def test_a_pattern_that_fits_nothing_is_refused(project: Path) -> None:
+    done = signoff("--method", "Scenery/*")
+    assert done.exit_code == 1
+    assert "no method fits 'Scenery/*'" in done.output
+    assert not (project / "lucky-report").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_with_a_remedy(project: Path) -> None:
+    (project / "file").touch()
+    done = signoff("--report", "file/inside")
+    assert done.exit_code == 1
+    assert "pass a writable one with --report" in done.output
+
+
+def test_a_wrong_option_is_wrong_usage() -> None:
+    assert signoff("--since", "yesterday").exit_code == 2
+    assert signoff("nowhere").exit_code == 2
+
+
+def test_at_most_three_sentences_stand_on_top(project: Path) -> None:
+    write_stages(project, '"*" = "shadow"')
+    folder = keep(project / "seen", _much())
+    (folder / "calls-1.jsonl").write_text("[]\n")
+    text = (signoff(), (project / "lucky-report" / "signoff.md").read_text())[1]
+    top = text.partition("\n| ")[0].partition("\n\n")[2].partition("\n\n")[2]
+    assert 1 <= len([line for line in top.splitlines() if line]) <= 3
+
+
+def _much() -> Iterator[Evidence]:
+    for method in (READ, OTHER, OWN):
+        yield from [differing(method, why="x" * 500)] * 3
