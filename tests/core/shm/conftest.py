@@ -19,6 +19,7 @@ from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.listener.poller import Poller
+from tests.core.shm.image_ends import Ends
 from tests.support.waiting import until, until_none_left
 
 #: Starts a Python process with this code, arguments and descriptors; its output is a pipe of text lines.
@@ -125,3 +126,18 @@ def join(pipes: Poller, tmp_path: Path) -> Iterator[Callable[[], tuple[MemfdPipe
     yield enter
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """The path of a segment, beside which its images lie."""
+    return tmp_path / "segment"
+
+
+@pytest.fixture
+def ends(base: Path) -> Iterator[Ends]:
+    """Both ends of its images; at the end no file may be left."""
+    both = Ends(base)
+    yield both
+    both.store.close()
+    assert both.files == []
