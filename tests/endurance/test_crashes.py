@@ -24,6 +24,8 @@ from tests.endurance.fault_points import Fault
 from tests.endurance.kit_builds import KIT_POINTS, build
 from tests.support.waiting import until_stopped
 
+pytestmark = pytest.mark.slow
+
 _COMMAND = [sys.executable, "-m", "tests.endurance.crashes", "--seed", "1", "--kind", "steps", "--kind", "images"]
 _COMMAND += ["--only", "frame.", "--only", "image.", "--only", "ring.", "--within-ms", "10000"]
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.endurance.interrupts import KINDS
 
+pytestmark = pytest.mark.slow
+
 #: Of each kind of work; more than 2000 in all.
 _INTERRUPTS = 100
 #: A machine with other work to do takes a tenth of this.

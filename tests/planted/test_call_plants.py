@@ -15,6 +15,8 @@ from tests.planted.call_plants import CALL_PLANTS
 from tests.planted.plant import PLANT, Plant, PlantedTransport
 from tests.planted.tools import Report, parity_calls, replay_calls
 
+pytestmark = pytest.mark.slow
+
 FOUND = [(plant, tool) for plant in CALL_PLANTS for tool in plant.found]
 UNSEEN = [(plant, tool) for plant in CALL_PLANTS for tool in plant.unseen]
 

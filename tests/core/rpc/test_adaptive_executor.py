@@ -36,9 +36,9 @@ class Desk:
     def _body(self) -> None:
         while (request := self._requests.get()) is not None:
             self.executor.run(*request, self.refused.append)
-            while not self._requests.empty() and (more := self._requests.get()) is not None:
-                self.executor.run(*more, self.refused.append)
-            self.executor.flush()
+            if self._requests.empty():
+                self.executor.flush()
+        self.executor.flush()
 
     def post(self, *requests: Request) -> None:
         for request in requests:

@@ -9,6 +9,8 @@ pytest.importorskip("grpc", reason="there is nothing to compare with")
 from .comparing import judged, load_cases, skip_without_generated_stubs
 from .registry import Case
 
+pytestmark = pytest.mark.slow
+
 OF_ASYNCIO = [case for case in load_cases() if case.name.startswith("aio_")]
 
 

@@ -10,6 +10,8 @@ from .comparing import judged, load_cases, skip_without_generated_stubs
 from .declared import DIFFERENCES
 from .registry import Case
 
+pytestmark = pytest.mark.slow
+
 CASES = load_cases()
 OF_THREADS = [case for case in CASES if not case.name.startswith("aio_")]
 
