@@ -45,8 +45,9 @@ class EvidenceQueue:
             return
         self._bytes += size
         self._queue.put((item, size))
-        if not self._is_started:
-            self._start()
+        if not self._thread:
+            with contextlib.suppress(RuntimeError):  # the process ends, or has too many threads: `close` does the work
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
     def close(self, timeout_s: float) -> bool:
         """Take nothing more, and wait until what is there was worked on, but not longer than that. Idempotent.
@@ -55,10 +56,10 @@ class EvidenceQueue:
         """
         self._is_closed = True
         deadline = Deadline(timeout_s)
-        if self._thread is not None:
+        for thread in tuple(self._thread.values()):
             self._queue.put(None)
-            self._thread.join(timeout_s)
-            if self._thread.is_alive():
+            thread.join(timeout_s)
+            if thread.is_alive():
                 return False
         while not deadline.expired:  # what the thread left, or all of it where none could be started
             try:
@@ -71,18 +72,13 @@ class EvidenceQueue:
         self._queue: SimpleQueue[tuple[Any, int] | None] = SimpleQueue()
         self._between = threading.Lock()
         self._holds = False
-        self._thread: threading.Thread | None = None
-        self._is_started = self._is_closed = False
+        self._thread: dict[int, threading.Thread] = {}  # one at most, at 0
+        self._is_closed = False
         self._bytes = self.refused = 0
 
-    def _start(self) -> None:
-        self._is_started = True
-        with contextlib.suppress(RuntimeError):  # the process ends, or has too many threads: `close` does the work
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
-
     def _run(self) -> None:
-        self._thread = threading.current_thread()  # before it takes anything: `close` waits for what it has taken
-        if self._is_closed:
+        this = threading.current_thread()  # known before it takes anything: `close` waits for what it has taken
+        if self._thread.setdefault(0, this) is not this or self._is_closed:
             return
         queue = self._queue
         while (entry := queue.get()) is not None:

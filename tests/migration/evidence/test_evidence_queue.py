@@ -59,3 +59,21 @@ def test_close_waits_for_what_is_worked_on_though_who_began_it_has_not_gone_on(m
     assert done == [(1, "evidence"), (2, "evidence")]
     started.set()
     first.join(PATIENCE_S)
+
+
+def test_a_signal_handler_that_raises_before_the_thread_starts_costs_nothing_but_that_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = threading.Event()
+    queue = EvidenceQueue("some inbox", lambda item: done.set())
+
+    def strike(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", strike)
+        with pytest.raises(KeyboardInterrupt):
+            queue.put("first")
+    queue.put("second")
+    assert done.wait(PATIENCE_S)
+    assert queue.close(PATIENCE_S)
