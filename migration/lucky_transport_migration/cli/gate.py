@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
     from lucky_transport_migration.gate.limits import Limits
     from lucky_transport_migration.gate.looks import Looks
     from lucky_transport_migration.gate.tables import show_verdict
+    from lucky_transport_migration.gate.unproven import moved_without_evidence
     from lucky_transport_migration.jsonl import Damage
     from lucky_transport_migration.stages.effective_stages import EffectiveStages
     from lucky_transport_migration.stages.evidence_window import recent_evidence
@@ -57,14 +59,19 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
     folder = folder or plan.evidence
     earliest = "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S")
     damage = Damage()
-    recent = recent_evidence(folder, limits.aa_days, damage)
+    compared: dict[str, bool] = {}
+    recent = recent_evidence(folder, limits.aa_days, damage, compared)
     seen = (one for one in recent if matches(one.method, method) and one.at >= earliest)
     if aa:
         verdict = judge(twins_as_candidates(seen), limits)
     else:
-        demotions = Journal(folder).demotions()
+        journal = Journal(folder)
+        demotions = journal.demotions()
+        standing = EffectiveStages(plan, demotions)
         held = {name: one for name, one in demotions.items() if matches(name, method)}
-        verdict = judge(seen, limits, held, standing=EffectiveStages(plan, demotions), looks=Looks(folder))
+        verdict = judge(seen, limits, held, standing=standing, looks=Looks(folder))
+        moved = [name for name in {*compared, *(one.method for one in journal.entries())} if matches(name, method)]
+        verdict = replace(verdict, unproven=moved_without_evidence(standing, moved, compared))
     if as_json:
         click.echo(json.dumps(verdict.plain() | {"damaged": damage.plain()}, indent=2, allow_nan=False))
     else:

@@ -93,7 +93,8 @@ def set_(method: str, placement: Any, force: bool, as_json: bool) -> None:
 
     A pattern becomes one row, in the place of all rows that it covers. Exit code 1 when a cool-down forbids it.
     """
-    _done(_moves().place(method, placement, force=force), as_json=as_json)
+    moves = _moves()
+    _done(done := moves.place(method, placement, force=force), moves.notes(done), as_json=as_json)
 
 
 @stage.command(epilog="\b\nExample:\n  lucky-transport stage promote 'SceneService/*'")
@@ -105,7 +106,8 @@ def promote(method: str, force: bool, as_json: bool) -> None:
 
     Live evidence counts from the method's last move on. Exit code 1 when a method stays where it is.
     """
-    _done(_moves().promote(method, force=force), as_json=as_json)
+    moves = _moves()
+    _done(done := moves.promote(method, force=force), moves.notes(done), as_json=as_json)
 
 
 @stage.command(epilog="\b\nExample:\n  lucky-transport stage demote SceneService/ListEntities --why 'looks wrong'")
@@ -115,7 +117,7 @@ def promote(method: str, force: bool, as_json: bool) -> None:
 @_JSON
 def demote(method: str, to: Any, why: str, as_json: bool) -> None:
     """Move METHOD back at once, and hold it there for the cool-down of [gate]."""
-    _done(_moves().demote(method, to, why), as_json=as_json)
+    _done(_moves().demote(method, to, why), (), as_json=as_json)
 
 
 @stage.command(
@@ -160,16 +162,19 @@ def _moves() -> Any:
     return load("lucky_transport_migration.gate.moves:Moves", owner="lucky-transport stage", extra="scan")()
 
 
-def _done(moves: Sequence[StageChange], *, as_json: bool) -> None:
-    """Print what moved, and end with exit code 1 if something that was to move did not."""
+def _done(moves: Sequence[StageChange], notes: Sequence[str], *, as_json: bool) -> None:
+    """Print what moved, and notes on stderr; end with exit code 1 if something that was to move did not."""
     if as_json:
         rows = [
             {"method": one.method, "from": str(one.before), "to": str(one.to), "refused": one.refused} for one in moves
         ]
-        click.echo(json.dumps({"moved": not any(one.refused for one in moves), "methods": rows}, indent=2))
+        plain = {"moved": not any(one.refused for one in moves), "methods": rows, "notes": list(notes)}
+        click.echo(json.dumps(plain, indent=2))
     for one in () if as_json else moves:
         arrow = f"{one.before} -> {one.to}" if one.before != one.to else f"stays at {one.to}"
         echo(f"{one.method}: {f'not moved to {one.to}: {one.refused}' if one.refused else arrow}")
+    for note in () if as_json else notes:
+        echo(f"note: {note}", err=True)
     sys.exit(any(one.refused for one in moves))
 
 

@@ -24,6 +24,7 @@ from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.gate.method import MethodVerdict, judge_method
 from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.journal import Demotion
+from lucky_transport_migration.stages.stage import Placement
 
 __all__ = ["NO_EVIDENCE", "GateVerdict", "as_exchange", "judge", "twins_as_candidates"]
 
@@ -39,16 +40,21 @@ _TYPED_STEP = (
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """promote: whether all methods may move on. reasons: why not, each led by the method's name."""
+    """promote: whether all methods may move on. reasons: why not, each led by the method's name.
+
+    unproven: methods that were moved without evidence, with their stage; they hold nothing back.
+    """
 
     promote: bool
     reasons: list[str]
     methods: Mapping[str, MethodVerdict] = field(default_factory=dict[str, MethodVerdict])
+    unproven: Mapping[str, Placement] = field(default_factory=dict[str, Placement])
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON values."""
         methods = {name: row.plain() for name, row in self.methods.items()}
-        return {"promote": self.promote, "reasons": self.reasons, "methods": methods}
+        unproven = {name: str(at) for name, at in self.unproven.items()}
+        return {"promote": self.promote, "reasons": self.reasons, "methods": methods, "unproven": unproven}
 
 
 def judge(

@@ -176,7 +176,8 @@ def _unproven(summary: EvidenceSummary, limits: Limits) -> list[str]:
     is_read, rung = summary.effect is Effect.READ, summary.rung
     if rung is None or (rung.stage is Stage.SHADOW and not is_read):  # where it is made once and gRPC answers
         return []
-    why = f" (what changes the {summary.effect.value} is made once: it is compared on two engines)"
+    changed = "something" if summary.effect is Effect.IDEMPOTENT else f"the {summary.effect.value}"
+    why = f" (what changes {changed} is made once: it is compared on two engines)"
     seen, what = (summary.live, "compared") if is_read else (summary.by_candidate, f"answered by shared memory{why}")
     if seen >= (needed := min(limits.calls, ENOUGH)):
         return []

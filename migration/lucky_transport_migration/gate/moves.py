@@ -22,6 +22,7 @@ from lucky_transport_migration.catalogue.names import is_pattern, matches, short
 from lucky_transport_migration.gate.gate_verdict import judge
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
+from lucky_transport_migration.gate.unproven import moved_without_evidence, without_shadow
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.evidence_window import recent_evidence
 from lucky_transport_migration.stages.stage import Placement, Stage
@@ -88,6 +89,21 @@ class Moves:
                     move.method, move.before, move.to, why, cool_down_s=self._limits.cool_down_s
                 )
         return moves
+
+    def notes(self, moves: Iterable[StageChange]) -> list[str]:
+        """Return what the moves that were made upwards leave unproven, a sentence each."""
+        made = {one.method: one.to for one in moves if not one.refused and one.to > one.before}
+        catalogue = self.standing.plan.catalogue
+        shadowed = [catalogue.method(name) for name, to in made.items() if to.stage is Stage.SHADOW]
+        found = list(without_shadow(shadowed))
+        if len(shadowed) < len(made):
+            compared: dict[str, bool] = {}
+            for _ in recent_evidence(self.standing.plan.evidence, compared=compared):
+                pass
+            now = EffectiveStages.load(self.standing.plan.path.parent, environ={})
+            for name, at in moved_without_evidence(now, made, compared).items():
+                found.append(f"moved without evidence: {name} is at {at}, and no call of it was ever compared")
+        return found
 
     # -- what may move ------------------------------------------------------------------------------------------------
 

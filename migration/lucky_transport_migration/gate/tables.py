@@ -22,6 +22,8 @@ def show_verdict(verdict: GateVerdict, damage: Damage) -> None:
             echo(f"not compared in {name}: {', '.join(row.left_out)}")
         for what in row.unjudged:
             echo(f"not judged of {name}: {what}")
+    for name, at in verdict.unproven.items():
+        echo(f"moved without evidence: {name} is at {at}, and no call of it was ever compared")
     if damage.lines:
         echo(damage.sentence)
     for reason in verdict.reasons:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lucky_transport_migration.evidence.record import Evidence, read_folder
+from lucky_transport_migration.evidence.tally import COMPARED
 from lucky_transport_migration.jsonl import Damage, moment
 from lucky_transport_migration.stages.journal import Journal
 
@@ -20,13 +21,18 @@ __all__ = ["AA_DAYS", "counted_since", "recent_evidence"]
 AA_DAYS = 7
 
 
-def recent_evidence(folder: Path, aa_days: int = AA_DAYS, damage: Damage | None = None) -> Iterator[Evidence]:
+def recent_evidence(
+    folder: Path, aa_days: int = AA_DAYS, damage: Damage | None = None, compared: dict[str, bool] | None = None
+) -> Iterator[Evidence]:
     """Yield what counts of the evidence in `folder`, by the journal there, with A/A pairs of the last `aa_days`.
 
-    damage: as of `read_folder`, whose ConfigError it raises.
+    damage: as of `read_folder`, whose ConfigError it raises. compared: gets each method that was called at any time,
+    and whether two answers were compared.
     """
     since = counted_since(folder, aa_days)
     for one in read_folder(folder, damage):
+        if compared is not None and one.kind != "aa":
+            compared[one.method] = compared.get(one.method, False) or one.verdict in COMPARED
         if one.at >= since(one.kind, one.method):
             yield one
 

@@ -75,6 +75,25 @@ def test_people_get_a_table_and_a_word(project: Path) -> None:
     assert done.output.endswith("\nPROMOTE: 1 method may move on.\n")
 
 
+def test_what_was_moved_without_evidence_is_listed_and_holds_nothing_back(project: Path) -> None:
+    file = project / "lucky_transport.toml"
+    file.write_text(file.read_text() + '[stages.methods]\n"CameraService/*" = "complete"\n')
+    keep(project / "seen", [*[seen()] * 20, replace(seen(OTHER, NOT_COMPARED), shadow=None, stage="complete")])
+    done = gate()
+    assert done.exit_code == 0, done.output
+    assert f"moved without evidence: {OTHER} is at complete, and no call of it was ever compared\n" in done.output
+    assert json.loads(gate("--json").stdout)["unproven"] == {OTHER: "complete"}
+    assert json.loads(gate("--json", "--method", "SceneService/*").stdout)["unproven"] == {}
+
+
+def test_what_was_compared_before_its_last_move_was_not_moved_without_evidence(project: Path) -> None:
+    file = project / "lucky_transport.toml"
+    file.write_text(file.read_text() + '[stages.methods]\n"CameraService/*" = "complete"\n')
+    keep(project / "seen", [*[seen()] * 20, seen(OTHER)])
+    Journal(project / "seen").promote(OTHER, Placement(Stage.SHADOW), Placement(Stage.COMPLETE))
+    assert json.loads(gate("--json").stdout)["unproven"] == {}
+
+
 def test_lines_that_are_no_evidence_are_counted_and_the_first_is_named(project: Path) -> None:
     keep(project / "seen", [seen()] * 20, pid=1)
     damaged = keep(project / "seen", [seen()], pid=2) / "calls-2.jsonl"

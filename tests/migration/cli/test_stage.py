@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement
 from tests.support.waiting import PATIENCE_S
+from tests.support.weather import WeatherPrograms
 
 _FILE = """
 [stages]
@@ -88,15 +90,52 @@ def test_show_says_that_the_environment_overrides(monkeypatch: pytest.MonkeyPatc
 
 
 def test_set_promote_and_demote_say_what_moved() -> None:
-    assert stage("set", "SceneService/GetEntity", "shm").output == f"{_ENTITY}: canary 10% -> shm\n"
+    assert stage("set", "SceneService/GetEntity", "shm").stdout == f"{_ENTITY}: canary 10% -> shm\n"
     assert stage("set", "SceneService/GetEntity", "shm").output == f"{_ENTITY}: stays at shm\n"
-    assert stage("promote", "SceneService/GetEntity", "--force").output == f"{_ENTITY}: shm -> complete\n"
+    assert stage("promote", "SceneService/GetEntity", "--force").stdout == f"{_ENTITY}: shm -> complete\n"
     assert (
         stage("demote", "SceneService/GetEntity", "--to", "canary 1%").output == f"{_ENTITY}: complete -> canary 1%\n"
     )
     refused = stage("promote", "SceneService/GetEntity")
     assert refused.exit_code == 1
     assert refused.output.startswith(f"{_ENTITY}: not moved to canary 10%: in cool-down for ")
+
+
+def test_a_method_that_gets_no_shadow_is_named_with_what_to_write(project: Path, weather: WeatherPrograms) -> None:
+    shutil.copy(weather.descriptor_set, project / "weather.binpb")
+    assert stage("register", "weather.binpb").exit_code == 0
+    done = stage("set", "Weather/*", "shadow")
+    assert done.exit_code == 0
+    unsaid, changing = done.stderr.splitlines()
+    assert unsaid == (
+        "note: no shadow is asked of Weather/Chat, Weather/Report, Weather/SetStation and 1 more: nothing says what it "
+        "changes. If it only reads, write `option idempotency_level = NO_SIDE_EFFECTS;` into its rpc in the .proto, or "
+        'into lucky_transport.toml: [stages.effects] "Weather/Chat" = "read"'
+    )
+    assert "no shadow is asked of Weather/PutStation: what a call changes is not changed twice" in changing
+    declared = f'{(project / "lucky_transport.toml").read_text()}[stages.effects]\n"Weather/Watch*" = "read"\n'
+    (project / "lucky_transport.toml").write_text(declared.replace('"Weather/*" = "shadow"\n', ""))
+    assert stage("set", "Weather/WatchForecast", "shadow").stderr == ""
+
+
+def test_a_move_without_evidence_is_named_and_one_with_it_is_not(project: Path) -> None:
+    done = stage("set", "SceneService/GetEntity", "complete")
+    assert (
+        done.stderr == f"note: moved without evidence: {_ENTITY} is at complete, and no call of it was ever compared\n"
+    )
+    folder = project / "lucky-evidence"
+    seen = Evidence(_ENTITY, "shadow", SideResult("grpc"), SideResult("shm"), verdict="equal")
+    (folder / "calls-1.jsonl").write_text(seen.write())
+    stage("set", "SceneService/GetEntity", "shadow")
+    assert stage("set", "SceneService/GetEntity", "complete").stderr == ""
+
+
+def test_notes_are_in_the_json_too() -> None:
+    done = stage("set", "SceneService/GetEntity", "shm", "--json")
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["notes"] == [
+        f"moved without evidence: {_ENTITY} is at shm, and no call of it was ever compared"
+    ]
 
 
 def test_moves_have_json_and_an_exit_code() -> None:

@@ -202,7 +202,7 @@ def test_the_verdict_is_json_with_what_was_left_out(seen: Seen, calls: Calls) ->
         seen(verdict=NOT_COMPARED, shadow=None, why="the pool is full"),
     ]
     plain = json.loads(json.dumps(judge([*calls(1200), *some], Limits()).plain(), allow_nan=False))
-    assert set(plain) == {"promote", "reasons", "methods"}
+    assert set(plain) == {"promote", "reasons", "methods", "unproven"}
     (row,) = plain["methods"].values()
     assert row["promote"] is True
     assert row["calls"] == 1202
