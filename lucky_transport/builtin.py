@@ -51,13 +51,27 @@ def lucky_transport_engines() -> list[EngineInfo]:
 @hookimpl
 def lucky_transport_commands() -> list[CommandInfo]:
     return [
-        CommandInfo("serve", "lucky_transport.cli.serve:serve", "run an engine at one or several endpoints"),
-        CommandInfo("ls", "lucky_transport.cli.ls:ls", "list transports, engines and what runs on this host"),
-        CommandInfo("inspect", "lucky_transport.cli.inspect:inspect", "show what an engine at an endpoint offers"),
+        CommandInfo(
+            "serve", "lucky_transport.cli.serve:serve", "run an engine at one or several endpoints", section="run"
+        ),
+        CommandInfo(
+            "ls", "lucky_transport.cli.ls:ls", "list what runs on this host and what is installed", section="look"
+        ),
+        CommandInfo(
+            "inspect",
+            "lucky_transport.cli.inspect:inspect",
+            "show what an engine or server at an endpoint offers",
+            section="look",
+        ),
         CommandInfo(
             "completion",
             "lucky_transport.cli.completion:completion",
             "print the script that completes command lines in a shell",
         ),
-        CommandInfo("doctor", "lucky_transport.cli.doctor:doctor", "find what is wrong with this machine and mend it"),
+        CommandInfo(
+            "doctor",
+            "lucky_transport.cli.doctor:doctor",
+            "find what is wrong with this machine and mend it",
+            section="look",
+        ),
     ]

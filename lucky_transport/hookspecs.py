@@ -82,12 +82,14 @@ class CommandInfo:
     """A subcommand of `lucky-transport`: `command` is "module:click_command", imported when it is used.
 
     `extra`: what to `pip install 'lucky-transport[extra]'` when a package is missing; several are separated by commas.
+    `section`: under which `lucky-transport --help` lists it: "run", "prove", "migrate", "look" or "more".
     """
 
     name: str
     command: str
     summary: str
     extra: str = ""
+    section: str = "more"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,29 @@ __all__ = ["INTERRUPTED", "cli", "main"]
 INTERRUPTED = 128 + signal.SIGINT
 
 
+#: The sections of `--help`; a command of any other stands in the last one.
+_SECTIONS = {
+    "run": "Run engines and programs",
+    "prove": "Prove that nothing changes",
+    "migrate": "Migrate method by method",
+    "look": "Look at what there is",
+    "more": "More",
+}
+
+
+def _plain(command: click.Command) -> click.Command:
+    """Return the command with words for numbers in its help: N, not INTEGER RANGE."""
+    for param in command.params:
+        if param.metavar is None and isinstance(param.type, _NUMBERS) and not getattr(param, "is_flag", False):
+            param.metavar = "N"
+    for deeper in command.commands.values() if isinstance(command, click.Group) else ():
+        _plain(deeper)
+    return command
+
+
+_NUMBERS = (type(click.INT), type(click.FLOAT), click.IntRange, click.FloatRange)
+
+
 class _Commands(click.Group):
     """Subcommands from the registry, imported when used."""
 
@@ -32,11 +55,18 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         info = registry().commands.get(cmd_name)
-        return None if info is None else load(info.command, owner=f"command {cmd_name!r}", extra=info.extra)
+        return None if info is None else _plain(load(info.command, owner=f"command {cmd_name!r}", extra=info.extra))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, registry().commands[name].summary) for name in self.list_commands(ctx)])
+        commands = registry().commands
+        width = max(map(len, commands), default=0)
+        rows: dict[str, list[tuple[str, str]]] = {section: [] for section in _SECTIONS}
+        for name in self.list_commands(ctx):
+            rows.get(commands[name].section, rows["more"]).append((name.ljust(width), commands[name].summary))
+        for section, title in _SECTIONS.items():
+            if rows[section]:
+                with formatter.section(title):
+                    formatter.write_dl(rows[section])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -79,7 +109,7 @@ def _unknown(name: str) -> str:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="\b\nExamples:\n  lucky-transport demo\n  lucky-transport serve toy --endpoint shm://demo --num-envs 16",
 )
-@click.version_option(package_name="lucky-transport", prog_name="lucky-transport")
+@click.version_option(None, "-V", "--version", package_name="lucky-transport", prog_name="lucky-transport")
 @click.option("-v", "--verbose", is_flag=True, help="Log to stderr what is chosen and why.")
 def cli(verbose: bool) -> None:
     """Move a training stack off gRPC: serve, compare and measure engines over interchangeable transports."""

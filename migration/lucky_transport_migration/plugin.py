@@ -15,33 +15,42 @@ def lucky_transport_commands() -> list[CommandInfo]:
             "lucky_transport_migration.cli.demo:demo",
             "step one batch over gRPC and shm, side by side",
             extra="bench",
+            section="run",
         ),
         CommandInfo(
             "parity",
             "lucky_transport_migration.cli.parity:parity",
             "prove that transports answer the same",
             extra="bench",
+            section="prove",
         ),
         CommandInfo(
-            "bench", "lucky_transport_migration.cli.bench:bench", "measure transports against each other", extra="bench"
+            "bench",
+            "lucky_transport_migration.cli.bench:bench",
+            "measure transports against each other",
+            extra="bench",
+            section="prove",
         ),
         CommandInfo(
             "train",
             "lucky_transport_migration.cli.train:train",
             "teach robots to walk, over each transport",
             extra="train",
+            section="run",
         ),
         CommandInfo(
             "stage",
             "lucky_transport_migration.cli.stage:stage",
             "show and set how far each method has moved",
             extra="scan",
+            section="migrate",
         ),
         CommandInfo(
             "gate",
             "lucky_transport_migration.cli.gate:gate",
             "judge by evidence whether methods may move on",
             extra="scan",
+            section="migrate",
         ),
         CommandInfo(
             "signoff",
@@ -54,11 +63,23 @@ def lucky_transport_commands() -> list[CommandInfo]:
             "lucky_transport_migration.cli.top:top",
             "watch engines, clients and step rates of this host",
             extra="top",
+            section="look",
         ),
-        CommandInfo("record", "lucky_transport_migration.cli.record:record", "record what a client does"),
-        CommandInfo("replay", "lucky_transport_migration.cli.replay:replay", "make recorded calls again and compare"),
         CommandInfo(
-            "scan", "lucky_transport_migration.cli.scan:scan", "find what is left of gRPC in Python code", extra="scan"
+            "record", "lucky_transport_migration.cli.record:record", "record what a client does", section="prove"
+        ),
+        CommandInfo(
+            "replay",
+            "lucky_transport_migration.cli.replay:replay",
+            "make recorded calls again and compare",
+            section="prove",
+        ),
+        CommandInfo(
+            "scan",
+            "lucky_transport_migration.cli.scan:scan",
+            "find what is left of gRPC in Python code",
+            extra="scan",
+            section="migrate",
         ),
     ]
 

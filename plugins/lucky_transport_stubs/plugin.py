@@ -9,7 +9,14 @@ __all__: list[str] = []
 
 @hookimpl
 def lucky_transport_commands() -> list[CommandInfo]:
-    return [CommandInfo("run", "lucky_transport_stubs.run.command:run", "run an unmodified program over shared memory")]
+    return [
+        CommandInfo(
+            "run",
+            "lucky_transport_stubs.run.command:run",
+            "run an unmodified program over shared memory",
+            section="run",
+        )
+    ]
 
 
 @hookimpl

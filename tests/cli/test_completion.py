@@ -65,7 +65,7 @@ def test_living_engines_are_endpoints(run: Run, make_segment: MakeSegment) -> No
 
 def test_completing_imports_no_numpy(run: Run, tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit('numpy was imported')\n")
-    for line in ("lucky-transport serve to", "lucky-transport inspect s", "lucky-transport parity --methods Sce"):
+    for line in ("lucky-transport serve to", "lucky-transport inspect s", "lucky-transport parity --method Sce"):
         done = run(
             _LUCKY_TRANSPORT_COMPLETE="bash_complete",
             COMP_LINE=line,

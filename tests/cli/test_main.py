@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -165,7 +166,7 @@ def test_what_is_chosen_and_why_is_said_on_stderr_when_asked_for(flags: list[str
 
 def test_no_command_at_all_shows_the_overview(run: Run) -> None:
     done = run()
-    assert "Commands:" in done.stdout + done.stderr
+    assert "Run engines and programs:" in done.stdout + done.stderr
 
 
 @click.command()
@@ -229,3 +230,33 @@ def wait_for_child(pid: int) -> None:
     while not children.read_text():
         assert not deadline.expired
         time.sleep(0.02)
+
+
+def test_help_lists_every_command_under_what_it_is_for() -> None:
+    shown = CliRunner().invoke(cli, ["--help"]).output
+    sections = dict(re.findall(r"^(\w.*):\n((?:  .*\n)+)", shown, re.MULTILINE))
+    del sections["Options"]
+    assert "..." not in "".join(sections.values())
+    listed = {name for rows in sections.values() for name in re.findall(r"^  (\S+)", rows, re.M)}
+    assert set(registry().commands) <= listed
+    assert re.findall(r"^  (\S+)", sections["Migrate method by method"], re.M)[:2] == ["gate", "scan"]
+
+
+def test_a_command_of_an_unknown_section_is_listed_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Registry(commands={"odd": CommandInfo("odd", "x:y", "is odd", section="elsewhere")})
+    monkeypatch.setattr(main_module, "registry", lambda: found)
+    assert "More:\n  odd  is odd" in CliRunner().invoke(cli, ["--help"]).output
+
+
+@pytest.mark.parametrize("command", sorted(registry().commands))
+def test_help_of_a_command_has_words_for_numbers_and_cuts_nothing(command: str) -> None:
+    shown = CliRunner().invoke(cli, [command, "--help"])
+    assert shown.exit_code == 0, shown.output
+    assert "RANGE" not in shown.output
+    commands = shown.output.partition("Commands:")[2].partition("Example")[0]
+    assert "..." not in commands
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_the_version_has_a_short_option(option: str) -> None:
+    assert CliRunner().invoke(cli, [option]).output.startswith("lucky-transport, version ")

@@ -32,7 +32,7 @@ R = "replay of calls"
 
 def proof(name: str) -> str:
     """Return the tool that proves the methods of that name."""
-    return f"parity --methods {name}"
+    return f"parity --method {name}"
 
 
 Answer = Callable[[Any, Any], Any]

@@ -23,7 +23,7 @@ from tests.planted.plant import PLANT
 from tests.planted.tools import TOOLS, parity_calls, replay_calls, site
 
 #: What is run: the tools of steps, and those of calls.
-CONTROLS = {**TOOLS, "parity --methods *": lambda folder: parity_calls(folder, "*"), "replay of calls": replay_calls}
+CONTROLS = {**TOOLS, "parity --method *": lambda folder: parity_calls(folder, "*"), "replay of calls": replay_calls}
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ def _id(value: object) -> str:
 
 def run(tool: str, folder: Path) -> Report:
     """Run a tool of `call_plants`."""
-    _, _, names = tool.partition(" --methods ")
+    _, _, names = tool.partition(" --method ")
     return parity_calls(folder, names) if names else replay_calls(folder)
 
 
@@ -49,7 +49,7 @@ def test_what_a_tool_does_not_look_at_is_said_in_its_report(
     run(tool, tmp_path).must_list(plant.unseen[tool])
 
 
-@pytest.mark.parametrize("tool", ["parity --methods *", "replay of calls"])
+@pytest.mark.parametrize("tool", ["parity --method *", "replay of calls"])
 def test_without_a_plant_all_is_equal(tool: str, tmp_path: Path) -> None:
     report = run(tool, tmp_path)
     assert report.status == 0, report.text

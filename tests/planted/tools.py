@@ -141,10 +141,10 @@ def drive(env: Any, steps: int = 105) -> None:
 
 
 def parity_calls(folder: Path, methods: str, count: int = 3) -> Report:
-    """`lucky-transport parity moving --between shm,planted --methods`, a pattern."""
+    """`lucky-transport parity moving --between shm,planted --method`, a pattern."""
     sizes = ("--num-envs", str(NUM_ENVS), "--count", str(count), "--seed", str(SEED))
     return command(
-        "lucky_transport_migration.cli.parity", ENGINE, "--between", "shm,planted", "--methods", f"*/{methods}", *sizes
+        "lucky_transport_migration.cli.parity", ENGINE, "--between", "shm,planted", "--method", f"*/{methods}", *sizes
     )
 
 

@@ -34,7 +34,7 @@ _SUITES = {
 
 
 @click.command(
-    epilog="\b\nExamples:\n  lucky-transport bench --transports grpc,shm --num-envs 1,64,4096 --report ./bench-report"
+    epilog="\b\nExamples:\n  lucky-transport bench --between grpc,shm --num-envs 1,64,4096 --report ./bench-report"
     "\n  lucky-transport bench toy --options '{\"episode_steps\": 50}'"
     "\n  lucky-transport bench --suite commands --check"
     "\n  lucky-transport bench --suite stubs --report ./bench-report"
@@ -49,7 +49,9 @@ _SUITES = {
     help="Exchanges and VectorEnv.step; typed calls, streams and images; engines of other languages; existing gRPC "
     "code; training loops.",
 )
-@click.option("--transports", default="grpc,shm", show_default=True, type=NAMES, help="Transports to measure.")
+@click.option(
+    "--between", "transports", default="grpc,shm", show_default=True, type=NAMES, help="Transports to measure."
+)
 @click.option("--num-envs", type=NUMBERS, help="Batch sizes.  [default: 1,64,4096; with --quick 1,64]")
 @click.option("--obs-size", default=100, show_default=True, type=click.IntRange(min=1), help="Floats observed per env.")
 @click.option("--act-size", default=12, show_default=True, type=click.IntRange(min=1), help="Floats acted per env.")
@@ -115,27 +117,12 @@ def bench(
 ) -> None:
     """Measure transports against each other, with ENGINE (toy:idle, which does no work) at the other end.
 
-    `grpc` stands for both the legacy per-agent Steps and the batch service. Each figure is a median over rounds of
-    fresh process pairs in the order A B B A; ratios come from one run and, from six rounds on,
-    carry an interval and a verdict. Ctrl-C and SIGTERM keep what was measured. Any other engine is measured
-    through VectorEnv only, since its own work is in every step.
+    Each figure is a median over rounds of fresh process pairs; ratios come from one run and, from six rounds on, carry
+    an interval and a verdict. Ctrl-C and SIGTERM keep what was measured. Any other engine is measured through VectorEnv
+    only. --suite commands, kits, stubs and training have an engine of their own: typed calls and streams, engines in C,
+    C++ and C#, gRPC code as it is, and training loops. docs/how-to/measure.md says what each of them measures.
 
-    --suite commands has an engine of its own and measures small typed calls, streams of 1 kB messages, 1280x720
-    images, and the codec.
-
-    --peers adds a raw unix socket and iceoryx2 to the steps, moving the same bytes.
-
-    --suite kits measures engines in C, C++ and C# (schema/kits of the source tree) beside the same engine in Python,
-    two spinning C loops, iceoryx2 and gRPC.
-
-    --suite stubs measures gRPC code as it is, over real gRPC (TCP and a unix socket) and over shared memory: calls of
-    a generated stub, by one caller, by 16 and by asyncio, a stream of 1 kB messages, and an unmodified program and its
-    server under the launcher `run`.
-
-    --suite training measures a training loop alone and beside two streams, in process as well, and an unmodified
-    LuckyEnv loop under the launcher.
-
-    Of the options on what is measured, the suites take --transports, --wait, --rounds and --quick.
+    Of the options on what is measured, the suites take --between, --wait, --rounds and --quick.
     """
     from lucky_transport.registry import load
     from lucky_transport_migration.bench import targets

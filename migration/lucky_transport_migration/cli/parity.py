@@ -28,19 +28,18 @@ _NOISE = (
     epilog="\b\nExamples:\n"
     "  lucky-transport parity mujoco:quadruped --between grpc,shm\n"
     "  lucky-transport parity mujoco:quadruped --suite step --num-envs 16 --steps 2000 --autoreset all\n"
-    "  lucky-transport parity --methods '*Camera*' --count 40\n"
-    "  lucky-transport parity --methods all --count 200 --evidence lucky-evidence && lucky-transport gate"
+    "  lucky-transport parity --method '*Camera*' --count 40\n"
+    "  lucky-transport parity --method all --count 200 --evidence lucky-evidence && lucky-transport gate"
 )
 @click.argument("engine", default="mujoco:quadruped", shell_complete=complete_engines)
 @click.option(
     "--suite",
     type=click.Choice(["all", "step", "commands"]),
     help="Everything, VectorEnv.step and the exchanges below it, or typed calls and streams.  [default: all; with a "
-    "pattern for --methods commands]",
+    "pattern for --method commands]",
 )
 @click.option(
     "--between",
-    "--transports",
     default="grpc,shm",
     show_default=True,
     type=NAMES,
@@ -56,7 +55,8 @@ _NOISE = (
     help="Autoreset mode of the compared envs.  [default: next_step]",
 )
 @click.option(
-    "--methods",
+    "--method",
+    "methods",
     shell_complete=complete_methods,
     help="Methods to call, a shell pattern such as 'SceneService/*'.  [default: all]",
 )
@@ -81,7 +81,7 @@ def parity(suite: str | None, methods: str | None, as_json: bool, **given: Any) 
     from there), inproc, or any installed transport. Exit code 0 only when all are equal. Where they differ, the first
     path is compared with itself before the others are blamed.
 
-    --steps and --autoreset are for steps, --methods and --count for typed calls. What changes the world is compared on
+    --steps and --autoreset are for steps, --method and --count for typed calls. What changes the world is compared on
     two engines here, or by `lucky-transport record` and `replay`; it is never made twice on one.
     """
     # Hypothesis keeps tables of characters there; by itself it makes a folder in the working directory.

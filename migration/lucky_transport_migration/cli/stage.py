@@ -58,7 +58,10 @@ def stage() -> None:
     """
 
 
-@stage.command(epilog="\b\nExample:\n  lucky-transport stage show 'SceneService/*' --reasons")
+@stage.command(
+    short_help="List methods with effect, stage and evidence.",
+    epilog="\b\nExample:\n  lucky-transport stage show 'SceneService/*' --reasons",
+)
 @click.argument("pattern", shell_complete=complete_methods, default="*", metavar="[METHOD]")
 @click.option("--reasons", is_flag=True, help="Say why each method has its side-effect class.")
 @_JSON
@@ -83,7 +86,11 @@ def show(pattern: str, reasons: bool, as_json: bool) -> None:
         echo(counts.damage.sentence)
 
 
-@stage.command("set", epilog="\b\nExample:\n  lucky-transport stage set 'SceneService/*' 'canary 10%'")
+@stage.command(
+    "set",
+    short_help="Put METHOD at a stage.",
+    epilog="\b\nExample:\n  lucky-transport stage set 'SceneService/*' 'canary 10%'",
+)
 @click.argument("method", shell_complete=complete_methods)
 @click.argument("placement", type=_PLACEMENT, metavar="STAGE")
 @_FORCE
@@ -97,7 +104,10 @@ def set_(method: str, placement: Any, force: bool, as_json: bool) -> None:
     _done(done := moves.place(method, placement, force=force), moves.notes(done), as_json=as_json)
 
 
-@stage.command(epilog="\b\nExample:\n  lucky-transport stage promote 'SceneService/*'")
+@stage.command(
+    short_help="Move METHOD up by one rung if the gate would.",
+    epilog="\b\nExample:\n  lucky-transport stage promote 'SceneService/*'",
+)
 @click.argument("method", shell_complete=complete_methods)
 @_FORCE
 @_JSON
@@ -110,7 +120,10 @@ def promote(method: str, force: bool, as_json: bool) -> None:
     _done(done := moves.promote(method, force=force), moves.notes(done), as_json=as_json)
 
 
-@stage.command(epilog="\b\nExample:\n  lucky-transport stage demote SceneService/ListEntities --why 'looks wrong'")
+@stage.command(
+    short_help="Move METHOD back at once.",
+    epilog="\b\nExample:\n  lucky-transport stage demote SceneService/ListEntities --why 'looks wrong'",
+)
 @click.argument("method", shell_complete=complete_methods)
 @click.option("--to", type=_PLACEMENT, metavar="STAGE", help="Where to.  [default: where gRPC answers again]")
 @click.option("--why", default="by hand", help="The reason, for who reads the journal.")

@@ -12,7 +12,7 @@ __all__ = ["train"]
 
 
 @click.command(
-    epilog="\b\nExamples:\n  lucky-transport train\n  lucky-transport train --updates 1000 --compare '' --report ./walk"
+    epilog="\b\nExamples:\n  lucky-transport train\n  lucky-transport train --updates 1000 --between '' --report ./walk"
 )
 @click.option("--engine", default="mujoco:quadruped-walk", show_default=True, help="Engine to learn on.")
 @click.option("--num-envs", default=64, show_default=True, type=click.IntRange(min=1), help="Envs stepped together.")
@@ -20,7 +20,8 @@ __all__ = ["train"]
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of envs and policy.")
 @click.option("--transport", default="shm", show_default=True, help="Transport to train over.")
 @click.option(
-    "--compare",
+    "--between",
+    "compare",
     default="grpc,shm,inproc",
     show_default=True,
     help="Transports whose first updates are compared; '' for none.",

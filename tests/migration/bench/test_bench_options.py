@@ -56,6 +56,6 @@ def test_options_that_are_no_object_are_refused() -> None:
 
 
 def test_an_engine_with_composite_spaces_is_measured() -> None:
-    arguments = ["bench", "toy:composite", "--quick", "--num-envs", "1", "--transports", "shm", "--json"]
+    arguments = ["bench", "toy:composite", "--quick", "--num-envs", "1", "--between", "shm", "--json"]
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 0, done.output

@@ -70,5 +70,5 @@ def test_a_kit_that_does_not_compile_says_why(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_it_is_about_shared_memory() -> None:
-    with pytest.raises(ConfigError, match="--transports grpc: the engines of this suite are served over shm"):
+    with pytest.raises(ConfigError, match="--between grpc: the engines of this suite are served over shm"):
         plan_of_kits(("grpc",), None, rounds=1, quick=True)

@@ -31,7 +31,7 @@ def bench(*arguments: str) -> Result:
 def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bench.json of a run in process; `again` shows it once more."""
     folder = tmp_path_factory.mktemp("bench")
-    done = bench("--transports", "inproc", *QUICK, "--report", str(folder))
+    done = bench("--between", "inproc", *QUICK, "--report", str(folder))
     assert done.exit_code == 0, done.output
     return folder / "bench.json"
 
@@ -46,11 +46,11 @@ def again(one_run: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resul
         return json.loads(one_run.read_text())
 
     monkeypatch.setattr(PreparedSuite, "run", run)
-    return lambda *arguments: bench("--transports", "inproc", *QUICK, *arguments)
+    return lambda *arguments: bench("--between", "inproc", *QUICK, *arguments)
 
 
 def test_json_has_environment_rows_and_ratios(tmp_path: Path) -> None:
-    done = bench("--transports", "inproc,shm", *QUICK, "--check", "--json", "--report", str(tmp_path))
+    done = bench("--between", "inproc,shm", *QUICK, "--check", "--json", "--report", str(tmp_path))
     found = json.loads(done.stdout)
     assert done.exit_code == int("FAIL" in {row["word"] for row in found["targets"]})
     assert {"environment", "rows", "ratios", "notes", "targets"} <= set(found)
@@ -100,20 +100,20 @@ def test_sigterm_ends_a_run_as_ctrl_c_does(one_run: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(PreparedSuite, "run", run)
     before = signal.getsignal(signal.SIGTERM)
-    assert bench("--transports", "inproc", *QUICK).exit_code == 1
+    assert bench("--between", "inproc", *QUICK).exit_code == 1
     assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--transports", "inproc,pigeon", *QUICK], "no transport 'pigeon'"),
+        (["--between", "inproc,pigeon", *QUICK], "no transport 'pigeon'"),
         (["--num-envs", "1,few"], "'few' in '1,few' is no whole number"),
         (["--wait", "patient"], "'patient' is not one of adaptive, block, spin"),
         (["--rounds", "0"], "0 is not in the range"),
         (["--obs-size", "x"], "'x' is not a valid integer"),
         (["--payload", "64,none"], "'none' in '64,none' is no whole number"),
-        (["tyo", "--transports", "inproc", *QUICK], "no engine 'tyo'"),
+        (["tyo", "--between", "inproc", *QUICK], "no engine 'tyo'"),
     ],
 )
 def test_a_wrong_argument_is_named(arguments: list[str], complaint: str) -> None:
@@ -125,7 +125,7 @@ def test_a_wrong_argument_is_named(arguments: list[str], complaint: str) -> None
 
 def test_the_suite_of_commands_runs_over_shared_memory_and_tells_its_targets(tmp_path: Path) -> None:
     done = bench(
-        *("--suite", "commands", "--transports", "inproc,shm", "--quick", "--check", "--json"),
+        *("--suite", "commands", "--between", "inproc,shm", "--quick", "--check", "--json"),
         *("--report", str(tmp_path)),
     )
     found = json.loads(done.stdout)
@@ -140,7 +140,7 @@ def test_the_suite_of_commands_runs_over_shared_memory_and_tells_its_targets(tmp
 def test_the_suite_of_stubs_measures_grpc_over_tcp_and_a_unix_socket(tmp_path: Path) -> None:
     pytest.importorskip("grpc")
     done = bench(
-        *("--suite", "stubs", "--transports", "grpc", "--quick", "--check", "--json"), *("--report", str(tmp_path))
+        *("--suite", "stubs", "--between", "grpc", "--quick", "--check", "--json"), *("--report", str(tmp_path))
     )
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
@@ -151,21 +151,21 @@ def test_the_suite_of_stubs_measures_grpc_over_tcp_and_a_unix_socket(tmp_path: P
 
 
 def test_the_suite_of_stubs_refuses_a_transport_that_carries_none() -> None:
-    done = bench("--suite", "stubs", "--transports", "inproc")
+    done = bench("--suite", "stubs", "--between", "inproc")
     assert done.exit_code != 0
     assert "transport 'inproc' carries no calls of gRPC stubs" in done.output
     assert "Traceback" not in done.output
 
 
 def test_the_suite_of_commands_is_told_in_tables_and_sentences() -> None:
-    done = bench("--suite", "commands", "--transports", "inproc", "--quick", "--check")
+    done = bench("--suite", "commands", "--between", "inproc", "--quick", "--check")
     assert "Traceback" not in done.output
     assert "small typed call, handler inline" in done.output
     assert "NOT MEASURED" in done.output
 
 
 def test_a_run_is_compared_with_one_before(one_run: Path) -> None:
-    done = bench("--transports", "inproc", *QUICK, "--json", "--compare", str(one_run))
+    done = bench("--between", "inproc", *QUICK, "--json", "--compare", str(one_run))
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)["changes"]
     assert len(found["rows"]) > 3
@@ -186,7 +186,7 @@ def test_a_file_that_holds_no_run_to_compare_with_is_refused_before_anything_run
     tmp_path: Path, text: str, complaint: str
 ) -> None:
     (tmp_path / "old.json").write_text(text)
-    done = bench("--transports", "inproc", *QUICK, "--compare", str(tmp_path / "old.json"))
+    done = bench("--between", "inproc", *QUICK, "--compare", str(tmp_path / "old.json"))
     assert done.exit_code != 0
     assert complaint in done.output
     assert "Traceback" not in done.output
@@ -194,7 +194,7 @@ def test_a_file_that_holds_no_run_to_compare_with_is_refused_before_anything_run
 
 def test_peers_are_measured_beside_the_transports(tmp_path: Path) -> None:
     pytest.importorskip("iceoryx2")
-    done = bench("--transports", "inproc", *QUICK, "--peers", "--json", "--report", str(tmp_path))
+    done = bench("--between", "inproc", *QUICK, "--peers", "--json", "--report", str(tmp_path))
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert {row["path"] for row in found["rows"]} >= set(PEERS)

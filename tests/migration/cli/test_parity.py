@@ -138,12 +138,12 @@ def test_the_path_that_is_named_carries_it() -> None:
         (["toy", "--autoreset", "sometimes"], "'sometimes' is not one of"),
         (["toy", "--options", "nonsense"], "is no JSON"),
         (["toy", "--suite", "dances"], "'dances' is not one of"),
-        (["toy", "--suite", "step", "--methods", "*"], "--suite step does not take --methods"),
+        (["toy", "--suite", "step", "--method", "*"], "--suite step does not take --method"),
         (["toy", "--suite", "commands", "--steps", "5"], "--suite commands does not take --steps"),
         (["toy", "--suite", "commands", "--autoreset", "all"], "--suite commands does not take --autoreset"),
         (["toy", "--suite", "commands", "--count", "0"], "0 is not in the range"),
-        (["toy", "--suite", "commands", "--methods", "Fly"], "no method is called 'Fly'"),
-        (["toy", "--suite", "commands", "--transports", "inproc"], "at least two different paths"),
+        (["toy", "--suite", "commands", "--method", "Fly"], "no method is called 'Fly'"),
+        (["toy", "--suite", "commands", "--between", "inproc"], "at least two different paths"),
     ],
 )
 def test_a_wrong_argument_is_named(arguments: list[str], complaint: str) -> None:
@@ -154,8 +154,8 @@ def test_a_wrong_argument_is_named(arguments: list[str], complaint: str) -> None
 
 
 def test_typed_calls_are_compared_as_json_for_scripts(twin: str) -> None:
-    chosen = ["--methods", "MujocoService/*", "--count", "2", "--seed", "3"]
-    done = parity("toy", "--suite", "commands", "--transports", f"inproc,{twin}", *chosen, "--json")
+    chosen = ["--method", "MujocoService/*", "--count", "2", "--seed", "3"]
+    done = parity("toy", "--suite", "commands", "--between", f"inproc,{twin}", *chosen, "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["equal"] is True
@@ -183,7 +183,7 @@ def test_a_call_that_is_answered_otherwise_exits_with_one(twin: str, monkeypatch
         return transport
 
     monkeypatch.setattr(ConnectedEngine, "connect", deaf)
-    arguments = ["--suite", "commands", "--between", f"inproc,{twin}", "--count", "1", "--methods", "*/ResetAgent"]
+    arguments = ["--suite", "commands", "--between", f"inproc,{twin}", "--count", "1", "--method", "*/ResetAgent"]
     done = parity("toy", *arguments)
     assert done.exit_code == 1
     assert done.output.splitlines()[-1].startswith("DIFFERENT: ")
@@ -233,7 +233,7 @@ def test_two_engines_over_one_path_are_evidence_of_noise(tmp_path: pathlib.Path)
 
 
 def test_by_default_steps_and_all_typed_calls_are_compared(twin: str) -> None:
-    done = parity("toy", "--between", f"inproc,{twin}", "--methods", "all", "--count", "1", "--steps", "20", "--json")
+    done = parity("toy", "--between", f"inproc,{twin}", "--method", "all", "--count", "1", "--steps", "20", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["equal"] is True
@@ -263,7 +263,7 @@ def test_people_see_both_parts_and_the_one_that_differs_last(twin: str, monkeypa
 
 
 def test_a_pattern_of_methods_compares_typed_calls_only(twin: str) -> None:
-    done = parity("toy", "--between", f"inproc,{twin}", "--methods", "MujocoService/*", "--count", "1", "--json")
+    done = parity("toy", "--between", f"inproc,{twin}", "--method", "MujocoService/*", "--count", "1", "--json")
     assert done.exit_code == 0, done.output
     assert "compared" not in json.loads(done.stdout)
 

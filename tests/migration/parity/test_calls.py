@@ -331,7 +331,7 @@ def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "lucky_transport", "parity", "toy", "--between", "inproc,inproc#2"),
-            *("--methods", "*SceneService*", "--count", "2"),
+            *("--method", "*SceneService*", "--count", "2"),
         ],
         cwd=tmp_path / "work",
         env=environ | {"HOME": str(tmp_path / "home")},

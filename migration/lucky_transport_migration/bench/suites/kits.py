@@ -87,8 +87,8 @@ def plan_of_kits(transports: Sequence[str], waits: Sequence[str] | None, *, roun
     """
     if "shm" not in transports or not set(transports) <= {"grpc", "shm"}:
         raise ConfigError(
-            f"--transports {','.join(transports)}: the engines of this suite are served over shm",
-            hint="write --transports grpc,shm or --transports shm",
+            f"--between {','.join(transports)}: the engines of this suite are served over shm",
+            hint="write --between grpc,shm or --between shm",
         )
     paths = [path for path in _KINDS if path != "grpc-batch" or "grpc" in transports]
     options: dict[str, Any] = {"num_envs": BATCH}

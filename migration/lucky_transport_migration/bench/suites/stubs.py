@@ -93,7 +93,7 @@ def plan_of_stubs(transports: Sequence[str], waits: Sequence[str] | None, *, rou
     for name in transports:
         if name not in _WAYS:
             raise ConfigError(
-                f"transport {name!r} carries no calls of gRPC stubs", hint=f"write --transports {','.join(_WAYS)}"
+                f"transport {name!r} carries no calls of gRPC stubs", hint=f"write --between {','.join(_WAYS)}"
             )
     paths = [way for name in transports for way in _WAYS[name]]
     waits = waits or (("adaptive",) if quick else ("adaptive", "block"))
