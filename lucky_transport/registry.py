@@ -28,6 +28,7 @@ from lucky_transport.hookspecs import (
     RouterPlugin,
     TransportInfo,
 )
+from lucky_transport.version import install_command
 
 __all__ = ["Registry", "load", "missing_extra", "registry"]
 
@@ -153,7 +154,7 @@ def missing_extra(error: ModuleNotFoundError, *, owner: str, extra: str) -> Miss
     return MissingExtra(
         f"{owner} needs the package {_DISTRIBUTIONS.get(missing, missing)!r}, which is not installed",
         backend=owner,
-        hint=f"pip install 'lucky-transport[{extra}]'",
+        hint=install_command(extra),
     )
 
 

@@ -1,12 +1,16 @@
-"""The version of this package, and what is said of an engine that runs another one."""
+"""The version of this package, how it was installed, and what is said of an engine that runs another one."""
 
 from __future__ import annotations
 
+import json
 import logging
+import shlex
 from functools import cache, lru_cache
 from importlib import metadata
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
-__all__ = ["compare_version", "version"]
+__all__ = ["compare_version", "install_command", "version"]
 
 _log = logging.getLogger("lucky_transport")
 
@@ -18,6 +22,20 @@ def version() -> str:
         return metadata.version("lucky-transport")
     except metadata.PackageNotFoundError:
         return ""
+
+
+def install_command(extra: str) -> str:
+    """Return what installs an extra: from the package index, or from the folder that this was installed from."""
+    # a clone in the working folder has an egg-info beside it, which does not say
+    written = (one.read_text("direct_url.json") for one in metadata.distributions(name="lucky-transport"))
+    try:
+        source: dict[str, Any] = json.loads(next(filter(None, written), "{}"))
+    except ValueError:
+        source = {}
+    folder = source.get("dir_info")
+    where = "lucky-transport" if folder is None else unquote(urlsplit(str(source["url"])).path)
+    editable = "-e " if folder and folder.get("editable") else ""
+    return f"pip install {editable}{shlex.quote(f'{where}[{extra}]')}"
 
 
 @lru_cache(64)

@@ -26,7 +26,7 @@ def doctor(as_json: bool, fix: bool) -> None:
     Exit code 0 when nothing failed; warnings name a loss, not a failure.
     """
     from lucky_transport.diagnosis import shared_memory
-    from lucky_transport.diagnosis.check import Roots
+    from lucky_transport.diagnosis.check import CheckStatus, Roots
     from lucky_transport.diagnosis.table import examine, healthy
 
     roots = Roots()
@@ -39,8 +39,9 @@ def doctor(as_json: bool, fix: bool) -> None:
     else:
         for one in removed:
             echo(f"removed {one.path} ({one.size_bytes} bytes)")
-        show("Checks", ("check", "verdict", "seen"), [(row.name, row.verdict, row.seen) for row in rows])
         remedies = [(row.name, row.verdict, row.remedy) for row in rows if row.remedy]
-        show("What to do", ("check", "verdict", "remedy"), remedies, empty="nothing")
+        show("What to do", ("check", "verdict", "remedy"), remedies, empty="nothing", wraps=True)
+        rows = sorted(rows, key=lambda row: (CheckStatus.FAIL, CheckStatus.WARN, CheckStatus.OK).index(row.verdict))
+        show("Checks", ("check", "verdict", "seen"), [(row.name, row.verdict, row.seen) for row in rows], wraps=True)
     if not ok:
         raise click.exceptions.Exit(1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +13,9 @@ import click
 from lucky_transport.errors import printable
 
 __all__ = ["echo", "show"]
+
+#: Fewer characters than this are no room to wrap in.
+_NARROWEST = 20
 
 #: Words that are a verdict where they stand alone in a cell, and their colour.
 _COLOURS = {
@@ -31,8 +37,12 @@ def show(
     *,
     empty: str = "none",
     numbers: bool = False,
+    wraps: bool = False,
 ) -> None:
-    """Print one table; `empty` is printed where there are no rows. numbers: all columns but the first hold numbers."""
+    """Print one table; `empty` is printed where there are no rows. numbers: all columns but the first hold numbers.
+
+    wraps: on a terminal the last column goes on in lines of its own.
+    """
     click.echo(click.style(printable(title), bold=True))
     if not rows:
         click.echo(f"  {empty}\n")
@@ -42,8 +52,13 @@ def show(
     if numbers:
         texts = [[row[0], *map(str.rjust, row[1:], widths[1:])] for row in texts]
     click.echo(_line(texts[0], widths, bold=True))
+    left = sum(width + 2 for width in widths[:-1]) + 2
+    room = shutil.get_terminal_size().columns - left if wraps and sys.stdout.isatty() else 0
     for row in texts[1:]:
-        click.echo(_line(row, widths))
+        lines = textwrap.wrap(row[-1], room, break_on_hyphens=False) if room >= _NARROWEST else [row[-1]]
+        click.echo(_line([*row[:-1], *lines[:1]], widths))
+        for line in lines[1:]:
+            click.echo(" " * left + line)
     click.echo()
 
 

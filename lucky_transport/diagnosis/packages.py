@@ -10,6 +10,7 @@ from importlib import metadata
 from lucky_transport.diagnosis import inventory
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.registry import Registry
+from lucky_transport.version import install_command
 
 __all__ = ["DISTRIBUTION", "Requirement", "broken_plugins", "extras", "requirements", "versions"]
 
@@ -17,6 +18,9 @@ DISTRIBUTION = "lucky-transport"
 
 #: Extras that stand for several others, or are for work on this project.
 _COLLECTIONS = ("all", "dev", "docs", "migration")
+
+
+_ABSENT = " is not installed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ def _problem(requirement: Requirement) -> str:
     try:
         version = metadata.version(requirement.name)
     except metadata.PackageNotFoundError:
-        return f"{requirement.name} is not installed"
+        return f"{requirement.name}{_ABSENT}"
     if _release(version) < _release(requirement.at_least):
         return f"{requirement.name} {version} is installed, needed is >={requirement.at_least}"
     if requirement.below and _release(version) >= _release(requirement.below):
@@ -119,23 +123,25 @@ def versions(roots: Roots) -> Check:
 
 
 def extras(roots: Roots) -> Check:
-    """Which extras are installed; a missing one is no fault, its transports or engines are just not there."""
+    """Which extras are installed. One that is not there was not asked for; one that is too old or too new is a loss."""
     complete: list[str] = []
-    missing: dict[str, str] = {}
+    absent: list[str] = []
+    wrong: dict[str, str] = {}
     for extra, ones in requirements().items():
         if not extra or extra in _COLLECTIONS:
             continue
         problems = [problem for one in ones if (problem := _problem(one))]
-        if problems:
-            missing[extra] = "; ".join(problems)
+        if any(not problem.endswith(_ABSENT) for problem in problems):
+            wrong[extra] = "; ".join(problems)
         else:
-            complete.append(extra)
+            (absent if problems else complete).append(extra)
     seen = f"installed: {', '.join(complete) or 'none'}"
-    if not missing:
+    if absent:
+        seen += f"; not installed: {', '.join(absent)} ({install_command('EXTRA')} brings one)"
+    if not wrong:
         return Check("extras", CheckStatus.OK, seen)
-    lacking = ", ".join(f"{extra} ({why})" for extra, why in missing.items())
-    command = f"pip install '{DISTRIBUTION}[{','.join(missing)}]'"
-    return Check("extras", CheckStatus.WARN, f"{seen}; missing: {lacking}", f"if you need them: {command}")
+    found = ", ".join(f"{extra} ({why})" for extra, why in wrong.items())
+    return Check("extras", CheckStatus.WARN, f"{seen}; wrong: {found}", install_command(",".join(wrong)))
 
 
 def broken_plugins(roots: Roots, found: Registry | None = None) -> Check:

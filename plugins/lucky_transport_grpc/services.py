@@ -16,6 +16,7 @@ from google.protobuf import descriptor_pool
 from lucky_transport.errors import TransportError
 from lucky_transport.host.host import Host
 from lucky_transport.messages.methods import BY_NAME
+from lucky_transport.version import install_command
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.agent_service import GrpcResets, GrpcSteps
 from lucky_transport_grpc.batch_service import BatchService
@@ -27,7 +28,7 @@ from lucky_transport_grpc.typed_service import typed_handlers, typed_streams
 __all__ = ["HostServices"]
 
 _log = logging.getLogger("lucky_transport")
-_REMEDY = "pip install 'lucky-transport[discovery]'"
+_EXTRA = "discovery"
 
 
 class HostServices:
@@ -87,7 +88,7 @@ def _add_health(server: Any, services: Sequence[str]) -> tuple[list[str], Callab
     try:
         from grpc_health.v1 import health, health_pb2, health_pb2_grpc
     except ImportError as error:
-        _log.warning("grpc: no health service (%s); %s", error, _REMEDY)
+        _log.warning("grpc: no health service (%s); %s", error, install_command(_EXTRA))
         return [], lambda: None
     servicer: Any = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
@@ -101,7 +102,7 @@ def _add_reflection(server: Any, services: Sequence[str]) -> None:
     try:
         from grpc_reflection.v1alpha import reflection
     except ImportError as error:
-        _log.warning("grpc: no reflection (%s); %s", error, _REMEDY)
+        _log.warning("grpc: no reflection (%s); %s", error, install_command(_EXTRA))
         return
     pools: Any = _Pools()
     reflection.enable_server_reflection([*services, reflection.SERVICE_NAME], server, pool=pools)

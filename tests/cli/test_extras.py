@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lucky_transport.version import install_command
+
 #: The packages of the extras `bench`, `scan`, `metrics` and `top`, by the names they are imported by.
 HIDDEN = (
     "hdrh",
@@ -74,7 +76,7 @@ def test_a_command_whose_extra_is_missing_names_it(arguments: tuple[str, ...], e
     (tmp_path / "lucky_transport.toml").write_text("")
     ended = run(COMMAND, *arguments, cwd=tmp_path)
     assert ended.returncode == 1, ended.stderr
-    assert f"pip install 'lucky-transport[{extra}]'" in ended.stderr
+    assert install_command(extra) in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

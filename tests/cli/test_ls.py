@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from lucky_transport.cli.main import cli
 from lucky_transport.registry import registry
 from lucky_transport.shm.segment import segment
+from lucky_transport.version import install_command
 
 MakeSegment = Callable[..., segment.Segment]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -45,7 +46,7 @@ def test_a_transport_whose_package_is_missing_says_what_to_install(run: Run, tmp
     assert done.returncode == 0, done.stderr
     grpc = next(item for item in json.loads(done.stdout)["transports"] if item["name"] == "grpc")
     assert grpc["loadable"] is False
-    assert "pip install 'lucky-transport[grpc]'" in grpc["problem"]
+    assert install_command("grpc") in grpc["problem"]
 
 
 def test_a_running_segment_is_listed_with_its_processes(make_segment: MakeSegment) -> None:

@@ -35,6 +35,25 @@ def test_a_terminal_gets_the_same_table_with_verdicts_in_colour(monkeypatch: pyt
     assert click.style("ok", fg="green") in written[3]
 
 
+def test_on_a_terminal_the_last_column_wraps_and_in_a_pipe_it_does_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = [("kettle", "one two three four five six seven eight nine ten")]
+    show("Things", ("name", "seen"), rows, wraps=True)
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    show("Things", ("name", "seen"), rows, wraps=True)
+    lines = click.unstyle(capsys.readouterr().out).splitlines()
+    assert [line.rstrip() for line in lines[2:4]] == [
+        "  kettle  one two three four five six",
+        "          seven eight nine ten",
+    ]
+    monkeypatch.setenv("COLUMNS", "12")
+    show("Things", ("name", "seen"), rows, wraps=True)
+    assert len(capsys.readouterr().out.splitlines()) == 4, "no room: the line stays whole"
+
+
 HOSTILE = "a\n\x1b[31m\u202e\udc80b"
 SHOWN = r"a\n\x1b[31m\u202e\udc80b"
 

@@ -17,6 +17,7 @@ import pytest
 from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName
 from lucky_transport.hookspecs import PROJECT
 from lucky_transport.registry import Registry, discover, load, registry
+from lucky_transport.version import install_command
 from tests.support.waiting import PATIENCE_S
 
 GOOD = """
@@ -142,7 +143,7 @@ def test_a_missing_package_names_the_extra_to_install(modules: Path) -> None:
         load("needs_much:client", owner="transport 'carrier'", extra="carrier")
     assert str(missing.value) == (
         "transport 'carrier' needs the package 'a_package_nobody_has', which is not installed; "
-        "pip install 'lucky-transport[carrier]'"
+        + install_command("carrier")
     )
     assert isinstance(missing.value, ImportError)
 

@@ -62,11 +62,11 @@ class Box:
     def line(self) -> str:
         """Return the next line; fails the test when the program ends without one."""
         assert self._process.stdout is not None
-        line = self._process.stdout.readline().strip()
+        line = self._process.stdout.readline()
         if not line:
             self._errors.seek(0)
             raise AssertionError(f"the program in the box ended: {self._errors.read().decode()}")
-        return line
+        return line.strip()
 
     def kill(self) -> None:
         """Kill all that is in the box, at once."""

@@ -13,6 +13,7 @@ from lucky_transport.diagnosis.packages import Requirement
 from lucky_transport.errors import BrokenPlugin
 from lucky_transport.hookspecs import EngineInfo, TransportInfo
 from lucky_transport.registry import Registry
+from lucky_transport.version import install_command
 
 HERE = Roots()
 
@@ -130,12 +131,21 @@ def test_a_need_that_is_not_met_is_a_failure(monkeypatch: pytest.MonkeyPatch, li
     assert says in row.seen
 
 
-def test_a_missing_extra_is_a_loss_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extra_that_nobody_asked_for_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     require(monkeypatch, pigeon=["a_package_nobody_has>=2"], shm=[], dev=["another_one"])
     row = packages.extras(HERE)
+    assert row.verdict is CheckStatus.OK
+    assert row.seen == f"installed: shm; not installed: pigeon ({install_command('EXTRA')} brings one)"
+
+
+def test_an_extra_of_another_version_is_a_loss_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    require(monkeypatch, pigeon=["numpy>=999", "a_package_nobody_has"], shm=[])
+    row = packages.extras(HERE)
     assert row.verdict is CheckStatus.WARN
-    assert row.seen == "installed: shm; missing: pigeon (a_package_nobody_has is not installed)"
-    assert row.remedy == "if you need them: pip install 'lucky-transport[pigeon]'"
+    assert "wrong: pigeon (numpy " in row.seen
+    assert row.remedy == install_command("pigeon")
 
 
 def test_all_extras_there_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lucky_transport.messages import GetJointStateResponse, JointState
+from lucky_transport.version import install_command
 from lucky_transport_migration.evidence import metrics
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.outcome import Comparison
@@ -87,5 +88,5 @@ def test_without_prometheus_client_nothing_is_counted_and_only_a_port_makes_that
     policy.note(both([JOINTS], [JOINTS]))
     policy.close()
     assert project.told[0].startswith("no metrics at port 9: ")
-    assert project.told[0].endswith("pip install 'lucky-transport[metrics]'")
+    assert project.told[0].endswith(install_command("metrics"))
     assert len(project.evidence) == 1

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.serving import Serving
+from lucky_transport.version import install_command
 
 Serve = Callable[..., Serving]
 
@@ -65,6 +66,6 @@ def test_without_their_packages_the_server_serves_and_says_so(
         serving = serve()
     monkeypatch.undo()
     assert ["no health service" in caplog.text, "no reflection" in caplog.text] == [True, True]
-    assert "pip install 'lucky-transport[discovery]'" in caplog.text
+    assert install_command("discovery") in caplog.text
     client = connect(serving)
     assert client.step(zeros(client)).seq == 1
