@@ -23,11 +23,13 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 import lucky_transport_stubs
 from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
+from lucky_transport.rpc import completion_thread
 from lucky_transport_grpc.runtime import grpc
 
 
 @pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
+def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(completion_thread, "_IDLE_S", 0.05)  # how long one that has nothing to do stays
     before = set(threads_of(*STUB_THREADS))
     yield
     until_none_left(lambda: set(threads_of(*STUB_THREADS)) - before)
