@@ -88,8 +88,9 @@ class Connectivity:
         self._pending.append((subscriber, state))
         if self._thread is None:
             # It exists while there are notifications, and holds no lock while it calls.
-            self._thread = threading.Thread(target=self._notify_all, name="grpc connectivity", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._notify_all, name="grpc connectivity", daemon=True)
+            thread.start()
+            self._thread = thread  # not before: a signal handler may strike first
 
     def _notify_all(self) -> None:
         while (found := self._next()) is not None:

@@ -50,6 +50,23 @@ def test_a_subscriber_hears_that_the_server_left_and_came_back(
     until(lambda: seen[-1] is State.READY)
 
 
+def test_a_signal_handler_that_raises_before_the_thread_starts_costs_only_that_subscription(
+    serve: Any, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve()
+    channel, seen = connect(), []
+
+    def strike(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lucky_transport_stubs.client.connectivity.threading.Thread.start", strike)
+        with pytest.raises(KeyboardInterrupt):
+            channel.subscribe(lambda state: None)
+    channel.subscribe(seen.append)
+    until(lambda: seen == [State.IDLE])
+
+
 def test_who_unsubscribes_hears_nothing_more(serve: Any, connect: Any) -> None:
     serve()
     channel, seen, kept = connect(), [], []
