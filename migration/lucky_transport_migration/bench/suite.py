@@ -6,14 +6,14 @@ A cell is a key: two measurements with equal cells may be put together, and noth
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from lucky_transport_migration.bench.plan import Case, Plan
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import label
 
-__all__ = ["CallCases", "CallCell", "CallSuite", "Suite"]
+__all__ = ["CallCases", "CallCell", "CallSuite", "Suite", "call_row"]
 
 CellT = TypeVar("CellT")
 
@@ -70,6 +70,11 @@ class CallCell:
     wait: str | None = None
     what: str = ""
     rate_hz: int | None = None
+
+
+def call_row(kind: str, path: str, what: str = "", wait: str | None = "adaptive") -> dict[str, Any]:
+    """Return what marks the row of a cell, flat out; `wait`: of shm."""
+    return asdict(CallCell(kind, path, wait if path == "shm" else None, what))
 
 
 @dataclass(frozen=True, slots=True)

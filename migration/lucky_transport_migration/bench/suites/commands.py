@@ -15,20 +15,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Case, Plan
-from lucky_transport_migration.bench.suite import CallCases, CallCell, CallSuite
+from lucky_transport_migration.bench.suite import CallCases, CallCell, CallSuite, call_row
 from lucky_transport_migration.bench.targets import SpeedTarget
 
 __all__ = ["COMMANDS", "COMMAND_TARGETS", "cases_of", "plan_of_commands"]
 
 
-def _row(kind: str, path: str, what: str = "", wait: str | None = "adaptive") -> dict[str, Any]:
-    return {"kind": kind, "path": path, "what": what, "wait": wait if path == "shm" else None, "rate_hz": None}
-
-
 def _over_shm(name: str, goal: float, kind: str, what: str = "", wait: str = "adaptive") -> SpeedTarget:
     """Return the target that gRPC takes so many times as long; of images those of the promised size."""
     options = {"width": 1280, "height": 720} if kind == "images" else {}
-    theirs, ours = _row(kind, "grpc", what), _row(kind, "shm", what, wait)
+    theirs, ours = call_row(kind, "grpc", what), call_row(kind, "shm", what, wait)
     return SpeedTarget(name, "at least", goal, "times", theirs, ours, options=options)
 
 
@@ -42,11 +38,11 @@ COMMAND_TARGETS: tuple[SpeedTarget, ...] = (
     _over_shm("1280x720 RGBA as copies: gRPC over shm", 8, "images", "copy"),
     SpeedTarget(
         "codec, to write a message: ours over protobuf", "at most", 1.5, "times",
-        _row("codec", "shm", "write", None), _row("codec", "grpc", "write"),
+        call_row("codec", "shm", "write", None), call_row("codec", "grpc", "write"),
     ),
     SpeedTarget(
         "codec, to read a message: ours over protobuf", "at most", 1.5, "times",
-        _row("codec", "shm", "read", None), _row("codec", "grpc", "read"),
+        call_row("codec", "shm", "read", None), call_row("codec", "grpc", "read"),
     ),
 )  # fmt: skip
 

@@ -16,34 +16,30 @@ from collections.abc import Sequence
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Case, Plan
-from lucky_transport_migration.bench.suite import CallCases, CallSuite
+from lucky_transport_migration.bench.suite import CallCases, CallSuite, call_row
 from lucky_transport_migration.bench.targets import SpeedTarget
 
 __all__ = ["PROGRAM_PARTS", "STUBS", "cases_of", "plan_of_stubs"]
 
 
-def _row(kind: str, path: str, what: str = "", wait: str = "adaptive") -> dict[str, str | None]:
-    return {"kind": kind, "path": path, "what": what, "wait": wait if path == "shm" else None, "rate_hz": None}
-
-
-_TCP, _SHM = _row("unary", "grpc-tcp", "pool"), _row("unary", "shm", "pool")
+_TCP, _SHM = call_row("unary", "grpc-tcp", "pool"), call_row("unary", "shm", "pool")
 STUB_TARGETS: tuple[SpeedTarget, ...] = (
     SpeedTarget("unary, pool, adaptive: gRPC over TCP over shm", "at least", 15, "times", _TCP, _SHM),
     SpeedTarget(
         "unary, pool, adaptive: gRPC over a unix socket over shm", "at least", 12, "times",
-        _row("unary", "grpc-unix", "pool"), _SHM,
+        call_row("unary", "grpc-unix", "pool"), _SHM,
     ),
     SpeedTarget(
         "unary, pool, block: gRPC over TCP over shm", "at least", 4, "times",
-        _TCP, _row("unary", "shm", "pool", "block"),
+        _TCP, call_row("unary", "shm", "pool", "block"),
     ),
     SpeedTarget(
         "server streaming of 1 kB messages: gRPC over TCP over shm", "at least", 20, "times",
-        _row("stream", "grpc-tcp"), _row("stream", "shm"),
+        call_row("stream", "grpc-tcp"), call_row("stream", "shm"),
     ),
     SpeedTarget(
         "16 concurrent callers: gRPC over TCP over shm", "at least", 8, "times",
-        _row("callers", "grpc-tcp"), _row("callers", "shm"),
+        call_row("callers", "grpc-tcp"), call_row("callers", "shm"),
     ),
     SpeedTarget(
         "CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP", "at most", 0.2, "times",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lucky_transport_migration.bench.plan import Case, Plan
-from lucky_transport_migration.bench.suite import CallCases, CallCell, CallSuite
+from lucky_transport_migration.bench.suite import CallCases, CallCell, CallSuite, call_row
 from lucky_transport_migration.bench.suites.commands import plan_of_commands
 from lucky_transport_migration.bench.targets import SpeedTarget
 
@@ -27,8 +27,7 @@ TRAINING = CallSuite(
     targets=(
         SpeedTarget(
             "training loop of 1 ms steps: rate lost beside two streams", "at most", 5, "%",
-            {"kind": "training", "path": "shm", "what": "", "wait": "adaptive", "rate_hz": None},
-            column="loss_percent",
+            call_row("training", "shm"), column="loss_percent",
         ),
     ),
 )  # fmt: skip
