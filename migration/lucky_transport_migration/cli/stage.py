@@ -134,8 +134,9 @@ def demote(method: str, to: Any, why: str, as_json: bool) -> None:
 
 
 @stage.command(
+    short_help="Make the services of SOURCE known.",
     epilog="\b\nExamples:\n  lucky-transport stage register weather.proto\n"
-    "  lucky-transport stage register grpc://127.0.0.1:50071"
+    "  lucky-transport stage register grpc://127.0.0.1:50071",
 )
 @click.argument("source")
 @click.option(
