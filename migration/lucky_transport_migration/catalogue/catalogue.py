@@ -6,7 +6,8 @@
 
 Known are LuckyEngine's methods, those that a FileDescriptorSet describes (kept in the evidence folder by the programs
 that called them), those of generated modules that this program has imported, and by their names alone those that were
-seen. What a call changes is what `declared` says, else what its service's description does.
+seen. What a call changes is what `declared` says, else what its service's description does; LuckyEngine's table stands
+over both.
 """
 
 from __future__ import annotations
@@ -64,13 +65,15 @@ class Catalogue:
 
         Raises ConfigError and OSError where what was kept cannot be read.
         """
-        yield from map(self._as_declared, OWN.values())
+        yield from OWN.values()
         described = self._from_folder() | self._described
         yield from (self._as_declared(described[name]) for name in sorted(described) if name not in OWN)
 
     def method(self, name: str) -> ServiceMethod:
         """Return what is known of the method of that full name, which may be no more than the name."""
-        found = OWN.get(name) or self._described.get(name) or method_of_program(name) or self._from_folder().get(name)
+        if name in OWN:
+            return OWN[name]
+        found = self._described.get(name) or method_of_program(name) or self._from_folder().get(name)
         return self._as_declared(found or ServiceMethod(name, Effect.WORLD, UNSAID))
 
     def find(self, text: str) -> list[ServiceMethod]:

@@ -70,6 +70,8 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
         standing = EffectiveStages(plan, demotions)
         held = {name: one for name, one in demotions.items() if matches(name, method)}
         verdict = judge(seen, limits, held, standing=standing, looks=Looks(folder))
+        if not verdict.methods and not any(matches(name, method) for name in compared):
+            plan.catalogue.find(method)  # of a name that is not known it says which are nearest
         moved = [name for name in {*compared, *(one.method for one in journal.entries())} if matches(name, method)]
         verdict = replace(verdict, unproven=moved_without_evidence(standing, moved, compared))
     if as_json:

@@ -73,6 +73,8 @@ def show(pattern: str, reasons: bool, as_json: bool) -> None:
 
     standing, counts = EffectiveStages.load(), EvidenceCounts()
     found = list(lines(standing, pattern, counts))
+    if not found:
+        standing.plan.catalogue.find(pattern)  # says which are nearest
     unused = unused_rows(standing, counts.methods)
     if as_json:
         plain: dict[str, Any] = {"file": str(standing.plan.path), "control": standing.plan.control}

@@ -155,9 +155,16 @@ class Decider:
 
     def _new_row(self, method: str) -> _Row:
         placement = self.standing.placement(method)
-        effect = self.plan.effect(method)
+        effect = self._effect(method)
         own, other = (_decision(stage, placement, effect) for stage in (placement.stage, Stage.SHADOW))
         return _Row(placement, own, other, self.plan.sample)
+
+    def _effect(self, method: str) -> Effect:
+        try:
+            return self.plan.effect(method)
+        except (ConfigError, OSError) as error:  # what is kept beside the evidence cannot be read
+            _log.warning("%s may change the world, for what describes its service cannot be read: %s", method, error)
+            return Effect.WORLD
 
 
 def _decision(stage: Stage, placement: Placement, effect: Effect) -> Decision:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.catalogue.names import is_pattern, matches
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
@@ -54,8 +55,10 @@ def lines(standing: EffectiveStages, pattern: str = "*", counts: EvidenceCounts 
 def unused_rows(standing: EffectiveStages, seen: Iterable[str] = ()) -> list[str]:
     """Return the rows, of stages and of effects, that fit no method that is known or was seen."""
     names = _known_names(standing, seen)
-    rows = [*standing.plan.methods, *standing.plan.catalogue.declared]
-    return [row for row in dict.fromkeys(rows) if not any(matches(name, row) for name in names)]
+    others = [name for name in names if name not in OWN]  # the effects of LuckyEngine's methods are fixed
+    rows = dict.fromkeys(standing.plan.methods, names)
+    rows |= {row: rows.get(row, others) for row in standing.plan.catalogue.declared}
+    return [row for row, fitting in rows.items() if not any(matches(name, row) for name in fitting)]
 
 
 def _known_names(standing: EffectiveStages, seen: Iterable[str]) -> list[str]:

@@ -32,8 +32,8 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport.found_file import find_up
 from lucky_transport.messages.methods import Effect
-from lucky_transport_migration.catalogue.catalogue import Catalogue
-from lucky_transport_migration.catalogue.names import most_exact
+from lucky_transport_migration.catalogue.catalogue import OWN, Catalogue
+from lucky_transport_migration.catalogue.names import is_pattern, matches, most_exact
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.stages.stage import PLACEMENTS, Placement, Stage
 
@@ -85,7 +85,7 @@ class StagePlan:
         inner = ("methods", "effects")
         values = read_table({key: value for key, value in table.items() if key not in inner}, source, _READERS)
         folder = values["evidence"] = path.parent / values.get("evidence", "lucky-evidence")
-        effects = {key: _effect(value, f"{declared_source} {key!r}") for key, value in declared.items()}
+        effects = {key: _effect(key, value, f"{declared_source} {key!r}") for key, value in declared.items()}
         catalogue = Catalogue(folder, effects, seen=lambda: (one.method for one in read_folder(folder)))
         methods = {key: _placement(value, f"{rows_source} {key!r}") for key, value in rows.items()}
         override = _override(environment() if environ is None else environ)
@@ -127,7 +127,10 @@ def _placement(value: Any, source: str) -> Placement:
         raise ConfigError(f"{source} = {value!r}", hint=f"expected {PLACEMENTS}") from None
 
 
-def _effect(value: Any, source: str) -> Effect:
+def _effect(key: str, value: Any, source: str) -> Effect:
+    if not is_pattern(key) and any(matches(name, key) for name in OWN):
+        hint = "drop the row; `lucky-transport stage show --reasons` says why it has its effect"
+        raise ConfigError(f"{source}: what a method of LuckyEngine changes is fixed", hint=hint)
     try:
         return Effect(value)
     except ValueError:

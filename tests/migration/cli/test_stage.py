@@ -118,6 +118,12 @@ def test_a_method_that_gets_no_shadow_is_named_with_what_to_write(project: Path,
     assert stage("set", "Weather/WatchForecast", "shadow").stderr == ""
 
 
+def test_a_row_of_effects_that_fits_no_method_of_another_service_is_named(project: Path) -> None:
+    rows = '[stages.effects]\n"SceneService/*" = "read"\n"Weather/*" = "read"\n'
+    (project / "lucky_transport.toml").write_text(rows)
+    assert json.loads(stage("show", "--json").stdout)["unused_rows"] == ["SceneService/*", "Weather/*"]
+
+
 def test_a_move_without_evidence_is_named_and_one_with_it_is_not(project: Path) -> None:
     done = stage("set", "SceneService/GetEntity", "complete")
     assert (
@@ -154,6 +160,8 @@ def test_moves_have_json_and_an_exit_code() -> None:
         (("set", "SceneService/GetEntity", "canary"), 2, "'canary' is no stage: expected grpc, shadow, canary 10%"),
         (("set", "SceneService/GetEntitty", "shm"), 1, "did you mean SceneService/GetEntity?"),
         (("demote", "Nothing/*"), 1, "no method fits 'Nothing/*'"),
+        (("show", "Nothing/*"), 1, "no method fits 'Nothing/*'"),
+        (("show", "SceneService/GetEntitty"), 1, "did you mean SceneService/GetEntity?"),
     ],
 )
 def test_what_is_wrong_is_named(arguments: tuple[str, ...], code: int, message: str) -> None:

@@ -41,6 +41,33 @@ def _everything(stage: str, extra: str = "") -> str:
     return f'[stages]\ndefault = "{stage}"\n{extra}'
 
 
+def test_a_declared_pattern_makes_no_method_of_luckyengine_a_read(write: Write) -> None:
+    write(_everything("shadow", '[stages.effects]\n"*" = "read"\n'))
+    decider = Decider()
+    assert [decider.decide(name).shadow for name in (_READ, _WORLD, _VIEW, STEP, _FOREIGN)] == [
+        "shm",
+        "",
+        "",
+        "",
+        "shm",
+    ]
+
+
+def test_a_description_that_others_may_write_stops_no_call(
+    write: Write, project: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(_everything("shadow"))
+    kept = project / "lucky-evidence" / "services-1.binpb"
+    kept.parent.mkdir()
+    kept.write_bytes(b"")
+    kept.chmod(0o666)
+    decider = Decider()
+    assert [decider.decide(_FOREIGN).shadow for _ in range(3)] == [""] * 3
+    assert [record.getMessage().partition(", for")[0] for record in caplog.records] == [
+        f"{_FOREIGN} may change the world"
+    ]
+
+
 @pytest.mark.parametrize(
     ("stage", "read", "world"),
     [

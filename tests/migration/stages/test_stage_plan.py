@@ -97,6 +97,15 @@ def test_the_environment_overrides_every_stage(
         ('[stages]\ncandidat = "x"', r"\[stages\]: unknown key 'candidat'; did you mean 'candidate'\?"),
         ("[stages]\nxyz = 1", r"unknown key 'xyz'; known keys: default, control, candidate, evidence"),
         ('[stages.methods]\n"A/*" = "half"', r"\[stages.methods\] 'A/\*' = 'half'; expected grpc, shadow"),
+        (
+            '[stages.effects]\n"Weather/Get*" = "reads"',
+            r"\[stages.effects\] 'Weather/Get\*' = 'reads'; expected one of .read., .view., .idempotent., .world.",
+        ),
+        (
+            '[stages.effects]\n"AgentService/Step" = "read"',
+            r"'AgentService/Step': what a method of LuckyEngine changes",
+        ),
+        ("[stages]\neffects = 3", r"\[stages.effects\]: effects = 3; write a table, \[stages.effects\]"),
         ("stages = 3", r"\[stages\]: stages = 3; write a table, \[stages\]"),
         ("[stages]\nmethods = 3", r"\[stages.methods\]: methods = 3; write a table, \[stages.methods\]"),
         ("[stages", r"lucky_transport.toml: .*; mend the file"),
