@@ -46,7 +46,8 @@ def wait_for(
     """Do what a call needs before it can be opened, while it is wanted; waits. Return what the machine answers."""
     try:
         if isinstance(action, Connect):
-            return machine.connected(link.reach(deadline, wait_for_ready=action.is_patient, is_wanted=is_wanted))
+            calls = link.current() or link.reach(deadline, wait_for_ready=action.is_patient, is_wanted=is_wanted)
+            return machine.connected(calls)
         if isinstance(action, FetchMetadata):
             return machine.fetched(credentials_metadata(action.fetch, link, deadline, is_wanted))
         is_in_time = link.pause(action.seconds, deadline, is_wanted)
