@@ -18,7 +18,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import socket
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,6 +27,7 @@ import pytest
 
 from lucky_transport.config import load_launch, load_settings
 from lucky_transport.process import EngineProcess
+from tests.support.ports import free_port
 
 README = Path(__file__).resolve().parents[2] / "plugins" / "lucky_transport_grpc" / "README.md"
 
@@ -92,7 +92,7 @@ def serve(lucky: Any) -> Generator[Callable[..., EngineProcess]]:
     with ExitStack() as stack:
 
         def start(engine: str = "mujoco:quadruped", **options: Any) -> EngineProcess:
-            port = 0 if _MAP is None else _unused_port()
+            port = 0 if _MAP is None else free_port()
             endpoint = f"grpc://127.0.0.1:{port}" if _MAP is None else _MAP.endpoint_of(f"127.0.0.1:{port}")
             process = EngineProcess(engine, [endpoint], **options)
             stack.callback(process.stop)
@@ -129,13 +129,7 @@ def environment() -> dict[str, str]:
 @pytest.fixture
 def unused_port() -> int:
     """A port at which nobody listens."""
-    return _unused_port()
-
-
-def _unused_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture

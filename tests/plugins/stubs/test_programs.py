@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from typing import Any
 import pytest
 
 from tests.support.forked_programs import Program, Programs
+from tests.support.ports import free_port
 
 from .conftest import PROGRAMS, QUIET
 
@@ -124,9 +124,7 @@ def printed(path: Path, start: Start) -> tuple[str, str]:
 
 @pytest.fixture
 def free_address() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{free.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 @pytest.mark.parametrize("path", list(programs()))

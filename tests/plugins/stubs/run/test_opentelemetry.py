@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.ports import free_port
 
 from .conftest import Launch
 
@@ -74,9 +75,7 @@ print(json.dumps([
 @pytest.mark.parametrize("transport", ["grpc", "shm"])
 def test_spans_of_stubs_and_servers_are_those_over_grpc(launch: Launch, tmp_path: Path, transport: str) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     name = f"traced_{secrets.token_hex(4)}"
     options = ("--transport", transport, "--map", f"{address}=shm://{name}")
     done = launch(*options, command=[sys.executable, "-W", "ignore", str(tmp_path / "program.py"), address])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import socket
 import subprocess
 import sys
 import textwrap
@@ -17,6 +16,7 @@ import pytest
 
 import lucky_transport_stubs
 from tests.support.forked_programs import Program
+from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE_S
 
 from ..programs.certificates import CERTIFICATE, KEY
@@ -90,9 +90,7 @@ def name() -> str:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    return free_port()
 
 
 class Served:
