@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.messages.methods import Effect
 from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.outcome import Comparison
@@ -131,6 +132,43 @@ def test_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, policy
         assert WAYS[way](channel) == b"xy"
         check_fallback(policy.only(), "canary 10%")
     assert dying.asked == 1
+
+
+@pytest.mark.parametrize("way", ["call", "future"])
+def test_an_idempotent_call_is_made_again_where_the_engine_dies_in_it(
+    pair: Any, policy: Any, dying: Dying, way: str
+) -> None:
+    policy.decision = Decision("shm", "", "canary 10%", Effect.IDEMPOTENT)
+    with pair.channel() as channel:
+        assert WAYS[way](channel) == b"xy"
+        comparison = policy.only()
+    assert (comparison.primary.transport, comparison.shadow.transport) == ("grpc", "shm")
+    assert (comparison.primary.code, comparison.shadow.code, dying.asked) == ("OK", "UNAVAILABLE", 1)
+
+
+def test_an_idempotent_call_never_has_a_shadow(pair: Any, policy: Any) -> None:
+    policy.decision = Decision("grpc", "shm", "shadow", Effect.IDEMPOTENT)
+    with pair.channel() as channel:
+        assert WAYS["call"](channel) == b"xy"
+        assert policy.only().shadow is None
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        Decision("shm", "", "canary 10%", Effect.VIEW),
+        Decision("shm", "", "canary 10%", Effect.WORLD),
+        Decision("shm", "", "complete", Effect.IDEMPOTENT),
+    ],
+    ids=lambda decision: f"{decision.effect.value} at {decision.stage}",
+)
+def test_a_call_that_may_not_be_repeated_fails_where_the_engine_dies_in_it(
+    pair: Any, policy: Any, dying: Dying, decision: Decision
+) -> None:
+    policy.decision = decision
+    with pair.channel() as channel, pytest.raises(grpc.RpcError) as raised:
+        WAYS["call"](channel)
+    assert (raised.value.code(), dying.asked) == (grpc.StatusCode.UNAVAILABLE, 1)
 
 
 def test_asyncio_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, policy: Any, dying: Dying) -> None:
