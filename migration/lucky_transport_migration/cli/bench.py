@@ -152,8 +152,6 @@ def bench(
     if old is not None:
         result["changes"] = changes(old, result)
     _output(result, report, as_json=as_json)
-    if "stopped" in result or any(one["word"] == "FAIL" for one in result.get("targets", ())):
-        sys.exit(1)
 
 
 def _measured(prepared: PreparedSuite, *, silent: bool) -> dict[str, Any]:
@@ -167,7 +165,7 @@ def _measured(prepared: PreparedSuite, *, silent: bool) -> dict[str, Any]:
 
 
 def _output(result: dict[str, Any], report: Path | None, *, as_json: bool) -> None:
-    """Write the report and print the result."""
+    """Write the report and print the result; exit with 1 where the run was stopped or a target is missed."""
     from lucky_transport_migration.bench import terminal
     from lucky_transport_migration.bench.report import write_bench
 
@@ -178,6 +176,8 @@ def _output(result: dict[str, Any], report: Path | None, *, as_json: bool) -> No
         click.echo(json.dumps(terminal.without_histograms(result), indent=2, allow_nan=False))
     else:
         terminal.show_bench(result)
+    if "stopped" in result or any(one["word"] == "FAIL" for one in result.get("targets", ())):
+        sys.exit(1)
 
 
 @contextmanager
