@@ -22,6 +22,7 @@ import logging
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ from lucky_transport.registry import load
 from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.catalogue.descriptors import keep_service
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.call_comparison import compare
@@ -82,6 +84,7 @@ class EvidencePolicy:
         this = weakref.ref(self)
         on_child(self._begin_in_child)
         self._kept: set[str] = set()
+        self._methods: dict[str, ServiceMethod | None] = {}
         self._queue = EvidenceQueue("lucky evidence", lambda entry: (one := this()) and one._take(*entry))
 
     def decide(self, method: str) -> Decision:
@@ -123,11 +126,22 @@ class EvidencePolicy:
         service = method.removeprefix("/").partition("/")[0]
         if method not in OWN and service not in self._kept:
             self._kept.add(service)
-            keep_service(self._plan.evidence, service)
+            with suppress(OSError):  # that the folder cannot be written is said of the evidence
+                keep_service(self._plan.evidence, service)
+
+    def _described(self, name: str) -> ServiceMethod | None:
+        """Return the method of another service as the program's modules or the evidence folder describe it."""
+        if name not in self._methods:
+            found = None
+            with suppress(ConfigError, OSError):  # the decider has said that it cannot be read
+                found = self._plan.catalogue.method(name)
+            self._methods[name] = found if found is not None and found.is_known else None
+        return self._methods[name]
 
     def _compare(self, comparison: Comparison) -> Evidence:
         try:
-            return compare(comparison, self._rules)
+            method = None if comparison.method in OWN else self._described(comparison.method)
+            return compare(comparison, self._rules, method=method)
         except Exception as error:  # items are foreign objects
             why = f"they cannot be compared: {error_text(error)}"
             return compare(replace(comparison, shadow=None, why=why), self._rules)

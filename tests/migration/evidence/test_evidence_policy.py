@@ -241,3 +241,12 @@ def test_a_summary_is_loud_about_differences_and_names_what_was_not_looked_at(tm
 def test_the_page_says_of_equal_answers_what_is_compared() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "evidence.md").read_text()
     assert f"| `equal` | {', '.join(ASPECTS)} are alike" in page
+
+
+def test_a_folder_that_cannot_hold_what_describes_a_service_loses_no_count(project: Any, both: Both) -> None:
+    pytest.importorskip("grpc_health.v1.health_pb2")  # a service whose modules are imported here
+    (project.folder / "lucky-evidence").write_text("a file")
+    policy = project.policy()
+    policy.note(both([b""], None, method="/grpc.health.v1.Health/Check"))
+    policy.close()
+    assert "; not looked at: /grpc.health.v1.Health/Check: " in project.told[-1]

@@ -52,6 +52,19 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
 """
 
 
+#: A program that has no generated modules.
+_BARE = """
+import sys
+import grpc
+
+with grpc.insecure_channel(sys.argv[1]) as channel:
+"""
+_BYTES = """
+    for _ in range(2):
+        assert channel.unary_unary("/weather.v1.Weather/GetForecast")(b"")
+"""
+
+
 @contextmanager
 def served(weather: WeatherPrograms, *options: str) -> Iterator[tuple[str, str]]:
     """Serve at a port and in shared memory; gives the target, and the pair for --map."""
@@ -70,7 +83,8 @@ def run_staged(weather: WeatherPrograms, folder: Path, served_at: tuple[str, str
     """Run a client that makes `calls` in `folder`, with every method at `shadow`. rows: more of its file of stages."""
     target, pair = served_at
     (folder / "lucky_transport.toml").write_text(f'[stages]\ndefault = "shadow"\n{rows}')
-    client = [sys.executable, "-c", f"{_CLIENT}{calls}", target, str(weather.folder)]
+    program = f"{_CLIENT}{calls}" if calls is not _BYTES else f"{_BARE}{calls}"
+    client = [sys.executable, "-c", program, target, str(weather.folder)]
     command = [*_CLI, "run", "--transport", "staged", "--map", pair, "--", *client]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
@@ -156,3 +170,15 @@ def test_a_difference_is_named_and_sends_its_method_back(
     ]
     assert (found["aspect"], where in found["where"]) == (aspect, True), found
     assert f"{SERVICE}/{method}" in (tmp_path / "lucky-evidence" / "demotions.jsonl").read_text()
+
+
+def test_a_program_without_generated_modules_is_compared_by_what_was_registered(
+    weather: WeatherPrograms, tmp_path: Path
+) -> None:
+    (tmp_path / "lucky_transport.toml").write_text("[stages]\n")
+    shown(tmp_path, "stage", "register", str(weather.descriptor_set))
+    with served(weather, "--fault", "value") as served_at:
+        run_staged(weather, tmp_path, served_at, _BYTES)
+    [found, *_] = evidence(tmp_path)
+    assert (found["verdict"], found["aspect"], found["where"]) == ("different", "item", "reading.temperature")
+    assert found["values"] == {"grpc": 0.0, "shm": 1.0}
