@@ -7,80 +7,27 @@ from lucky_transport.hookspecs import CommandInfo, EngineInfo, InterceptorInfo, 
 __all__: list[str] = []
 
 
+#: Commands in `cli`: name, what it does, the extra that it needs, and the section of the help.
+_COMMANDS = (
+    ("demo", "step one batch over gRPC and shm, side by side", "bench", "run"),
+    ("parity", "prove that transports answer the same", "bench", "prove"),
+    ("bench", "measure transports against each other", "bench", "prove"),
+    ("train", "teach robots to walk, over each transport", "train", "run"),
+    ("stage", "show and set how far each method has moved", "scan", "migrate"),
+    ("gate", "judge by evidence whether methods may move on", "scan", "migrate"),
+    ("signoff", "write the page to sign, with all that was compared", "migration", "more"),
+    ("top", "watch engines, clients and step rates of this host", "top", "look"),
+    ("record", "record what a client does", "", "prove"),
+    ("replay", "make recorded calls again and compare", "", "prove"),
+    ("scan", "find what is left of gRPC in Python code", "scan", "migrate"),
+)
+
+
 @hookimpl
 def lucky_transport_commands() -> list[CommandInfo]:
     return [
-        CommandInfo(
-            "demo",
-            "lucky_transport_migration.cli.demo:demo",
-            "step one batch over gRPC and shm, side by side",
-            extra="bench",
-            section="run",
-        ),
-        CommandInfo(
-            "parity",
-            "lucky_transport_migration.cli.parity:parity",
-            "prove that transports answer the same",
-            extra="bench",
-            section="prove",
-        ),
-        CommandInfo(
-            "bench",
-            "lucky_transport_migration.cli.bench:bench",
-            "measure transports against each other",
-            extra="bench",
-            section="prove",
-        ),
-        CommandInfo(
-            "train",
-            "lucky_transport_migration.cli.train:train",
-            "teach robots to walk, over each transport",
-            extra="train",
-            section="run",
-        ),
-        CommandInfo(
-            "stage",
-            "lucky_transport_migration.cli.stage:stage",
-            "show and set how far each method has moved",
-            extra="scan",
-            section="migrate",
-        ),
-        CommandInfo(
-            "gate",
-            "lucky_transport_migration.cli.gate:gate",
-            "judge by evidence whether methods may move on",
-            extra="scan",
-            section="migrate",
-        ),
-        CommandInfo(
-            "signoff",
-            "lucky_transport_migration.cli.signoff:signoff",
-            "write the page to sign, with all that was compared",
-            extra="migration",
-        ),
-        CommandInfo(
-            "top",
-            "lucky_transport_migration.cli.top:top",
-            "watch engines, clients and step rates of this host",
-            extra="top",
-            section="look",
-        ),
-        CommandInfo(
-            "record", "lucky_transport_migration.cli.record:record", "record what a client does", section="prove"
-        ),
-        CommandInfo(
-            "replay",
-            "lucky_transport_migration.cli.replay:replay",
-            "make recorded calls again and compare",
-            section="prove",
-        ),
-        CommandInfo(
-            "scan",
-            "lucky_transport_migration.cli.scan:scan",
-            "find what is left of gRPC in Python code",
-            extra="scan",
-            section="migrate",
-        ),
+        CommandInfo(name, f"lucky_transport_migration.cli.{name}:{name}", summary, extra=extra, section=section)
+        for name, summary, extra, section in _COMMANDS
     ]
 
 
