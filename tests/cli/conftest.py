@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from lucky_transport.cli.main import cli
 from lucky_transport.config import Settings
 from lucky_transport.process import unique_name
 from lucky_transport.shm.segment import segment
@@ -43,6 +45,18 @@ def command_line(environ: dict[str, str], tmp_path: Path) -> Iterator[CommandLin
 @pytest.fixture
 def run(command_line: CommandLine) -> Run:
     return command_line.run
+
+
+@pytest.fixture
+def refusal(environ: dict[str, str]) -> Callable[..., tuple[int, str]]:
+    """Run a command that is refused, in this process; return its exit status and what it printed, as one line."""
+
+    def refused(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(cli, list(arguments))
+        assert isinstance(done.exception, SystemExit), done.exception  # anything else would be a traceback
+        return done.exit_code, " ".join(done.output.split())
+
+    return refused
 
 
 @pytest.fixture

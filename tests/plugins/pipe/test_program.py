@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from lucky_transport_pipe import __main__ as program
 
@@ -93,8 +94,7 @@ def test_help_names_the_options_and_an_example(
     ],
 )
 def test_what_is_wrong_with_a_command_line_is_said_without_a_traceback(arguments: list[str], why: str) -> None:
-    command = [sys.executable, "-m", "lucky_transport_pipe", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    assert ended.returncode == 2
-    assert why in ended.stderr
-    assert "Traceback" not in ended.stderr
+    ended = CliRunner().invoke(program.main, arguments)
+    assert isinstance(ended.exception, SystemExit), ended.exception  # anything else would be a traceback
+    assert ended.exit_code == 2
+    assert why in ended.output
