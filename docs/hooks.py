@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -138,18 +139,33 @@ def _resolve(path: Path, target: str) -> Path:
     return readme if found.is_dir() and readme.exists() else found
 
 
+def groups(folder: Path) -> dict[str, list[Path]]:
+    """Return the pages of a folder by group, as its .nav.yml has them; one group "" where there is no such file."""
+    file = folder / ".nav.yml"
+    if not file.exists():
+        return {"": sorted(folder.glob("*.md"))}
+    entries: list[str | dict[str, object]] = yaml.safe_load(file.read_text(encoding="utf-8"))["nav"]
+    named = {title: names for entry in entries if isinstance(entry, dict) for title, names in entry.items()}
+    found = {title: [folder / name for name in names] for title, names in named.items() if isinstance(names, list)}
+    rest = set(folder.glob("*.md")).difference(*found.values())
+    return found | ({"More": sorted(rest)} if rest else {})
+
+
 def _listing(folder: str, title: str, sentence: str) -> str:
     home = ROOT / "docs" / folder
-    lines = [f"# {title}", "", sentence, "", *_links(home, home)]
+    lines = [f"# {title}", "", sentence]
+    for group, paths in groups(home).items():
+        lines += ["", *([f"## {group}", ""] if group else []), *_links(paths, home, in_order=bool(group))]
     for deeper in sorted(path for path in home.iterdir() if path.is_dir()):
-        lines += ["", f"## {deeper.name.upper()}", "", *_links(deeper, home)]
+        lines += ["", f"## {deeper.name.upper()}", "", *_links(deeper.glob("*.md"), home)]
     return "\n".join(lines) + "\n"
 
 
-def _links(folder: Path, home: Path) -> list[str]:
-    """Return a list of a folder's pages by title, to stand on a page of the folder `home`."""
+def _links(paths: Iterable[Path], home: Path, *, in_order: bool = False) -> list[str]:
+    """Return a list of pages, by title or in their order, to stand on a page of the folder `home`."""
     titles: list[tuple[str, str]] = []
-    for path in folder.glob("*.md"):
+    for path in paths:
         heading = re.search(r"^# (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
         titles.append((heading[1] if heading else path.stem, path.relative_to(home).as_posix()))
-    return [f"- [{title}]({name})" for title, name in sorted(titles, key=lambda one: one[0].lower())]
+    ordered = titles if in_order else sorted(titles, key=lambda one: one[0].lower())
+    return [f"- [{title}]({name})" for title, name in ordered]

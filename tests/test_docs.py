@@ -72,6 +72,13 @@ def test_the_reference_of_the_api_shows_docstrings(site: Mapping[str, str]) -> N
     assert 'id="lucky_transport.errors.PeerDied"' in site["reference/api/errors.html"]
 
 
+def test_what_the_groups_of_guides_name_is_there_and_named_once() -> None:
+    written = (DOCS / "how-to" / ".nav.yml").read_text(encoding="utf-8")
+    named = re.findall(r"^ {6}- (\S+\.md)$", written, re.MULTILINE)
+    assert len(named) == len(set(named)) > 30
+    assert set(named) <= {page.name for page in (DOCS / "how-to").glob("*.md")}
+
+
 def test_the_readme_has_at_most_150_lines() -> None:
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
 

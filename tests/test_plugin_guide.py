@@ -1,4 +1,4 @@
-"""plugins/README.md, typed as it stands: its files in an empty folder, its commands in an environment of their own."""
+"""docs/how-to/extend.md, typed as it stands: its files in an empty folder, its commands in an own environment."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
-GUIDE = (Path(__file__).parents[1] / "plugins" / "README.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[1] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
 SECTION = GUIDE.partition("## An engine of your own\n")[2].partition("\n### ")[0]
 
 
 def _commands() -> list[str]:
     """The command lines of the section, without what is said of them."""
-    (block,) = re.findall(r"^```sh\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```text\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
     return [line.partition(" #")[0].strip() for line in block.splitlines()]
 
 
@@ -56,8 +56,8 @@ class Environment:
         script.chmod(0o755)
 
     def write_files(self) -> None:
-        """Write every block whose first line names its file."""
-        blocks = re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+        """Write every block that names its file."""
+        blocks = re.findall(r'^```\w+ title="(\S+)"\n(.*?)^```$', SECTION, re.MULTILINE | re.DOTALL)
         assert [name for name, _ in blocks] == [
             "pyproject.toml",
             "lucky_transport_loft/plugin.py",
@@ -67,7 +67,7 @@ class Environment:
         for name, text in blocks:
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"# {name}\n{text}", encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
 
     def start(self, command: list[str]) -> subprocess.Popen[str]:
         """Start a command of the guide, in its folder."""
@@ -184,10 +184,9 @@ def pigeon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleTy
     package = tmp_path / "lucky_transport_pigeon"
     package.mkdir()
     (package / "__init__.py").touch()
-    for block in re.findall(r"^```python\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL):
-        named = re.match(r"# lucky_transport_pigeon/(\w+)\.py\n", block)
-        if named:
-            (package / f"{named[1]}.py").write_text(block, encoding="utf-8")
+    named = r'^```python title="lucky_transport_pigeon/(\w+)\.py"\n(.*?)^```$'
+    for name, text in re.findall(named, GUIDE, re.MULTILINE | re.DOTALL):
+        (package / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield importlib.import_module("lucky_transport_pigeon.plugin")
     for name in [name for name in sys.modules if name.partition(".")[0] == "lucky_transport_pigeon"]:

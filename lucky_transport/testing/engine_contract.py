@@ -1,6 +1,6 @@
 """What every engine promises, as tests: inherit `EngineContract` and say how to make one.
 
-A failure names the rule, the value that breaks it, and the section of plugins/README.md that explains the rule. The
+A failure names the rule, the value that breaks it, and the section of the page that explains the rule. The
 main rule: an env's trajectory depends on its seed, its actions and its own resets, and on nothing else; not on its
 neighbours, not on the buffers it is bound to, not on how often it was held.
 """
@@ -42,7 +42,8 @@ def _require(kept: Any, rule: str, found: object, section: str) -> None:
     """Fail with the rule, what was found instead, and the section of the guide, unless the rule is kept."""
     __tracebackhide__ = True
     if not kept:
-        pytest.fail(f"{rule}; found: {found}; see plugins/README.md, section {section!r}", pytrace=True)
+        where = f"see 'Write an engine or a transport' in the documentation, section {section!r}"
+        pytest.fail(f"{rule}; found: {found}; {where}", pytrace=True)
 
 
 def _require_equal(left: Trajectory, right: Trajectory, rule: str, section: str) -> None:

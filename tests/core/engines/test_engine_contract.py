@@ -1,6 +1,6 @@
 """A broken engine is told which rule it breaks, by which value, and where the guide explains it.
 
-Each case is the engine of plugins/README.md with one line changed.
+Each case is the engine of docs/how-to/extend.md with one line changed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import pytest
 from lucky_transport.engine import Engine
 from lucky_transport.testing.contract import EngineContract
 
-GUIDE = (Path(__file__).parents[3] / "plugins" / "README.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[3] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
 HEADINGS = re.findall(r"^#### (.*)$", GUIDE, re.MULTILINE)
-(SOURCE,) = re.findall(r"^```python\n# lucky_transport_loft/engine.py\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+(SOURCE,) = re.findall(
+    r'^```python title="lucky_transport_loft/engine.py"\n(.*?)^```$', GUIDE, re.MULTILINE | re.DOTALL
+)
 
 START = "self._generators[env].uniform(0, 5)"
 LIMIT = "self._height[touched] > 10"
@@ -85,7 +87,7 @@ def test_a_broken_rule_is_named_with_the_value_and_the_section(old: str, new: st
         getattr(contract, f"test_{test}")(spec)
     said = str(failed.value)
     assert re.search(text, said, re.DOTALL), said
-    (section,) = re.findall(r"see plugins/README\.md, section '(.*)'$", said)
+    (section,) = re.findall(r"see 'Write an engine or a transport' in the documentation, section '(.*)'$", said)
     assert section in HEADINGS
 
 
