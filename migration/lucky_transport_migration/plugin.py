@@ -15,7 +15,7 @@ _COMMANDS = (
     ("train", "teach robots to walk, over each transport", "train", "run"),
     ("stage", "show and set how far each method has moved", "scan", "migrate"),
     ("gate", "judge by evidence whether methods may move on", "scan", "migrate"),
-    ("signoff", "write the page to sign, with all that was compared", "migration", "more"),
+    ("signoff", "write the page to sign, with all that was compared", "migration", "migrate"),
     ("top", "watch engines, clients and step rates of this host", "top", "look"),
     ("record", "record what a client does", "", "prove"),
     ("replay", "make recorded calls again and compare", "", "prove"),

@@ -45,7 +45,7 @@ _NEVER_COMPARED = "it is complete, and no call of it was compared; `lucky-transp
 
 @dataclass(slots=True)
 class _Seen:
-    """What evidence shows of a method since it was last sent back. first: the earliest difference."""
+    """What evidence shows of a method, see `_read`. first: the earliest difference."""
 
     summary: EvidenceSummary
     kinds: Counter[str] = field(default_factory=Counter[str])
@@ -110,15 +110,26 @@ def collect(pattern: str = "*", folder: Path | None = None, since: str = "") -> 
 def _read(
     folder: Path, pattern: str, since: str, limits: Limits, damage: Damage, seen: dict[str, _Seen]
 ) -> Iterator[Evidence]:
-    """Yield what the gate judges, and add to `seen` all that was seen since a method was last sent back."""
-    earliest = counted_since(folder, limits.aa_days)
+    """Yield what the gate judges; add to `seen` all since a demotion that is over, with what led to one in force."""
+    earliest, is_over = counted_since(folder, limits.aa_days), _demotions_over(folder)
     for one in read_folder(folder, damage):
         if one.at < since or not matches(one.method, pattern):
             continue
-        if one.at >= earliest("aa" if one.kind == "aa" else "parity", one.method):
+        if one.at >= (earliest("aa", one.method) if one.kind == "aa" else is_over.get(one.method, "")):
             seen.setdefault(one.method, _Seen(EvidenceSummary(one.method))).add(one)
         if one.at >= earliest(one.kind, one.method):
             yield one
+
+
+def _demotions_over(folder: Path) -> dict[str, str]:
+    """Return the moment of the latest demotion that a promotion has ended, by method."""
+    demoted, over = dict[str, str](), dict[str, str]()
+    for entry in Journal(folder).entries():
+        if entry.event == "demoted":
+            demoted[entry.method] = entry.moment
+        else:
+            over[entry.method] = demoted.get(entry.method, "")
+    return over
 
 
 def _is_in_scope(line: Line, standing: EffectiveStages, verdict: GateVerdict, seen: Mapping[str, _Seen]) -> bool:

@@ -144,6 +144,7 @@ def test_a_demotion_in_force_holds_its_method_back_and_a_lifted_one_stays_in_the
     done = signoff()
     assert done.exit_code == 1
     assert f"- {READ}: demoted to grpc (entity.name differs)" in done.output
+    assert page()["methods"][0]["first"]["where"] == "entity.name"
     Journal(folder).promote(READ, to, before)
     keep(folder, [seen(at=moment(time.time() + 60))] * 40)
     assert signoff().exit_code == 0
