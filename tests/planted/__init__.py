@@ -14,5 +14,6 @@ is an engine whose world moves between the items of its streams. Both are regist
 
 To add a difference, add a row to the table of its family: a name, what is planted, and for each tool either the words
 that its report must contain, or, where the tool does not look at it, the words with which its report says so. The test
-of the family (`test_step_plants.py`, `test_call_plants.py`) runs each tool of each row.
+of the family (`test_step_plants.py`, `test_call_plants.py`) runs each tool of each row. Differences in the answers of a
+service that is not LuckyEngine's have their own table, in `test_own_service_plants.py`.
 """
