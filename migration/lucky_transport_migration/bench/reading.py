@@ -212,7 +212,7 @@ def columns(rows: Sequence[Row], result: Result, *, detailed: bool = False) -> t
 def _cells(row: Row, result: Result, detailed: bool) -> dict[str, str]:
     us, times, (client, engine) = row["us"], times_of(row, result), cpu_each(row)
     cells = {
-        "times": "" if times is None else "1" if times == 1 else times_text(times),
+        "times as long": "" if times is None else "1" if times == 1 else times_text(times),
         "p50 µs": us_text(us["p50"]),
         "p99": supported_us(row, "p99"),
         "p99.9": supported_us(row, "p999"),
@@ -221,7 +221,7 @@ def _cells(row: Row, result: Result, detailed: bool) -> dict[str, str]:
     n = {"n": f"{row['n']:,}"}
     if not detailed:
         known = [duration_text(one) for one in (client, engine) if one is not None]
-        return cells | rate | {"CPU c + e": " + ".join(known) or _UNKNOWN} | n
+        return cells | rate | {"CPU client + engine": " + ".join(known) or _UNKNOWN} | n
     return {
         **cells,
         "p99.99": supported_us(row, "p9999"),
