@@ -58,6 +58,8 @@ def blocks(page: Path, *languages: str) -> list[Block]:
 def shell_lines(text: str) -> Iterator[str]:
     """Yield the commands of a shell block, one by one, without comments; what is joined by `&&` is several."""
     for line in re.sub(r"\\\n\s*", "", text).splitlines():
+        if line.lstrip().startswith("#"):
+            continue
         for part in re.split(r" && | & ?", line):
             if command := part.partition(" #")[0].strip():
                 yield command
