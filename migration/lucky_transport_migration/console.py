@@ -25,10 +25,10 @@ def text_of(name: object, style: str = "") -> Text:
 
 
 @contextmanager
-def watched(what: str, total: int, *, silent: bool = False) -> Iterator[Callable[..., None]]:
-    """Yield a function to call once per finished piece of `total`, perhaps with a text that says what comes next.
+def watched(what: str, total: int | None, *, silent: bool = False) -> Iterator[Callable[..., None]]:
+    """Yield a function to call once per finished piece, perhaps with a text that says what comes next.
 
-    Nothing is drawn when stderr is no terminal or with `silent`.
+    total: how many there are, None = not known. Nothing is drawn when stderr is no terminal or with `silent`.
     """
     console = Console(stderr=True)
     if silent or not console.is_terminal:

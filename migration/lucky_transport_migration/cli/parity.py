@@ -23,13 +23,19 @@ _NOISE = (
     "Make it draw from its seed alone, or name in [parity.fields] what differs."
 )
 
+#: Parameters of servers alone, and those of engines alone.
+_OF_SERVERS = ("server", "services", "files", "folders", "deadline")
+_OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autoreset", "options")
+
 
 @click.command(
     epilog="\b\nExamples:\n"
     "  lucky-transport parity mujoco:quadruped --between grpc,shm\n"
     "  lucky-transport parity mujoco:quadruped --suite step --num-envs 16 --steps 2000 --autoreset all\n"
     "  lucky-transport parity --method '*Camera*' --count 40\n"
-    "  lucky-transport parity --method all --count 200 --evidence lucky-evidence && lucky-transport gate"
+    "  lucky-transport parity --method all --count 200 --evidence lucky-evidence && lucky-transport gate\n"
+    "  lucky-transport parity --server 'python server.py --port {port}' --service weather.v1.Weather\n"
+    "  lucky-transport parity --server './serve.sh {port}' --proto weather.proto --method 'Weather/Get*'"
 )
 @click.argument("engine", default="mujoco:quadruped", shell_complete=complete_engines)
 @click.option(
@@ -61,7 +67,35 @@ _NOISE = (
     help="Methods to call, a shell pattern such as 'SceneService/*'.  [default: all]",
 )
 @click.option(
-    "--count", type=click.IntRange(min=1), help="Requests per method, every second one corrupted.  [default: 12]"
+    "--count",
+    "--requests",
+    type=click.IntRange(min=1),
+    help="Requests per method; of an engine's every second one corrupted.  [default: 12; with --server 50]",
+)
+@click.option(
+    "--server", help="Compare a gRPC server of your own in place of an engine: its command, {port} for the number."
+)
+@click.option(
+    "--service", "services", multiple=True, help="With --server: a full name; may be repeated.  [default: all]"
+)
+@click.option(
+    "--proto",
+    "--descriptor-set",
+    "files",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    multiple=True,
+    help="With --server: what describes it, a .proto or what protoc's --descriptor_set_out wrote; may be repeated.  "
+    "[default: its reflection]",
+)
+@click.option(
+    "--proto-path",
+    "folders",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    multiple=True,
+    help="Where a .proto finds what it imports; may be repeated.",
+)
+@click.option(
+    "--deadline", type=click.FloatRange(min=0, min_open=True), help="With --server: seconds a call has.  [default: 10]"
 )
 @click.option("--options", default="{}", type=JSON_OBJECT, help="Options of the engine's constructor, a JSON object.")
 @click.option(
@@ -70,7 +104,8 @@ _NOISE = (
     help="Folder that gets a line per compared call and exchange, for `lucky-transport gate`.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
-def parity(suite: str | None, methods: str | None, as_json: bool, **given: Any) -> None:
+@click.pass_context
+def parity(context: click.Context, suite: str | None, methods: str | None, as_json: bool, **given: Any) -> None:
     """Prove that ENGINE (mujoco:quadruped) answers the same over several transports.
 
     Starts one engine process per path with the same seed and does the same with all: exchanges and VectorEnv steps
@@ -83,9 +118,19 @@ def parity(suite: str | None, methods: str | None, as_json: bool, **given: Any) 
 
     --steps and --autoreset are for steps, --method and --count for typed calls. What changes the world is compared on
     two engines here, or by `lucky-transport record` and `replay`; it is never made twice on one.
+
+    With --server a gRPC server of your own is started twice, on a port and in shared memory under `lucky-transport
+    run`, and gets calls drawn from the descriptors of its messages. A difference is shown with the smallest call that
+    is found to have it.
     """
     # Hypothesis keeps tables of characters there; by itself it makes a folder in the working directory.
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", os.path.expanduser("~/.cache/lucky_transport/hypothesis"))
+    own = {name: given.pop(name) for name in _OF_SERVERS}
+    if own["server"] is not None:
+        _prove_server(context, methods or "all", as_json, {**given, **own})
+        return
+    if wrong := [name for name, value in own.items() if value]:
+        raise click.UsageError(f"{_spelt(context, wrong)}: only with --server; see --help")
     if suite is None:
         suite = "all" if methods in (None, "all", "*") else "commands"
     foreign = {"step": ("methods", "count"), "commands": ("steps", "autoreset"), "all": ()}[suite]
@@ -106,6 +151,45 @@ def parity(suite: str | None, methods: str | None, as_json: bool, **given: Any) 
     else:
         show(itself)
         click.echo(_NOISE.format(engine=given["engine"], path=first, others=", ".join(given["between"][1:])))
+    sys.exit(0 if outcome.equal else 1)
+
+
+def _spelt(context: click.Context, names: list[str]) -> str:
+    """Return parameters as a user types them."""
+    found = (one for one in context.command.params if one.name in names)
+    return ", ".join("ENGINE" if isinstance(one, click.Argument) else one.opts[0] for one in found)
+
+
+def _prove_server(context: click.Context, methods: str, as_json: bool, given: dict[str, Any]) -> None:
+    """Compare a server with itself in shared memory, show the outcome, and end with its exit code."""
+    from click.core import ParameterSource
+
+    from lucky_transport_migration.compare.rules import ComparisonRules
+    from lucky_transport_migration.console import watched
+    from lucky_transport_migration.parity.service_proof import ServiceProof
+    from lucky_transport_migration.parity.service_servers import ServerCommand
+    from lucky_transport_migration.parity.whole_parity import show_commands_parity
+
+    if wrong := [name for name in _OF_ENGINES if context.get_parameter_source(name) is not ParameterSource.DEFAULT]:
+        raise click.UsageError(f"{_spelt(context, wrong)}: not with --server; see --help")
+    proof = ServiceProof(
+        ServerCommand(given["server"]),
+        given["files"],
+        given["folders"],
+        given["services"],
+        methods,
+        given["count"] or 50,
+        given["seed"],
+        given["deadline"] or 10.0,
+        ComparisonRules.load(),
+        given["evidence"],
+    )
+    with watched("comparing methods", None, silent=as_json) as advance:
+        outcome = proof.prove(advance)
+    if as_json:
+        click.echo(json.dumps(outcome.plain(), indent=2, allow_nan=False))
+    else:
+        show_commands_parity(outcome)
     sys.exit(0 if outcome.equal else 1)
 
 

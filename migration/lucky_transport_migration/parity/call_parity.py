@@ -6,6 +6,7 @@ listed with the reason.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -46,7 +47,7 @@ class ParityCounts:
 class CommandsParity:
     """The outcome; `equal` only when every answer was. `lost` says which connection ended the proof early, if any did.
 
-    methods: by full name, in the order of the table. engine: its name.
+    methods: by full name, in the order of the table. engine: its name. aspects: what of two answers is compared.
     """
 
     between: list[str]
@@ -54,6 +55,7 @@ class CommandsParity:
     methods: dict[str, ParityCounts] = field(default_factory=dict[str, ParityCounts])
     lost: str = ""
     rules: ComparisonRules = field(default_factory=ComparisonRules)
+    aspects: Sequence[str] = tuple(ASPECTS)
 
     @property
     def equal(self) -> bool:
@@ -127,7 +129,7 @@ class CommandsParity:
             "between": self.between,
             "calls": self.calls,
             "lost": self.lost,
-            "aspects": list(ASPECTS),
+            "aspects": list(self.aspects),
             "methods": {name: self._plain(name, row) for name, row in self.methods.items()},
             "never_accepted": self.never_accepted,
             "not_offered": self.not_offered,

@@ -11,7 +11,6 @@ from typing import Any
 
 from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import Unimplemented
-from lucky_transport_migration.parity.call_answers import ASPECTS
 from lucky_transport_migration.parity.call_parity import CommandsParity
 from lucky_transport_migration.parity.step_parity import Parity
 from lucky_transport_migration.paths import label
@@ -90,7 +89,7 @@ def show_commands_parity(outcome: CommandsParity) -> None:
     never_accepted = [name.rpartition(".")[2] for name in outcome.never_accepted if name not in missing]
     if never_accepted:
         echo(f"never accepted: {', '.join(never_accepted)}", dim=True)
-    echo(f"compared: {', '.join(ASPECTS)}", dim=True)
+    echo(f"compared: {', '.join(outcome.aspects)}", dim=True)
     for what, why in outcome.not_compared.items():
         echo(f"not compared: {what} ({why})", dim=True)
     _show_verdict(outcome)

@@ -1,0 +1,105 @@
+"""Calls of any gRPC method by the bytes of its messages, at a gRPC server or at one in shared memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from lucky_transport.call import Metadata
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.registry import load
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.evidence.outcome import CallOutcome
+
+__all__ = ["CANCELLED", "ServiceCaller"]
+
+#: What a call ends with that was cancelled here.
+CANCELLED = "CANCELLED"
+
+
+class ServiceCaller:
+    """A channel to `endpoint`: "grpc://host:port" or "shm://name". The server need not be there yet.
+
+    Raises ConfigError for another endpoint, MissingExtra without grpcio.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        make = load("lucky_transport_stubs:channel", owner="calls of a service of your own", extra="grpc")
+        self.transport = Endpoint.parse(endpoint).scheme
+        self._channel = make(endpoint)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._channel.close()
+
+    def is_ready(self, within_s: float) -> bool:
+        """True once the server answers; waits so long at most."""
+        import grpc  # the channel has brought it
+
+        ready = grpc.channel_ready_future(self._channel)
+        try:
+            ready.result(within_s)
+        except grpc.FutureTimeoutError:
+            ready.cancel()
+            return False
+        return True
+
+    def ask(
+        self,
+        method: ServiceMethod,
+        requests: Sequence[bytes],
+        *,
+        timeout_s: float,
+        metadata: Metadata = (),
+        cancel_after: int | None = None,
+    ) -> CallOutcome:
+        """Make one call and return what came of it.
+
+        requests: one, or any number where the method takes a stream. cancel_after: cancel the call once so many items
+        of its responses have come; one that ends before is not cancelled.
+        """
+        arity = f"{'stream' if method.requests_stream else 'unary'}_{'stream' if method.stream else 'unary'}"
+        call_method = getattr(self._channel, arity)(method.name)
+        given = iter(list(requests)) if method.requests_stream else requests[0]
+        begun = time.perf_counter_ns()
+        options: dict[str, Any] = {"timeout": timeout_s, "metadata": tuple(metadata)}
+        call = call_method(given, **options) if method.stream else call_method.future(given, **options)
+        items, is_cancelled = _items(call, cancel_after) if method.stream else _result(call)
+        took_us = (time.perf_counter_ns() - begun) / 1e3
+        code = CANCELLED if is_cancelled else call.code().name
+        details = "" if is_cancelled else call.details() or ""
+        ends = ((), ()) if is_cancelled else (_pairs(call.initial_metadata()), _pairs(call.trailing_metadata()))
+        return CallOutcome(self.transport, items, code, details, *ends, took_us=took_us)
+
+
+def _items(call: Any, cancel_after: int | None) -> tuple[list[bytes], bool]:
+    """Return what came, and whether the call was cancelled."""
+    import grpc
+
+    items: list[bytes] = []
+    try:
+        for item in call:
+            items.append(item)
+            if len(items) == cancel_after:
+                call.cancel()
+                return items, True
+    except grpc.RpcError:  # how it ended is asked of the call
+        pass
+    return items, False
+
+
+def _result(call: Any) -> tuple[list[bytes], bool]:
+    import grpc
+
+    try:
+        return [call.result()], False
+    except grpc.RpcError:
+        return [], False
+
+
+def _pairs(metadata: Any) -> Metadata:
+    return tuple((key, value) for key, value in metadata or ())

@@ -1,0 +1,152 @@
+"""A server of a team's own, started for a comparison: on a port, or in shared memory under `lucky-transport run`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import ConfigError, NotReachable, UnknownName, did_you_mean
+from lucky_transport.process import ChildProcess, python_command, unique_name
+from lucky_transport_migration.catalogue.descriptors import methods_in
+from lucky_transport_migration.catalogue.names import matches
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.catalogue.sources import file_set_from
+from lucky_transport_migration.evidence.outcome import CANDIDATE
+from lucky_transport_migration.evidence.service_caller import ServiceCaller
+
+__all__ = ["RunningServer", "ServerCommand", "methods_of"]
+
+PORT = "{port}"
+_LOOK_S = 0.2
+
+
+class ServerCommand:
+    """The command line of a server, which has {port} where the number goes. start_s: how long it may take to answer.
+
+    Raises ConfigError for a line without {port} or that no shell could split.
+    """
+
+    def __init__(self, line: str, start_s: float = 60.0) -> None:
+        try:
+            self._words = shlex.split(line)
+        except ValueError as error:
+            raise ConfigError(f"--server {line!r}: {error}", hint="close the quotation mark") from None
+        if PORT not in line:
+            raise ConfigError(f"--server {line!r} has no {PORT}", hint=f"e.g. 'python server.py --port {PORT}'")
+        self.line = line
+        self.start_s = start_s
+
+    def words(self, port: int) -> list[str]:
+        """Return the command for that port."""
+        return [word.replace(PORT, str(port)) for word in self._words]
+
+
+class RunningServer:
+    """One instance of a server, over "grpc" or "shm", that answers. `caller` calls it.
+
+    Raises NotReachable, with its last lines of output, when it ends or does not answer in time.
+    """
+
+    def __init__(self, command: ServerCommand, transport: str) -> None:
+        port = _free_port()
+        words = command.words(port)
+        self.endpoint = f"grpc://127.0.0.1:{port}"
+        if transport == CANDIDATE:
+            self.endpoint = f"shm://{unique_name()}"
+            served = f"--serve=*:{port}={self.endpoint}"
+            words = python_command(
+                "lucky_transport", "run", "--transport", "shm", "--quiet", served, "--serve-only", "--", *words
+            )
+        with ExitStack() as stack:
+            self.caller = stack.enter_context(ServiceCaller(self.endpoint))
+            self._process = ChildProcess(f"the server over {transport}", words)
+            stack.callback(self._end)
+            self._await(command, transport)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._stack.close()
+
+    @property
+    def exit_report(self) -> str:
+        """How it ended, with its last lines of output; "" while it runs."""
+        return self._process.exit_report()
+
+    def _await(self, command: ServerCommand, transport: str) -> None:
+        deadline = Deadline(command.start_s)
+        while not self.caller.is_ready(_LOOK_S):
+            name = self._process.name
+            if ended := self._process.exit_report():
+                raise NotReachable(f"{name} ended before it answered: {ended}", hint=f"try it: {command.line}")
+            if deadline.expired:
+                hint = "it has to serve the port that it is given, without TLS"
+                if transport == CANDIDATE:
+                    hint += ", and with Python's grpcio: no other server is moved by `lucky-transport run`"
+                text = f"{name} does not answer at {self.endpoint} within {command.start_s:g} s"
+                raise NotReachable(text + self._process.output_tail(), hint=hint)
+
+    def _end(self) -> None:
+        self._process.stop()
+        with suppress(ProcessLookupError, PermissionError):  # what it started, in the session of its own
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def methods_of(
+    server: RunningServer, files: Sequence[Path], folders: Sequence[Path], services: Sequence[str], pattern: str
+) -> tuple[list[ServiceMethod], list[bytes]]:
+    """Return the methods to compare, and the FileDescriptorSets that describe them: of `files`, or else its reflection.
+
+    services: full names, () = all. pattern: of methods, "all" = each. Raises ConfigError where nothing describes it,
+    UnknownName for a service or method that is none of them.
+    """
+    found: dict[str, ServiceMethod] = {}
+    contents: list[bytes] = []
+    for source in [str(file) for file in files] or [server.endpoint]:
+        contents.append(_content(source, folders))
+        found |= {one.name: one for one in _described(contents[-1], source)}
+    by_service = {name: name.removeprefix("/").partition("/")[0] for name in found}
+    for service in services:
+        if service not in by_service.values():
+            there = list(dict.fromkeys(by_service.values()))
+            hint = did_you_mean(service, there).rstrip() or f"there are {', '.join(there)}"
+            raise UnknownName(f"no service is called {service!r}", hint=hint)
+    rows = [row for name, row in found.items() if not services or by_service[name] in services]
+    chosen = [row for row in rows if pattern == "all" or matches(row.name, pattern)]
+    if not chosen:
+        raise UnknownName(f"no method fits {pattern!r}", hint=f"there are {', '.join(row.name for row in rows)}")
+    return chosen, contents
+
+
+def _described(content: bytes, source: str) -> list[ServiceMethod]:
+    try:
+        return methods_in(content, source)
+    except ValueError as error:
+        hint = "write one: protoc --include_imports --descriptor_set_out FILE"
+        raise ConfigError(f"{source}: {error}", hint=hint) from None
+
+
+def _content(source: str, folders: Sequence[Path]) -> bytes:
+    try:
+        return file_set_from(source, folders)
+    except ConfigError as error:
+        if "://" not in source:
+            raise
+        hint = "give its .proto with --proto FILE, or with --descriptor-set FILE what protoc --descriptor_set_out wrote"
+        raise ConfigError(f"nothing describes the messages of the server: {error}", hint=hint) from None

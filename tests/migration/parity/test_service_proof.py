@@ -1,0 +1,152 @@
+"""A server of a team's own is compared over TCP and in shared memory, and each planted difference is found."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lucky_transport.cli.main import cli
+from lucky_transport_migration.catalogue.catalogue import Catalogue
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, read_folder
+from tests.support.weather import SERVICE, WeatherPrograms
+
+pytest.importorskip("grpc")
+pytestmark = pytest.mark.slow
+
+_FORECAST = f"/{SERVICE}/GetForecast"
+
+
+def parity(weather: WeatherPrograms, *options: str, server: tuple[str, ...] = (), describe: bool = True) -> Result:
+    command = shlex.join(weather.server("PORT", *server)).replace("PORT", "{port}")
+    described = ("--proto", str(weather.proto)) if describe else ()
+    return CliRunner().invoke(cli, ["parity", "--server", command, *described, *options])
+
+
+def test_a_server_that_answers_alike_is_equal_in_all_methods_and_makes_evidence(
+    weather: WeatherPrograms, tmp_path: Path
+) -> None:
+    folder = tmp_path / "evidence"
+    done = parity(weather, "--service", SERVICE, "--requests", "8", "--evidence", str(folder), "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["equal"] is True
+    assert set(found["methods"]) == {one.name for one in Catalogue(folder) if one.name.startswith(f"/{SERVICE}/")}
+    lines = list(read_folder(folder))
+    assert len(lines) == found["calls"] == 48
+    assert {(one.kind, one.verdict) for one in lines} == {("parity", EQUAL)}
+    assert "trailing metadata" in found["aspects"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "path"),
+    [
+        ("value", "reading.temperature"),
+        ("int64", "issued_ns"),
+        ("nan", "normals['high']"),
+        ("enum", "sky"),
+        ("map", "normals"),
+        ("default", "chance"),
+        ("oneof", "frost_level"),
+        ("trailing", "weather-days"),
+        ("initial", "weather-version"),
+    ],
+)
+def test_a_planted_difference_is_found_with_the_smallest_request(
+    weather: WeatherPrograms, fault: str, path: str
+) -> None:
+    options = ("--method", "Weather/GetForecast", "--requests", "20", "--json")
+    done = parity(weather, *options, server=("--fault", fault))
+    assert done.exit_code == 1, done.output
+    first = json.loads(done.stdout)["first_difference"]
+    assert path in first["path"]
+    assert first["request"].startswith("request {}")
+    assert first["what"] == "the smallest found"
+
+
+@pytest.mark.parametrize(("fault", "aspect"), [("order", "order"), ("dropped", "count"), ("added", "count")])
+def test_a_planted_difference_of_a_stream_is_found(weather: WeatherPrograms, fault: str, aspect: str) -> None:
+    options = ("--method", "Weather/WatchForecast", "--requests", "40", "--json")
+    done = parity(weather, *options, server=("--fault", fault))
+    assert done.exit_code == 1, done.output
+    first = json.loads(done.stdout)["first_difference"]
+    assert first["aspect"] == aspect
+
+
+def test_an_answer_that_is_late_in_shared_memory_alone_is_a_difference(weather: WeatherPrograms) -> None:
+    options = ("--method", "Weather/GetForecast", "--requests", "2", "--deadline", "1", "--json")
+    done = parity(weather, *options, server=("--fault", "late"))
+    assert done.exit_code == 1, done.output
+    assert json.loads(done.stdout)["first_difference"]["aspect"] == "late"
+
+
+def test_a_field_that_may_differ_is_left_out_and_said(
+    weather: WeatherPrograms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lucky_transport.toml").write_text(
+        '[parity.fields]\n"weather.v1.Forecast.issued_ns" = { skip = "a clock" }\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    options = ("--method", "Weather/GetForecast", "--requests", "5")
+    done = parity(weather, *options, server=("--fault", "int64"))
+    assert done.exit_code == 0, done.output
+    assert "not compared: weather.v1.Forecast.issued_ns (a clock)" in done.output
+
+
+def test_a_server_that_differs_from_itself_is_told_apart(weather: WeatherPrograms, tmp_path: Path) -> None:
+    server = tmp_path / "server.py"
+    text = (weather.folder / "server.py").read_text()
+    assert "issued_ns=2**62 + day" in text
+    server.write_text(
+        f"import sys; sys.path.insert(0, {str(weather.folder)!r})\n"
+        + text.replace("issued_ns=2**62 + day", "issued_ns=time.time_ns()")
+    )
+    folder = tmp_path / "evidence"
+    command = shlex.join([sys.executable, str(server), "--port", "PORT"]).replace("PORT", "{port}")
+    options = ["--proto", str(weather.proto), "--method", "Weather/GetForecast", "--evidence", str(folder)]
+    done = CliRunner().invoke(cli, ["parity", "--server", command, *options])
+    assert done.exit_code == 1
+    last = done.output.splitlines()[-1]
+    assert last.startswith("NOT COMPARED: the server differs from itself in Weather/GetForecast")
+    assert [one.kind for one in read_folder(folder) if one.verdict == DIFFERENT] == ["aa"]
+
+
+def test_without_a_description_reflection_is_asked_and_else_both_options_named(weather: WeatherPrograms) -> None:
+    done = parity(
+        weather, "--method", "Weather/PutStation", "--requests", "2", server=("--reflection",), describe=False
+    )
+    assert done.exit_code == 0, done.output
+    done = parity(weather, describe=False)
+    assert done.exit_code != 0
+    assert "nothing describes the messages of the server" in done.output
+    assert "--proto FILE" in done.output
+    assert "--descriptor-set FILE" in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--server", "python server.py"), "has no {port}"),
+        (("--server", "python 'server.py {port}"), "close the quotation mark"),
+        (("--server", "no-such-program {port}"), "cannot be started"),
+        (("--server", f"{sys.executable} -c 'print(\"bad luck\", {{port}}); raise SystemExit(3)'"), "bad luck"),
+        (("--server", "x {port}", "--steps", "3"), "--steps: not with --server"),
+        (("toy", "--server", "x {port}"), "ENGINE: not with --server"),
+        (("--service", "a.B"), "--service: only with --server"),
+    ],
+)
+def test_wrong_use_is_refused_with_what_to_do(options: tuple[str, ...], text: str) -> None:
+    done = CliRunner().invoke(cli, ["parity", *options])
+    assert done.exit_code not in (0, 1) or done.exception
+    assert text in done.output
+
+
+def test_a_wrong_service_or_method_is_refused_with_those_that_are_there(weather: WeatherPrograms) -> None:
+    done = parity(weather, "--service", "weather.v1.Wether")
+    assert "weather.v1.Weather" in done.output
+    done = parity(weather, "--method", "Weather/Nothing")
+    assert _FORECAST in done.output
