@@ -130,6 +130,7 @@ def _whole(bits: int, signed: bool) -> st.SearchStrategy[int]:
 
 _IS_SET = st.sampled_from((False, True, True))
 _I32 = _whole(32, True)
+_UNUSUAL = st.sampled_from((float("nan"), float("inf"), float("-inf"), -0.0))
 _TEXT = st.one_of(st.text(st.characters(codec="utf-8"), max_size=12), st.sampled_from(("", "x" * _LONG)))
 _BYTES = st.one_of(st.binary(max_size=12), st.just(bytes(_LONG)))
 
@@ -139,8 +140,8 @@ _SCALARS: Mapping[int, st.SearchStrategy[Any]] = {
     2: _whole(64, True),
     3: _whole(32, False),
     4: _whole(64, False),
-    5: st.floats(),
-    6: st.floats(width=32),
+    5: st.one_of(st.floats(), _UNUSUAL),
+    6: st.one_of(st.floats(width=32), _UNUSUAL),
     7: st.booleans(),
     9: _TEXT,
 }
