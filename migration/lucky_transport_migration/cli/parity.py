@@ -82,7 +82,7 @@ _OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autores
     "--proto",
     "--descriptor-set",
     "files",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     help="With --server: what describes it, a .proto or what protoc's --descriptor_set_out wrote; may be repeated.  "
     "[default: its reflection]",

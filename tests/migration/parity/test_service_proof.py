@@ -144,5 +144,7 @@ def test_wrong_use_is_refused_with_what_to_do(options: tuple[str, ...], text: st
 def test_a_wrong_service_or_method_is_refused_with_those_that_are_there(weather: WeatherPrograms) -> None:
     done = parity(weather, "--service", "weather.v1.Wether")
     assert "weather.v1.Weather" in done.output
+    done = parity(weather, "--proto", "missing.proto")
+    assert "no file 'missing.proto'" in done.output
     done = parity(weather, "--method", "Weather/Nothing")
     assert _FORECAST in done.output
