@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -214,3 +215,22 @@ def test_a_server_that_answers_another_value_is_named_on_the_page(
         assert methods[name]["verdict"] == "HELD BACK"
         assert methods[name]["first"]["where"].endswith("reading.temperature")
         assert any("demoted to grpc" in reason for reason in methods[name]["reasons"])
+
+
+def test_what_changes_the_world_is_compared_on_two_servers_and_can_be_signed(
+    tmp_path: Path, weather: WeatherPrograms
+) -> None:
+    team = Team(tmp_path / "proven", weather)
+    shutil.copytree(weather.folder, team.folder)
+    (team.folder / "lucky_transport.toml").write_text(_STAGES)
+    server = f"{shlex.quote(sys.executable)} server.py --port {{port}}"
+    drawn = ("--proto", "weather.proto", "--method", "Weather/SetStation", "--count", "20")
+    said = team.type("parity", "--server", server, *drawn, "--evidence", "lucky-evidence")
+    assert "EQUAL: all " in said
+    team.type("stage", "set", "Weather/SetStation", "complete")
+    page = team.page(code=0)
+    (method,) = page["methods"]
+    assert (method["method"], method["verdict"], method["effect"]) == (SET, "COMPLETE", "world")
+    assert method["kinds"] == {"parity": method["compared"]}
+    assert method["compared"] >= 20
+    assert "parity" in page["programs"][0]["command"]
