@@ -43,6 +43,7 @@ _DRAW = (Phase.generate,)
 _SHRINK = (Phase.generate, Phase.shrink)
 _MOST_SHRINKS = 300
 _SHRINK_S = 30.0
+_END_S = 0.5
 
 
 class _Differs(Exception):
@@ -97,8 +98,8 @@ class ServiceProof:
             for row in methods:
                 self._prove_method(row, pair, parity, write)
                 advance()
-                if ended := [server.exit_report for server in pair if server.exit_report]:
-                    parity.lost = f"a server ended in calls of {row.name}: {ended[0]}"
+                if ended := next(filter(None, (server.exit_report() for server in pair)), ""):
+                    parity.lost = f"a server ended in calls of {row.name}: {ended}"
                     break
         return parity
 
@@ -179,7 +180,8 @@ class ServiceProof:
             if not found:
                 since, number = time.monotonic(), 0
             found.append(_Found(call, evidence))
-            if Phase.shrink not in phases or any(server.exit_report for server in pair):
+            within_s = _END_S if evidence.verdict == FAILED else 0.0  # a connection breaks before its process has ended
+            if Phase.shrink not in phases or any(server.exit_report(within_s) for server in pair):
                 raise _Enough
             raise _Differs
 

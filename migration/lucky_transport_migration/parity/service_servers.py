@@ -78,10 +78,9 @@ class RunningServer:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._stack.close()
 
-    @property
-    def exit_report(self) -> str:
-        """How it ended, with its last lines of output; "" while it runs."""
-        return self._process.exit_report()
+    def exit_report(self, within_s: float = 0.0) -> str:
+        """Return how it ended, with its last lines of output; "" when it still runs after `within_s`."""
+        return self._process.exit_report(within_s)
 
     def _await(self, command: ServerCommand, transport: str) -> None:
         deadline = Deadline(command.start_s)

@@ -100,7 +100,8 @@ def _between(outcome: Parity | CommandsParity) -> str:
 
 
 def _show_verdict(outcome: Parity | CommandsParity) -> None:
-    echo(outcome.sentence, bold=True, fg="green" if outcome.equal else "red")
+    for line in outcome.sentence.splitlines():
+        echo(line, bold=True, fg="green" if outcome.equal else "red")
 
 
 def show_whole_parity(outcome: WholeParity) -> None:

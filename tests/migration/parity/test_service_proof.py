@@ -111,6 +111,27 @@ def test_a_server_that_differs_from_itself_is_told_apart(weather: WeatherProgram
     assert [one.kind for one in read_folder(folder) if one.verdict == DIFFERENT] == ["aa"]
 
 
+def test_a_server_that_ends_in_a_call_ends_the_proof_with_its_last_lines(
+    weather: WeatherPrograms, tmp_path: Path
+) -> None:
+    server, begun = tmp_path / "server.py", '        fault = self.began(context, "GetForecast")\n'
+    text = (weather.folder / "server.py").read_text()
+    assert begun in text
+    ending = begun + (
+        "        if type(context).__module__.startswith('lucky_transport'):\n"
+        "            import os\n            print('going down', flush=True)\n            os._exit(7)\n"
+    )
+    server.write_text(f"import sys; sys.path.insert(0, {str(weather.folder)!r})\n" + text.replace(begun, ending))
+    command = shlex.join([sys.executable, str(server), "--port", "PORT"]).replace("PORT", "{port}")
+    options = ["--proto", str(weather.proto), "--method", "*Forecast", "--requests", "3"]
+    done = CliRunner().invoke(cli, ["parity", "--server", command, *options])
+    assert done.exit_code == 1
+    *_, status, _, last = done.output.splitlines()
+    assert status == f"a server ended in calls of {_FORECAST}: exit status 7"
+    assert last.strip() == "going down"
+    assert "not compared: /weather.v1.Weather/WatchForecast (no call of it could be compared)" in done.output
+
+
 def test_without_a_description_reflection_is_asked_and_else_both_options_named(weather: WeatherPrograms) -> None:
     done = parity(
         weather, "--method", "Weather/PutStation", "--requests", "2", server=("--reflection",), describe=False
