@@ -79,7 +79,7 @@ def test_grpc_stands_for_loopback_tcp_and_a_unix_socket() -> None:
 
 
 def test_a_transport_that_carries_no_stubs_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"transport 'inproc' carries no calls.*--transports grpc,shm"):
+    with pytest.raises(ConfigError, match=r"transport 'inproc' carries no calls.*--between grpc,shm"):
         plan_of_stubs(("grpc", "inproc"), None, rounds=5, quick=False)
 
 
