@@ -102,7 +102,7 @@ def walk(walker: Walk, without_grpc: str) -> None:
     headline("What is there?")
     found = json.loads(walker.tool("scan", ".", "--json"))["findings"]
     print(f"  {len(found)} places use gRPC")
-    walker.tool("scan", ".", "--gate", expect=1)
+    walker.tool("scan", ".", "--gate", "package", expect=1)
 
     headline("As it is, over gRPC")
     with walker.engine():
@@ -147,7 +147,7 @@ def walk(walker: Walk, without_grpc: str) -> None:
     headline("gRPC goes")
     with walker.engine():
         walker.tool("scan", ".", "--fix", "--yes", "--endpoint", f"shm://{walker.name}", *PORT)
-        walker.tool("scan", ".", "--gate")
+        walker.tool("scan", ".", "--gate", "package")
         walker.train("fixed", python=without_grpc)
 
 
