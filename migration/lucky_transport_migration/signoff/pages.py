@@ -71,7 +71,7 @@ def markdown(result: Result) -> str:
         lines += [f"## {escaped(one['method'])}: {one['verdict'].lower()}", ""]
         back = said.pop("back")
         lines += bullets(f"{name}: {what if isinstance(what, str) else '; '.join(what)}" for name, what in said.items())
-        lines[-1:] = [f"- back: {_code(back)}", ""]
+        lines[-1:] = [f"- back: {_code(back) if one['back'] else escaped(back)}", ""]
     sections = {
         "What was compared, and what was not": parts.not_looked_at(result),
         "Sent back on the way": parts.history(result),

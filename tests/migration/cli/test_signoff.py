@@ -87,6 +87,15 @@ def test_what_differed_is_shown_with_field_values_and_moment_though_the_gate_wou
         assert "entity.3" in (project / "lucky-report" / file).read_text()
 
 
+def test_markdown_sets_the_command_back_as_code_and_words_as_words(project: Path) -> None:
+    write_stages(project, f'"{READ}" = "shadow"', f'"{OTHER}" = "grpc"')
+    keep(project / "seen", [*[seen()] * 40, *[seen(OTHER, kind="parity", stage="parity")] * 3])
+    signoff()
+    text = (project / "lucky-report" / "signoff.md").read_text()
+    assert f"\n- back: `lucky-transport stage demote {READ} --why REASON`\n" in text
+    assert "\n- back: gRPC answers it\n" in text
+
+
 def test_too_few_calls_are_said_as_the_gate_says_it(project: Path) -> None:
     keep(project / "seen", [seen()] * 15)
     done = signoff()
