@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,13 +34,16 @@ __all__ = ["replay"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> None:
-    """Make the calls and steps recorded in FILE again, in their order, on the engine at ENDPOINT.
+    """Make the calls and steps recorded in FILE again, in their order, on the engine or server at ENDPOINT.
 
     Every answer is compared with the recorded one by the rules of [parity.fields] in lucky_transport.toml. The engine
     should be a fresh one, started with the seed and batch of the recorded one. So methods that change the world are
     compared without making a call twice on one engine. Exit code 0 only when something was compared and all of it is
     equal; otherwise the first difference is shown. A recording that ends in the middle of an entry is INCOMPLETE, with
     exit code 1 also where all before it is equal; one that is damaged anywhere else is an error that names the place.
+
+    Calls of a service of your own are made at its server, grpc://host:port or shm://name; where all calls are such, no
+    engine is needed.
 
     `lucky-transport parity` compares the same methods on two engines side by side, with requests of its own.
     """
@@ -50,6 +53,7 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
     from lucky_transport_migration.recording.reading import Recording
     from lucky_transport_migration.recording.replay import replay as play
     from lucky_transport_migration.recording.result import ReplayResult
+    from lucky_transport_migration.recording.service_replay import ServiceReplay, is_only_foreign
 
     recording, rules = Recording(file), ComparisonRules.load()
     result = ReplayResult(rules)
@@ -60,8 +64,11 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
         if evidence is not None:
             lines.write(evidence, [one])
 
-    with closing(lines), open_transport(endpoint) as transport:
-        play(recording, transport, rules, take)
+    with ExitStack() as stack:
+        stack.enter_context(closing(lines))
+        transport = None if is_only_foreign(recording) else stack.enter_context(open_transport(endpoint))
+        services = stack.enter_context(closing(ServiceReplay(endpoint, rules)))
+        play(recording, transport, rules, take, services)
     result.torn = recording.torn
     if as_json:
         click.echo(json.dumps({"file": str(file), "endpoint": endpoint} | result.plain(), indent=2, allow_nan=False))

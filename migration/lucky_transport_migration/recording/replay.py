@@ -42,6 +42,7 @@ from lucky_transport_migration.recording.calls import outcome_of, request_of
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
 from lucky_transport_migration.recording.frames import moves_of, recorded_frame
 from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.service_replay import ServiceReplay, is_foreign
 from lucky_transport_migration.stages.effective_stages import STEP
 
 __all__ = ["replay"]
@@ -51,22 +52,32 @@ _OUT_OF_TIME = ("DEADLINE_EXCEEDED", "CANCELLED")
 
 
 def replay(
-    recording: Recording, transport: Transport, rules: ComparisonRules, take: Callable[[Evidence], None]
+    recording: Recording,
+    transport: Transport | None,
+    rules: ComparisonRules,
+    take: Callable[[Evidence], None],
+    services: ServiceReplay | None = None,
 ) -> None:
     """Make everything that was recorded again; `take` is given the evidence of each call and step.
 
+    transport: None where `is_only_foreign`. services: makes the calls of services that are not LuckyEngine's.
     What a torn recording ends with counts as one more call that was not compared. Raises ConfigError for a damaged
     recording, SpecError where the engine's batch is another one.
     """
-    player = _Player(recording, transport, rules)
+    player = None if transport is None else _Player(recording, transport, rules)
     evidence = None
-    for entry in recording.entries():
+    for number, entry in enumerate(recording.entries(), 1):
         try:
-            evidence = player.step(entry) if isinstance(entry, Step) else player.call(entry)
+            if services is not None and isinstance(entry, RecordedCall) and is_foreign(entry):
+                evidence = services.call(number, entry)
+            elif player is None:
+                raise ConfigError("the recording has grown calls of an engine while it was replayed")
+            else:
+                evidence = player.step(entry) if isinstance(entry, Step) else player.call(entry)
         except ConfigError as error:
             raise recording.damaged(str(error)) from error
         take(evidence)
-        if player.is_lost:
+        if (player is not None and player.is_lost) or (services is not None and services.is_lost):
             return
     if recording.torn and evidence is not None:
         take(Evidence(evidence.method, "", evidence.primary, kind="replay", why=recording.torn, at=evidence.at))

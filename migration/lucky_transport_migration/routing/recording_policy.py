@@ -11,6 +11,7 @@ calls. A recording with gaps says so when it ends: it cannot be replayed faithfu
 from __future__ import annotations
 
 import logging
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,8 @@ from lucky_transport.config import load_settings
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import Effect
 from lucky_transport.routing import Decision
-from lucky_transport_migration.catalogue.catalogue import known_method
+from lucky_transport_migration.catalogue.catalogue import OWN, known_method
+from lucky_transport_migration.catalogue.descriptors import file_set_of
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import CONTROL
@@ -50,6 +52,7 @@ class RecordingPolicy:
         self._recorder: Recorder | None = None
         self._moved_ns = 0
         self._lost = 0
+        self._described = set[tuple[int, str]]()  # process and service: a forked child's file is its own
         self._queue = EvidenceQueue("lucky recording", lambda item: self._write(*item))
 
     def decide(self, method: str) -> Decision:
@@ -62,10 +65,10 @@ class RecordingPolicy:
         row = known_method(comparison.method)
         now_ns = time.monotonic_ns()
         effect = comparison.decision.effect or (row.effect if row else Effect.WORLD)
-        if effect is not Effect.READ:
-            self._moved_ns = now_ns
         began_ns = now_ns - int(comparison.primary.took_us * 1000)
         has_moved = row is not None and row.stream is not None and self._moved_ns > began_ns
+        if effect is not Effect.READ:
+            self._moved_ns = now_ns
         if (requests := _requests(comparison)) is not None:
             size = sum(len(item) for item in (*requests, *comparison.primary.items))
             self._queue.put((comparison, requests, has_moved), size)
@@ -87,11 +90,25 @@ class RecordingPolicy:
         left = comparison.ended_early or is_cut
         try:
             self._recorder = recorder_of(self._file, Header(CONTROL))
-            self._recorder.write(call_entry(comparison.method, requests, outcome, PROTOBUF, left=left, moved=has_moved))
+            described = self._description(comparison.method)
+            self._recorder.write(
+                call_entry(
+                    comparison.method, requests, outcome, PROTOBUF, left=left, moved=has_moved, described=described
+                )
+            )
         except ConfigError as error:
             if not self._lost:
                 _log.warning("nothing is recorded: %s", error)
             self._lost += 1
+
+    def _description(self, method: str) -> bytes:
+        """Return what describes the method's service, once for each that is not LuckyEngine's."""
+        service = method.removeprefix("/").partition("/")[0]
+        key = os.getpid(), service
+        if method in OWN or key in self._described:
+            return b""
+        self._described.add(key)
+        return file_set_of(service) or b""
 
 
 def _requests(comparison: Comparison) -> list[bytes] | None:
