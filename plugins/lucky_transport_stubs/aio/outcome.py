@@ -44,8 +44,8 @@ class AioCallState:
         return self._machine.status is not None
 
     def is_ok(self) -> bool:
-        """True once it has ended well."""
-        return self._code() is _Code.OK
+        """True once it has ended well, and nobody cancelled it just then: grpc.aio 1.60 has no response then."""
+        return self._code() is _Code.OK and not self._is_locally_cancelled
 
     def cancelled(self) -> bool:
         """True once it has ended as CANCELLED, whichever side did it."""
