@@ -26,7 +26,7 @@ from lucky_transport_migration.compare.message_fields import fields_of, name_of
 from lucky_transport_migration.compare.rule import EXACT, Rule, read_rule
 from lucky_transport_migration.compare.rule_keys import ARRAYS, check_key
 
-__all__ = ["BUILT_IN", "UNSEEN", "ComparisonRules"]
+__all__ = ["BUILT_IN", "METADATA_OF_CALLS", "UNSEEN", "ComparisonRules"]
 
 _CLOCK = Rule(skip="the wall clock at that moment; compared is whether there is one", presence=True)
 
@@ -43,10 +43,13 @@ BUILT_IN: Mapping[str, Rule] = {
 }
 
 
+#: What is left out of typed calls alone.
+METADATA_OF_CALLS = "metadata of calls"
+
 #: What no comparison of calls looks at, with the reasons.
 UNSEEN: Mapping[str, str] = {
     "bits of a NaN in a message": "a NaN equals every NaN",
-    "metadata of calls": "a typed call shows none; `lucky-transport run --transport staged` compares it",
+    METADATA_OF_CALLS: "a typed call shows none; `lucky-transport run --transport staged` compares it",
     "whether a call was made once": "no answer tells where an engine is in the same state after it was made twice",
     "latency": "not a matter of parity; see `lucky-transport bench`",
 }

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
+from lucky_transport_migration.compare.rules import METADATA_OF_CALLS, UNSEEN, ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.record import NOT_COMPARED, Evidence
 from lucky_transport_migration.evidence.tally import Tally
@@ -51,7 +51,9 @@ class ReplayResult(Tally):
     @property
     def left_out(self) -> dict[str, str]:
         """What no answer was compared in, with the reasons."""
-        return {**self.rules.skipped(), **UNSEEN, **_UNSEEN}
+        sees_metadata = "headers" in self.aspects
+        unseen = {what: why for what, why in UNSEEN.items() if not (sees_metadata and what == METADATA_OF_CALLS)}
+        return {**self.rules.skipped(), **unseen, **_UNSEEN}
 
     @property
     def sentence(self) -> str:
