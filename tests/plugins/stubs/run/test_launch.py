@@ -24,6 +24,9 @@ GRPC = ("--transport", "grpc")
 #: Tells its pid, then what signals it gets, and ends with 5 at SIGTERM.
 LISTENING = """
 import os, signal, sys
+woken, wakes = os.pipe()
+os.set_blocking(wakes, False)
+signal.set_wakeup_fd(wakes)  # a signal that comes before the read is in the pipe; signal.pause() would miss it
 def heard(number, frame):
     print(signal.Signals(number).name, flush=True)
     if number == signal.SIGTERM:
@@ -32,7 +35,7 @@ for name in "SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2":
     signal.signal(getattr(signal, name), heard)
 print(os.getpid(), flush=True)
 while True:
-    signal.pause()
+    os.read(woken, 1)
 """
 
 

@@ -22,12 +22,15 @@ import os, signal, sys
 if {apart}:
     os.setpgid(0, 0)
 told = []
+woken, wakes = os.pipe()
+os.set_blocking(wakes, False)
+signal.set_wakeup_fd(wakes)  # a signal that comes before the read is in the pipe; signal.pause() would miss it
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
     signal.signal(number, lambda number, _: told.append(1) or print(signal.Signals(number).name[3:], flush=True))
 signal.signal(signal.SIGUSR1, lambda *_: (print("count", len(told), flush=True), sys.exit(0)))
 print("ready", flush=True)
 while True:
-    signal.pause()
+    os.read(woken, 1)
 """
 
 #: Makes the terminal on stdin that of this session, and becomes the command.
