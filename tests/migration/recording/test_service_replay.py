@@ -24,10 +24,18 @@ _EFFECTS = "[stages.effects]\n" + "".join(f'"Weather/{name}" = "read"\n' for nam
 
 #: A program of the team that makes calls of every arity, those that change the world first.
 _ASKER = """
-import sys
+import sys, threading
 import grpc
 sys.path.insert(0, sys.argv[2])
 import weather_pb2, weather_pb2_grpc
+
+def read(stream):
+    # until all who asked before are told of the end: a program that ends with its last stream may end sooner
+    over = threading.Event()
+    stream.add_callback(over.set) or over.set()
+    items = list(stream)
+    assert over.wait(60)
+    return items
 
 with grpc.insecure_channel(sys.argv[1]) as channel:
     stub = weather_pb2_grpc.WeatherStub(channel)
@@ -40,9 +48,9 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
         stub.GetForecast(weather_pb2.ForecastRequest(station="nowhere"))
     except grpc.RpcError as error:
         assert error.code() is grpc.StatusCode.NOT_FOUND
-    assert len(list(stub.WatchForecast(request))) == 3
+    assert len(read(stub.WatchForecast(request))) == 3
     assert stub.Report(weather_pb2.Reading(temperature=one) for one in range(4)).readings == 4
-    assert len(list(stub.Chat(weather_pb2.Line(text="hello", number=one) for one in range(3)))) == 3
+    assert len(read(stub.Chat(weather_pb2.Line(text="hello", number=one) for one in range(3)))) == 3
 """
 
 
