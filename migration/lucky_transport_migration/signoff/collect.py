@@ -173,7 +173,7 @@ def _method(
         "first": first and _difference(first),
         "latency": _latency(summary.pairs, 1 - limits.confidence),
         "not_compared": [{"why": why, "calls": calls} for why, calls in summary.unseen.most_common()],
-        "left_out": list(summary.left_out),
+        "left_out": [{"what": what, "calls": calls} for what, calls in summary.left_out.most_common()],
         "gate": None if judged is None or is_complete else judged.plain(),
         "back": _back(line, standing),
     }

@@ -122,7 +122,8 @@ def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
     yield "first difference", _difference(one["first"])
     yield "latency", _latency(one["latency"])
     yield "not compared", [f"{plural(row['calls'], 'call')}: {row['why']}" for row in one["not_compared"]]
-    yield "left out", list(one["left_out"])
+    compared = plural(one["compared"], "compared call")
+    yield "left out", [f"{row['what']}, in {row['calls']:,} of {compared}" for row in one["left_out"]]
     yield "gate", _gate(one)
     yield "back", one["back"] or "gRPC answers it"
 
