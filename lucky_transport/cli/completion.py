@@ -1,7 +1,7 @@
-"""Shell completion: click's, with completers for engines, endpoints and methods, and `lucky-transport completion`.
+"""Shell completion: click's, with completers for engines and endpoints, and `lucky-transport completion`.
 
 A completer runs at each press of the key, so nothing here imports NumPy: engines come from the registry, segments from
-their lock files, methods from the table.
+their lock files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ __all__ = [
     "COMPLETION_VARIABLE",
     "complete_endpoints",
     "complete_engines",
-    "complete_methods",
     "completion",
     "register",
 ]
@@ -54,14 +53,6 @@ def complete_endpoints(ctx: click.Context, param: click.Parameter, incomplete: s
         transports = [info for info in registry().transports.values() if not info.routes]
         found += [f"{scheme}://" for info in transports for scheme in info.schemes if scheme != "shm" or not found]
     return [CompletionItem(one) for one in sorted(found) if one.startswith(incomplete)]
-
-
-def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the short names of all methods, "Service/Method"; full names once one begins with a slash."""
-    from lucky_transport.messages.methods import METHODS
-
-    names = [row.name if incomplete.startswith("/") else row.name.rpartition(".")[2] for row in METHODS]
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 class _Bash(BashComplete):

@@ -55,6 +55,20 @@ def test_bash_gets_what_fits(run: Run, line: str, expected: list[str]) -> None:
     assert completed(run, line) == expected
 
 
+def test_methods_of_services_of_ones_own_are_offered(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "weather.proto").write_text(
+        'syntax = "proto3"; package weather.v1; message Query {}\n'
+        "service Weather { rpc GetForecast(Query) returns (Query); }\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, ["stage", "register", "weather.proto"])
+    assert done.exit_code == 0, done.output
+    assert completed(run, "lucky-transport stage set Wea") == ["Weather/GetForecast"]
+    assert completed(run, "lucky-transport signoff --method /wea") == ["/weather.v1.Weather/GetForecast"]
+    (tmp_path / "lucky_transport.toml").write_text("[stages\n")
+    assert completed(run, "lucky-transport stage set SceneService/L") == ["SceneService/ListEntities"]
+
+
 def test_living_engines_are_endpoints(run: Run, make_segment: MakeSegment) -> None:
     name = make_segment().name
     start = name[: len(name) - 2]

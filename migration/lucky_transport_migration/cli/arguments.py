@@ -1,17 +1,22 @@
-"""Command-line values that more than one command takes: lists of names and of numbers, JSON options.
+"""What more than one command takes: lists of names and of numbers, JSON options, methods, a folder of evidence.
 
 A wrong value names the part that is wrong and shows a right one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
 from typing import Any, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from lucky_transport.cli.serve import options_of
+from lucky_transport.errors import TransportError
 
-__all__ = ["JSON_OBJECT", "NAMES", "NUMBERS", "choices"]
+__all__ = ["JSON_OBJECT", "NAMES", "NUMBERS", "choices", "complete_methods", "of_evidence"]
 
 
 class _Names(click.ParamType):
@@ -81,3 +86,49 @@ JSON_OBJECT = _JsonObject()
 def choices(*known: str) -> click.ParamType:
     """Return the type of a comma-separated list of some of `known`."""
     return _Choices(known)
+
+
+def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the short names of the methods known here, "Service/Method"; full names once one begins with a slash."""
+    from lucky_transport_migration.catalogue.catalogue import OWN
+    from lucky_transport_migration.catalogue.names import short_name
+    from lucky_transport_migration.stages.stage_plan import StagePlan
+
+    try:
+        known = [one.name for one in StagePlan.load(environ={}).catalogue]
+    except (TransportError, OSError):  # the command itself says what is wrong with a file
+        known = list(OWN)
+    names = known if incomplete.startswith("/") else map(short_name, known)
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def of_evidence(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the decorator that gives a command `folder`, `method` and `since`: what evidence it reads.
+
+    verb: what the command does with the methods. since: a moment as evidence spells it, "" for none.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for add in (
+            click.option(
+                "--since",
+                type=click.DateTime(("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")),
+                callback=_moment,
+                help="Pass over what was seen before this moment (UTC), for instance before a fix.",
+            ),
+            click.option(
+                "--method",
+                shell_complete=complete_methods,
+                default="*",
+                help=f"Methods to {verb}: a name or a shell pattern such as 'SceneService/*'.",
+            ),
+            click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)),
+        ):
+            command = add(command)
+        return command
+
+    return decorate
+
+
+def _moment(ctx: click.Context, param: click.Parameter, value: datetime | None) -> str:
+    return "" if value is None else value.strftime("%Y-%m-%dT%H:%M:%S")

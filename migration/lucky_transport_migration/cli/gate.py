@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 import click
 
-from lucky_transport.cli.completion import complete_methods
+from lucky_transport_migration.cli.arguments import of_evidence
 
 __all__ = ["gate"]
 
@@ -19,21 +18,10 @@ __all__ = ["gate"]
     epilog="\b\nExamples:\n  lucky-transport gate\n"
     "  lucky-transport gate lucky-evidence --method 'SceneService/*' --since 2026-01-31 --json"
 )
-@click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option(
-    "--method",
-    shell_complete=complete_methods,
-    default="*",
-    help="Methods to judge: a name or a shell pattern such as 'SceneService/*'.",
-)
-@click.option(
-    "--since",
-    type=click.DateTime(("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")),
-    help="Pass over what was seen before this moment (UTC), for instance before a fix.",
-)
+@of_evidence("judge")
 @click.option("--aa", is_flag=True, help="Judge the A/A run in FOLDER as if it were a migration; it should pass.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_json: bool) -> None:
+def gate(folder: Path | None, method: str, since: str, aa: bool, as_json: bool) -> None:
     """Judge by the evidence in FOLDER whether methods may move to their next stage.
 
     FOLDER is what `[stages] evidence` of lucky_transport.toml names. Every method that is on its way needs enough
@@ -57,11 +45,10 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
     limits = Limits.load()
     plan = StagePlan.load(environ={})
     folder = folder or plan.evidence
-    earliest = "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S")
     damage = Damage()
     compared: dict[str, bool] = {}
     recent = recent_evidence(folder, limits.aa_days, damage, compared)
-    seen = (one for one in recent if matches(one.method, method) and one.at >= earliest)
+    seen = (one for one in recent if matches(one.method, method) and one.at >= since)
     if aa:
         verdict = judge(twins_as_candidates(seen), limits)
     else:

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from lucky_transport.cli.completion import complete_engines, complete_methods
-from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES
+from lucky_transport.cli.completion import complete_engines
+from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, complete_methods
 
 __all__ = ["parity"]
 

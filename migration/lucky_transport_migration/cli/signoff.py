@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime
 from pathlib import Path
 
 import click
 
-from lucky_transport.cli.completion import complete_methods
 from lucky_transport.cli.tables import echo, show
+from lucky_transport_migration.cli.arguments import of_evidence
 
 __all__ = ["signoff"]
 
@@ -19,18 +18,7 @@ __all__ = ["signoff"]
     epilog="\b\nExamples:\n  lucky-transport signoff\n"
     "  lucky-transport signoff lucky-evidence --method 'SceneService/*' --report ./to-sign --json"
 )
-@click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option(
-    "--method",
-    shell_complete=complete_methods,
-    default="*",
-    help="Methods to sign: a name or a shell pattern such as 'SceneService/*'.",
-)
-@click.option(
-    "--since",
-    type=click.DateTime(("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")),
-    help="Pass over what was seen before this moment (UTC), for instance before a fix.",
-)
+@of_evidence("sign")
 @click.option(
     "--report",
     default="./lucky-report",
@@ -39,7 +27,7 @@ __all__ = ["signoff"]
     help="Where signoff.html, signoff.md and signoff.json go.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the page as JSON.")
-def signoff(folder: Path | None, method: str, since: datetime | None, report: Path, as_json: bool) -> None:
+def signoff(folder: Path | None, method: str, since: str, report: Path, as_json: bool) -> None:
     """Write the page to sign: per method what was compared, what differed, how long it takes, and the way back.
 
     It is made of the evidence in FOLDER, which is what `[stages] evidence` of lucky_transport.toml names, of the
@@ -50,7 +38,7 @@ def signoff(folder: Path | None, method: str, since: datetime | None, report: Pa
     from lucky_transport_migration.signoff.pages import write_pages
     from lucky_transport_migration.signoff.parts import glance, lead
 
-    result = collect(method, folder, "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S"))
+    result = collect(method, folder, since)
     page = write_pages(result, report)
     if as_json:
         click.echo(json.dumps(result, indent=2, allow_nan=False))

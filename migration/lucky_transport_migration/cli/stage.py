@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lucky_transport.cli.completion import complete_methods
 from lucky_transport.cli.tables import echo
 from lucky_transport.cli.tables import show as show_table
 from lucky_transport.errors import ConfigError
 from lucky_transport.registry import load
+from lucky_transport_migration.cli.arguments import complete_methods
 
 if TYPE_CHECKING:
     from lucky_transport_migration.gate.moves import StageChange
