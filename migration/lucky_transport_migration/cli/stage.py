@@ -195,7 +195,7 @@ def _done(moves: Sequence[StageChange], notes: Sequence[str], *, as_json: bool) 
 
 
 def _show_lines(title: str, found: Sequence[Any], *, reasons: bool) -> None:
-    from lucky_transport_migration.catalogue.names import short_name
+    from lucky_transport.messages.names import short_name
 
     columns = ("method", "effect", "stage", "by", "equal", "different", "failed", "not compared")
     rows = [

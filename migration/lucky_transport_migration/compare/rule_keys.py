@@ -8,7 +8,7 @@ from functools import cache
 from lucky_transport.errors import ConfigError, did_you_mean
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import METHODS
-from lucky_transport_migration.catalogue.names import is_pattern
+from lucky_transport.messages.names import is_pattern
 from lucky_transport_migration.compare.rule import Rule
 
 __all__ = ["ARRAYS", "METADATA", "check_key"]

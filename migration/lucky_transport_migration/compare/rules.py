@@ -21,7 +21,7 @@ from pathlib import Path
 
 from lucky_transport.config import load_table
 from lucky_transport.messages.fields import Field
-from lucky_transport_migration.catalogue.names import is_pattern
+from lucky_transport.messages.names import is_pattern
 from lucky_transport_migration.compare.message_fields import fields_of, name_of
 from lucky_transport_migration.compare.rule import EXACT, Rule, read_rule
 from lucky_transport_migration.compare.rule_keys import ARRAYS, check_key

@@ -16,9 +16,9 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from lucky_transport.errors import ConfigError
+from lucky_transport.messages.names import is_pattern, matches, short_name
 from lucky_transport_migration.atomic_write import write_atomically
 from lucky_transport_migration.catalogue.catalogue import OWN
-from lucky_transport_migration.catalogue.names import is_pattern, matches, short_name
 from lucky_transport_migration.gate.gate_verdict import judge
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks

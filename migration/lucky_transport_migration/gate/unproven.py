@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lucky_transport.messages.methods import Effect
+from lucky_transport.messages.names import short_name
 from lucky_transport_migration.catalogue.effects import UNSAID
-from lucky_transport_migration.catalogue.names import short_name
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.stage import Placement, Stage
 

@@ -14,9 +14,9 @@ from typing import Self
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, NotReachable, UnknownName, did_you_mean
+from lucky_transport.messages.names import matches
 from lucky_transport.process import ChildProcess, python_command, unique_name
 from lucky_transport_migration.catalogue.descriptors import methods_in
-from lucky_transport_migration.catalogue.names import matches
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.catalogue.sources import file_set_from
 from lucky_transport_migration.evidence.outcome import CANDIDATE

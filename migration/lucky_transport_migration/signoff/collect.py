@@ -17,8 +17,8 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport.found_file import describe_user
+from lucky_transport.messages.names import is_pattern, matches
 from lucky_transport_migration.bench.environment import capture, checkout
-from lucky_transport_migration.catalogue.names import is_pattern, matches
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.programs import Program, read_programs
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, Evidence, read_folder

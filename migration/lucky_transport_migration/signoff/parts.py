@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lucky_transport.errors import plural, printable
+from lucky_transport.messages.names import short_name
 from lucky_transport_migration.bench.parts import ReportTable
-from lucky_transport_migration.catalogue.names import short_name
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.summary import NEVER

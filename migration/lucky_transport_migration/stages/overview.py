@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from lucky_transport.messages.names import is_pattern, matches
 from lucky_transport_migration.catalogue.catalogue import OWN
-from lucky_transport_migration.catalogue.names import is_pattern, matches
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
 

@@ -32,8 +32,8 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport.found_file import find_up
 from lucky_transport.messages.methods import Effect
+from lucky_transport.messages.names import is_pattern, matches, most_exact
 from lucky_transport_migration.catalogue.catalogue import OWN, Catalogue
-from lucky_transport_migration.catalogue.names import is_pattern, matches, most_exact
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.stages.stage import PLACEMENTS, Placement, Stage
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lucky_transport_migration.catalogue.names import matches, most_exact, short_name
+from lucky_transport.messages.names import matches, most_exact, short_name
 
 _ENTITY = "/hazel.rpc.SceneService/GetEntity"
 
