@@ -49,7 +49,10 @@ def html(result: Result) -> str:
         lead=list(map(printable, parts.lead(result))),
         numbers=parts.numbers(result),
         glance=parts.glance(result),
-        methods=[(printable(one["method"]), one["verdict"], said) for one, said in parts.details(result)],
+        methods=[
+            (printable(one["method"]), one["verdict"], said, printable(one["back"]))
+            for one, said in parts.details(result)
+        ],
         not_looked_at=parts.not_looked_at(result),
         history=parts.history(result),
         programs=parts.programs(result),
@@ -69,18 +72,17 @@ def markdown(result: Result) -> str:
     lines += [line for one in others for line in (escaped(one), "")] + tables(parts.glance(result))
     for one, said in parts.details(result):
         lines += [f"## {escaped(one['method'])}: {one['verdict'].lower()}", ""]
-        back = said.pop("back")
         lines += bullets(f"{name}: {what if isinstance(what, str) else '; '.join(what)}" for name, what in said.items())
-        lines[-1:] = [f"- back: {_code(back) if one['back'] else escaped(back)}", ""]
+        lines[-1:] = [f"- sends it back: {_code(one['back'])}", ""] if one["back"] else [""]
     sections = {
         "What was compared, and what was not": parts.not_looked_at(result),
         "Sent back on the way": parts.history(result),
         "Who may turn it back, and how": parts.way_back(result),
-        "Limits of the gate": parts.limits(result),
         "Signed": [f"{one}:" for one in _TO_SIGN],
     }
     for title, texts in sections.items():
         lines += [f"## {title}", "", *bullets(texts)] if texts else []
+    lines += ["## Limits of the gate", "", "```toml", parts.limits(result), "```", ""]
     lines += ["## Programs", "", *(f"- {_code(command)}: {escaped(what)}" for command, what in parts.programs(result))]
     return "\n".join([*lines, ""])
 

@@ -34,8 +34,9 @@ def _verdict(result: Result) -> str:
     if not methods:
         return f"Of no method that is on its way from gRPC a call was seen in {result['folder']}."
     if held:
-        why = held[0]["reasons"][0].partition(", the first: ")[0].partition("; ")[0]
-        name = short_name(held[0]["method"])
+        worst = max(held, key=lambda one: one["different"] + one["failed"])
+        why = worst["reasons"][0].partition(", the first: ")[0].partition("; ")[0]
+        name = short_name(worst["method"])
         return f"{len(held):,} of {plural(len(methods), 'method')} may not move on yet; {name}: {short(why)}."
     words = Counter(one["verdict"] for one in methods)
     complete = f"{words['COMPLETE']:,} {'is' if words['COMPLETE'] == 1 else 'are'} complete"
@@ -125,7 +126,6 @@ def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
     compared = plural(one["compared"], "compared call")
     yield "left out", [f"{row['what']}, in {row['calls']:,} of {compared}" for row in one["left_out"]]
     yield "gate", _gate(one)
-    yield "back", one["back"] or "gRPC answers it"
 
 
 def _difference(first: Result | None) -> list[str]:
@@ -200,9 +200,9 @@ def _program(one: Result) -> str:
     return f"{plural(one['processes'], 'process', 'processes')}, {when}; {commit}; {versions}; {one['system']}"
 
 
-def limits(result: Result) -> list[str]:
+def limits(result: Result) -> str:
     """Return what the gate asks for, as lucky_transport.toml spells it."""
-    return [f"[gate] {name} = {json.dumps(value)}" for name, value in result["limits"].items()]
+    return "\n".join(["[gate]", *(f"{name} = {json.dumps(value)}" for name, value in result["limits"].items())])
 
 
 def way_back(result: Result) -> list[str]:
