@@ -15,7 +15,6 @@ import itertools
 import json
 import mmap
 import os
-import secrets
 import sys
 import threading
 import time
@@ -119,7 +118,7 @@ class CallCounters:
             return add
 
     def _open_files(self) -> Iterator[Callable[[], None]]:
-        path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}"
+        path = self._folder / f"{os.getpid()}-{os.urandom(4).hex()}"
         flags = os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         counts = os.open(f"{path}.counts", flags | os.O_RDWR, 0o600)
         self._names = os.open(f"{path}.names", flags | os.O_WRONLY | os.O_APPEND, 0o600)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -55,6 +54,8 @@ def finite(text: str) -> float:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the values of a TOML text. Raises ValueError."""
+    import tomllib  # most programs have no such file
+
     return _parsed(tomllib.loads, text, {})
 
 

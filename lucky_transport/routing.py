@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
-from lucky_transport.messages.methods import Effect
+from lucky_transport.messages.method import Effect
 
 __all__ = [
     "LEFT",

@@ -44,7 +44,6 @@ PyMODINIT_FUNC PyInit__native(void) {
         {"ImageSlot", &image_slot_spec},         {"SpinBudget", &spin_budget_spec},
         {"PlainResults", &plain_results_spec},
     };
-    if (import_numpy()) return NULL;
     PyObject *module = PyModule_Create(&module_def);
     if (!module) return NULL;
     int failed = PyModule_AddFunctions(module, word_methods) || PyModule_AddFunctions(module, ring_methods) ||

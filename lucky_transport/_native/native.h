@@ -39,9 +39,6 @@ void *at(const Py_buffer *view, unsigned long long offset, unsigned long long si
 /* Refuse a second initialisation: 0, or -1 with TypeError. */
 int first_init(PyObject *self);
 
-/* Import NumPy's C API: 0, or -1 with an exception. */
-int import_numpy(void);
-
 /* NULL with TypeError, of an object whose initialisation never came or failed. */
 void *never_initialised(void);
 

@@ -112,6 +112,7 @@ done:
     return result;
 }
 
+/* NumPy's C API comes with the first object that uses it: programs without arrays never load it. */
 static int results_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     Results *r = (Results *)self;
     PyObject *info, *shared, *reward_columns, *reference;
@@ -123,6 +124,7 @@ static int results_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTuple(args, "OO!O!pO", &info, &PyDict_Type, &shared, &PyTuple_Type, &reward_columns, &copies,
                           &reference))
         return -1;
+    import_array1(-1);
     for (int i = 0; i < ARRAYS; i++)
         if (!(r->names[i] = PyUnicode_InternFromString(array_names[i]))) return -1;
     r->info = Py_NewRef(info);
@@ -170,8 +172,3 @@ static PyType_Slot results_slots[] = {{Py_tp_init, results_init},
                                       {0, NULL}};
 PyType_Spec plain_results_spec = {"lucky_transport._native.PlainResults", sizeof(Results), 0,
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, results_slots};
-
-int import_numpy(void) {
-    import_array1(-1);
-    return 0;
-}

@@ -16,9 +16,7 @@ from lucky_transport.codec.layout import CODES, FieldOffset, SlowPath, TableLayo
 from lucky_transport.codec.reader import decode_generic
 from lucky_transport.codec.runtime import NAMES, ReadTable, WriteTable
 from lucky_transport.codec.snippets import FieldCode, field_code, indented, is_covered
-from lucky_transport.codec.writer import encode_generic
-from lucky_transport.messages.fields import Field, fields_of
-from lucky_transport.messages.values import MAX_DEPTH
+from lucky_transport.messages.fields import MAX_DEPTH, Field, fields_of
 
 __all__ = ["Codec", "codec_of", "source_of"]
 
@@ -147,8 +145,15 @@ class _TableCode:
         return template.format(**filling)
 
 
+def _encode_generic(message: Any, prefix_bytes: int = 0) -> bytes:
+    """Return what the generic writer makes. It is loaded here: FlatBuffers' own library brings NumPy."""
+    from lucky_transport.codec.writer import encode_generic
+
+    return encode_generic(message, prefix_bytes)
+
+
 @cache
-def codec_of(cls: type[Any], encode_slow: Encode = encode_generic, decode_slow: Decode | None = None) -> Codec:
+def codec_of(cls: type[Any], encode_slow: Encode = _encode_generic, decode_slow: Decode | None = None) -> Codec:
     """Return the codec of a message class; what its compiled code does not cover goes to the two given functions.
 
     Raises TypeError for a class that FlatBuffers cannot carry.

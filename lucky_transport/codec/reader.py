@@ -23,8 +23,7 @@ from lucky_transport.codec.layout import (
     struct_of,
 )
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages.fields import Field, fields_of, member
-from lucky_transport.messages.values import MAX_DEPTH
+from lucky_transport.messages.fields import MAX_DEPTH, Field, fields_of, member
 
 __all__ = ["decode_generic"]
 

@@ -8,10 +8,9 @@ SlowPath, or whatever Python raises by itself.
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from lucky_transport.codec.layout import CODES, WIDTHS, SlowPath
 from lucky_transport.lazy_dict import LazyDict
@@ -30,7 +29,6 @@ _ARRAY_CODES = {"?": "|b", "f": "<f", "d": "<f", "i": "<i", "I": "<u", "Q": "<u"
 #: Longest text or vector whose packer is kept.
 _KEPT_LENGTH = 1024
 
-_BOOLS = frozenset((bool, np.bool_))
 _PADDING = tuple(bytes(count) for count in range(8))
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
@@ -65,6 +63,11 @@ class ScalarVector:
 _OFFSETS = ScalarVector("u32")
 
 
+def _bools() -> frozenset[type]:
+    """Return the types of a bool; no value is of NumPy's where nothing has imported it."""
+    return frozenset((bool, getattr(sys.modules.get("numpy"), "bool_", bool)))
+
+
 def _as_list(values: Any) -> list[Any]:
     """Return a tuple or a one-dimensional array as a list."""
     if isinstance(values, tuple):
@@ -85,7 +88,7 @@ def _as_bytes(value: Any) -> bytearray | memoryview:
 
 def _as_bool(value: Any) -> bool:
     """Return a bool, numpy's or another integer as a bool."""
-    if isinstance(value, int | np.bool_):
+    if isinstance(value, int) or type(value) in _bools():
         return bool(value)  # pyright: ignore[reportUnknownArgumentType]
     raise SlowPath
 
@@ -94,7 +97,7 @@ def _check_bools(values: list[Any] | dict[str, Any] | bytes) -> None:
     """Raise SlowPath unless these are bools, or the bytes of an array of bools: packing takes anything for one."""
     if not isinstance(values, bytes):
         each = values.values() if isinstance(values, dict) else values
-        if not _BOOLS.issuperset(map(type, each)):
+        if not _bools().issuperset(map(type, each)):
             raise SlowPath
 
 

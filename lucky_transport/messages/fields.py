@@ -13,7 +13,10 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_h
 
 from lucky_transport.messages.scalars import is_struct
 
-__all__ = ["Field", "fields_of", "member"]
+__all__ = ["MAX_DEPTH", "Field", "fields_of", "member"]
+
+#: Messages within messages; FlatBuffers' own verifiers stop at 64 too.
+MAX_DEPTH = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import attrgetter
-from typing import Any, cast
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, cast
 
 from lucky_transport.errors import SpecError
 from lucky_transport.lazy_dict import LazyDict
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.fields import Field, fields_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["ImageBytes", "detach", "frames_of", "holds_images", "image_array", "owned"]
 
@@ -73,6 +74,8 @@ def image_array(frame: ImageFrame) -> NDArray[np.uint8] | NDArray[np.uint16]:
 
     Raises SpecError when the number of bytes does not match the frame's sizes.
     """
+    import numpy as np  # no other use of images needs it
+
     height, width, channels = frame.height, frame.width, frame.channels
     depth = frame.depth_scale > 0
     shape, dtype = ((height, width), "<u2") if depth else ((height, width, channels), "u1")

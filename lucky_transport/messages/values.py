@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from lucky_transport.errors import did_you_mean
 from lucky_transport.messages import EntityId
-from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.fields import MAX_DEPTH, Field, fields_of
 
 __all__ = [
-    "MAX_DEPTH",
     "Convert",
     "EncodeError",
     "EncodeTypeError",
@@ -39,9 +38,6 @@ __all__ = [
 ]
 
 Convert = Callable[[Any], Any]
-
-#: Messages within messages; FlatBuffers' own verifiers stop at 64 too.
-MAX_DEPTH = 64
 
 _LARGEST_F32 = 3.4028235677973366e38  # what is larger rounds to infinity
 _BOOLS: tuple[type[Any], ...] = (bool, np.bool_)

@@ -9,11 +9,13 @@ The plugin that makes the pipe brings the memory, as a store or a source; withou
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages import ImageFrame
-from lucky_transport.messages.images import ImageBytes
+
+if TYPE_CHECKING:
+    from lucky_transport.messages import ImageFrame
+    from lucky_transport.messages.images import ImageBytes
 
 __all__ = ["ImageLease", "ImageRef", "ImageRefFields", "ImageSink", "ImageSource", "ImageStore", "Payload", "no_source"]
 

@@ -12,11 +12,10 @@ from lucky_transport import messages
 from lucky_transport.codec.envelope import Envelope, ImagePlace, Metadatum
 from lucky_transport.codec.layout import WIDTHS, struct_of
 from lucky_transport.messages import _generated
-from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.fields import MAX_DEPTH, Field, fields_of
 from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import METHODS, Method
 from lucky_transport.messages.scalars import is_struct
-from lucky_transport.messages.values import MAX_DEPTH
 
 __all__ = ["messages_file", "methods_file"]
 

@@ -11,7 +11,7 @@ import hashlib
 import struct
 from itertools import pairwise
 from mmap import mmap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lucky_transport import native
 from lucky_transport.errors import SegmentError, SpecError
@@ -33,7 +33,9 @@ from lucky_transport.shm.segment.layout import (
     dtype_code,
     plan,
 )
-from lucky_transport.spec.batch_spec import BatchSpec
+
+if TYPE_CHECKING:
+    from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["ENGINE_FEATURES", "get", "put", "read", "write"]
 
@@ -176,6 +178,8 @@ def _expect(where: str, field: str, fits: bool, text: str) -> None:
 
 
 def _read_spec(mapping: mmap, where: str, header: dict[str, Any], total: int) -> BatchSpec:
+    from lucky_transport.spec.batch_spec import BatchSpec  # brings NumPy, which listing segments does not need
+
     offset, size = header["spec_offset"], header["spec_size"]
     _expect(where, "spec_offset", offset >= HEADER_BYTES and offset + size <= total, f"{offset} (+{size}) of {total}")
     text = mapping[offset : offset + size]

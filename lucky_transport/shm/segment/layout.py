@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lucky_transport.errors import SpecError
 from lucky_transport.shm.ring import HEAD_BYTES as RING_HEAD_BYTES
-from lucky_transport.spec.batch_spec import DTYPES, BatchSpec
+
+if TYPE_CHECKING:
+    from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = [
     "EXTENSION_FIELDS",
@@ -184,6 +186,8 @@ assert EXTENSION_OFFSET + EXTENSION_BYTES <= HEADER_BYTES
 
 def dtype_code(name: str) -> int:
     """Return the wire code of a dtype."""
+    from lucky_transport.spec.array_spec import DTYPES  # brings NumPy, which finding and naming segments does not need
+
     return DTYPES.index(name)
 
 

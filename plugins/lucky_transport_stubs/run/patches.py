@@ -12,17 +12,18 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lucky_transport.call_counts import CallCounter, CallCounters, Calls
-from lucky_transport.routing import Count
 from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.run.counts import counted
 from lucky_transport_stubs.run.notice import say
 from lucky_transport_stubs.run.switch import Route, Switch
 from lucky_transport_stubs.run.targets import authority_of, canonical
+
+if TYPE_CHECKING:
+    from lucky_transport.routing import Count
 
 __all__ = ["patch", "patch_luckyrobots"]
 
@@ -235,6 +236,8 @@ def patch_luckyrobots() -> None:
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # many modules, for programs with luckyrobots alone
+
     try:
         return version("luckyrobots")
     except PackageNotFoundError:  # a checkout on PYTHONPATH: its version is unknown
