@@ -24,7 +24,7 @@ _NOISE = (
 )
 
 #: Parameters of servers alone, and those of engines alone.
-_OF_SERVERS = ("server", "services", "files", "folders", "deadline")
+_OF_SERVERS = ("server", "services", "files", "folders", "deadline", "recording", "values")
 _OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autoreset", "options")
 
 
@@ -35,7 +35,8 @@ _OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autores
     "  lucky-transport parity --method '*Camera*' --count 40\n"
     "  lucky-transport parity --method all --count 200 --evidence lucky-evidence && lucky-transport gate\n"
     "  lucky-transport parity --server 'python server.py --port {port}' --service weather.v1.Weather\n"
-    "  lucky-transport parity --server './serve.sh {port}' --proto weather.proto --method 'Weather/Get*'"
+    "  lucky-transport parity --server './serve.sh {port}' --proto weather.proto --method 'Weather/Get*'\n"
+    "  lucky-transport parity --server './serve.sh {port}' --from run.jsonl.gz"
 )
 @click.argument("engine", default="mujoco:quadruped", shell_complete=complete_engines)
 @click.option(
@@ -97,6 +98,21 @@ _OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autores
 @click.option(
     "--deadline", type=click.FloatRange(min=0, min_open=True), help="With --server: seconds a call has.  [default: 10]"
 )
+@click.option(
+    "--from",
+    "recording",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="RECORDING",
+    help="With --server: make the calls of this recording, in its order, in place of drawn ones.",
+)
+@click.option(
+    "--value",
+    "values",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="With --server: a value that a drawn field often has, e.g. weather.v1.ForecastRequest.station=Oslo; may be "
+    "repeated, and stand in [parity.values].",
+)
 @click.option("--options", default="{}", type=JSON_OBJECT, help="Options of the engine's constructor, a JSON object.")
 @click.option(
     "--evidence",
@@ -120,8 +136,8 @@ def parity(context: click.Context, suite: str | None, methods: str | None, as_js
     two engines here, or by `lucky-transport record` and `replay`; it is never made twice on one.
 
     With --server a gRPC server of your own is started twice, on a port and in shared memory under `lucky-transport
-    run`, and gets calls drawn from the descriptors of its messages. A difference is shown with the smallest call that
-    is found to have it.
+    run`, and gets calls drawn from the descriptors of its messages, or those of a recording. A difference is shown with
+    the smallest call that is found to have it.
     """
     # Hypothesis keeps tables of characters there; by itself it makes a folder in the working directory.
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", os.path.expanduser("~/.cache/lucky_transport/hypothesis"))
@@ -166,12 +182,21 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
 
     from lucky_transport_migration.compare.rules import ComparisonRules
     from lucky_transport_migration.console import watched
+    from lucky_transport_migration.parity.field_values import FieldValues
     from lucky_transport_migration.parity.service_proof import ServiceProof
     from lucky_transport_migration.parity.service_servers import ServerCommand
     from lucky_transport_migration.parity.whole_parity import show_commands_parity
+    from lucky_transport_migration.recording.reading import Recording
+    from lucky_transport_migration.recording.service_replay import requests_of
 
-    if wrong := [name for name in _OF_ENGINES if context.get_parameter_source(name) is not ParameterSource.DEFAULT]:
+    def is_given(name: str) -> bool:
+        return context.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+    if wrong := list(filter(is_given, _OF_ENGINES)):
         raise click.UsageError(f"{_spelt(context, wrong)}: not with --server; see --help")
+    if given["recording"] and (wrong := list(filter(is_given, ("count", "seed", "values")))):
+        raise click.UsageError(f"{_spelt(context, wrong)}: nothing is drawn with --from")
+    recorded = given["recording"] and requests_of(Recording(given["recording"]))
     proof = ServiceProof(
         ServerCommand(given["server"]),
         given["files"],
@@ -183,8 +208,10 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
         given["deadline"] or 10.0,
         ComparisonRules.load(),
         given["evidence"],
+        FieldValues.load(given["values"]),
+        recorded,
     )
-    with watched("comparing methods", None, silent=as_json) as advance:
+    with watched("comparing calls" if recorded else "comparing methods", None, silent=as_json) as advance:
         outcome = proof.prove(advance)
     if as_json:
         click.echo(json.dumps(outcome.plain(), indent=2, allow_nan=False))

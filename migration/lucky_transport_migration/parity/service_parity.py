@@ -17,7 +17,7 @@ __all__ = ["ServiceParity"]
 
 _UNSEEN: Mapping[str, str] = {
     "bits of a NaN in a message": "a NaN equals every NaN",
-    "what a handler does at its deadline": "each call has the same one, which a comparison does not wait for",
+    "what a handler does when its deadline comes": "a comparison waits for no deadline",
     "the end of a call that was cancelled": "only the responses are compared that came before",
     "whether a call was made once": "no answer tells where a server is in the same state after it was made twice",
 }
@@ -26,12 +26,15 @@ _UNSEEN: Mapping[str, str] = {
 @dataclass(slots=True)
 class ServiceParity(CommandsParity):
     """rows: the methods that were called, by full name. itself: where a server differs from another one on a port.
-    uncompared: how many answers of a method could not be compared, by the reason.
+    uncompared: how many answers of a method could not be compared, by the reason. left: what of a recording was not
+    called, with the reasons. late: how many calls had a deadline that was over.
     """
 
     rows: dict[str, ServiceMethod] = field(default_factory=dict[str, ServiceMethod])
     itself: dict[str, LocatedDifference] = field(default_factory=dict[str, LocatedDifference])
     uncompared: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    left: dict[str, str] = field(default_factory=dict[str, str])
+    late: int = 0
 
     @property
     def equal(self) -> bool:
@@ -44,7 +47,7 @@ class ServiceParity(CommandsParity):
         """What no call was compared in, with the reasons."""
         names = [name for name, row in self.methods.items() if not row.calls]
         skipped = {key: rule.skip for key, rule in self.rules.rows.items() if rule.skip and key not in BUILT_IN}
-        return {**skipped, **_UNSEEN, **dict.fromkeys(names, "no call of it could be compared")}
+        return {**skipped, **self.left, **_UNSEEN, **dict.fromkeys(names, "no call of it could be compared")}
 
     def not_compared_in(self, name: str) -> dict[str, str]:
         """What was not compared in the answers of one method, with the reasons."""
@@ -73,4 +76,4 @@ class ServiceParity(CommandsParity):
     def plain(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
         itself = {name: found.plain() for name, found in self.itself.items()}
-        return super(ServiceParity, self).plain() | {"itself": itself or None}
+        return super(ServiceParity, self).plain() | {"itself": itself or None, "late": self.late}

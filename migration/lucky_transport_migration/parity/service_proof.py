@@ -2,7 +2,9 @@
 
 Each method gets drawn calls until one is answered differently. Then two fresh servers on ports are asked the same: a
 server that differs from itself says nothing of a transport. If it does not, hypothesis looks for the smallest call that
-differs, on a fresh pair that is asked the same calls of the method first.
+differs, on a fresh pair that is asked the same calls of the method first. Calls of a recording are made in their order,
+all of them, and where one differs, on two fresh servers on ports as well. The last call of each method has a deadline
+that is over.
 """
 
 from __future__ import annotations
@@ -10,30 +12,29 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.errors import Flaky
 
-from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.descriptors import keep_set
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
-from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.evidence.call_comparison import ASPECTS, compare
+from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.lines import Lines
-from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, CallOutcome, Comparison
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
+from lucky_transport_migration.evidence.record import EQUAL, FAILED, NOT_COMPARED, Evidence
 from lucky_transport_migration.evidence.service_caller import CANCELLED
-from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_parity import ParityCounts
+from lucky_transport_migration.parity.field_values import FieldValues
+from lucky_transport_migration.parity.recorded_requests import RecordedRequests
+from lucky_transport_migration.parity.service_pair import AskedCall, ServerPair
 from lucky_transport_migration.parity.service_parity import ServiceParity
-from lucky_transport_migration.parity.service_requests import DrawnCall, calls
-from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand, methods_of
+from lucky_transport_migration.parity.service_requests import ServiceCall, calls
+from lucky_transport_migration.parity.service_servers import ServerCommand, methods_of
 
 __all__ = ["ServiceProof"]
 
@@ -45,6 +46,8 @@ _MOST_SHRINKS = 300
 _SHRINK_S = 30.0
 _END_S = 0.5
 
+Write = Callable[[Evidence], None]
+
 
 class _Differs(Exception):
     """A call was answered differently, which hypothesis takes for a failed test."""
@@ -54,23 +57,11 @@ class _Enough(BaseException):
     """No more calls are wanted; hypothesis lets it pass."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    call: DrawnCall
-    evidence: Evidence
-
-    def located(self, number: int, what: str) -> LocatedDifference:
-        """Return it as a report shows it."""
-        sides = list(self.evidence.values.items())
-        (left, mine), (right, other) = sides
-        found = Difference(self.evidence.aspect, self.evidence.where, mine, other)
-        return LocatedDifference(found, (left, right), AtCall(self.evidence.method, number, what, self.call.text))
-
-
 @dataclass(slots=True)
 class ServiceProof:
-    """How a service is proven. files: what describes it, () = the server's reflection; folders: where a .proto finds
-    its imports. services: full names, () = all. pattern: of methods. count: calls of each. deadline_s: of each call.
+    """How a service is proven. files: what describes it, () = the recording, or else the server's reflection; folders:
+    where a .proto finds its imports. services: full names, () = all. pattern: of methods. count: drawn calls of each.
+    deadline_s: of each call. values: what drawn fields often have. recorded: the calls to make in place of drawn ones.
     """
 
     command: ServerCommand
@@ -83,49 +74,54 @@ class ServiceProof:
     deadline_s: float = 10.0
     rules: ComparisonRules = field(default_factory=ComparisonRules)
     evidence: Path | None = None
+    values: FieldValues = field(default_factory=FieldValues)
+    recorded: RecordedRequests | None = None
 
     def prove(self, advance: Callable[[], None] = lambda: None) -> ServiceParity:
-        """Return the outcome; `advance` is called once a method. Raises ConfigError and UnknownName for what describes
-        nothing, NotReachable for a server that does not start.
+        """Return the outcome; `advance` is called once a method, or once a recorded call.
+
+        Raises ConfigError and UnknownName for what describes nothing, NotReachable for a server that does not start.
         """
         parity = ServiceParity(["grpc-tcp", "shm"], rules=self.rules, aspects=tuple(ASPECTS))
         with ExitStack() as stack:
             pair = stack.enter_context(self._pair(CANDIDATE))
-            methods, contents = methods_of(pair[0], self.files, self.folders, self.services, self.pattern)
+            kept = () if self.files or self.recorded is None else self.recorded.described
+            chosen = (self.services, self.pattern)
+            methods, contents = methods_of(pair.endpoint, self.files, self.folders, *chosen, kept)
+            self.values.check(methods)
+            if self.recorded is not None:
+                methods = self.recorded.choose(methods, parity)
             write = self._writer(contents, stack)
             parity.rows = {row.name: row for row in methods}
             parity.methods = {row.name: ParityCounts() for row in methods}
+            if self.recorded is not None:
+                self._play(self.recorded, pair, parity, write, advance)
             for row in methods:
-                self._prove_method(row, pair, parity, write)
-                advance()
-                if ended := next(filter(None, (server.exit_report() for server in pair)), ""):
-                    parity.lost = f"a server ended in calls of {row.name}: {ended}"
-                    break
+                if not parity.lost and self.recorded is None:
+                    self._prove_method(row, pair, parity, write)
+                    advance()
+                if not parity.lost:
+                    self._prove_late(row, pair, parity, write)
+                    self._look(row, pair, parity)
         return parity
 
-    def _prove_method(
-        self,
-        row: ServiceMethod,
-        pair: tuple[RunningServer, RunningServer],
-        parity: ServiceParity,
-        write: Callable[[Evidence], None],
-    ) -> None:
-        counts, first = parity.methods[row.name], parity.calls
+    def _look(self, row: ServiceMethod, pair: ServerPair, parity: ServiceParity) -> None:
+        """Say it where a server has ended: nothing can be compared any more."""
+        if not parity.lost and (ended := pair.ended()):
+            parity.lost = f"a server ended in calls of {row.name}: {ended}"
+
+    def _prove_method(self, row: ServiceMethod, pair: ServerPair, parity: ServiceParity, write: Write) -> None:
+        first = parity.calls
 
         def note(evidence: Evidence) -> None:
-            if evidence.verdict == NOT_COMPARED:
-                parity.uncompared.setdefault(row.name, Counter())[evidence.why] += 1
-            else:
-                counts.calls += 1
-                counts.equal += evidence.verdict == EQUAL
-                counts.accepted += evidence.primary.code in ("OK", CANCELLED)
-                counts.refused += evidence.primary.code not in ("OK", CANCELLED)
-            if evidence.verdict not in (DIFFERENT, FAILED):
+            _count(evidence, parity)
+            if evidence.verdict in (EQUAL, NOT_COMPARED):
                 write(evidence)
 
         found = self._examine(row, pair, _DRAW, note)
         if found is None:
             return
+        counts = parity.methods[row.name]
         number = first + counts.calls - 1
         with self._pair(CONTROL) as twins:
             noise = self._examine(row, twins, _DRAW)
@@ -142,18 +138,65 @@ class ServiceProof:
         what = "as drawn; it does not differ on fresh servers" if smallest is None else "the smallest found"
         counts.first_difference = (smallest or found).located(number, what)
 
+    def _prove_late(self, row: ServiceMethod, pair: ServerPair, parity: ServiceParity, write: Write) -> None:
+        """Make a call whose deadline is over. No client waits for it, so it is no evidence unless it differs."""
+        call = ServiceCall(() if row.requests_stream else (row.request(),), is_late=True)
+        asked = pair.ask(row, call, reverse=False)
+        parity.late += 1
+        if asked.differs and row.name not in parity.itself:
+            _count(asked.evidence, parity)
+            write(asked.evidence)
+            counts = parity.methods[row.name]
+            counts.first_difference = counts.first_difference or asked.located(parity.calls - 1, "with no time left")
+
+    def _play(
+        self,
+        recorded: RecordedRequests,
+        pair: ServerPair,
+        parity: ServiceParity,
+        write: Write,
+        advance: Callable[[], None],
+    ) -> None:
+        """Make the recorded calls on both, and where answers differ on two servers on ports too."""
+        differing: dict[str, list[tuple[int, AskedCall]]] = {}
+        for number, (row, call) in enumerate(recorded.calls(parity.rows)):
+            asked = pair.ask(row, call, reverse=number % 2 == 1)
+            _count(asked.evidence, parity)
+            if asked.differs:
+                differing.setdefault(row.name, []).append((parity.calls - 1, asked))
+            else:
+                write(asked.evidence)
+            advance()
+            if asked.evidence.verdict == FAILED:
+                pair.ended(_END_S)  # a connection breaks before its process has ended
+            self._look(row, pair, parity)
+            if parity.lost:
+                break
+        if differing:
+            with self._pair(CONTROL) as twins:
+                for row, call in recorded.calls(parity.rows):
+                    noise = twins.ask(row, call, reverse=False)
+                    if noise.differs and differing.pop(row.name, None):
+                        write(replace(noise.evidence, kind="aa"))
+                        parity.itself[row.name] = noise.located(parity.calls - 1, "recorded, on two ports")
+        for name, found in differing.items():
+            for _, asked in found:
+                write(asked.evidence)
+            number, asked = found[0]
+            parity.methods[name].first_difference = asked.located(number, "as recorded")
+
     def _examine(
         self,
         row: ServiceMethod,
-        pair: tuple[RunningServer, RunningServer],
+        pair: ServerPair,
         phases: Sequence[Phase],
         note: Callable[[Evidence], None] = lambda _: None,
-    ) -> _Found | None:
+    ) -> AskedCall | None:
         """Return the first difference, or with Phase.shrink the smallest that is found; note: of calls up to the first.
 
         The same seed draws the same calls.
         """
-        found: list[_Found] = []
+        found: list[AskedCall] = []
         since, number = 0.0, 0
 
         @seed(f"{self.seed} {row.name}")
@@ -166,22 +209,22 @@ class ServiceProof:
             verbosity=Verbosity.quiet,
             suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example),
         )
-        @given(calls(row))
-        def ask_both(call: DrawnCall) -> None:
+        @given(calls(row, self.values))
+        def ask_both(call: ServiceCall) -> None:
             nonlocal since, number
             if found and (time.monotonic() - since > _SHRINK_S or number > _MOST_SHRINKS):
                 raise _Enough
-            evidence = self._ask(row, call, pair, reverse=number % 2 == 1)
+            asked = pair.ask(row, call, reverse=number % 2 == 1)
             number += 1
             if not found:
-                note(evidence)
-            if evidence.verdict not in (DIFFERENT, FAILED):
+                note(asked.evidence)
+            if not asked.differs:
                 return
             if not found:
                 since, number = time.monotonic(), 0
-            found.append(_Found(call, evidence))
-            within_s = _END_S if evidence.verdict == FAILED else 0.0  # a connection breaks before its process has ended
-            if Phase.shrink not in phases or any(server.exit_report(within_s) for server in pair):
+            found.append(asked)
+            within_s = _END_S if asked.evidence.verdict == FAILED else 0.0  # as in `_play`
+            if Phase.shrink not in phases or pair.ended(within_s):
                 raise _Enough
             raise _Differs
 
@@ -189,32 +232,10 @@ class ServiceProof:
             ask_both()
         return found[-1] if found else None
 
-    def _ask(
-        self, row: ServiceMethod, call: DrawnCall, pair: tuple[RunningServer, RunningServer], *, reverse: bool
-    ) -> Evidence:
-        """Ask both servers, in turns the second one first, which is fair to both, and compare."""
-        requests = call.requests
+    def _pair(self, other: str) -> ServerPair:
+        return ServerPair(self.command, other, self.rules, self.deadline_s)
 
-        def ask(server: RunningServer) -> CallOutcome:
-            return server.caller.ask(
-                row, requests, timeout_s=self.deadline_s, metadata=call.metadata, cancel_after=call.cancel_after
-            )
-
-        outcomes = [ask(server) for server in (pair[::-1] if reverse else pair)]
-        control, other = outcomes[::-1] if reverse else outcomes
-        decision = Decision(control.transport, other.transport, "parity", row.effect)
-        request: Any = requests if row.requests_stream else requests[0]
-        early = control.code == other.code == CANCELLED and call.cancel_after is not None
-        made = Comparison(row.name, decision, control, other, request, ended_early=early)
-        return replace(compare(made, self.rules, kind="parity", method=row), at=moment(time.time()))
-
-    @contextmanager
-    def _pair(self, other: str) -> Generator[tuple[RunningServer, RunningServer]]:
-        """Give two fresh servers, the first on a port, and end them."""
-        with RunningServer(self.command, CONTROL) as one, RunningServer(self.command, other) as two:
-            yield one, two
-
-    def _writer(self, contents: Sequence[bytes], stack: ExitStack) -> Callable[[Evidence], None]:
+    def _writer(self, contents: Sequence[bytes], stack: ExitStack) -> Write:
         """Return what writes evidence, after what describes the services."""
         if self.evidence is None:
             return lambda _: None
@@ -223,3 +244,15 @@ class ServiceProof:
         for content in contents:
             keep_set(folder, content)
         return lambda evidence: lines.write(folder, [evidence])
+
+
+def _count(evidence: Evidence, parity: ServiceParity) -> None:
+    """Count a call of a method."""
+    if evidence.verdict == NOT_COMPARED:
+        parity.uncompared.setdefault(evidence.method, Counter())[evidence.why] += 1
+        return
+    counts = parity.methods[evidence.method]
+    counts.calls += 1
+    counts.equal += evidence.verdict == EQUAL
+    counts.accepted += evidence.primary.code in ("OK", CANCELLED)
+    counts.refused += evidence.primary.code not in ("OK", CANCELLED)

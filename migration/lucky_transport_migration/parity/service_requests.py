@@ -16,8 +16,9 @@ from hypothesis.strategies import DrawFn
 
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.shown import short
+from lucky_transport_migration.parity.field_values import FieldValues
 
-__all__ = ["DrawnCall", "calls"]
+__all__ = ["ServiceCall", "calls"]
 
 _DEEPEST = 3
 _MOST_ITEMS = 3
@@ -26,12 +27,15 @@ _LONG = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnCall:
-    """One call. messages: its requests. cancel_after: so many responses, None = it is read to its end."""
+class ServiceCall:
+    """One call. messages: its requests. cancel_after: so many responses, None = it is read to its end. is_late: its
+    deadline is over when it is made.
+    """
 
     messages: tuple[Any, ...]
     metadata: tuple[tuple[str, str], ...] = ()
     cancel_after: int | None = None
+    is_late: bool = False
 
     @property
     def requests(self) -> list[bytes]:
@@ -47,64 +51,75 @@ class DrawnCall:
         parts = [f"requests [{shown}]" if len(self.messages) != 1 else f"request {shown}"]
         parts += [f"metadata {dict(self.metadata)}"] if self.metadata else []
         parts += [] if self.cancel_after is None else [f"cancelled after {self.cancel_after} responses"]
+        parts += ["a deadline that is over"] * self.is_late
         return short(", ".join(parts))
 
 
 @st.composite
-def calls(draw: DrawFn, method: ServiceMethod) -> DrawnCall:
-    """Return the strategy of calls of a method, whose messages are known."""
+def calls(draw: DrawFn, method: ServiceMethod, values: FieldValues | None = None) -> ServiceCall:
+    """Return the strategy of calls of a method, whose messages are known. values: what fields often have, checked."""
+    filler = _Filler(draw, values or FieldValues())
     count = draw(st.integers(0, _MOST_MESSAGES)) if method.requests_stream else 1
-    messages = tuple(_message(draw, method.request) for _ in range(count))
+    messages = tuple(filler.message(method.request) for _ in range(count))
     metadata = draw(st.sampled_from(((), (("lucky-parity", "a"),))))
     cancel_after = draw(st.one_of(st.none(), st.integers(1, _MOST_ITEMS))) if method.stream else None
-    return DrawnCall(messages, metadata, cancel_after)
+    return ServiceCall(messages, metadata, cancel_after)
 
 
-def _message(draw: DrawFn, kind: Any) -> Any:
-    message = kind()
-    _fill(draw, message, 0)
-    return message
+class _Filler:
+    """Gives the fields of messages values; `draw` is that of a composite strategy of hypothesis."""
 
+    def __init__(self, draw: DrawFn, values: FieldValues) -> None:
+        self._draw = draw
+        self._values = values
 
-def _fill(draw: DrawFn, message: Any, depth: int) -> None:
-    """Give the fields of a message values, in place."""
-    known = _WELL_KNOWN.get(message.DESCRIPTOR.full_name)
-    if known is not None:
-        known(draw, message)
-        return
-    for oneof in message.DESCRIPTOR.oneofs:
-        chosen = draw(st.sampled_from((None, *oneof.fields)))
-        if chosen is not None:
-            _fill_field(draw, message, chosen, depth)
-    for field in message.DESCRIPTOR.fields:
-        if field.containing_oneof is None and (_is_required(field) or draw(_IS_SET)):
-            _fill_field(draw, message, field, depth)
+    def message(self, kind: Any) -> Any:
+        """Return a message of that class."""
+        made = kind()
+        self._fill(made, 0)
+        return made
 
+    def _fill(self, message: Any, depth: int) -> None:
+        known = _WELL_KNOWN.get(message.DESCRIPTOR.full_name)
+        if known is not None:
+            known(self._draw, message)
+            return
+        for oneof in message.DESCRIPTOR.oneofs:
+            chosen = self._draw(st.sampled_from((None, *oneof.fields)))
+            if chosen is not None:
+                self._fill_field(message, chosen, depth)
+        for field in message.DESCRIPTOR.fields:
+            if field.containing_oneof is None and (_is_required(field) or self._draw(_IS_SET)):
+                self._fill_field(message, field, depth)
 
-def _fill_field(draw: DrawFn, message: Any, field: Any, depth: int) -> None:
-    is_message = field.message_type is not None
-    if is_message and depth >= _DEEPEST and not _is_required(field):
-        return
-    if not _is_repeated(field):
-        if is_message:
-            getattr(message, field.name).SetInParent()
-            _fill(draw, getattr(message, field.name), depth + 1)
-        else:
-            setattr(message, field.name, draw(_scalar(field)))
-        return
-    held = getattr(message, field.name)
-    for _ in range(draw(st.integers(1, _MOST_ITEMS))):
-        if is_message and field.message_type.GetOptions().map_entry:
-            key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-            at = draw(_scalar(key))
-            if value.message_type is None:
-                held[at] = draw(_scalar(value))
+    def _fill_field(self, message: Any, field: Any, depth: int) -> None:
+        is_message = field.message_type is not None
+        if is_message and depth >= _DEEPEST and not _is_required(field):
+            return
+        if not _is_repeated(field):
+            if is_message:
+                getattr(message, field.name).SetInParent()
+                self._fill(getattr(message, field.name), depth + 1)
             else:
-                _fill(draw, held[at], depth + 1)
-        elif is_message:
-            _fill(draw, held.add(), depth + 1)
-        else:
-            held.append(draw(_scalar(field)))
+                setattr(message, field.name, self._value(field))
+            return
+        held = getattr(message, field.name)
+        for _ in range(self._draw(st.integers(1, _MOST_ITEMS))):
+            if is_message and field.message_type.GetOptions().map_entry:
+                key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+                at = self._value(key)
+                if value.message_type is None:
+                    held[at] = self._value(value)
+                else:
+                    self._fill(held[at], depth + 1)
+            elif is_message:
+                self._fill(held.add(), depth + 1)
+            else:
+                held.append(self._value(field))
+
+    def _value(self, field: Any) -> Any:
+        named = self._values.strategy(field)
+        return self._draw(named if named is not None and self._draw(_IS_NAMED) else _scalar(field))
 
 
 def _scalar(field: Any) -> st.SearchStrategy[Any]:
@@ -129,6 +144,7 @@ def _whole(bits: int, signed: bool) -> st.SearchStrategy[int]:
 
 
 _IS_SET = st.sampled_from((False, True, True))
+_IS_NAMED = st.sampled_from((True, True, True, False))
 _I32 = _whole(32, True)
 _UNUSUAL = st.sampled_from((float("nan"), float("inf"), float("-inf"), -0.0))
 _TEXT = st.one_of(st.text(st.characters(codec="utf-8"), max_size=12), st.sampled_from(("", "x" * _LONG)))

@@ -108,18 +108,27 @@ def _free_port() -> int:
 
 
 def methods_of(
-    server: RunningServer, files: Sequence[Path], folders: Sequence[Path], services: Sequence[str], pattern: str
+    endpoint: str,
+    files: Sequence[Path],
+    folders: Sequence[Path],
+    services: Sequence[str],
+    pattern: str,
+    described: Sequence[bytes] = (),
 ) -> tuple[list[ServiceMethod], list[bytes]]:
-    """Return the methods to compare, and the FileDescriptorSets that describe them: of `files`, or else its reflection.
+    """Return the methods to compare, and the FileDescriptorSets that describe them: of `files` and `described`, or else
+    the reflection of the server at `endpoint`.
 
     services: full names, () = all. pattern: of methods, "all" = each. Raises ConfigError where nothing describes it,
     UnknownName for a service or method that is none of them.
     """
     found: dict[str, ServiceMethod] = {}
-    contents: list[bytes] = []
-    for source in [str(file) for file in files] or [server.endpoint]:
+    contents = [*described]
+    sources = ["the recording"] * len(contents)
+    for source in [str(file) for file in files] or ([] if described else [endpoint]):
         contents.append(_content(source, folders))
-        found |= {one.name: one for one in _described(contents[-1], source)}
+        sources.append(source)
+    for content, source in zip(contents, sources, strict=True):
+        found |= {one.name: one for one in _described(content, source)}
     by_service = {name: name.removeprefix("/").partition("/")[0] for name in found}
     for service in services:
         if service not in by_service.values():

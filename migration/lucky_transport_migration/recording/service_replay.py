@@ -7,6 +7,7 @@ for answers in between. Metadata and the deadline of a request are not in a reco
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import replace
 
 from lucky_transport.errors import ConfigError
@@ -21,10 +22,11 @@ from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, Evidenc
 from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
+from lucky_transport_migration.parity.recorded_requests import RecordedRequest, RecordedRequests
 from lucky_transport_migration.recording.entries import RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
 
-__all__ = ["ServiceReplay", "is_foreign", "is_only_foreign"]
+__all__ = ["ServiceReplay", "is_foreign", "is_only_foreign", "requests_of"]
 
 _LOST = "UNAVAILABLE"
 _OUT_OF_TIME = ("DEADLINE_EXCEEDED", "CANCELLED")
@@ -43,6 +45,28 @@ def is_only_foreign(recording: Recording) -> bool:
         if not is_foreign(entry):
             return False
     return entry is not None
+
+
+def requests_of(recording: Recording) -> RecordedRequests:
+    """Return the requests of all calls of services that are not LuckyEngine's, for another comparison than with what
+    was answered then.
+
+    Raises ConfigError for a damaged recording.
+    """
+    found, described, left = list[RecordedRequest](), dict[bytes, None](), Counter[str]()
+    for entry in recording.entries():
+        if not isinstance(entry, RecordedCall) or not is_foreign(entry):
+            continue
+        if entry.described:
+            described[entry.described] = None
+        is_cut = entry.left or entry.more > 0 or entry.code in _OUT_OF_TIME
+        if is_cut and not entry.items:
+            left["it was left before an item came"] += 1
+            continue
+        found.append(RecordedRequest(entry.call, entry.requests, len(entry.items) if is_cut else None))
+    if recording.torn:
+        left[recording.torn] += 1
+    return RecordedRequests(str(recording.path), found, list(described), left)
 
 
 class ServiceReplay:

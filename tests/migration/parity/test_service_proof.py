@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from click.testing import CliRunner, Result
 from lucky_transport.cli.main import cli
 from lucky_transport_migration.catalogue.catalogue import Catalogue
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, read_folder
+from lucky_transport_migration.recording.entries import PROTOBUF, Header, RecordedCall, line_of
 from tests.support.weather import SERVICE, WeatherPrograms
 
 pytest.importorskip("grpc")
@@ -40,6 +42,7 @@ def test_a_server_that_answers_alike_is_equal_in_all_methods_and_makes_evidence(
     assert len(lines) == found["calls"] == 48
     assert {(one.kind, one.verdict) for one in lines} == {("parity", EQUAL)}
     assert "trailing metadata" in found["aspects"]
+    assert found["late"] == len(found["methods"])
 
 
 @pytest.mark.parametrize(
@@ -62,6 +65,66 @@ def test_a_planted_difference_is_found_with_the_smallest_request(
     assert path in first["path"]
     assert first["request"].startswith("request {}")
     assert first["what"] == "the smallest found"
+
+
+@pytest.mark.parametrize(("fault", "aspect"), [("status", "code"), ("details", "details")])
+def test_a_difference_behind_a_certain_text_is_found_once_the_text_is_named(
+    weather: WeatherPrograms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, aspect: str
+) -> None:
+    (tmp_path / "lucky_transport.toml").write_text(
+        '[parity.values]\n"weather.v1.ForecastRequest.station" = ["nowhere"]\n"other.v1.Message.field" = [1]\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    options = ("--method", "Weather/GetForecast", "--requests", "8", "--json")
+    done = parity(weather, *options, server=("--fault", fault))
+    assert done.exit_code == 1, done.output
+    first = json.loads(done.stdout)["first_difference"]
+    assert first["aspect"] == aspect
+    assert first["request"] == 'request {station: "nowhere"}'
+
+
+def recording(path: Path, weather: WeatherPrograms, *calls: RecordedCall) -> Path:
+    described = replace(calls[0], described=weather.descriptor_set.read_bytes())
+    path.write_text("".join(map(line_of, (Header("grpc"), described, *calls[1:]))))
+    return path
+
+
+#: Requests that no other part of these tests draws: fields by their numbers, texts by their length.
+_NOWHERE = RecordedCall(_FORECAST, PROTOBUF, requests=(b"\n\x07nowhere",), code="NOT_FOUND")
+_OSLO = RecordedCall(_FORECAST, PROTOBUF, requests=(b"\n\x04Oslo\x10\x03",), items=(b"",))
+_WATCH = RecordedCall(f"/{SERVICE}/WatchForecast", PROTOBUF, requests=(b"\x10\x03",), items=(b"",), left=True)
+_LEFT = RecordedCall(f"/{SERVICE}/WatchForecast", PROTOBUF, requests=(b"\x10\x03",), left=True)
+
+
+def test_recorded_calls_are_made_in_their_order_and_compared(weather: WeatherPrograms, tmp_path: Path) -> None:
+    evidence = tmp_path / "evidence"
+    file = recording(tmp_path / "run.jsonl", weather, _OSLO, _NOWHERE, _WATCH, _LEFT)
+    done = parity(weather, "--from", str(file), "--evidence", str(evidence), "--json", describe=False)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert {name: row["calls"] for name, row in found["methods"].items()} == {_FORECAST: 2, _WATCH.call: 1}
+    assert {"what": "1 recorded call", "why": "it was left before an item came"} in found["not_compared"]
+    assert [one.primary.code for one in read_folder(evidence)] == ["OK", "NOT_FOUND", "CANCELLED"]
+
+
+def test_a_difference_of_a_recorded_call_is_found_and_the_calls_behind_it_are_compared(
+    weather: WeatherPrograms, tmp_path: Path
+) -> None:
+    file = recording(tmp_path / "run.jsonl", weather, _NOWHERE, _OSLO, _WATCH)
+    done = parity(weather, "--from", str(file), "--json", server=("--fault", "details"), describe=False)
+    assert done.exit_code == 1, done.output
+    found = json.loads(done.stdout)
+    assert found["first_difference"]["aspect"] == "details"
+    assert found["first_difference"]["what"] == "as recorded"
+    assert found["first_difference"]["request"] == 'request {station: "nowhere"}'
+    assert [(row["calls"], row["equal"]) for row in found["methods"].values()] == [(2, 1), (1, 1)]
+
+
+def test_a_recording_without_a_call_of_the_server_is_refused(weather: WeatherPrograms, tmp_path: Path) -> None:
+    file = recording(tmp_path / "run.jsonl", weather, _OSLO)
+    done = parity(weather, "--from", str(file), "--method", "Weather/Report", describe=False)
+    assert done.exit_code == 1
+    assert f"has no call of a chosen method; it has {_FORECAST}" in done.output
 
 
 @pytest.mark.parametrize(("fault", "aspect"), [("order", "order"), ("dropped", "count")])
@@ -154,11 +217,14 @@ def test_without_a_description_reflection_is_asked_and_else_both_options_named(w
         (("--server", "x {port}", "--steps", "3"), "--steps: not with --server"),
         (("toy", "--server", "x {port}"), "ENGINE: not with --server"),
         (("--service", "a.B"), "--service: only with --server"),
+        (("--from", __file__), "--from: only with --server"),
+        (("--value", "a.B.c=1"), "--value: only with --server"),
+        (("--server", "x {port}", "--from", __file__, "--seed", "3"), "--seed: nothing is drawn with --from"),
     ],
 )
 def test_wrong_use_is_refused_with_what_to_do(options: tuple[str, ...], text: str) -> None:
     done = CliRunner().invoke(cli, ["parity", *options])
-    assert done.exit_code == (2 if "with --server" in text else 1), done.output
+    assert done.exit_code == (2 if " with --" in text else 1), done.output
     assert isinstance(done.exception, SystemExit)
     assert text in done.output
 

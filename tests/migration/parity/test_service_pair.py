@@ -1,0 +1,58 @@
+"""Two servers are asked the same, and a call whose deadline is over shows how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from lucky_transport_migration.catalogue.descriptors import methods_in
+from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CallOutcome
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL
+from lucky_transport_migration.parity.service_pair import ServerPair
+from lucky_transport_migration.parity.service_requests import ServiceCall
+from lucky_transport_migration.parity.service_servers import ServerCommand
+from tests.support.weather import WeatherPrograms
+
+pytest.importorskip("grpc")
+
+
+@dataclass
+class Server:
+    """Answers every call with one outcome, and keeps what it was asked with."""
+
+    outcome: CallOutcome
+    asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    @property
+    def caller(self) -> Any:
+        return self
+
+    def ask(self, *_: Any, **given: Any) -> CallOutcome:
+        self.asked.append(given)
+        return self.outcome
+
+
+@pytest.mark.parametrize(
+    ("control", "candidate", "verdict"),
+    [
+        ("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", EQUAL),
+        ("DEADLINE_EXCEEDED", "OK", DIFFERENT),
+        ("OK", "DEADLINE_EXCEEDED", DIFFERENT),
+        ("DEADLINE_EXCEEDED", "UNAVAILABLE", DIFFERENT),
+    ],
+)
+def test_a_call_whose_deadline_is_over_ends_alike_on_both(
+    weather: WeatherPrograms, control: str, candidate: str, verdict: str
+) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    one, two = Server(CallOutcome("grpc", code=control)), Server(CallOutcome("shm", code=candidate))
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, (one, two))  # type: ignore[arg-type]
+    asked = pair.ask(row, ServiceCall((row.request(),), is_late=True), reverse=True)
+    assert asked.evidence.verdict == verdict
+    assert asked.differs == (verdict == DIFFERENT)
+    assert [given["timeout_s"] < 0 for server in (one, two) for given in server.asked] == [True, True]
+    if asked.differs:
+        assert asked.located(3, "with no time left").values == {"grpc": control, "shm": candidate}
