@@ -15,7 +15,7 @@ from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.stats import SHARES
 from lucky_transport_migration.bench.suites.steps import step_title
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.units import duration_text, times_text, us_text
+from lucky_transport_migration.units import times_text, us_text
 
 __all__ = [
     "AGAIN",
@@ -151,15 +151,16 @@ def envs_text(row: Row) -> str:
 
 
 def way(row: Row) -> str:
-    """Return path and waiting strategy of a row."""
-    return f"{row['path']} {row['wait']}" if row["wait"] else str(row["path"])
+    """Return what a report calls a row's path, and its waiting strategy."""
+    name = label(row["path"])
+    return f"{name} ({row['wait']})" if row["wait"] else name
 
 
 def name_of(row: Row, result: Result) -> str:
     """Return what a report calls the row's way."""
-    name = label(row["path"])
     if row["path"] == "limit":
-        return f"{name} ({row['wait']})"
+        return way(row)
+    name = label(row["path"])
     return f"{name}, {AGAIN}" if is_again(row, result) else name
 
 
@@ -212,7 +213,7 @@ def columns(rows: Sequence[Row], result: Result, *, detailed: bool = False) -> t
 def _cells(row: Row, result: Result, detailed: bool) -> dict[str, str]:
     us, times, (client, engine) = row["us"], times_of(row, result), cpu_each(row)
     cells = {
-        "times as long": "" if times is None else "1" if times == 1 else times_text(times),
+        f"× {label(result['reference'])}": "" if times is None else "1" if times == 1 else times_text(times),
         "p50 µs": us_text(us["p50"]),
         "p99": supported_us(row, "p99"),
         "p99.9": supported_us(row, "p999"),
@@ -220,14 +221,14 @@ def _cells(row: Row, result: Result, detailed: bool) -> dict[str, str]:
     rate = {"per s": f"{row['per_s']:,.0f}" if "per_s" in row else "", "lost": _lost(row)}
     n = {"n": f"{row['n']:,}"}
     if not detailed:
-        known = [duration_text(one) for one in (client, engine) if one is not None]
-        return cells | rate | {"CPU client + engine": " + ".join(known) or _UNKNOWN} | n
+        known = [us_text(one) for one in (client, engine) if one is not None]
+        return cells | rate | {"CPU µs client + engine": " + ".join(known) or _UNKNOWN} | n
     return {
         **cells,
         "p99.99": supported_us(row, "p9999"),
         **rate,
-        "CPU client": _UNKNOWN if client is None else us_text(client),
-        "CPU engine": _UNKNOWN if engine is None else us_text(engine),
+        "CPU µs client": _UNKNOWN if client is None else us_text(client),
+        "CPU µs engine": _UNKNOWN if engine is None else us_text(engine),
         "Rounds' p50": f"{us_text(us['p50_min'])}–{us_text(us['p50_max'])}",
         "Cores": row.get("placement") or _UNKNOWN,
         **n,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import plural
+from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import times_text
 
 __all__ = [
@@ -219,15 +220,16 @@ def floor_sentence(name: str, again: Interval, floors: Sequence[float]) -> str:
 
 def looked_at(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the sentences on what was looked at while the rows were timed; a wrong value ends a run with an error."""
-    titles: dict[str, list[str]] = {}
+    groups: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        titles.setdefault(row["looked_at"], []).append(f"{row['title']} ({row['path']})")
-    return [
-        f"Looked at in each exchange or item of {plural(len(found), 'row')}: {words}."
-        if words
-        else f"Nothing was looked at while timing {plural(len(found), 'row')}: {'; '.join(dict.fromkeys(found))}."
-        for words, found in titles.items()
-    ]
+        groups.setdefault(row["looked_at"], {}).setdefault(row["title"], []).append(label(row["path"]))
+    sentences: list[str] = []
+    for words, found in groups.items():
+        count = plural(sum(map(len, found.values())), "row")
+        shown = "; ".join(f"{title} ({', '.join(dict.fromkeys(paths))})" for title, paths in found.items())
+        looked = f"Looked at in each exchange or item of {count}: {words}."
+        sentences.append(looked if words else f"Nothing was looked at while timing {count}: {shown}.")
+    return sentences
 
 
 def compare(name: str, other: str, times: Interval, floor: float = 1.0) -> Verdict:

@@ -32,11 +32,11 @@ def test_a_run_is_no_change_to_itself(bench_result: dict[str, Any]) -> None:
 def test_rows_that_became_slower_or_faster_are_named(bench_result: dict[str, Any]) -> None:
     now = slower(slower(bench_result, "shm", 1.5), "grpc", 0.5)
     found = {one["what"]: one for one in changes(bench_result, now)["rows"]}
-    ours, theirs = found["1 env, one exchange, shm adaptive"], found["1 env, one exchange, grpc"]
+    ours, theirs = found["1 env, one exchange, shared memory (adaptive)"], found["1 env, one exchange, legacy gRPC"]
     assert (ours["word"], ours["ratio"]) == ("SLOWER", pytest.approx(1.5))
     assert "1.50 times slower than before" in ours["sentence"]
     assert (theirs["word"], theirs["ratio"]) == ("FASTER", pytest.approx(0.5))
-    assert found["1 env, one exchange, grpc-batch"]["word"] == "NO DIFFERENCE"
+    assert found["1 env, one exchange, gRPC batch service"]["word"] == "NO DIFFERENCE"
 
 
 def test_a_difference_within_the_noise_of_either_run_is_no_change(bench_result: dict[str, Any]) -> None:
@@ -52,8 +52,8 @@ def test_a_row_is_judged_by_the_noise_of_its_own_kind(bench_result: dict[str, An
     for row in noisy["rows"]:
         row["floor"] = 1.6 if row["num_envs"] == 64 else 1.0
     words = {one["what"]: one["word"] for one in changes(noisy, now)["rows"]}
-    assert words["1 env, one exchange, shm adaptive"] == "SLOWER"
-    assert words["64 envs, one exchange, shm adaptive"] == "NO DIFFERENCE"
+    assert words["1 env, one exchange, shared memory (adaptive)"] == "SLOWER"
+    assert words["64 envs, one exchange, shared memory (adaptive)"] == "NO DIFFERENCE"
 
 
 def test_a_run_of_too_few_rounds_has_no_verdict_on_a_change(bench_result: dict[str, Any]) -> None:
@@ -92,6 +92,6 @@ def test_page_and_markdown_show_what_changed_and_nothing_else(bench_result: dict
     bench_result["changes"] = changes(bench_result, slower(bench_result, "shm", 2.0))
     page, markdown = bench_page(bench_result), bench_markdown(bench_result)
     for text in (page, markdown):
-        assert "1 env, one exchange, shm adaptive" in text
-        assert "1 env, one exchange, grpc-batch" not in text.replace("legacy", "")
+        assert "1 env, one exchange, shared memory (adaptive)" in text
+        assert "1 env, one exchange, gRPC batch service" not in text
     assert "What changed" in page

@@ -128,7 +128,7 @@ def test_the_ratio_is_the_second_column(bench_text: str) -> None:
     heads = re.findall(r'<th scope="col">(.*?)</th>', bench_text)
     assert heads[:2] == ["One exchange", "1 env"]
     steps = heads[heads.index("p50 µs") - 2 :]
-    assert steps[:4] == ["1 env, one exchange", "times as long", "p50 µs", "p99"]
+    assert steps[:4] == ["1 env, one exchange", "× shared memory", "p50 µs", "p99"]
 
 
 def test_what_was_measured_twice_stands_beside_itself_at_a_glance(bench_text: str) -> None:

@@ -206,10 +206,11 @@ def test_what_was_looked_at_is_said_for_each_kind_of_row() -> None:
     rows += [
         {"title": "one", "path": "grpc", "looked_at": "its number"},
         {"title": "two", "path": "shm", "looked_at": ""},
+        {"title": "two", "path": "grpc", "looked_at": ""},
     ]
     assert stats.looked_at(rows) == [
         "Looked at in each exchange or item of 2 rows: its number.",
-        "Nothing was looked at while timing 1 row: two (shm).",
+        "Nothing was looked at while timing 2 rows: two (shared memory, legacy gRPC).",
     ]
 
 

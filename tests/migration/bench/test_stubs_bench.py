@@ -398,7 +398,9 @@ def test_page_and_markdown_show_targets_and_rows(result: dict[str, Any]) -> None
     for text in (bench_page(result), bench_markdown(result)):
         for part in ("Existing gRPC code over shared memory", "handler pool", "PASS", "unmodified program", "48,780"):
             assert part in text
-    table = [line for line in bench_markdown(result).splitlines() if line.startswith("| shm adaptive | 1 |")]
+    table = [
+        line for line in bench_markdown(result).splitlines() if line.startswith("| shared memory (adaptive) | 1 |")
+    ]
     assert len(table) == len([row for row in result["rows"] if row["wait"] == "adaptive"])
 
 
