@@ -26,9 +26,11 @@ from lucky_transport.messages.method import Effect
 __all__ = [
     "LEFT",
     "SO_FAR",
+    "UNFINISHED",
     "Count",
     "Decision",
     "Ending",
+    "ReadEnding",
     "Received",
     "RoutedCall",
     "RoutedTarget",
@@ -77,6 +79,11 @@ class Ending:
 LEFT = Ending("CANCELLED", is_early=True)
 #: The call goes on, and enough of it is known.
 SO_FAR = Ending(is_early=True)
+#: The program ended, and the call went on.
+UNFINISHED = Ending("CANCELLED", "the program ended before the call did", is_early=True)
+
+#: Says how a call ended, None while it goes on; waits so many seconds at most for what comes with the end.
+ReadEnding = Callable[[float], Ending | None]
 
 
 class Received(Protocol):
@@ -157,6 +164,12 @@ class RoutedCall(Protocol):
         """
         ...
 
+    def ends_as(self, read: ReadEnding) -> None:
+        """The primary's end is read by `read`, by whichever comes first: `RoutedTarget.end_later`, the begin of another
+        call, the end of the program.
+        """
+        ...
+
     def left(self) -> None:
         """The call is over, however: it changes nothing any more."""
         ...
@@ -194,8 +207,8 @@ class RoutedTarget(Protocol):
         """Return the next call of a method, given by its full name, decided and not begun."""
         ...
 
-    def end_later(self, call: RoutedCall, read: Callable[[], Ending]) -> None:
-        """Have a call end as `read` says, which may wait, on another thread."""
+    def end_later(self, call: RoutedCall) -> None:
+        """Have a call that is over end as its `ends_as` says, which may wait, on another thread."""
         ...
 
     def close(self) -> None:

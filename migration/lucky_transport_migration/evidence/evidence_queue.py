@@ -52,7 +52,7 @@ class EvidenceQueue:
     def close(self, timeout_s: float) -> bool:
         """Take nothing more, and wait until what is there was worked on, but not longer than that. Idempotent.
 
-        Returns False where it is still being worked on.
+        Returns False where it is still being worked on; what is left counts as refused.
         """
         self._is_closed = True
         deadline = Deadline(timeout_s)
@@ -60,13 +60,23 @@ class EvidenceQueue:
             self._queue.put(None)
             thread.join(timeout_s)
             if thread.is_alive():
+                self.refused += self._leave()
                 return False
         while not deadline.expired:  # what the thread left, or all of it where none could be started
             try:
                 self._one(self._queue.get_nowait())
             except Empty:
                 break
+        self.refused += self._leave()
         return True
+
+    def _leave(self) -> int:
+        """Let go of what is left, and return how much it was."""
+        left = 0
+        with contextlib.suppress(Empty):
+            while True:
+                left += self._queue.get_nowait() is not None
+        return left
 
     def _begin(self) -> None:
         self._queue: SimpleQueue[tuple[Any, int] | None] = SimpleQueue()

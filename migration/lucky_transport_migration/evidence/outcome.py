@@ -47,7 +47,8 @@ class Comparison:
 
     request: the message, or bytes, or the list of them where requests are a stream. ended_early: the caller left a
     stream before its end, so that only what both sent by then can be compared. unseen: what of it was not looked at.
-    changed: where the engine's state is another one before and after each such call, though it is a read.
+    changed: where the engine's state is another one before and after each such call, though it is a read. unfinished:
+    the program ended before the call did.
     """
 
     method: str
@@ -59,6 +60,7 @@ class Comparison:
     ended_early: bool = False
     unseen: tuple[str, ...] = ()
     changed: Difference | None = None
+    unfinished: bool = False
 
 
 def ending_of(error: BaseException | None) -> Ending:

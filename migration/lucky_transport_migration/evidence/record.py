@@ -29,6 +29,7 @@ __all__ = [
     "FAILED",
     "LOOKS",
     "NOT_COMPARED",
+    "NOT_ENDED",
     "VERSION",
     "Evidence",
     "SideResult",
@@ -42,6 +43,9 @@ CONTROL = "grpc"
 
 #: Verdicts. FAILED: the candidate was unreachable, crashed or was too slow, and the other transport was not.
 EQUAL, DIFFERENT, FAILED, NOT_COMPARED = "equal", "different", "failed", "not_compared"
+
+#: Why a call is not compared, or only as far as it had come, that was under way at the end of its program.
+NOT_ENDED = "it had not ended when the program did"
 
 #: The aspect of a read that changes the engine's state.
 EFFECT = "effect"
@@ -88,6 +92,11 @@ class Evidence:
     left_out: tuple[str, ...] = ()
     request: str = ""
     at: str = ""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True for a call that was under way at the end of its program."""
+        return self.why == NOT_ENDED or NOT_ENDED in self.left_out
 
     @property
     def sentence(self) -> str:

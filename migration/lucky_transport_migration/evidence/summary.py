@@ -48,13 +48,14 @@ class RunSummary(Tally):
     def sentence(self, folder: Path) -> str:
         """Return everything in one line; "" when nothing was compared, should have been, or was lost."""
         unseen = self._never_compared()
-        if not self.compared and not self.lost and not unseen:
+        if not self.compared and not self.lost and not self.unfinished and not unseen:
             return ""
         counts = ", ".join(f"{self.verdicts[one]:,} {one}" for one in COMPARED)
         calls, methods = plural(self.calls, "call"), plural(len(self._methods), "method")
         alarm = f"{self.first.verdict.upper()}: " if self.first else ""
         text = f"{alarm}{self.compared:,} of {calls} of {methods} compared: {counts}"
         lost = f"; {self.lost:,} more came too fast to be looked at" if self.lost else ""
+        lost += f"; {self.unfinished_text}" if self.unfinished else ""
         first = f"; the first: {self.first.sentence}" if self.first else ""
         return f"{text}{lost}{first}{unseen}; of no call: {NEVER}; evidence in {folder}"
 

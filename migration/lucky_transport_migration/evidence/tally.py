@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from lucky_transport.errors import plural
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
 
 __all__ = ["COMPARED", "Tally"]
@@ -15,19 +16,29 @@ COMPARED = (EQUAL, DIFFERENT, FAILED)
 
 @dataclass
 class Tally:
-    """verdicts: how many calls had which. unseen: why calls were not compared. first: that differed or failed."""
+    """verdicts: how many calls had which. unseen: why calls were not compared. first: that differed or failed.
+
+    unfinished: how many were under way at the end of their program.
+    """
 
     verdicts: Counter[str] = field(default_factory=Counter[str], init=False)
     unseen: Counter[str] = field(default_factory=Counter[str], init=False)
     first: Evidence | None = field(default=None, init=False)
+    unfinished: int = field(default=0, init=False)
 
     def add(self, one: Evidence) -> None:
         """Count a call."""
         self.verdicts[one.verdict] += 1
+        self.unfinished += one.is_unfinished
         if one.verdict in (DIFFERENT, FAILED):
             self.first = self.first or one
         elif one.verdict != EQUAL:
             self.unseen[one.why or "no shadow was asked"] += 1
+
+    @property
+    def unfinished_text(self) -> str:
+        """How many calls were under way at the end of their program, "" for none."""
+        return f"{plural(self.unfinished, 'call')} had not ended when the program did" if self.unfinished else ""
 
     @property
     def calls(self) -> int:

@@ -31,6 +31,7 @@ def call_entry(
     left: bool = False,
     more: int = 0,
     moved: bool = False,
+    unfinished: bool = False,
     described: bytes = b"",
 ) -> RecordedCall:
     """Return the entry of a call whose messages are bytes of `form` already, or can become FlatBuffers.
@@ -52,6 +53,7 @@ def call_entry(
         left,
         more,
         moved,
+        unfinished,
         described,
     )
 

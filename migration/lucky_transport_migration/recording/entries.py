@@ -52,8 +52,9 @@ class RecordedCall:
 
     transport: who answered, "" = as the header says. code, details, headers, trailing, dropped: as in
     `CallOutcome`. left: the caller left the stream before its end. more: items that came and were not kept. moved:
-    the world was stepped or changed while the stream ran. described: the FileDescriptorSet of a service that is not
-    LuckyEngine's, with the first call of it that the process recorded.
+    the world was stepped or changed while the stream ran. unfinished: the program ended before the call did.
+    described: the FileDescriptorSet of a service that is not LuckyEngine's, with the first call of it that the process
+    recorded.
     """
 
     call: str
@@ -70,6 +71,7 @@ class RecordedCall:
     left: bool = False
     more: int = 0
     moved: bool = False
+    unfinished: bool = False
     described: bytes = b""
 
 

@@ -35,7 +35,15 @@ from lucky_transport_migration.compare.frames import FrameTables, spec_differenc
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import compare, differing_at
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison, call_outcome, ending_of
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, NOT_COMPARED, Evidence, SideResult
+from lucky_transport_migration.evidence.record import (
+    DIFFERENT,
+    EQUAL,
+    EXCHANGE,
+    NOT_COMPARED,
+    NOT_ENDED,
+    Evidence,
+    SideResult,
+)
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
 from lucky_transport_migration.recording.calls import outcome_of, request_of
@@ -126,6 +134,8 @@ class _Player:
             return self._not_compared(call, "it is in no table of methods: only a program's own stubs know it")
         if call.moved:
             return self._not_compared(call, "the world moved while the stream ran, so its items hang on the clock")
+        if call.unfinished and not call.items:
+            return self._not_compared(call, NOT_ENDED)
         try:
             request, was = request_of(call, method), outcome_of(call, method, self._header.transport)
         except (ValueError, RemoteProtocolError, MissingExtra) as error:
@@ -139,7 +149,8 @@ class _Player:
             was, now = (replace(one, headers=(), trailing=()) for one in (was, now))
         if method.stream is None and call.more:
             return self._not_compared(call, "its recorded response was none that a wire could carry")
-        return self._compared(call.call, was, now, request=request, is_cut=is_cut)
+        evidence = self._compared(call.call, was, now, request=request, is_cut=is_cut)
+        return replace(evidence, left_out=(*evidence.left_out, NOT_ENDED)) if call.unfinished else evidence
 
     def _take(self, items: list[Any], method: Method, request: Any, wanted: int | None) -> int:
         """Add the response, or the items of a stream: so many, without a number all. Returns how many it skipped."""

@@ -57,7 +57,12 @@ class ReplayResult(Tally):
 
     @property
     def sentence(self) -> str:
-        """The outcome as one sentence."""
+        """The outcome, and how many calls have no end in the recording."""
+        unfinished = f" {self.unfinished_text}: no more is compared than came until then." if self.unfinished else ""
+        return f"{self._outcome}{unfinished}"
+
+    @property
+    def _outcome(self) -> str:
         if self.first is not None:
             return f"DIFFERENT: {self.first.sentence}"
         if not self.compared:
@@ -86,6 +91,7 @@ class ReplayResult(Tally):
             "torn": self.torn,
             "calls": self.calls,
             "compared": self.compared,
+            "unfinished": self.unfinished,
             "aspects": list(self.aspects),
             "methods": rows,
             "left_out": [{"what": what, "why": why} for what, why in self.left_out.items()],

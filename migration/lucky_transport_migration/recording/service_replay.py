@@ -18,7 +18,7 @@ from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
-from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, Evidence, SideResult
+from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_ENDED, Evidence, SideResult
 from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
@@ -97,6 +97,8 @@ class ServiceReplay:
             return _not_compared(call, "the world moved while the stream ran, so its items hang on the clock")
         if not method.requests_stream and len(call.requests) != 1:
             raise ConfigError(f"{call.call}: {len(call.requests)} requests, and it takes one")
+        if call.unfinished and not call.items:
+            return _not_compared(call, NOT_ENDED)
         is_late = call.code in _OUT_OF_TIME
         is_cut = method.stream is not None and bool(call.left or call.more or is_late)
         if is_cut and not call.items:
@@ -112,6 +114,8 @@ class ServiceReplay:
         comparison = Comparison(call.call, decision, was, now, list(call.requests), ended_early=is_cut)
         evidence = compare(comparison, self._rules, kind="replay", method=method)
         evidence = replace(evidence, at=moment(time.time()))
+        if call.unfinished:
+            evidence = replace(evidence, left_out=(*evidence.left_out, NOT_ENDED))
         if self.is_lost:
             values = {was.transport or "recorded": was.code, "replay": f"{now.code}: {now.details}"}
             evidence = replace(evidence, verdict=DIFFERENT, aspect="code", where="code", values=values)

@@ -88,12 +88,20 @@ class RecordingPolicy:
         outcome = comparison.primary
         is_cut = len(outcome.items) >= KEPT_ITEMS or sum(map(len, outcome.items)) >= KEPT_BYTES
         left = comparison.ended_early or is_cut
+        unfinished = comparison.unfinished
         try:
             self._recorder = recorder_of(self._file, Header(CONTROL))
             described = self._description(comparison.method)
             self._recorder.write(
                 call_entry(
-                    comparison.method, requests, outcome, PROTOBUF, left=left, moved=has_moved, described=described
+                    comparison.method,
+                    requests,
+                    outcome,
+                    PROTOBUF,
+                    left=left,
+                    moved=has_moved,
+                    unfinished=unfinished,
+                    described=described,
                 )
             )
         except ConfigError as error:

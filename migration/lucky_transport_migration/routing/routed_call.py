@@ -4,7 +4,8 @@ A shadow is asked when the primary has answered, so that the two do not compete;
 request is asked for at the same moment, for what it brings may be a matter of time. Two answers that a change of the
 world overlaps are not compared, equal or not: equal ones would count for the candidate, different ones not against it.
 
-Two things have to be known of a call, each becomes known once, and whichever is the second one notes the call:
+Two things have to be known of a call, each becomes known once, and whichever is the second one notes the call. What is
+not known at the end of the program is said to be unknown then (`OpenCalls`), so that every call is noted:
 
     primary    by `ends`
     shadow     by the decision, where none is to be asked; by `shadow_answered` or `has_no_shadow`, also where it cannot
@@ -14,6 +15,7 @@ Two things have to be known of a call, each becomes known once, and whichever is
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 import time
 from dataclasses import replace
@@ -21,14 +23,18 @@ from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
 from lucky_transport.messages.methods import BY_NAME, Effect
-from lucky_transport.routing import SO_FAR, Decision, Ending
+from lucky_transport.routing import SO_FAR, UNFINISHED, Decision, Ending, ReadEnding
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.evidence.outcome import CONTROL, CallOutcome, Comparison, call_outcome
+from lucky_transport_migration.evidence.record import NOT_ENDED
+from lucky_transport_migration.routing.open_calls import OpenCalls
 from lucky_transport_migration.routing.policy import RoutingPolicy
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.world import WorldChanges
 
 __all__ = ["CHANGES", "OWN", "CallTarget", "TrackedCall"]
+
+_log = logging.getLogger("lucky_transport")
 
 #: Why there is no second answer to a call that changes something.
 CHANGES = "it may change the world and is not made twice; compare by parity, or by record and replay"
@@ -43,13 +49,18 @@ _IN_TROUBLE = frozenset({"UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED", "UNKNOW
 
 
 class CallTarget(Protocol):
-    """What a call needs of the target that it goes to. policy: is told of it. world: what it may change."""
+    """What a call needs of the target that it goes to. policy: is told of it. world: what it may change. open_calls:
+    has it until it is noted.
+    """
 
     @property
     def policy(self) -> RoutingPolicy: ...
 
     @property
     def world(self) -> WorldChanges: ...
+
+    @property
+    def open_calls(self) -> OpenCalls: ...
 
     def ask_shadow(self, call: TrackedCall) -> str:
         """Have the call's shadow asked; returns why it is not, "" when it will be. Does not wait."""
@@ -76,6 +87,7 @@ class TrackedCall:
     _primary: tuple[CallOutcome, Ending] | None = None
     _shadow: CallOutcome | None = None
     _shadow_is_left = False
+    _read_ending: ReadEnding | None = None
     _began_ns = _mark = 0
 
     def __init__(self, target: CallTarget, method: str, timeout_s: float | None, decision: Decision, most: int) -> None:
@@ -119,6 +131,7 @@ class TrackedCall:
     # -- what the primary does --------------------------------------------------------------------------------------
 
     def begins(self, arity: str, metadata: Metadata = ()) -> None:
+        self._target.open_calls.add(self)
         self.arity, self.metadata = arity, metadata
         if arity.startswith("stream"):
             self._sent = ReceivedItems()
@@ -165,6 +178,22 @@ class TrackedCall:
         self._target.fell_back(self.method, ending)
         return True
 
+    def ends_as(self, read: ReadEnding) -> None:
+        self._read_ending = read
+
+    def settle(self, within_s: float) -> None:
+        """End it if it is over and nobody has said so yet."""
+        read = self._read_ending
+        if read is None or self.is_over:
+            return
+        try:
+            ending = read(within_s)
+        except Exception:  # of an interceptor's own kind of call
+            _log.exception("%s: how the call ended cannot be read", self.method)
+        else:
+            if ending is not None:
+                self.ends(ending)
+
     def left(self) -> None:
         self._target.world.end(self)
 
@@ -177,10 +206,13 @@ class TrackedCall:
                 return
             last_ns = self.received.last_ns if ending.code == "OK" and self.received.items else now_ns
             outcome = _outcome(self.decision.primary, self.received, ending, last_ns - self._began_ns)
+            if ending is UNFINISHED:
+                self._shadow, self._why, self._awaits_shadow = None, NOT_ENDED, False
             self._primary, awaits_shadow = (outcome, ending), self._awaits_shadow
         if self._sent is not None:
             self.requests = self._sent.items
         elif not self.requests:
+            self._target.open_calls.remove(self)
             return  # it could not be serialized: no transport was concerned, and there is nothing to note
         if not awaits_shadow:
             self._note()
@@ -229,14 +261,18 @@ class TrackedCall:
     def _note(self) -> None:
         """Tell the policy of the call, of which everything is known."""
         assert self._primary is not None
+        self._target.open_calls.remove(self)
         (primary, ending), shadow, why = self._primary, self._shadow, self._why
+        is_unfinished = ending is UNFINISHED
         if shadow is not None and shadow.code not in _IN_TROUBLE and not self.world.stood_still(self._mark):
             shadow, why = None, _MOVED
         unseen = self.unseen if ending.knows_headers else (*self.unseen, "headers")
         request = self.requests[0] if self._sent is None else self.requests
         is_cut = ending.is_early or self._shadow_is_left
         self._target.policy.note(
-            Comparison(self.method, self.decision, primary, shadow, request, why, is_cut, unseen, self.changed)
+            Comparison(
+                self.method, self.decision, primary, shadow, request, why, is_cut, unseen, self.changed, is_unfinished
+            )
         )
 
 

@@ -1,7 +1,8 @@
 """The router of a process: everything that its staged channels share, whichever API they have.
 
-It opens the policy of the nearest lucky_transport.toml with the first staged channel. At the end of the process shadows
-have a moment to end, then the policy writes what it knows.
+It opens the policy of the nearest lucky_transport.toml with the first staged channel. At the end of the process calls
+that are over are noted here and now, those under way as unfinished; shadows have a moment to end; then the policy
+writes what it knows.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from __future__ import annotations
 import atexit
 import logging
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property
 
 from lucky_transport.config import load_launch
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy
-from lucky_transport.routing import Count, Decision, Ending, RoutedCall, ShadowCaller
+from lucky_transport.routing import Count, Decision, Ending, ShadowCaller
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_migration.evidence.outcome import CONTROL
 from lucky_transport_migration.recording.calls import KEPT_ITEMS
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
+from lucky_transport_migration.routing.open_calls import OpenCalls
 from lucky_transport_migration.routing.policy import RoutingPolicy
 from lucky_transport_migration.routing.read_check import ReadCheck
 from lucky_transport_migration.routing.recording_policy import recorded
@@ -41,13 +42,14 @@ _MOMENT_S = 1.0
 class ProcessRouter:
     """A `lucky_transport.routing.Router`. policy: decides and takes notes; its methods neither wait nor raise.
 
-    workers: for shadows; endings: for what is to be read from calls that are over.
+    workers: for shadows; endings: for what is to be read from calls that are over; open_calls: those not noted yet.
     """
 
     def __init__(self, policy: RoutingPolicy) -> None:
         self.policy = policy
         self.workers = WorkerPool("shadow calls", _THREADS, _ROOM - _THREADS)
         self.endings = WorkerPool("ended calls", 1, _ENDINGS)
+        self.open_calls = OpenCalls()
         self._worlds: defaultdict[str, tuple[WorldChanges, ReadCheck]] = defaultdict(
             lambda: (WorldChanges(), ReadCheck())
         )
@@ -58,8 +60,10 @@ class ProcessRouter:
     def close(self) -> None:
         """Give what is under way a moment, and close the policy. Idempotent."""
         moment = Deadline(_MOMENT_S)
+        self.open_calls.end(moment)
         self.endings.close(moment.remaining_s)
         self.workers.close(moment.remaining_s)
+        self.open_calls.close()
         self.policy.close()
 
 
@@ -76,6 +80,7 @@ class TargetRouter:
         self.router = router
         self.policy = router.policy
         self.world = world
+        self.open_calls = router.open_calls
         self.shadows = Shadows(router.workers, caller, reads)
         self._count = count
         self._fell_back: set[str] = set()
@@ -110,9 +115,10 @@ class TargetRouter:
             self._fell_back.add(method)
             _log.warning("%s: shared memory did not answer (%s), gRPC answers instead", method, ending.details)
 
-    def end_later(self, call: RoutedCall, read: Callable[[], Ending]) -> None:
-        with suppress(Busy):
-            self.router.endings.run(lambda: call.ends(read()))
+    def end_later(self, call: TrackedCall) -> None:
+        self.open_calls.over(call)
+        with suppress(Busy):  # the next call that begins notes it, or the end of the process
+            self.router.endings.run(lambda: call.settle(_MOMENT_S))
 
     def close(self) -> None:
         self.shadows.close()

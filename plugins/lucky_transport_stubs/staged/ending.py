@@ -6,13 +6,13 @@ Metadata are those that programs sent, without what the transports add.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from lucky_transport.call import Metadata
-from lucky_transport.routing import LEFT, Ending, RoutedCall
+from lucky_transport.routing import LEFT, Ending, ReadEnding, RoutedCall
 from lucky_transport_grpc.errors import code_of as status_code_of
 from lucky_transport_grpc.errors import details_of
 from lucky_transport_stubs.client.call_state import CallState
@@ -28,8 +28,6 @@ _OF_TRANSPORTS = frozenset(
 )
 #: The texts of gRPC and of ours for a call that the caller's own side ended.
 _LEFT = frozenset({"Locally cancelled by application!", "Cancelled upon garbage collection!", "Channel closed!"})
-#: For metadata that come with the status, on another thread.
-_MOMENT_S = 1.0
 
 
 def ending(call: Any) -> Ending:
@@ -55,28 +53,32 @@ def falls_back(routed: RoutedCall, found: Ending) -> bool:
     return found.code == "UNAVAILABLE" and routed.falls_back(found)
 
 
-def later_ending(call: Any) -> Callable[[], Ending]:
-    """Return a function that reads how a call of `grpc` ended, once it has. It does not hold the call: dropping that
-    ends it.
-    """
+def later_ending(call: Any) -> ReadEnding:
+    """Return a function that reads how a call of `grpc` ended. It does not hold the call: dropping that ends it."""
     if isinstance(call, Rpc):
         return partial(_ending_of_ours, call.state)
     state = getattr(call, "_state", None)  # there is no public name for it
     if state is not None:
         return partial(_ending_of_grpc, state)
     found = weakref.ref(call)  # an interceptor's own kind of call
-    return lambda: LEFT if (kept := found()) is None else ending(kept)
+    return lambda _: LEFT if (kept := found()) is None else None if _is_active(kept) else ending(kept)
 
 
-def _ending_of_ours(state: CallState) -> Ending:
-    state.wait()
-    assert state.status is not None
+def _is_active(call: Any) -> bool:
+    return hasattr(call, "is_active") and call.is_active()
+
+
+def _ending_of_ours(state: CallState, _: float) -> Ending | None:
+    if not state.poll() or state.status is None:
+        return None
     return _ending(state.status.code, state.status.details, state.headers(), state.status.trailing)
 
 
-def _ending_of_grpc(state: Any) -> Ending:
+def _ending_of_grpc(state: Any, within_s: float) -> Ending | None:
     with state.condition:
-        state.condition.wait_for(lambda: state.initial_metadata is not None, _MOMENT_S)
+        if state.code is None:
+            return None
+        state.condition.wait_for(lambda: state.initial_metadata is not None, within_s)
         return _ending(state.code, state.details, state.initial_metadata, state.trailing_metadata)
 
 

@@ -128,16 +128,16 @@ class _OneResponse(_Method):
         call = invocation.make("future")
         if not routed.can_fall_back:
             return _watched(call, routed, target)
-        read = later_ending(call)
+        routed.ends_as(later_ending(call))
 
         def instead(call: Any) -> Any:
             found = Ending(call.code().name, call.details() or "")
             if falls_back(routed, found):
                 return _watched(invocation.make("future"), routed, target)
-            _end_later(routed, read, target)
+            _end_later(routed, target)
             return None
 
-        return FallbackFuture(call, instead, lambda: _end_later(routed, read, target))
+        return FallbackFuture(call, instead, lambda: _end_later(routed, target))
 
 
 class _ManyResponses(_Method):
@@ -204,7 +204,8 @@ def _watched(call: Any, routed: RoutedCall, target: RoutedTarget) -> Any:
     """Return the call, whose end will be reported to `routed`."""
     if is_hidden(call):
         return _read_through(call, routed)
-    over = partial(_end_later, routed, later_ending(call), target)
+    routed.ends_as(later_ending(call))
+    over = partial(_end_later, routed, target)
     if not call.add_callback(over):
         over()
     return call
@@ -223,10 +224,10 @@ def _read_through(items: Iterable[Any], routed: RoutedCall) -> Iterator[Any]:
         routed.ends(found)
 
 
-def _end_later(routed: RoutedCall, read: Callable[[], Ending], target: RoutedTarget) -> None:
+def _end_later(routed: RoutedCall, target: RoutedTarget) -> None:
     """Report the end to `routed`, on another thread: this one may be that which brings the metadata."""
     routed.left()
-    target.end_later(routed, read)
+    target.end_later(routed)
 
 
 def _at_once(rest: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

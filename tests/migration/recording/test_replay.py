@@ -219,7 +219,7 @@ def test_a_stream_that_was_left_is_compared_as_far_as_it_went(
 def test_an_outcome_is_plain_json(recording: Recording, serve_toy: Serve, tmp_path: Path) -> None:
     plain = played(recording, serve_toy(), FaultSpec(Fault.BIT, STEPS, at=7)).plain()
     again = json.loads(json.dumps(plain, allow_nan=False))
-    keys = {"equal", "torn", "calls", "compared", "aspects", "methods", "left_out", "first_difference"}
+    keys = {"equal", "torn", "calls", "compared", "unfinished", "aspects", "methods", "left_out", "first_difference"}
     assert set(again) == keys
     assert again["aspects"] == ["status", "details", "items"]
     assert "ImageFrame.frame_number of streams" in [one["what"] for one in again["left_out"]]

@@ -144,9 +144,11 @@ def test_the_end_of_the_process_waits_a_moment_for_shadows_then_closes_the_polic
         channel.unary_unary(ECHO)(b"x")
         router.close()
         assert policy.is_closed
-        assert policy.noted == []
+        note = policy.only()
+        assert (note.shadow, note.why) == (None, "the program ended before the shadow had answered")
+        assert list(note.primary.items) == [b"x"]
         channel.unary_unary(ECHO)(b"y")  # a program that goes on at its end
-        assert policy.only().why == "too many shadows are under way"
+        assert policy.wait(2)[-1].why == "too many shadows are under way"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

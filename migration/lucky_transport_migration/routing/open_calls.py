@@ -1,0 +1,71 @@
+"""Calls that have begun and are not noted yet: each is noted, in the order in which their callers went on.
+
+How a stream or a future ended is reported by another thread, which may come late: after its caller has made the next
+call, or has ended the program. So a call that begins first has noted what is over by then, and at the end of the
+process every call is noted, with what is known of it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.fork import on_child
+from lucky_transport.routing import UNFINISHED
+
+if TYPE_CHECKING:
+    from lucky_transport_migration.routing.routed_call import TrackedCall
+
+__all__ = ["OpenCalls"]
+
+#: So many calls that began last are looked at when another one begins: among more at once there is no order.
+_LOOKS = 32
+_NO_TIME = "the program ended before the shadow had answered"
+
+
+class OpenCalls:
+    """Keeps no call alive that goes on. Safe to use from any thread. A forked child has none of its parent's."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, weakref.ref[TrackedCall]] = {}
+        self._over: dict[int, TrackedCall] = {}
+        on_child(self._begin)
+
+    def add(self, call: TrackedCall) -> None:
+        """A call begins; those that are over by now end first."""
+        if self._calls:
+            for other in self._now()[-_LOOKS:]:
+                other.settle(0.0)
+        key = id(call)
+        self._calls[key] = weakref.ref(call, partial(self._calls.pop, key))
+
+    def over(self, call: TrackedCall) -> None:
+        """It is over: it is kept until it is noted."""
+        self._over[id(call)] = call
+        if id(call) not in self._calls:  # it was noted meanwhile
+            self._over.pop(id(call), None)
+
+    def remove(self, call: TrackedCall) -> None:
+        """It is noted, or never will be."""
+        self._calls.pop(id(call), None)
+        self._over.pop(id(call), None)
+
+    def end(self, deadline: Deadline) -> None:
+        """The process ends: calls that are over end here, those that go on end as unfinished."""
+        for call in self._now():
+            call.settle(deadline.remaining_s)
+            call.ends(UNFINISHED)
+
+    def close(self) -> None:
+        """Note what is left: calls whose shadow has not answered."""
+        for call in self._now():
+            call.has_no_shadow(_NO_TIME)
+
+    def _begin(self) -> None:
+        self._calls.clear()
+        self._over.clear()
+
+    def _now(self) -> list[TrackedCall]:
+        return [call for found in list(self._calls.values()) if (call := found()) is not None]

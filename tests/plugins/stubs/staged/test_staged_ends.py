@@ -1,0 +1,128 @@
+"""Calls at the end of a program: each is noted with what is known of it, whichever thread reports it late."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.routing import Decision
+from lucky_transport_stubs.staged import multicallable
+from tests.support.waiting import PATIENCE_S
+
+grpc = pytest.importorskip("grpc")
+
+from lucky_transport_migration.evidence.record import NOT_ENDED  # noqa: E402
+
+ECHO, COUNT, SUM, CHAT = (f"/t.Test/{name}" for name in ("Echo", "Count", "Sum", "Chat"))
+ALONE = [Decision("grpc", stage="grpc"), Decision("shm", stage="complete")]
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that brings the end of a call does not come to report it."""
+    reports: list[Any] = []
+    monkeypatch.setattr(multicallable, "_end_later", lambda *report: reports.append(report))
+
+
+@contextmanager
+def held(router: Any) -> Iterator[None]:
+    """Hold the thread that reads how calls ended."""
+    go_on, is_held = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        is_held.set()
+        go_on.wait(PATIENCE_S)
+
+    router.endings.run(hold)
+    assert is_held.wait(PATIENCE_S)
+    try:
+        yield
+    finally:
+        go_on.set()
+
+
+@pytest.mark.parametrize("decision", ALONE, ids=["grpc", "shm"])
+def test_a_stream_that_was_read_to_its_end_is_noted_though_no_thread_has_reported_it(
+    channel: Any, policy: Any, router: Any, decision: Decision, silent: None
+) -> None:
+    policy.decision = decision
+    assert list(channel.unary_stream(COUNT)(b"ab")) == [b"a", b"b"]
+    router.close()
+    note = policy.only()
+    assert (list(note.primary.items), note.primary.code, note.unfinished) == ([b"a", b"b"], "OK", False)
+    assert note.ended_early is False
+
+
+@pytest.mark.parametrize("decision", ALONE, ids=["grpc", "shm"])
+def test_a_future_is_noted_though_the_reporting_thread_is_held(
+    channel: Any, policy: Any, router: Any, decision: Decision
+) -> None:
+    policy.decision = decision
+    with held(router):
+        assert channel.unary_unary(ECHO).future(b"x").result(PATIENCE_S) == b"x"
+        assert channel.stream_unary(SUM).future(iter([b"a", b"b"])).result(PATIENCE_S) == b"ab"
+        router.open_calls.end(Deadline(PATIENCE_S))
+        assert {one.method: list(one.primary.items) for one in policy.wait(2)} == {ECHO: [b"x"], SUM: [b"ab"]}
+        assert not any(one.unfinished for one in policy.noted)
+
+
+def test_a_future_is_noted_though_no_thread_can_be_had_for_it(channel: Any, policy: Any, router: Any) -> None:
+    policy.decision = ALONE[0]
+    router.endings.close()
+    assert channel.unary_unary(ECHO).future(b"x").result(PATIENCE_S) == b"x"
+    router.close()
+    assert list(policy.only().primary.items) == [b"x"]
+
+
+@pytest.mark.parametrize("decision", ALONE, ids=["grpc", "shm"])
+def test_a_call_that_goes_on_at_the_end_is_noted_as_unfinished_with_what_came(
+    serve: Any, policy: Any, router: Any, decision: Decision
+) -> None:
+    policy.decision = decision
+    go_on = threading.Event()
+
+    def count(request: bytes, _: Any) -> Iterator[bytes]:
+        yield b"a"
+        go_on.wait(PATIENCE_S)
+
+    def echo(request: bytes, _: Any) -> bytes:
+        go_on.wait(PATIENCE_S)
+        return request
+
+    with serve({"unary_stream Count": count, "unary_unary Echo": echo}).channel() as channel:
+        stream = channel.unary_stream(COUNT)(b"ab")
+        assert next(stream) == b"a"
+        waiting = channel.unary_unary(ECHO).future(b"x")
+        router.close()
+        notes = {one.method: one for one in policy.wait(2)}
+        go_on.set()
+        assert waiting.result(PATIENCE_S) == b"x", "the program may go on all the same"
+    for note, items in ((notes[COUNT], [b"a"]), (notes[ECHO], [])):
+        assert (note.unfinished, note.why, note.ended_early) == (True, NOT_ENDED, True)
+        assert list(note.primary.items) == items
+    assert len(policy.noted) == 2
+
+
+@pytest.mark.parametrize("decision", ALONE, ids=["grpc", "shm"])
+def test_calls_are_noted_in_the_order_in_which_their_caller_went_on(
+    channel: Any, policy: Any, decision: Decision, silent: None
+) -> None:
+    policy.decision = decision
+    assert list(channel.unary_stream(COUNT)(b"ab")) == [b"a", b"b"]
+    assert channel.unary_unary(ECHO)(b"x") == b"x"
+    assert list(channel.stream_stream(CHAT)(iter([b"c"]))) == [b"c"]
+    assert channel.unary_unary(ECHO)(b"y") == b"y"
+    assert [one.method for one in policy.wait(4)] == [COUNT, ECHO, CHAT, ECHO]
+
+
+def test_a_call_that_nobody_holds_is_not_kept(channel: Any, policy: Any, router: Any) -> None:
+    call = router.target("elsewhere", None).call(ECHO)
+    call.begins("unary_unary")
+    del call
+    router.open_calls.end(Deadline(PATIENCE_S))
+    assert policy.noted == []
