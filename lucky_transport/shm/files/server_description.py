@@ -20,7 +20,7 @@ from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.private_file import Make, open_private, remove_private
 from lucky_transport.shm.files.socket_path import DESCRIPTION_SUFFIX, is_private
 
-__all__ = ["ServerDescription", "describe", "described", "forget"]
+__all__ = ["ServerDescription", "describe", "described", "description_of", "forget"]
 
 _LONGEST = 1 << 20
 
@@ -53,6 +53,13 @@ def forget(socket: Path) -> None:
     """Remove the file beside a socket; nothing happens where there is none."""
     with contextlib.suppress(OSError, SegmentError):
         remove_private(f"{socket}{DESCRIPTION_SUFFIX}")
+
+
+def description_of(socket: Path) -> ServerDescription | None:
+    """Return what a server, which may be gone, said of itself beside that socket; None for nothing that can be read."""
+    with contextlib.suppress(OSError, TransportError, TypeError, ValueError):
+        return _read(Path(f"{socket}{DESCRIPTION_SUFFIX}"))
+    return None
 
 
 def described() -> Iterator[tuple[Path, ServerDescription, int | None]]:

@@ -30,6 +30,7 @@ from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.liveness import peer_of
 from lucky_transport.shm.files.namespaces import process_name
+from lucky_transport.shm.files.server_description import description_of
 from lucky_transport.shm.files.socket_path import socket_path, sockets_of
 from lucky_transport.shm.listener.handshake import LONGEST_SERVER_HELLO, ClientHello, ServerHello, receive_pair
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe, PipeResources
@@ -48,10 +49,12 @@ def connect_pipe(
     directories: Sequence[Path] | None = None,
     strategy: int = 1,
     answer_s: float = ANSWER_S,
+    or_server: bool = False,
 ) -> MemfdPipe:
     """Return a pipe to the engine of segment `name`, waiting for the engine until the deadline.
 
-    An engine that listens gets `answer_s` to answer, also where the deadline is nearer.
+    An engine that listens gets `answer_s` to answer, also where the deadline is nearer. or_server: it may as well be a
+    gRPC server, so the error says how to start either.
 
     Raises NotReachable when no engine listens, or a limit of this process or the engine's is reached, PeerTimeout when
     the engine does not answer, Busy when it has too many clients, RemoteProtocolError when it is another user's or
@@ -67,14 +70,15 @@ def connect_pipe(
             if pipe is not None:
                 return pipe
         if deadline.expired:
-            raise _unreachable(name, [socket_path(place, name) for place in places], deadline)
+            raise _unreachable(name, [socket_path(place, name) for place in places], deadline, or_server)
         time.sleep(min(sleep_s, deadline.remaining_s))
         sleep_s = min(sleep_s * 2, CONNECT_LONGEST_SLEEP_S)
 
 
-def _unreachable(name: str, paths: Sequence[Path], deadline: Deadline) -> NotReachable:
+def _unreachable(name: str, paths: Sequence[Path], deadline: Deadline, or_server: bool) -> NotReachable:
     """Return the error where no engine listens: another one where its segment shows that it lives."""
-    text = f"no engine listens at {' or '.join(map(str, paths))} after {deadline.timeout_s:g} s"
+    places = " or ".join(map(str, paths))
+    text = f"no engine listens at {places} after {deadline.timeout_s:g} s"
     segment = DIRECTORY / name
     with contextlib.suppress(SegmentError):
         for path in paths:
@@ -92,11 +96,20 @@ def _unreachable(name: str, paths: Sequence[Path], deadline: Deadline) -> NotRea
                 hint="if it runs in another container, share the runtime directory too (a volume at "
                 f"{paths[-1].parent} in both); else both have to run as the same user with the same XDG_RUNTIME_DIR",
             )
+    engine = f"lucky-transport serve ENGINE --endpoint shm://{name}"
+    same = "both run as the same user and see the same /tmp"
+    if not or_server:
+        hint = f"start the engine ({engine}), check the name (`lucky-transport ls`), and that {same}"
+        return NotReachable(text, backend="shm", hint=hint)
+    gone = next(filter(None, map(description_of, paths)), None)
+    address = gone.target if gone and gone.target else "ADDRESS"
     return NotReachable(
-        text,
+        f"the server of pid {gone.pid} at shm://{name} is gone"
+        if gone
+        else f"no server or engine listens at shm://{name} ({places})",
         backend="shm",
-        hint=f"start the engine (lucky-transport serve ENGINE --endpoint shm://{name}), check the name "
-        "(`lucky-transport ls`), and that both run as the same user and see the same /tmp",
+        hint=f"start it: a server of your own by `lucky-transport run --transport shm --serve {address}=shm://{name} "
+        f"-- COMMAND`, an engine by `{engine}`; `lucky-transport ls` shows what runs; {same}",
     )
 
 

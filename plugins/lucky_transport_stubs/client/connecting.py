@@ -28,7 +28,7 @@ _SLEEP_S = 0.0005
 def connect(
     endpoint: Endpoint, max_receive_bytes: int, deadline: Deadline | None = None, *, watched: bool = True
 ) -> ClientCalls:
-    """Return a connection to the engine at `shm://name`; how it waits is configured (LUCKY_WAIT).
+    """Return a connection to the engine or server at `shm://name`; how it waits is configured (LUCKY_WAIT).
 
     watched: the connection ends as soon as the engine leaves; an event loop that reads it watches by itself.
 
@@ -57,6 +57,7 @@ def _connect_pipe(endpoint: Endpoint, deadline: Deadline | None) -> MemfdPipe:
             strategy=strategy_code(settings.wait),
             # An engine that accepted and is busy gets its time.
             answer_s=min(settings.connect_timeout_s, left_s),
+            or_server=True,
         )
     except PeerTimeout as error:
         if deadline is not None and deadline.expired:

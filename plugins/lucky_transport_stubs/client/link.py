@@ -157,7 +157,7 @@ class Link:
 
     def _late(self, deadline: Deadline | None) -> PeerTimeout:
         assert deadline is not None  # else there is no being late
-        return PeerTimeout(f"no engine at {self.endpoint} within {deadline.timeout_s:g} s", backend="shm")
+        return PeerTimeout(f"no server or engine at {self.endpoint} within {deadline.timeout_s:g} s", backend="shm")
 
     def _connect(self, deadline: Deadline | None) -> ClientCalls:
         self.standing.tries()

@@ -127,7 +127,7 @@ class Switch:
         if self._settings.transport == "staged":
             return Route(target, endpoint, is_staged=True)
         problem = self._problem(endpoint) if self._settings.transport == "auto" else ""
-        return Route(target, "", f"no engine at {endpoint}", problem) if problem else Route(target, endpoint)
+        return Route(target, "", f"no server or engine at {endpoint}", problem) if problem else Route(target, endpoint)
 
     def _problem(self, endpoint: str) -> str:
         """Return why no engine can be used at an endpoint now, "" when one can."""
@@ -140,7 +140,7 @@ class Switch:
             name = Endpoint.parse(endpoint).address
             # An event loop that asks cannot answer itself.
             if asyncio._get_running_loop() is None or not is_served_here(name):
-                connect_pipe(name, moment, answer_s=_MOMENT_S).close()
+                connect_pipe(name, moment, answer_s=_MOMENT_S, or_server=True).close()
         except (TransportError, OSError) as error:
             return str(error)
         return ""

@@ -22,6 +22,7 @@ from lucky_transport.errors import (
 )
 from lucky_transport.process import unique_name
 from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.files.server_description import ServerDescription, describe
 from lucky_transport.shm.files.socket_path import socket_path
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.handshake import ServerHello, make_pair
@@ -39,6 +40,18 @@ def test_nobody_there_is_said_with_the_places_and_the_remedy(tmp_path: Path) -> 
         NotReachable, match=rf"no engine listens at {tmp_path}/{name}.sock or {other}/{name}.sock .*start"
     ):
         connect_pipe(name, Deadline(0.01), directories=[tmp_path, other])
+
+
+def test_where_a_server_may_listen_the_error_says_how_to_start_one(tmp_path: Path) -> None:
+    with pytest.raises(NotReachable) as absent:
+        connect_pipe("weather", Deadline(0), directories=[tmp_path], or_server=True)
+    assert str(absent.value).startswith(
+        f"no server or engine listens at shm://weather ({tmp_path}/weather.sock); start it: a server of your own by "
+        "`lucky-transport run --transport shm --serve ADDRESS=shm://weather -- COMMAND`, an engine by "
+    )
+    describe(socket_path(tmp_path, "weather"), ServerDescription("weather", 4711, target="127.0.0.1:50071"))
+    with pytest.raises(NotReachable, match=r"^the server of pid 4711 .* is gone; .*--serve 127.0.0.1:50071=shm://weat"):
+        connect_pipe("weather", Deadline(0), directories=[tmp_path], or_server=True)
 
 
 def test_a_client_may_come_before_the_engine(tmp_path: Path) -> None:

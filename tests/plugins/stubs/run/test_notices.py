@@ -62,7 +62,7 @@ def test_a_file_that_was_asked_for_holds_the_report_and_the_streams_none(
 def test_asked_for_on_stderr_they_stand_there(launch: Launch, program: list[str], tmp_path: Path) -> None:
     done = launch(*OPTIONS, "--report", "-", command=program)
     assert done.stdout == "out\nout\n"
-    assert done.stderr.count("localhost:50051 stays on gRPC: no engine at shm://nobody_serves_this") == 2
+    assert done.stderr.count("localhost:50051 stays on gRPC: no server or engine at shm://nobody_serves_this") == 2
     assert done.stderr.endswith("no gRPC call was counted; 2 processes that can be switched imported grpc\n")
     assert not (tmp_path / "-").exists()
 
@@ -113,5 +113,5 @@ def test_a_terminal_gets_them(environ: dict[str, str], program: list[str]) -> No
         pass
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert text.count(b"stays on gRPC: no engine at") == 2
+    assert text.count(b"stays on gRPC: no server or engine at") == 2
     assert b"no gRPC call was counted; 2 processes" in text

@@ -170,7 +170,7 @@ def test_auto_stays_on_grpc_where_no_engine_is_and_says_so(launch: Launch, pytho
     options = ("--transport", "auto", "--map", f"localhost:{grpc_port}=shm://{name}")
     done = launch(*options, "--quiet", command=python(FAIL, f"127.0.0.1:{grpc_port}"))
     assert done.stdout == "UNIMPLEMENTED\n"  # by the server
-    assert f"127.0.0.1:{grpc_port} stays on gRPC: no engine at shm://{name}" in done.stderr
+    assert f"127.0.0.1:{grpc_port} stays on gRPC: no server or engine at shm://{name}" in done.stderr
 
 
 def test_engines_are_told_apart_by_the_port_that_is_dialled(run_code: Launch, endpoint: str) -> None:

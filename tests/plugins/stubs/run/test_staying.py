@@ -138,13 +138,13 @@ def test_a_runtime_directory_with_a_long_path_keeps_a_server_on_grpc(launch: Lau
     long.mkdir()
     said = run(launch, tmp_path, "auto", PROGRAM, XDG_RUNTIME_DIR=str(long))
     assert re.search(r"is served over gRPC only: Failed to bind to address shm://staying_\w+: a socket in", said)
-    assert " over gRPC: no engine at shm://staying_" in said
+    assert " over gRPC: no server or engine at shm://staying_" in said
 
 
 def test_too_few_descriptors_keep_a_server_on_grpc(launch: Launch, tmp_path: Path) -> None:
     said = run(launch, tmp_path, "auto", NO_DESCRIPTORS + PROGRAM)
     assert re.search(r"is served over gRPC only: Failed to bind to .*: too many open files, the limit is \d+", said)
-    assert " over gRPC: no engine at shm://staying_" in said
+    assert " over gRPC: no server or engine at shm://staying_" in said
 
 
 @pytest.mark.parametrize(
@@ -157,4 +157,4 @@ def test_a_server_that_cannot_start_beside_grpcs_stays_on_grpc(
 ) -> None:
     said = run(launch, tmp_path, "auto", program)
     assert f"is served over gRPC only: {reason}" in said
-    assert " over gRPC: no engine at shm://staying_" in said
+    assert " over gRPC: no server or engine at shm://staying_" in said

@@ -127,9 +127,11 @@ def test_auto_says_when_it_stays_on_grpc_and_why(capfd: pytest.CaptureFixture[st
     switch = Switch(Settings(endpoint=f"shm://{name}"), quiet=quiet)
     for _ in range(2):
         route = switch.route(TARGET)
-        assert (route.endpoint, route.why) == ("", f"no engine at shm://{name}")
+        assert (route.endpoint, route.why) == ("", f"no server or engine at shm://{name}")
     (line,) = said(capfd)
-    assert line.startswith(f"{TARGET} stays on gRPC: no engine at shm://{name} (no engine listens at")
+    assert line.startswith(
+        f"{TARGET} stays on gRPC: no server or engine at shm://{name} (no server or engine listens at"
+    )
 
 
 def test_auto_asks_again_for_each_channel() -> None:
