@@ -9,31 +9,44 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.fork import on_child
-from lucky_transport.routing import UNFINISHED
+from lucky_transport.routing import UNFINISHED, Ending
 
-if TYPE_CHECKING:
-    from lucky_transport_migration.routing.routed_call import TrackedCall
-
-__all__ = ["OpenCalls"]
+__all__ = ["OpenCall", "OpenCalls"]
 
 #: So many calls that began last are looked at when another one begins: among more at once there is no order.
 _LOOKS = 32
 _NO_TIME = "the program ended before the shadow had answered"
 
 
+class OpenCall(Protocol):
+    """What is asked of a call here."""
+
+    def settle(self, within_s: float) -> None:
+        """End it if it is over; wait so long at most for what comes with its end."""
+        ...
+
+    def ends(self, ending: Ending) -> None:
+        """It has ended so; no effect when that is known."""
+        ...
+
+    def has_no_shadow(self, why: str) -> None:
+        """Its shadow will not answer; no effect when it has."""
+        ...
+
+
 class OpenCalls:
     """Keeps no call alive that goes on. Safe to use from any thread. A forked child has none of its parent's."""
 
     def __init__(self) -> None:
-        self._calls: dict[int, weakref.ref[TrackedCall]] = {}
-        self._over: dict[int, TrackedCall] = {}
+        self._calls: dict[int, weakref.ref[OpenCall]] = {}
+        self._over: dict[int, OpenCall] = {}
         on_child(self._begin)
 
-    def add(self, call: TrackedCall) -> None:
+    def add(self, call: OpenCall) -> None:
         """A call begins; those that are over by now end first."""
         if self._calls:
             for other in self._now()[-_LOOKS:]:
@@ -41,13 +54,13 @@ class OpenCalls:
         key = id(call)
         self._calls[key] = weakref.ref(call, partial(self._calls.pop, key))
 
-    def over(self, call: TrackedCall) -> None:
+    def over(self, call: OpenCall) -> None:
         """It is over: it is kept until it is noted."""
         self._over[id(call)] = call
         if id(call) not in self._calls:  # it was noted meanwhile
             self._over.pop(id(call), None)
 
-    def remove(self, call: TrackedCall) -> None:
+    def remove(self, call: OpenCall) -> None:
         """It is noted, or never will be."""
         self._calls.pop(id(call), None)
         self._over.pop(id(call), None)
@@ -67,5 +80,5 @@ class OpenCalls:
         self._calls.clear()
         self._over.clear()
 
-    def _now(self) -> list[TrackedCall]:
+    def _now(self) -> list[OpenCall]:
         return [call for found in list(self._calls.values()) if (call := found()) is not None]
