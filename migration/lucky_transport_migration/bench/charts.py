@@ -40,7 +40,7 @@ def charts(result: Result) -> Iterator[Chart]:
 
 
 def _of_steps(result: Result) -> Iterator[Chart]:
-    steps = [row for row in result["rows"] if row["copy"] and row["engine"] == result["engine"]]
+    steps = [row for row in result["rows"] if is_main_ratio(row) and row["copy"] and row["engine"] == result["engine"]]
     plain = [row for row in result["rows"] if is_plain(row, result)] or steps
     smallest = min(row["num_envs"] for row in plain)
     single = [row for row in plain if row["num_envs"] == smallest]

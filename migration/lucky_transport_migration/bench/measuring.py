@@ -1,8 +1,9 @@
 """Timing one thing: the loop around `step`, closed or open, with the steps checked while they are timed.
 
     closed loop    the next step starts when the last one ended: the highest rate there is
-    open loop      steps are due at fixed times; latency counts from when a step was *due*, so a slow step shows in all
-                   that had to wait for it (no coordinated omission)
+    open loop      steps are due at fixed times, and the loop sleeps until then, as a control loop does; latency counts
+                   from when it was woken, of a step that had to wait for the one before from when it was *due*, so a
+                   slow step shows in all behind it (no coordinated omission)
 
 Nothing but the step stands between the two clock readings; a `Look` and bookkeeping come after the second. An answer
 that it refuses ends the measurement with an error: a fast wrong answer is no result. Warm-up is measured too and shown
@@ -15,7 +16,7 @@ import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -40,7 +41,6 @@ __all__ = [
 
 Samples = NDArray[np.int64]
 
-_SPIN_NS = 500_000  # an open loop sleeps until so long before a step is due and then watches the clock
 _RATE_TOLERANCE = 0.02
 
 
@@ -102,7 +102,7 @@ class Look:
 class Measurement:
     """One loop in one round. Samples are int64 nanoseconds; CPU is None where a side has no process of its own.
 
-    looked_at: the words of its Look, "" where nothing was looked at.
+    looked_at: the words of its Look, "" where nothing was looked at. beside: what else its row says, by column.
     """
 
     samples_ns: Samples
@@ -112,6 +112,7 @@ class Measurement:
     same_core: bool | None = None
     rate_achieved: bool | None = None
     looked_at: str = ""
+    beside: dict[str, float] = field(default_factory=dict[str, float])
 
 
 class CpuTimer:
@@ -261,7 +262,7 @@ def open_loop(
     pid: int | None,
     look: Look | None = None,
 ) -> Measurement:
-    """Time `n` steps that are due `rate_hz` times a second, each from when it was due.
+    """Time `n` steps that are due `rate_hz` times a second, each from when the loop was woken for it or it was overdue.
 
     `rate_achieved` says whether the whole took no longer than planned (within 2 %); `look` as `measure_loop` takes it.
     """
@@ -274,9 +275,9 @@ def open_loop(
     start = clock() + int(period_ns)
     for i in range(n):
         due = start + int(i * period_ns)
-        _wait_until(due)
+        begun = _asleep_until(due)
         answer = step(actions)
-        samples[i] = clock() - due
+        samples[i] = clock() - begun
         order.check(answer)
     took = clock() - start
     client, engine = watch.stop()
@@ -284,10 +285,10 @@ def open_loop(
     return Measurement(samples, warmup, client, engine, watch.same_core(), achieved, _words(look))
 
 
-def _wait_until(due_ns: int) -> None:
-    """Return at `due_ns`: asleep as long as that is safe, since a sleeper wakes up to 100 us late, then watching."""
+def _asleep_until(due_ns: int) -> int:
+    """Return when the step that is due then begins: when the sleep is over, or at `due_ns` if that has passed."""
     left = due_ns - time.perf_counter_ns()
-    if left > _SPIN_NS:
-        time.sleep((left - _SPIN_NS) / 1e9)
-    while time.perf_counter_ns() < due_ns:
-        pass
+    if left <= 0:
+        return due_ns
+    time.sleep(left / 1e9)
+    return time.perf_counter_ns()

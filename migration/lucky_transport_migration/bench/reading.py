@@ -25,6 +25,7 @@ __all__ = [
     "envs_text",
     "group_title",
     "grouped",
+    "has_all_cpus",
     "headlines",
     "is_again",
     "is_main_group",
@@ -51,7 +52,7 @@ Row = Mapping[str, Any]
 
 _UNKNOWN = "–"
 #: What two rows share that differ in the way alone.
-_KIND = ("kind", "what", "level", "num_envs", "copy", "rate_hz", "frame_bytes")
+_KIND = ("kind", "what", "count", "level", "num_envs", "copy", "rate_hz", "frame_bytes", "co_runners", "one_core")
 
 
 def page_title(result: Result) -> str:
@@ -85,10 +86,16 @@ def headlines(result: Result) -> list[Row]:
         for one in result["ratios"]
         if one["to"] not in (one["of"], "limit", "shm-python", *PEERS)
         and one["rate_hz"] is None
+        and has_all_cpus(one)
         and one["copy"] in (None, True)
         and one["engine"] in (result["engine"], "toy:copy")
     ]
     return [one for one in whole if one["level"] == "transport" and one["engine"] != "toy:copy"] or whole
+
+
+def has_all_cpus(one: Row) -> bool:
+    """True where the pair was neither beside co-runners nor on one CPU."""
+    return not (one.get("co_runners") or one.get("one_core"))
 
 
 def stands_for_its_path(row: Row, result: Result) -> bool:
@@ -99,7 +106,7 @@ def stands_for_its_path(row: Row, result: Result) -> bool:
 def is_plain(row: Row, result: Result) -> bool:
     """True for exchanges at full rate with an engine that does no work, in the strategy that stands for the path."""
     exchange = is_of_steps(row) and row["level"] == "transport" and row["actions"] == "copy" and row["rate_hz"] is None
-    return exchange and row["engine"] != "toy:copy" and stands_for_its_path(row, result)
+    return exchange and row["engine"] != "toy:copy" and has_all_cpus(row) and stands_for_its_path(row, result)
 
 
 def is_main_group(row: Row) -> bool:
@@ -109,7 +116,8 @@ def is_main_group(row: Row) -> bool:
 
 def is_main_ratio(one: Row) -> bool:
     """True for ratios within those groups."""
-    return one["engine"] != "toy:copy" and one["rate_hz"] is None and one["copy"] is not False
+    usual = one["engine"] != "toy:copy" and one["rate_hz"] is None and has_all_cpus(one)
+    return usual and one["copy"] is not False
 
 
 # rows in groups

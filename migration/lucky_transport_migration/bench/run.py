@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError, TransportError, plural
 from lucky_transport_migration.bench import environment
 from lucky_transport_migration.bench.plan import Case, Plan
@@ -22,6 +23,9 @@ from lucky_transport_migration.bench.suite import Suite
 from lucky_transport_migration.bench.verdict import MOST_NOISE, verdict
 
 __all__ = ["Around", "PreparedSuite", "Results"]
+
+#: A process rests where its threads use less than this share of a CPU for so long; awaited at most so long.
+_REST_SHARE, _LOOK_S, _REST_S = 0.1, 0.02, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,7 @@ class PreparedSuite:
         self, index: int, found: list[tuple[Case, Mapping[Any, Measured]]], advance: Callable[..., None]
     ) -> None:
         for case in self.plan.order(self.cases, index):
+            _await_rest()
             found.append((case, self.measure(case)))
             advance(f"round {index + 1}: {case}")
 
@@ -164,6 +169,16 @@ class PreparedSuite:
         }
 
 
+def _await_rest() -> None:
+    """Return when this process rests: threads of a connection may end some time after the pair that it belonged to."""
+    deadline = Deadline(_REST_S)
+    while not deadline.expired:
+        used = time.process_time_ns()
+        time.sleep(_LOOK_S)
+        if time.process_time_ns() - used < _LOOK_S * _REST_SHARE * 1e9:
+            return
+
+
 def _busy(load: float) -> list[str]:
     if load <= len(os.sched_getaffinity(0)) / 4:
         return []
@@ -179,7 +194,8 @@ def _common_notes(rows: Sequence[Mapping[str, Any]], rounds_of: str) -> list[str
     ]
     if any(row["rate_hz"] for row in rows):
         notes.append(
-            "an open loop counts latency from when a step or call was due, so waiting for a slow one is not left out"
+            "a loop at a rate sleeps between steps or calls and counts latency from when it is woken; one that waits "
+            "for a slow one before it counts from when it was due"
         )
     if any("per_s" in row for row in rows):
         notes.append("a stream's time per item is its whole time over its items, the first tenth left out")

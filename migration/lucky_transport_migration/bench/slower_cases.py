@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lucky_transport_migration.bench.reading import cpu_each, group_title, is_of_steps
+from lucky_transport_migration.bench.reading import cpu_each, group_title, has_all_cpus, is_of_steps
 from lucky_transport_migration.bench.suites.steps import IDLE
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import duration_text, times_text, us_text
@@ -82,7 +82,7 @@ def _at_a_rate(result: Result) -> Iterator[str]:
 
 
 def _exchange(one: Mapping[str, Any]) -> bool:
-    main = is_of_steps(one) and one["level"] == "transport" and one["engine"] != "toy:copy"
+    main = is_of_steps(one) and one["level"] == "transport" and one["engine"] != "toy:copy" and has_all_cpus(one)
     return main and one["to"] not in (one["of"], "limit")
 
 
@@ -94,9 +94,9 @@ def _cpu(result: Result) -> Iterator[str]:
         if row["path"] != result["reference"] or total is None:
             continue
         for other in rows:
-            keys = ("level", "num_envs", "copy", "rate_hz", "engine", "frame_bytes")
+            keys = ("level", "num_envs", "copy", "rate_hz", "engine", "frame_bytes", "co_runners", "one_core")
             theirs = _total(other)
-            if other["path"] == row["path"] or theirs is None or any(other[key] != row[key] for key in keys):
+            if other["path"] == row["path"] or theirs is None or any(other.get(key) != row.get(key) for key in keys):
                 continue
             if total > theirs * 1.1:
                 yield (

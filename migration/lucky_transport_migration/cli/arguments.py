@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 from lucky_transport.cli.serve import options_of
 from lucky_transport.errors import TransportError
 
-__all__ = ["JSON_OBJECT", "NAMES", "NUMBERS", "choices", "complete_methods", "of_evidence"]
+__all__ = ["COUNTS", "JSON_OBJECT", "NAMES", "NUMBERS", "choices", "complete_methods", "of_evidence"]
 
 
 class _Names(click.ParamType):
@@ -51,9 +51,12 @@ class _Choices(_Names):
 
 
 class _Numbers(click.ParamType):
-    """A text like 1,64 becomes (1, 64): whole numbers from 1."""
+    """A text like 1,64 becomes (1, 64): whole numbers from `lowest`."""
 
     name = "numbers"
+
+    def __init__(self, lowest: int, example: str) -> None:
+        self._lowest, self._example = lowest, example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         if isinstance(value, tuple):
@@ -61,8 +64,9 @@ class _Numbers(click.ParamType):
         numbers: list[int] = []
         for part in str(value).split(","):
             text = part.strip()
-            if not text.isdecimal() or int(text) < 1:
-                self.fail(f"{text!r} in {value!r} is no whole number from 1; write for instance 1,64,4096", param, ctx)
+            if not text.isdecimal() or int(text) < self._lowest:
+                wanted = f"no whole number from {self._lowest}; write for instance {self._example}"
+                self.fail(f"{text!r} in {value!r} is {wanted}", param, ctx)
             if int(text) in numbers:
                 self.fail(f"{value!r} names {text} twice", param, ctx)
             numbers.append(int(text))
@@ -79,7 +83,8 @@ class _JsonObject(click.ParamType):
 
 
 NAMES = _Names()
-NUMBERS = _Numbers()
+NUMBERS = _Numbers(1, "1,64,4096")
+COUNTS = _Numbers(0, "0,1,2,4")
 JSON_OBJECT = _JsonObject()
 
 

@@ -16,7 +16,7 @@ import click
 from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.tables import echo
 from lucky_transport.errors import plural
-from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, NUMBERS, choices
+from lucky_transport_migration.cli.arguments import COUNTS, JSON_OBJECT, NAMES, NUMBERS, choices
 
 if TYPE_CHECKING:
     from lucky_transport_migration.bench.run import PreparedSuite
@@ -36,6 +36,7 @@ _SUITES = {
 @click.command(
     epilog="\b\nExamples:\n  lucky-transport bench --between grpc,shm --num-envs 1,64,4096 --report ./bench-report"
     "\n  lucky-transport bench toy --options '{\"episode_steps\": 50}'"
+    "\n  lucky-transport bench --co-runners 0,1,2,4 --report ./busy"
     "\n  lucky-transport bench --suite commands --check"
     "\n  lucky-transport bench --suite stubs --report ./bench-report"
     "\n  lucky-transport bench --peers --report ./bench-report --compare ./before/bench.json"
@@ -66,6 +67,16 @@ _SUITES = {
     "payloads",
     type=NUMBERS,
     help="Bytes of a frame, for a sweep with 1 env.  [default: 64,4096,262144,4194304; with --quick 64]",
+)
+@click.option(
+    "--rates",
+    type=NUMBERS,
+    help="Steps a second, of VectorEnv.step with 16 envs.  [default: 50,200,1000; with --quick 200]",
+)
+@click.option(
+    "--co-runners",
+    type=COUNTS,
+    help="Also measure one exchange beside so many programs that compute, for instance 0,1,2,4.",
 )
 @click.option("--peers", is_flag=True, help="Also measure other ways between processes, from the extra `peers`.")
 @click.option(
@@ -106,6 +117,8 @@ def bench(
     act_size: int,
     options: dict[str, Any],
     payloads: tuple[int, ...] | None,
+    rates: tuple[int, ...] | None,
+    co_runners: tuple[int, ...] | None,
     peers: bool,
     waits: tuple[str, ...] | None,
     rounds: int,
@@ -136,12 +149,23 @@ def bench(
         sizes = {"obs_size": obs_size, "act_size": act_size} if engine.startswith("toy") else {}
         options = sizes | options
         plan = plan_of(
-            engine, transports, num_envs, waits, options, rounds=rounds, quick=quick, payloads=payloads, peers=peers
+            engine,
+            transports,
+            num_envs,
+            waits,
+            options,
+            rounds=rounds,
+            quick=quick,
+            payloads=payloads,
+            peers=peers,
+            rates=rates,
+            co_runners=co_runners,
         )
         prepared = prepare_steps(plan)
-    elif engine != _ENGINE or num_envs is not None or payloads is not None or peers or options:
+    elif engine != _ENGINE or any((num_envs, payloads, rates, co_runners, peers, options)):
         raise click.UsageError(
-            f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs, --options, --payload, --peers"
+            f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs, --options, --payload, "
+            "--rates, --co-runners, --peers"
         )
     else:
         prepare = load(_SUITES[suite], owner=f"bench --suite {suite}", extra="grpc")

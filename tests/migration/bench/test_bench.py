@@ -11,7 +11,7 @@ from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.reading import group_title, grouped, headlines, supported_us, times_of
 from lucky_transport_migration.bench.slower_cases import losses
-from lucky_transport_migration.bench.suites.steps import COPY, IDLE, STEP_TARGETS, STEPPING, plan_of
+from lucky_transport_migration.bench.suites.steps import COPY, IDLE, PACED_ENVS, STEP_TARGETS, STEPPING, plan_of
 from lucky_transport_migration.bench.terminal import without_histograms
 from lucky_transport_migration.bench.workloads.steps import prepare
 
@@ -126,7 +126,8 @@ def test_rows_are_grouped_so_that_only_the_path_differs(bench_result: dict[str, 
 def test_the_reference_row_is_one_time_itself(bench_result: dict[str, Any]) -> None:
     for row in rows(bench_result, suite="step", path="shm", wait="adaptive", actions="copy", rate_hz=None):
         assert times_of(row, bench_result) == 1.0
-    (legacy,) = rows(bench_result, path="grpc", level="transport", num_envs=1, rate_hz=None, frame_bytes=None)
+    plain = {"level": "transport", "num_envs": 1, "rate_hz": None, "frame_bytes": None, "one_core": None}
+    (legacy,) = rows(bench_result, path="grpc", **plain)
     assert times_of(legacy, bench_result) == pytest.approx(500, rel=0.1)
 
 
@@ -195,7 +196,7 @@ def test_a_bench_in_process_runs_all_its_pieces() -> None:
     prepared = prepare(plan)
     result = prepared.run("lucky-transport bench", told.append)
     assert len(told) == prepared.pieces
-    assert {row["num_envs"] for row in result["rows"] if row["path"] == "inproc"} == {1, 3}
+    assert {row["num_envs"] for row in result["rows"] if row["path"] == "inproc"} == {1, 3, PACED_ENVS}
     assert {row["engine"] for row in result["rows"]} == {IDLE, COPY, STEPPING}
     assert rows(result, suite="threads", path="none")
     json.dumps(result, allow_nan=False)

@@ -10,7 +10,17 @@ import pytest
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.plan import Case
-from lucky_transport_migration.bench.suites.steps import COPY, IDLE, StepCell, StepPlan, cases_of, offered, plan_of
+from lucky_transport_migration.bench.suites.steps import (
+    COPY,
+    IDLE,
+    PACED_ENVS,
+    STEPPING,
+    StepCell,
+    StepPlan,
+    cases_of,
+    offered,
+    plan_of,
+)
 from lucky_transport_migration.bench.workloads.steps import prepare
 
 
@@ -82,7 +92,7 @@ def test_peers_are_measured_only_where_they_were_asked_for() -> None:
     assert not {one.path for one in cases_of(plan())} & set(PEERS)
 
 
-@pytest.mark.parametrize("asked", [{"peers": True}, {"payloads": (64,)}])
+@pytest.mark.parametrize("asked", [{"peers": True}, {"payloads": (64,)}, {"co_runners": (1,)}])
 def test_an_engine_at_work_refuses_what_measures_the_way_alone(asked: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="without the work of engine 'toy'"):
         plan_of("toy", ("shm",), (1,), None, {}, rounds=1, quick=False, **asked)
@@ -104,8 +114,59 @@ def test_a_peer_moves_the_bytes_of_every_size_and_of_every_payload() -> None:
     assert len(set(cells)) == len(cells)
 
 
-def test_a_fixed_rate_is_measured_at_the_smallest_size_only() -> None:
-    assert {cell.num_envs for one in cases_of(plan()) for cell in one.cells if cell.rate_hz} == {1}
+def test_an_exchange_at_a_fixed_rate_is_measured_at_the_smallest_size_only() -> None:
+    cells = [cell for one in cases_of(plan()) for cell in one.cells if cell.rate_hz and cell.level == "transport"]
+    assert {cell.num_envs for cell in cells} == {1}
+
+
+def paced(plan: StepPlan) -> list[StepCell]:
+    return [cell for one in cases_of(plan) for cell in one.cells if cell.rate_hz and cell.level == "env"]
+
+
+def test_a_control_loop_steps_at_three_rates_in_process_and_over_each_path_but_the_legacy_step() -> None:
+    found = paced(plan())
+    assert {(cell.path, cell.engine, cell.rate_hz) for cell in found} == {
+        (path, engine, rate)
+        for path in ("grpc-batch", "shm", "inproc")
+        for engine in (STEPPING, IDLE)
+        for rate in (50, 200, 1000)
+    }
+    assert {(cell.num_envs, cell.copy) for cell in found} == {(PACED_ENVS, True)}
+
+
+def test_any_engine_is_stepped_at_the_rates_that_were_asked_for() -> None:
+    asked = plan_of("toy", ("shm",), (1, 2), None, {}, rounds=1, quick=True, rates=(30,))
+    assert {(cell.path, cell.num_envs, cell.rate_hz) for cell in paced(asked)} == {
+        (path, n, 30) for path in ("shm", "inproc") for n in (1, 2)
+    }
+    assert not paced(plan("toy"))
+
+
+def test_one_cpu_for_all_is_measured_beside_the_native_limit_of_sleeping_and_nothing_spins_there() -> None:
+    found = {(cell.path, cell.wait) for one in cases_of(plan()) for cell in one.cells if cell.one_core}
+    assert found == {("grpc", None), ("grpc-batch", None), ("shm", "adaptive"), ("shm", "block"), ("limit", "block")}
+    assert not any(cell.one_core for one in cases_of(plan(quick=True)) for cell in one.cells)
+
+
+def test_co_runners_are_beside_every_path_and_both_native_limits_and_none_is_the_usual_row() -> None:
+    asked = plan_of(IDLE, ("grpc", "shm"), (1,), ("adaptive",), {}, rounds=1, quick=True, co_runners=(0, 1, 4))
+    cells = [cell for one in cases_of(asked) for cell in one.cells]
+    assert {(cell.co_runners, cell.path, cell.wait) for cell in cells if cell.co_runners is not None} == {
+        (count, path, wait)
+        for count in (1, 4)
+        for path, wait in (
+            *(("grpc", None), ("grpc-batch", None), ("shm", "adaptive")),
+            *(("limit", "spin"), ("limit", "block")),
+        )
+    }
+
+
+def test_what_is_beside_co_runners_is_compared_with_what_is_beside_as_many() -> None:
+    asked = plan_of(IDLE, ("grpc", "shm"), (1,), ("adaptive",), {}, rounds=1, quick=True, co_runners=(1, 2))
+    cells = [cell for one in cases_of(asked) for cell in one.cells]
+    pairs = list(prepare(asked).suite.pairs(cells, asked))
+    assert {ours.co_runners for ours, _ in pairs} == {None, 1, 2}
+    assert all(ours.co_runners == theirs.co_runners for ours, theirs in pairs)
 
 
 def test_in_place_rows_are_only_for_transports_with_frames_in_place() -> None:

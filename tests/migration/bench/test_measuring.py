@@ -106,5 +106,14 @@ def test_an_open_loop_charges_a_slow_step_to_those_that_had_to_wait_for_it(monke
     assert found.rate_achieved is False
 
 
+def test_an_open_loop_does_not_charge_a_step_for_a_sleep_that_ends_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualTime()
+    monkeypatch.setattr(measuring, "time", clock)
+    monkeypatch.setattr(clock, "sleep", lambda seconds: ManualTime.sleep(clock, seconds + 0.0002))
+    found = open_loop(lambda _: None, ACTIONS, 1000.0, 10, None)
+    assert (found.samples_ns < 200_000).all()
+    assert found.rate_achieved
+
+
 def test_cpu_of_a_process_that_does_not_exist_is_unknown() -> None:
     assert closed_loop(lambda _: None, ACTIONS, EFFORT, None).engine_cpu_ns is None

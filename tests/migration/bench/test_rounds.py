@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import PeerTimeout, RemoteProtocolError
+from lucky_transport_migration.bench import run
 from lucky_transport_migration.bench.measuring import Effort
 from lucky_transport_migration.bench.plan import Case
 from lucky_transport_migration.bench.run import PreparedSuite
@@ -183,3 +185,32 @@ def test_measured_actions_are_valid_for_the_engine() -> None:
     found = measure_case(case_of(2, STEPPING), PLAN)
     assert {cell.level for cell in found} == {"env"}
     assert all(np.isfinite(one.samples_ns).all() for one in found.values())
+
+
+def test_a_pair_starts_when_what_is_left_of_the_pair_before_has_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of a channel may run on for a moment after its close; here they use a whole CPU for three looks."""
+    seen: list[str] = []
+
+    class Clock:
+        used_ns = 0
+
+        def process_time_ns(self) -> int:
+            return self.used_ns
+
+        def sleep(self, seconds: float) -> None:
+            self.used_ns += int(seconds * 1e9) if len(seen) < 3 else 0
+            seen.append("look")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(time, name)
+
+    monkeypatch.setattr(run, "time", Clock())
+    case = case_of(1)
+    suite = replace(prepare(PLAN), cases=[case, case], around=())
+
+    def measure(case: Case) -> Any:
+        seen.append("pair")
+        return measure_case(case, PLAN)
+
+    replace(suite, measure=measure).run("lucky-transport bench")
+    assert seen == [*("look",) * 4, "pair", "look", "pair"]

@@ -112,6 +112,9 @@ def test_sigterm_ends_a_run_as_ctrl_c_does(one_run: Path, monkeypatch: pytest.Mo
         (["--wait", "patient"], "'patient' is not one of adaptive, block, spin"),
         (["--rounds", "0"], "0 is not in the range"),
         (["--obs-size", "x"], "'x' is not a valid integer"),
+        (["--co-runners", "1,-1"], "'-1' in '1,-1' is no whole number from 0; write for instance 0,1,2,4"),
+        (["--rates", "0"], "'0' in '0' is no whole number from 1"),
+        (["toy", "--co-runners", "1", *QUICK], "without the work of engine 'toy'"),
         (["--payload", "64,none"], "'none' in '64,none' is no whole number"),
         (["tyo", "--between", "inproc", *QUICK], "no engine 'tyo'"),
     ],
@@ -201,7 +204,10 @@ def test_peers_are_measured_beside_the_transports(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suite", ["commands", "stubs"])
-@pytest.mark.parametrize("arguments", [["toy:copy"], ["--num-envs", "2"], ["--peers"], ["--payload", "64"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["toy:copy"], ["--num-envs", "2"], ["--peers"], ["--payload", "64"], ["--rates", "9"], ["--co-runners", "1"]],
+)
 def test_a_suite_of_calls_has_an_engine_of_its_own(suite: str, arguments: list[str]) -> None:
     done = bench("--suite", suite, *arguments)
     assert done.exit_code == 2

@@ -3,6 +3,9 @@
     steps      exchanges and VectorEnv.step over every path and waiting strategy, at each num_envs
     payload    exchanges of one env whose frame grows, with an engine that copies it
     peers      exchanges of both kinds over other people's ways between two processes
+    paced      VectorEnv.step so many times a second, as a control loop steps
+    one core   exchanges of one env, every process of the pair on one CPU
+    busy       exchanges of one env beside programs that compute all the time, the co-runners
     limit      two native processes that spin or sleep on one word and copy as many bytes
 
 All cells of a case share its processes and its connection; a comparison is between cases of one round.
@@ -25,6 +28,7 @@ from lucky_transport_migration.units import bytes_text
 __all__ = [
     "COPY",
     "IDLE",
+    "PACED_ENVS",
     "STEPPING",
     "STEP_TARGETS",
     "Place",
@@ -38,6 +42,9 @@ __all__ = [
 ]
 
 IDLE, COPY, STEPPING = "toy:idle", "toy:copy", "toy"
+#: The batch of the paced rows, with an engine that is chosen here; any other has the sizes of its plan.
+PACED_ENVS = 16
+_PACED_HZ = (50, 200, 1000)
 _WORK = {COPY: ", engine copies its frame", STEPPING: ", toy engine at work"}
 _FLOAT_BYTES = 4
 #: Observations of one frame, in bytes, from a handful of joints to an image.
@@ -50,7 +57,8 @@ Place = Literal["copy", "inplace"]
 class StepCell:
     """One row's key. `actions` and `observations`: copied, or written and read in place. `copy`: VectorEnv's.
 
-    `frame_bytes`: observations of so many bytes instead of the plan's `obs_size` per env.
+    `frame_bytes`: observations of so many bytes instead of the plan's `obs_size` per env. `co_runners`: so many
+    programs compute beside the pair. `one_core`: all of its processes run on one CPU.
     """
 
     level: Literal["transport", "env"]
@@ -63,6 +71,8 @@ class StepCell:
     copy: bool | None = None
     rate_hz: int | None = None
     frame_bytes: int | None = None
+    co_runners: int | None = None
+    one_core: bool | None = None
 
 
 def step_title(row: Mapping[str, Any]) -> str:
@@ -72,7 +82,9 @@ def step_title(row: Mapping[str, Any]) -> str:
         what += " in place"
     frame = "" if row["frame_bytes"] is None else f", frame of {bytes_text(row['frame_bytes'])}"
     rate = f", {row['rate_hz']} steps a second" if row["rate_hz"] else ""
-    return f"{plural(row['num_envs'], 'env')}, {what}{_WORK.get(row['engine'], '')}{frame}{rate}"
+    beside = f", beside {plural(row['co_runners'], 'co-runner')}" if row.get("co_runners") else ""
+    core = ", all on one CPU" if row.get("one_core") else ""
+    return f"{plural(row['num_envs'], 'env')}, {what}{_WORK.get(row['engine'], '')}{frame}{rate}{beside}{core}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +144,9 @@ class StepPlan(Plan):
     num_envs: tuple[int, ...]
     payloads: tuple[int, ...] = ()
     peers: tuple[str, ...] = ()
+    rates: tuple[int, ...] = ()
+    co_runners: tuple[int, ...] = ()
+    one_core: bool = False
 
     def options_of(self, frame_bytes: int | None) -> dict[str, Any]:
         """Return the engine's options for a frame of that size, None for the plan's own."""
@@ -139,14 +154,19 @@ class StepPlan(Plan):
 
 
 def cases_of(plan: StepPlan) -> list[Case]:
-    """Return the cases of one round: steps, those of one num_envs together, then the payloads, the peers and the
-    machine's limits. Cells are those of transports that have frames in place, see `offered`.
+    """Return the cases of one round: steps, those of one num_envs together, then the payloads, the peers, what is
+    paced, on one core or beside co-runners, and the machine's limits. Cells are those of transports that have frames
+    in place, see `offered`.
     """
     cases = [case for num_envs in plan.num_envs for case in _steps(plan, num_envs) if case.cells]
     for size in plan.payloads:
         cells = [_cell(path, plan.main_wait(path), 1, COPY, frame_bytes=size) for path in plan.paths]
         cases += [Case(cell.path, cell.wait, (cell,), f"1 env, frame of {plural(size, 'byte')}") for cell in cells]
     cases += [Case(path, None, tuple(_peer_cells(path, plan))) for path in plan.peers]
+    cases += _paced(plan)
+    cases += _crowded(plan, "one core", one_core=True) if plan.one_core else ()
+    for count in plan.co_runners:
+        cases += _crowded(plan, f"beside {plural(count, 'co-runner')}", co_runners=count)
     return [*cases, *([Case("limit", None, tuple(_limit_cells(plan)))] if plan.engine == IDLE else [])]
 
 
@@ -176,6 +196,31 @@ def _case(plan: StepPlan, path: str, wait: str | None, num_envs: int, engine: st
         cells += [_cell(*key, actions="inplace")] if engine == IDLE else []
         cells += [_cell(*key, level="env", observations="copy", copy=True), _cell(*key, level="env", copy=False)]
     return Case(path, wait, tuple(cells), plural(num_envs, "env"))
+
+
+def _paced(plan: StepPlan) -> Iterator[Case]:
+    """Yield what is stepped at a rate, in process too; not over the legacy Step, one call an env."""
+    chosen = plan.engine == IDLE
+    for engine in (STEPPING, IDLE) if chosen else (plan.engine,):
+        for num_envs in (PACED_ENVS,) if chosen else plan.num_envs:
+            for path in dict.fromkeys((*plan.paths, "inproc")):
+                key = (path, plan.main_wait(path), num_envs, engine)
+                step = {"level": "env", "observations": "copy", "copy": True}
+                cells = tuple(_cell(*key, **step, rate_hz=rate) for rate in plan.rates)
+                if cells and path != "grpc":
+                    yield Case(path, key[1], cells, f"{plural(num_envs, 'env')} at a rate")
+
+
+def _crowded(plan: StepPlan, what: str, **more: Any) -> Iterator[Case]:
+    """Yield the exchanges of one env, and the native limits, where the pair has not all CPUs for itself.
+
+    On one core nothing is measured that spins: there two loops that spin take turns by the scheduler's slices.
+    """
+    skipped = "spin" if more.get("one_core") else ""
+    waits = [(path, wait) for path in plan.paths if path != "inproc" for wait in plan.waits_of(path)]
+    for path, wait in [*waits, ("limit", "block"), ("limit", "spin")]:
+        if wait != skipped:
+            yield Case(path, wait, (_cell(path, wait, min(plan.num_envs), IDLE, **more),), what)
 
 
 def _peer_cells(path: str, plan: StepPlan) -> list[StepCell]:
@@ -210,20 +255,23 @@ def plan_of(
     quick: bool,
     payloads: Sequence[int] | None = None,
     peers: bool = False,
+    rates: Sequence[int] | None = None,
+    co_runners: Sequence[int] | None = None,
 ) -> StepPlan:
     """Return the plan of a command line; `grpc` stands for the legacy Steps and for the batch service.
 
-    A quick plan has one round of short loops, and fewer sizes and strategies where none were asked for. Payloads and
-    peers are measured with an engine that does no work of its own; ConfigError where another one is asked for, and for
-    a payload that is no whole number of floats.
+    A quick plan has one round of short loops, and fewer sizes, strategies and rates where none were asked for.
+    Payloads, peers and what is beside co-runners are measured with an engine that does no work of its own; ConfigError
+    where another one is asked for, and for a payload that is no whole number of floats.
     """
-    if engine != IDLE and (peers or payloads):
+    if engine != IDLE and (peers or payloads or co_runners):
         raise ConfigError(
-            f"--peers and --payload measure the way alone, without the work of engine {engine!r}",
+            f"--peers, --payload and --co-runners measure the way alone, without the work of engine {engine!r}",
             hint=f"leave them out, or leave out ENGINE, which is {IDLE} then",
         )
     if engine == IDLE:
         payloads = payloads or (_PAYLOADS[:1] if quick else _PAYLOADS)
+        rates = rates or (_PACED_HZ[1:2] if quick else _PACED_HZ)
     for size in payloads or ():
         if size % _FLOAT_BYTES:
             raise ConfigError(
@@ -245,6 +293,9 @@ def plan_of(
         num_envs=tuple(num_envs),
         payloads=tuple(payloads or ()),
         peers=PEERS if peers else (),
+        rates=tuple(rates or ()),
+        co_runners=tuple(filter(None, co_runners or ())),  # without one: the usual row
+        one_core=engine == IDLE and not quick,
     )
 
 
@@ -258,12 +309,19 @@ def _env(path: str, num_envs: int, engine: str = IDLE) -> dict[str, Any]:
 
 def _row(level: str, path: str, num_envs: int, engine: str) -> dict[str, Any]:
     marks = {"suite": "step", "level": level, "path": path, "num_envs": num_envs, "engine": engine}
-    marks |= {"rate_hz": None, "actions": "copy", "frame_bytes": None}
+    marks |= {"rate_hz": None, "actions": "copy", "frame_bytes": None, "co_runners": None, "one_core": None}
     return marks | ({"wait": "adaptive"} if path == "shm" else {})
 
 
 def _around(suite: str) -> dict[str, Any]:
     return {"suite": suite, "path": "shm", "wait": "adaptive"}
+
+
+def _paced_at(rate_hz: int, column: str, goal: float, unit: str) -> SpeedTarget:
+    ours, theirs = (_env(path, PACED_ENVS, STEPPING) | {"rate_hz": rate_hz} for path in ("shm", "inproc"))
+    what = f"{PACED_ENVS} envs of toy, {rate_hz} steps a second, {column}"
+    word = "minus" if unit == "µs" else "over"
+    return SpeedTarget(f"{what}: shm {word} in process", "at most", goal, unit, ours, theirs, f"us.{column}")
 
 
 _SHM, _AT_50_HZ = _exchange("shm", 1), _exchange("shm", 1, rate_hz=50)
@@ -295,6 +353,12 @@ STEP_TARGETS: tuple[SpeedTarget, ...] = (
     SpeedTarget(
         "in place: 4096 envs over 1 env", "at most", 1.5, "times",
         _exchange("shm", 4096, actions="inplace"), _exchange("shm", 1, actions="inplace"),
+    ),
+    _paced_at(200, "p50", 30, "µs"),
+    _paced_at(200, "p99", 1.5, "times"),
+    SpeedTarget(
+        "1 env, exchange, all on one CPU: shm over the native futex ping-pong", "at most", 1.5, "times",
+        _exchange("shm", 1, one_core=True), _exchange("limit", 1, wait="block", one_core=True),
     ),
     SpeedTarget("idle engine's CPU, adaptive", "at most", 0.5, "%", _around("idle"), column="cpu_percent"),
     SpeedTarget(

@@ -33,7 +33,7 @@ from lucky_transport_migration.bench.processes import ended
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, cases_of, plan_of_kits
-from lucky_transport_migration.bench.workloads.limits import ITS_NUMBER, ping_pong_ns
+from lucky_transport_migration.bench.workloads.limits import ping_pong
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 __all__ = ["KIT_SOURCES", "Kit", "compiled", "measure_case", "missing_paths", "prepare"]
@@ -44,7 +44,6 @@ _OBSERVATIONS, _ACTIONS = 3, 1  # of a pendulum, float32
 _CIRCLE = "whether cosine and sine lie on the unit circle"
 _CIRCLE_TOLERANCE = 1e-4
 _LIMIT_ROUNDS = 50_000
-_WARMUP_SHARE = 10
 _NOTES = (
     "every engine computes the same pendulums, bit for bit; the client is Python in every row but the native spin's",
     "the native spin is two C loops that copy a pendulum's action and frame and do nothing else",
@@ -195,9 +194,7 @@ def _exchanges(transport: Transport, effort: Effort, pid: int | None) -> Measure
 
 def _spin(effort: Effort) -> Measurement:
     rounds = min(_LIMIT_ROUNDS, effort.most)
-    samples = ping_pong_ns("spin", rounds, 4 * _ACTIONS, 4 * _OBSERVATIONS)
-    cut = samples.size // _WARMUP_SHARE
-    return Measurement(samples[cut:], samples[:cut], None, None, looked_at=ITS_NUMBER)
+    return ping_pong("spin", rounds, 4 * _ACTIONS, 4 * _OBSERVATIONS)
 
 
 def _iceoryx(effort: Effort) -> Measurement:

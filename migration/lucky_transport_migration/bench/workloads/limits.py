@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lucky_transport_migration.bench.measuring import Measurement, Samples
+from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.suites.steps import COPY, StepCell, StepPlan
 
-__all__ = ["ITS_NUMBER", "measure_limit", "ping_pong_ns", "ping_pong_program"]
+__all__ = ["measure_limit", "ping_pong", "ping_pong_program"]
 
-ITS_NUMBER = "its number"  # each of the two loops waits for the number that is due
+_ITS_NUMBER = "its number"  # each of the two loops waits for the number that is due
 _KINDS = {"spin": "spin", "block": "futex"}  # waiting strategy -> the native loop that is its limit
 _WARMUP_SHARE = 10
 _MOST_ROUNDS = 50_000
@@ -39,17 +39,16 @@ def measure_limit(cell: StepCell, plan: StepPlan) -> Measurement | str:
     typical_ns = _ROUND_NS[cell.wait] + (actions + frame) * _BYTE_NS
     rounds = int(np.clip(plan.effort.budget_s * 1e9 / typical_ns, 100, _MOST_ROUNDS))
     try:
-        samples = ping_pong_ns(_KINDS[cell.wait], rounds, actions, frame)
+        return ping_pong(_KINDS[cell.wait], rounds, actions, frame)
     except (OSError, RuntimeError) as error:
         return f"no native {cell.wait} limit: {error}"
-    cut = samples.size // _WARMUP_SHARE
-    return Measurement(samples[cut:], samples[:cut], None, None, looked_at=ITS_NUMBER)
 
 
-def ping_pong_ns(kind: str, rounds: int, request_bytes: int = 0, answer_bytes: int = 0) -> Samples:
-    """Return the round trips of two native processes: int64 (rounds,), nanoseconds each. `kind`: spin or futex.
+def ping_pong(kind: str, rounds: int, request_bytes: int = 0, answer_bytes: int = 0) -> Measurement:
+    """Return `rounds` round trips of two native processes, the first tenth as warm-up. `kind`: spin or futex.
 
-    Before each call `request_bytes` are copied, before each answer `answer_bytes`.
+    Before each call `request_bytes` are copied, before each answer `answer_bytes`. The CPU time is that of all rounds,
+    in the share of those behind the warm-up.
 
     Raises RuntimeError without a C compiler and when a process died.
     """
@@ -60,9 +59,11 @@ def ping_pong_ns(kind: str, rounds: int, request_bytes: int = 0, answer_bytes: i
         command = [str(program), kind, str(rounds), str(request_bytes), str(answer_bytes)]
         done = subprocess.run(command, capture_output=True, timeout=_LONGEST_S, check=False)
     times = np.frombuffer(done.stdout, np.int64)
-    if done.returncode or times.size != rounds:
-        raise RuntimeError(f"the {kind} limit ended with code {done.returncode} after {times.size} of {rounds} rounds")
-    return times
+    if done.returncode or times.size != rounds + 2:
+        raise RuntimeError(f"the {kind} limit ended with code {done.returncode} before its {rounds} rounds were over")
+    samples, cut = times[:rounds], rounds // _WARMUP_SHARE
+    client, engine = (int(used) * (rounds - cut) // rounds for used in times[rounds:])
+    return Measurement(samples[cut:], samples[:cut], client, engine, looked_at=_ITS_NUMBER)
 
 
 @functools.cache

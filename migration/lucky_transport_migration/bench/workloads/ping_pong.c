@@ -2,7 +2,7 @@
  *
  *     ping_pong spin|futex ROUNDS REQUEST_BYTES ANSWER_BYTES
  *
- * writes ROUNDS round trips to standard output, int64 nanoseconds each. Both processes look all the time (the limit of
+ * writes ROUNDS round trips to standard output, int64 nanoseconds each, and behind them the CPU time of both sides. Both processes look all the time (the limit of
  * spinning), or sleep at once (the limit of blocking). Before each call so many bytes are copied into shared memory, and
  * before each answer, as a step copies actions and observations.
  */
@@ -29,12 +29,19 @@ typedef struct {
     _Alignas(128) uint64_t answer;
     _Alignas(128) uint32_t park_call;
     _Alignas(128) uint32_t park_answer;
+    _Alignas(128) int64_t answerer_cpu;
     _Alignas(128) uint8_t data[];
 } Shared;
 
 static int64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int64_t cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
@@ -81,7 +88,7 @@ int main(int count, char **arguments) {
     size_t request = strtoull(arguments[3], NULL, 10), answer = strtoull(arguments[4], NULL, 10);
     Shared *shared = mmap(NULL, sizeof(Shared) + request + answer, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint8_t *source = calloc(request + answer + 1, 1);
-    int64_t *times = calloc(rounds + 1, sizeof *times);
+    int64_t *times = calloc(rounds + 2, sizeof *times);
     if (shared == MAP_FAILED || !source || !times) return 1;
     pid_t parent = getpid(), child = fork();
     if (child < 0) return 1;
@@ -93,6 +100,7 @@ int main(int count, char **arguments) {
             memcpy(shared->data + request, source, answer);
             publish(&shared->answer, i, &shared->park_answer);
         }
+        shared->answerer_cpu = cpu_ns();
         _exit(0);
     }
     for (uint64_t i = 1; i <= rounds; i++) {
@@ -102,6 +110,8 @@ int main(int count, char **arguments) {
         wait_for(&shared->answer, i, &shared->park_answer, spins);
         times[i - 1] = now_ns() - start;
     }
+    times[rounds] = cpu_ns();
     waitpid(child, NULL, 0);
-    return fwrite(times, sizeof *times, rounds, stdout) == rounds ? 0 : 1;
+    times[rounds + 1] = shared->answerer_cpu;
+    return fwrite(times, sizeof *times, rounds + 2, stdout) == rounds + 2 ? 0 : 1;
 }

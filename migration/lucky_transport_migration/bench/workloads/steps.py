@@ -7,8 +7,9 @@ of the frame. All of the frame is looked at around every loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from typing import Any
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.spec.composite import unpack
 from lucky_transport.transport import Transport
-from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, closed_loop, measure_loop
+from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, measure_loop
 from lucky_transport_migration.bench.peers.exchange import measure_exchanges
 from lucky_transport_migration.bench.peers.kinds import missing_peers
 from lucky_transport_migration.bench.peers.wire import Message
@@ -33,11 +34,14 @@ from lucky_transport_migration.bench.suites.steps import (
     cases_of,
     offered,
 )
+from lucky_transport_migration.bench.workloads.crowded import LOST, co_runners, on_one_core
 from lucky_transport_migration.bench.workloads.limits import measure_limit
 from lucky_transport_migration.bench.workloads.overheads import idle_row, threads_row
 from lucky_transport_migration.paths import ConnectedEngine, find_path, label
 
 __all__ = ["measure_case", "measure_peer", "prepare"]
+
+MeasuredT = TypeVar("MeasuredT")
 
 _STAMP = "the stamps at both ends of its observations"
 _PEER_NOTES = (
@@ -59,6 +63,7 @@ def prepare(plan: StepPlan) -> PreparedSuite:
     if plan.engine != IDLE:
         notes.append(f"{plan.engine} computes, so only VectorEnv rows are given: they hold the engine's time too")
     notes += _PEER_NOTES if plan.peers else ()
+    notes += (LOST,) if plan.co_runners else ()
     suite = StepSuite(
         name="step",
         title=f"Transports of {plan.engine}",
@@ -72,11 +77,25 @@ def prepare(plan: StepPlan) -> PreparedSuite:
 
 
 def _measure(case: Case, plan: StepPlan, notes: list[str]) -> Mapping[StepCell, Measurement]:
-    if case.path == "limit":
-        found = {cell: measure_limit(cell, plan) for cell in case.cells}
-        notes += [why for why in found.values() if isinstance(why, str)]
-        return {cell: one for cell, one in found.items() if not isinstance(one, str)}
-    return measure_peer(case, plan) if case.path in plan.peers else measure_case(case, plan)
+    with ExitStack() as stack:
+        if case.cells[0].one_core:
+            stack.enter_context(on_one_core())
+        if case.path == "limit":
+            found = {cell: _beside(cell, plan, lambda cell=cell: measure_limit(cell, plan)) for cell in case.cells}
+            notes += [why for why in found.values() if isinstance(why, str)]
+            return {cell: one for cell, one in found.items() if not isinstance(one, str)}
+        return measure_peer(case, plan) if case.path in plan.peers else measure_case(case, plan)
+
+
+def _beside(cell: StepCell, plan: StepPlan, measure: Callable[[], MeasuredT]) -> MeasuredT:
+    """Measure beside the cell's co-runners, and say what they lost."""
+    if not cell.co_runners:
+        return measure()
+    with co_runners(cell.co_runners, plan.effort.budget_s) as lost:
+        found = measure()
+        if isinstance(found, Measurement):
+            found.beside |= lost()
+    return found
 
 
 def _around(plan: StepPlan) -> Iterator[Around]:
@@ -114,7 +133,9 @@ def measure_case(case: Case, plan: StepPlan) -> dict[StepCell, Measurement]:
         for cell in offered(case.cells, zero_copy=transport.capabilities.zero_copy):
             own = transport.actions if cell.actions == "inplace" else actions
             if cell.level == "transport":
-                found[cell] = _measure_transport(transport, cell, own, plan.effort, link.pid)
+                found[cell] = _beside(
+                    cell, plan, partial(_measure_transport, transport, cell, own, plan.effort, link.pid)
+                )
             else:
                 envs.append(VectorEnv(transport, copy=bool(cell.copy)))
                 found[cell] = _measure_env(envs[-1], cell, own, plan.effort, link.pid)
@@ -156,10 +177,10 @@ def _measure_env(env: VectorEnv, cell: StepCell, actions: NDArray[Any], effort: 
     parts = env.batch_spec.action_parts
     given = unpack(actions, parts) if parts else actions
     if cell.engine not in (IDLE, COPY):
-        return closed_loop(env.step, given, effort, pid)
+        return measure_loop(env.step, given, effort, pid, rate_hz=cell.rate_hz)
     first = env.transport.step(actions)
     start, check = first.seq, _check_whole(cell.engine, first.observations)
-    found = closed_loop(env.step, given, effort, pid, Look.at_steps(_STAMP, check))
+    found = measure_loop(env.step, given, effort, pid, Look.at_steps(_STAMP, check), cell.rate_hz)
     last = env.transport.step(actions)
     check(last.observations)
     _check_count(start, last.seq, found)  # no episode ends, so every step is one exchange
