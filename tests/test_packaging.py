@@ -141,7 +141,7 @@ def test_an_environment_that_has_grpc_is_not_moved_by_adding_us() -> None:
     bounds = [re.fullmatch(r"([a-z]+)>=\d+\.\d+", one) for one in asked]
     assert all(bounds), asked
     assert {bound[1] for bound in bounds if bound} == {
-        "click", "flatbuffers", "grpcio", "gymnasium", "numpy", "pluggy", "protobuf"
+        "click", "grpcio", "gymnasium", "numpy", "pluggy", "protobuf"
     }  # fmt: skip
 
 

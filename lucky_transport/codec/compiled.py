@@ -1,7 +1,8 @@
 """The compiled codec: for each message class an encoder and a decoder in Python, made of its fields' snippets.
 
 The decoder reads the layout that the encoder writes, and verifies it: each part lies inside the buffer, behind the one
-before. Any other value or layout goes to the generic writer or reader, which also write the text of an error.
+before. Any other layout goes to the generic reader. Any other value is checked, and encoded as what it stands for.
+These two also write the text of an error.
 """
 
 from __future__ import annotations
@@ -12,10 +13,19 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, cast
 
-from lucky_transport.codec.layout import CODES, FieldOffset, SlowPath, TableLayout, arrange, entry_of
+from lucky_transport.codec.layout import (
+    CODES,
+    WRAPPED_BYTES,
+    FieldOffset,
+    SlowPath,
+    TableLayout,
+    arrange,
+    entry_of,
+    slot_of,
+)
 from lucky_transport.codec.reader import decode_generic
 from lucky_transport.codec.runtime import NAMES, ReadTable, WriteTable
-from lucky_transport.codec.snippets import FieldCode, field_code, indented, is_covered
+from lucky_transport.codec.snippets import FieldCode, field_code, indented
 from lucky_transport.messages.fields import MAX_DEPTH, Field, fields_of
 
 __all__ = ["Codec", "codec_of", "source_of"]
@@ -24,7 +34,7 @@ Encode = Callable[..., bytes]
 Decode = Callable[[bytes], Any]
 
 #: What compiled code raises where it does not apply.
-_FAULTS = (
+_FAULTS: tuple[type[Exception], ...] = (
     SlowPath,
     struct.error,
     AttributeError,
@@ -145,31 +155,41 @@ class _TableCode:
         return template.format(**filling)
 
 
-def _encode_generic(message: Any, prefix_bytes: int = 0) -> bytes:
-    """Return what the generic writer makes. It is loaded here: FlatBuffers' own library brings NumPy."""
-    from lucky_transport.codec.writer import encode_generic
-
-    return encode_generic(message, prefix_bytes)
-
-
 @cache
-def codec_of(cls: type[Any], encode_slow: Encode = _encode_generic, decode_slow: Decode | None = None) -> Codec:
+def codec_of(cls: type[Any], encode_slow: Encode | None = None, decode_slow: Decode | None = None) -> Codec:
     """Return the codec of a message class; what its compiled code does not cover goes to the two given functions.
 
     Raises TypeError for a class that FlatBuffers cannot carry.
     """
     _check(cls)
+    encode_slow = encode_slow or partial(_encode_checked, cls)
     decode_slow = decode_slow or partial(decode_generic, cls)
-    if not _is_compiled(cls):
+    if not _is_finite(cls):
         return Codec(encode_slow, decode_slow)
-    slow = {"FAULTS": _FAULTS, "encode_slow": encode_slow, "decode_slow": decode_slow}
-    functions = _code_of(cls).functions(_MESSAGE, 8, slow)
-    return Codec(functions["encode"], functions["decode"])
+    return _compiled(cls, _FAULTS, encode_slow, decode_slow)
 
 
 def source_of(cls: type[Any]) -> str:
-    """Return the text of a class's compiled functions, to be read; "" for a class that has none."""
-    return _code_of(cls).source(_MESSAGE, 8) if _is_compiled(cls) else ""
+    """Return the text of a class's compiled functions, to be read."""
+    return _code_of(cls).source(_MESSAGE, 8)
+
+
+def _encode_checked(cls: type[Any], message: Any, prefix_bytes: int = 0) -> bytes:
+    """Return the message as a buffer once all its values are checked; raises EncodeError, with the path of the field,
+    for a value that its field cannot hold.
+    """
+    from lucky_transport.messages.values import checked  # not before there is such a value: it loads NumPy
+
+    return _compiled(cls, ()).encode(checked(message), prefix_bytes)
+
+
+@cache
+def _compiled(cls: type[Any], faults: tuple[type[Exception], ...], *slow: Callable[..., Any]) -> Codec:
+    """Return the compiled functions of a class; `faults` in them are for the functions `slow`: encoder and decoder."""
+    encode_slow, decode_slow = slow or (None, None)
+    names = {"FAULTS": faults, "encode_slow": encode_slow, "decode_slow": decode_slow}
+    functions = _code_of(cls).functions(_MESSAGE, 8, names)
+    return Codec(functions["encode"], functions["decode"])
 
 
 @cache
@@ -191,13 +211,13 @@ def _check(cls: type[Any]) -> None:
 
 
 @cache
-def _is_compiled(cls: type[Any], above: tuple[type, ...] = ()) -> bool:
-    """True for a class all of whose fields have snippets, at any depth, and that does not contain itself."""
+def _is_finite(cls: type[Any], above: tuple[type, ...] = ()) -> bool:
+    """True for a class without too many fields that does not contain itself; compiled code does not count its depth."""
     fields = fields_of(cls)
     if cls in above or len(above) == MAX_DEPTH or len(fields) > _MAX_FIELDS:
         return False
     inner = [cast(type, field.message) for field in fields if field.kind == "message"]
-    return all(map(is_covered, fields)) and all(_is_compiled(each, (*above, cls)) for each in inner)
+    return all(_is_finite(each, (*above, cls)) for each in inner)
 
 
 @cache
@@ -221,16 +241,35 @@ def _entry_code_of(field: Field) -> _TableCode:
     return _table_code(tuple, fields, "m = v0, v1")
 
 
+@cache
+def _wrapped_bytes_code() -> _TableCode:
+    """Return the code of the tables in a list of bytes, made of the bytes themselves."""
+    return _table_code(bytes, [field_code(0, WRAPPED_BYTES, {}, "m")], "m = v0")
+
+
 def _tables(index: int, field: Field) -> dict[str, Any]:
     """Return the functions of the tables in a field, and their alignment, by the names that snippets use."""
     if field.shape == "map" and field.kind not in CODES:
         inner = _entry_code_of(field)
+    elif field.shape == "list" and field.kind == "bytes":
+        inner = _wrapped_bytes_code()
+    elif field.kind == "message" and not _is_finite(cast(type, field.message)):
+        return _later_tables(index, cast(type, field.message))
     elif field.kind == "message":
         inner = _code_of(cast(type, field.message))
     else:
         return {}
     write, read = _table_functions(inner)
     return {f"W{index}": write, f"R{index}": read, f"A{index}": inner.layout.alignment}
+
+
+def _later_tables(index: int, cls: type[Any]) -> dict[str, Any]:
+    """Return what writes the tables of a class that may be the one whose code is being made; nothing reads them so."""
+
+    def write(*arguments: Any) -> int:
+        return _table_functions(_code_of(cls))[0](*arguments)
+
+    return {f"W{index}": write, f"A{index}": max(4, *(slot_of(each)[1] for each in fields_of(cls)))}
 
 
 @cache

@@ -44,7 +44,7 @@ KEPT_LAYOUTS = 256
 
 
 class SlowPath(Exception):
-    """A value or a buffer that the compiled codec leaves to the generic writer or reader."""
+    """A value or a buffer that compiled code leaves to what checks values, or to the generic reader."""
 
 
 class StructLayout:

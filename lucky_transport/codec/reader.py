@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 from lucky_transport.codec.layout import (
@@ -210,7 +210,9 @@ def _table_of(cls: type[Any]) -> _Table:
 def _entries_of(field: Field) -> _Table:
     """Return the table of a map's entries, which it reads into (key, value)."""
     key, value = entry_of(field)
-    absent = cast("type[Any]", field.message) if field.message else _ABSENT[field.kind]
+    absent: Callable[[], Any] = _ABSENT[field.kind] if field.message is None else field.message
+    if field.enum is not None:
+        absent = partial(member, field.enum, 0)
     return _Table(
         (key, value), lambda values: (values.get("key", ""), values["value"] if "value" in values else absent())
     )

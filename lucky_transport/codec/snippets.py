@@ -19,7 +19,7 @@ from lucky_transport.codec.layout import CODES, WIDTHS, slot_of, struct_of
 from lucky_transport.codec.runtime import ScalarMap, ScalarVector
 from lucky_transport.messages.fields import Field
 
-__all__ = ["FieldCode", "field_code", "indented", "is_covered"]
+__all__ = ["FieldCode", "field_code", "indented"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,20 @@ elif v{i}.__class__ is X{i}:
 else:
     raise SlowPath
 """)
+
+#: The value of a map's entry, which is always there.
+_STRUCT_OF_MAP = Snippets("""\
+v{i} = {source}
+if v{i}.__class__ is not X{i}:
+    raise SlowPath
+{variables} = {attributes}
+""")
+
+#: By shape, follows the reading of several members of an enum.
+_FIND_MEMBERS = {
+    "list": "v{i} = [E{i}(n, n) for n in v{i}]\n",
+    "map": "v{i} = {{key: E{i}(n, n) for key, n in v{i}.items()}}\n",
+}
 
 #: Follows the load of a list or map of bools.
 _CHECK_BOOLS = "check_bools(v{i})\n"
@@ -299,6 +313,8 @@ class FieldCode:
         if self.snippets.read:
             found = indented(f"start = at + {self.at} + o{i}\nif start < end or start & 3:\n    raise SlowPath\n")
             found += indented(self.snippets.read)
+            if self.field.enum is not None:
+                found += indented(_FIND_MEMBERS[self.field.shape])
             return self._fill(f"if {present}:\n{found}else:\n    v{i} = {self.snippets.absent}\n")
         value = f"v{i}"
         if self.field.kind == "struct":
@@ -322,19 +338,12 @@ class FieldCode:
         )
 
 
-def is_covered(field: Field) -> bool:
-    """True for a field that has snippets; bytes and enums in lists and maps, and structs in maps, have none."""
-    if field.shape == "one":
-        return True
-    return field.kind != "bytes" and field.enum is None and (field.kind != "struct" or field.shape == "list")
-
-
 def field_code(
     index: int, field: Field, tables: dict[str, Any], source: str = "", is_required: bool = False
 ) -> FieldCode:
-    """Return the code of field `index`, which `is_covered`.
+    """Return the code of field `index`.
 
-    tables: the names by which its lines refer to the tables in it, of messages and maps to other than scalars.
+    tables: the names by which its lines refer to the tables in it, of messages, bytes and maps to other than scalars.
     source: the expression that fetches it, by default the message's attribute. is_required: written even where empty.
     """
     i, kind, is_one = index, field.kind, field.shape == "one"
@@ -348,9 +357,12 @@ def field_code(
             names[f"X{i}"] = ScalarMap(kind)
     elif kind == "message":
         snippets = _TABLE if is_one else _TABLES
+    elif kind == "bytes" and not is_one:
+        snippets = _TABLES
     elif kind == "struct":
         layout = struct_of(cast(type, field.message))
-        snippets, width, widest = (_STRUCT if is_one else _STRUCTS), layout.size, layout.alignment
+        alone = _STRUCT_OF_MAP if is_required else _STRUCT
+        snippets, width, widest = (alone if is_one else _STRUCTS), layout.size, layout.alignment
         names[f"X{i}"] = layout.cls if is_one else layout
         variables = [f"v{i}_{name}" for name in layout.names]
     elif kind in CODES and is_one:

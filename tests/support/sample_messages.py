@@ -9,7 +9,7 @@ from typing import Annotated
 from lucky_transport.messages.scalars import F32, F64, I32, U32, U64
 from lucky_transport.messages.scalars import struct as in_place
 
-__all__ = ["Colour", "Everything", "Leaf", "Mixed", "Point", "Uncompiled"]
+__all__ = ["Colour", "Everything", "Leaf", "Mixed", "Point"]
 
 
 class Colour(IntEnum):
@@ -48,7 +48,7 @@ class Leaf:
 
 @dataclass(slots=True)
 class Everything:
-    """Each sort of field that the compiled codec covers."""
+    """Each sort of field that there is."""
 
     flag: bool = False
     small: I32 = 0
@@ -81,13 +81,8 @@ class Everything:
     exact_of: dict[str, F64] = field(default_factory=dict[str, F64])
     name_of: dict[str, str] = field(default_factory=dict[str, str])
     leaf_of: dict[str, Leaf] = field(default_factory=dict[str, Leaf])
-
-
-@dataclass(slots=True)
-class Uncompiled(Everything):
-    """The same, and each sort of field that only the generic codec covers."""
-
     raws: list[bytes] = field(default_factory=list[bytes])
     colours: list[Annotated[Colour, "i32"]] = field(default_factory=list[Colour])
+    colour_of: dict[str, Annotated[Colour, "i32"]] = field(default_factory=dict[str, Colour])
     raw_of: dict[str, bytes] = field(default_factory=dict[str, bytes])
     point_of: dict[str, Point] = field(default_factory=dict[str, Point])
