@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lucky_transport.cli.tables import show
+from lucky_transport.cli.tables import echo, show
 from lucky_transport.diagnosis import inventory
 from lucky_transport.errors import plural
 
@@ -67,7 +67,9 @@ def _print_json(broken: dict[str, str]) -> None:
     click.echo(json.dumps(plain | {"servers": [one.plain() for one in servers.find()]}, indent=2))
 
 
-def _show_servers(servers: list[ServerReport]) -> None:
+def _show_servers(found: list[ServerReport]) -> None:
+    from lucky_transport.diagnosis.servers import stale_sentence
+
     rows = [
         (
             one.name,
@@ -80,12 +82,13 @@ def _show_servers(servers: list[ServerReport]) -> None:
             one.pid or "-",
             one.state,
         )
-        for one in servers
+        for one in found
+        if one.state != "stale"
     ]
     columns = ("name", "services", "methods", "calls", "peers", "transport", "gRPC at", "pid", "state")
     show("Servers on this host", columns, rows)
-    if any(one.state == "stale" for one in servers):
-        click.echo("The process of a stale server is gone; `lucky-transport doctor --fix` removes what it left.")
+    if stale := stale_sentence(found):
+        echo(f"{stale}\n")
 
 
 def _show_segments(segments: list[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from lucky_transport import call_counts
 from lucky_transport.shm.files.namespaces import STOPPED, process_name
 from lucky_transport.shm.files.server_description import ServerDescription, described
 
-__all__ = ["ServerReport", "connections_to", "find", "of_name"]
+__all__ = ["ServerReport", "connections_to", "find", "of_name", "stale_sentence"]
 
 _CONNECTED = "03"
+#: So many names of servers that are gone are told.
+_MOST_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +59,27 @@ class ServerReport:
 
 
 def find(proc: Path = Path("/proc")) -> list[ServerReport]:
-    """Return the servers of this user on this host, by name; several that share one name stand side by side."""
+    """Return the servers of this user on this host, those that live first, then by name."""
     connections = connections_to(proc)
     found = [
         _report(description, pid, None if connections is None else connections[str(socket)])
         for socket, description, pid in described()
     ]
-    return sorted(found, key=lambda one: (one.name, one.pid))
+    return sorted(found, key=lambda one: (one.state == "stale", one.name, one.pid))
 
 
 def of_name(name: str) -> list[ServerReport]:
     """Return the servers at shm://name, those that live first."""
-    return sorted((one for one in find() if one.name == name), key=lambda one: one.state == "stale")
+    return [one for one in find() if one.name == name]
+
+
+def stale_sentence(found: Sequence[ServerReport]) -> str:
+    """Return what there is to say of those servers whose process is gone, "" where there are none."""
+    names = list(dict.fromkeys(one.name for one in found if one.state == "stale"))
+    if not names:
+        return ""
+    shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+    return f"Servers whose process is gone: {shown}; `lucky-transport doctor --fix` removes what they left."
 
 
 def _report(description: ServerDescription, pid: int | None, peers: int | None) -> ServerReport:

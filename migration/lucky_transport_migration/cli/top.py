@@ -55,6 +55,7 @@ def top(once: bool, as_json: bool, interval_s: float) -> None:
     if as_json:
         click.echo(json.dumps(reading.plain(), indent=2))
         return
+    from lucky_transport.diagnosis.servers import stale_sentence
     from lucky_transport_migration.top.cells import (
         COLUMNS,
         SERVER_COLUMNS,
@@ -68,7 +69,10 @@ def top(once: bool, as_json: bool, interval_s: float) -> None:
     rows = [(*engine_cells(one), *wide_cells(one)) for one in reading.activity.engines]
     show(f"Engines on {reading.host}", (*COLUMNS, *WIDE_COLUMNS), rows)
     if reading.activity.servers:
-        show(f"gRPC servers on {reading.host}", SERVER_COLUMNS, list(map(server_cells, reading.activity.servers)))
+        living = [server_cells(one) for one in reading.activity.servers if one.report.state != "stale"]
+        show(f"gRPC servers on {reading.host}", SERVER_COLUMNS, living)
+        if stale := stale_sentence([one.report for one in reading.activity.servers]):
+            echo(stale)
     if reading.activity.of_other_users:
         show("Segments of other users", ("name", "user id"), list(reading.activity.of_other_users.items()))
     if reading.stages.file or reading.stages.problem:

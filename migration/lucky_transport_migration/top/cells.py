@@ -14,6 +14,7 @@ __all__ = [
     "COLUMNS",
     "SERVER_COLUMNS",
     "WIDE_COLUMNS",
+    "WIDE_SERVER_COLUMNS",
     "details",
     "engine_cells",
     "rate",
@@ -27,6 +28,8 @@ __all__ = [
 #: For 80 characters, and what is added where there is room.
 COLUMNS = ("engine", "envs", "steps/s", "p50", "p99", "busy", "clients", "state")
 SERVER_COLUMNS = ("server", "calls", "calls/s", "peers", "transport", "pid", "state", "services")
+#: Of those, what stands there only where there is room.
+WIDE_SERVER_COLUMNS = ("transport", "pid")
 WIDE_COLUMNS = ("pid", "cpu s", "memory", "client", "endpoints")
 
 _NONE = "-"

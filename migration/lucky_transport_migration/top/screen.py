@@ -7,6 +7,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Literal
 
+from rich.console import Group
+from rich.table import Column, Table
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
@@ -15,12 +17,14 @@ from textual.events import Resize
 from textual.widgets import DataTable, Footer, Sparkline, Static
 from textual.worker import get_current_worker
 
+from lucky_transport.diagnosis.servers import stale_sentence
 from lucky_transport.errors import plural, printable
 from lucky_transport_migration.top.activity import EngineActivity
 from lucky_transport_migration.top.cells import (
     COLUMNS,
     SERVER_COLUMNS,
     WIDE_COLUMNS,
+    WIDE_SERVER_COLUMNS,
     details,
     engine_cells,
     rate,
@@ -37,8 +41,12 @@ __all__ = ["TopScreen"]
 _WIDE = 120
 #: How many readings the line of rates shows.
 _RATES = 60
-_LEFT = ("engine", "state")
-_STYLES = {"ready": "green", "stale": "yellow", "closing": "yellow", "loading": "yellow", "damaged": "red"}
+_LEFT = ("engine", "state", "client", "endpoints", "server", "transport", "services")
+_STYLES = {
+    **dict.fromkeys(("ready", "ok"), "green"),
+    **dict.fromkeys(("stale", "stopped", "closing", "loading"), "yellow"),
+    "damaged": "red",
+}
 
 
 class TopScreen(App[None]):
@@ -53,7 +61,7 @@ class TopScreen(App[None]):
     #details { height: 1fr; padding: 0 1; overflow-y: auto; }
     #known { text-wrap: nowrap; text-overflow: ellipsis; }
     #rates { height: 2; margin: 0 1; }
-    #servers { height: auto; max-height: 30%; padding: 0 1; border-top: solid $panel; display: none; }
+    #servers { height: auto; max-height: 40%; overflow-y: auto; padding: 0 1; border-top: solid $panel; display: none; }
     #stages { height: auto; max-height: 40%; padding: 0 1; border-top: solid $panel; display: none; }
     """
     BINDINGS = [  # noqa: RUF012 - as Textual asks for it
@@ -77,7 +85,7 @@ class TopScreen(App[None]):
         yield DataTable[Text](id="engines", cursor_type="row", zebra_stripes=False)
         yield Sparkline([], id="rates")
         yield Vertical(Static(id="known"), id="details")
-        yield Static(id="servers")
+        yield Vertical(Static(id="served"), id="servers")
         yield Static(id="stages")
         yield Footer()
 
@@ -143,8 +151,8 @@ class TopScreen(App[None]):
         ]
         if running < len(engines):
             parts.append(f"{len(engines) - running} stale")
-        if servers := reading.activity.servers:
-            parts.append(plural(len(servers), "gRPC server"))
+        if living := [one for one in reading.activity.servers if one.report.state != "stale"]:
+            parts.append(plural(len(living), "gRPC server"))
         if others := reading.activity.of_other_users:
             parts.append(f"{plural(len(others), 'segment')} of other users")
         if self._paused:
@@ -204,14 +212,19 @@ class TopScreen(App[None]):
         known.update(lines)
 
     def _show_servers(self, servers: tuple[ServerActivity, ...]) -> None:
-        rows = [tuple(map(printable, cells)) for cells in (SERVER_COLUMNS, *map(server_cells, servers))]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        text = Text(no_wrap=True, overflow="ellipsis")
-        for number, row in enumerate(rows):
-            text.append("  ".join(map(str.ljust, row, widths)).rstrip() + "\n", "" if number else "bold")
-        shown = self.query_one("#servers", Static)
-        shown.display = bool(servers)
-        shown.update(text)
+        wide = self.size.width >= _WIDE
+        columns = [name for name in SERVER_COLUMNS if wide or name not in WIDE_SERVER_COLUMNS]
+        table = Table(
+            *(Column(name, justify=_justify(name), no_wrap=True) for name in columns), box=None, pad_edge=False
+        )
+        for one in servers:
+            if one.report.state != "stale":
+                cells: dict[str, str] = dict(zip(SERVER_COLUMNS, map(printable, server_cells(one)), strict=True))
+                style = _STYLES.get(cells["state"], "")
+                table.add_row(*(Text(cells[name], style if name == "state" else "") for name in columns))
+        self.query_one("#servers").display = bool(servers)
+        gone = Text(stale_sentence([one.report for one in servers]), "yellow")
+        self.query_one("#served", Static).update(Group(*([table] if table.rows else []), *([gone] if gone else [])))
 
     def _show_stages(self, reading: TopReading) -> None:
         stages = reading.stages
@@ -230,4 +243,4 @@ class TopScreen(App[None]):
 
 
 def _justify(column: str) -> Literal["left", "right"]:
-    return "left" if column in (*_LEFT, "client", "endpoints") else "right"
+    return "left" if column in _LEFT else "right"

@@ -15,11 +15,13 @@ from click.testing import CliRunner
 
 from lucky_transport import api
 from lucky_transport.cli.main import cli
+from lucky_transport.diagnosis.servers import ServerReport
 from lucky_transport.process import unique_name
 from lucky_transport_migration.top.activity import ActivityReading, EngineActivity, RingReading, StreamReading
 from lucky_transport_migration.top.cells import details, engine_cells, seconds, size
 from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.reading import StagesReading, TopReading, read_stages
+from lucky_transport_migration.top.servers import ServerActivity
 from lucky_transport_migration.top.step_samples import StepReading
 from tests.support.waiting import until_none_left
 
@@ -208,6 +210,28 @@ def test_a_wide_terminal_has_more_columns_and_each_fits(width: int, columns: int
         assert table.virtual_size.width <= width
 
     on_screen(Source(reading(DEMO, STALE, GRPC)), use, (width, 24))
+
+
+@pytest.mark.parametrize(("width", "wide"), [(80, False), (160, True)])
+def test_servers_that_live_are_rows_and_those_that_are_gone_a_sentence(width: int, wide: bool) -> None:
+    calls = {"/weather.v1.Weather/GetForecast": (1234, 5)}
+    living = ServerReport("weather", 4711, "pid 4711", "ok", tuple(calls), "localhost:50071", calls, 2)
+    gone = ServerReport("other", 4712, "gone", "stale")
+    servers = (ServerActivity(living, 386.0), ServerActivity(gone, None))
+
+    async def use(app: Any, pilot: Any) -> None:
+        assert "1 gRPC server" in summary(app)
+        served = app.query_one("#served")
+        await shown(pilot, lambda: served.size.height > 2)
+        lines = [strip.text for strip in served.render_lines(served.size.region)]
+        assert ("shm + grpc" in lines[1], "4711" in lines[1]) == (wide, wide)
+        assert "weather" in lines[1]
+        assert lines[1].rstrip().endswith("ok     weather.v1.Weather")
+        assert {"1,239", "386", "2"} <= set(lines[1].split())
+        left = " ".join(line.strip() for line in lines[2:])
+        assert left == "Servers whose process is gone: other; `lucky-transport doctor --fix` removes what they left."
+
+    on_screen(Source(TopReading("here", 0.0, ActivityReading((), servers=servers), StagesReading())), use, (width, 24))
 
 
 def test_engines_come_and_go_and_the_cursor_stays_on_its_own() -> None:

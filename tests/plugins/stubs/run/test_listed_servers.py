@@ -177,6 +177,7 @@ def test_a_server_that_was_killed_is_stale_until_it_is_removed(
     assert (found.state, found.calls, found.peers) == ("stale", None, None)
     shown = command_line.run("ls")
     assert shown.returncode == 0, shown.stderr
+    assert "Servers whose process is gone: " in shown.stdout
     assert "doctor --fix" in shown.stdout
     inspected = command_line.run("inspect", f"shm://{name}")
     assert inspected.returncode == 1
