@@ -31,7 +31,7 @@ __all__ = ["options_of", "serve"]
     "endpoints",
     multiple=True,
     required=True,
-    metavar="URL",
+    metavar="ENDPOINT",
     help="Where to serve, e.g. shm://demo or grpc://127.0.0.1:0 (a free port); may be given repeatedly.",
 )
 @click.option("--num-envs", default=1, show_default=True, type=click.IntRange(min=1), help="Envs stepped together.")

@@ -35,7 +35,7 @@ _TARGETS = "lucky_transport_migration.scan.targets"
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
 @click.option(
     "--endpoint",
-    metavar="URL",
+    metavar="ENDPOINT",
     help="Where rewritten channels, servers, envs and clients find the engine, e.g. shm://demo."
     "  [default: as configured when the program runs]",
 )

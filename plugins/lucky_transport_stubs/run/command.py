@@ -47,8 +47,8 @@ _NOTHING_SWITCHED = 125
 @click.option(
     "--endpoint",
     shell_complete=complete_endpoints,
-    metavar="shm://NAME",
-    help="The engine that takes the place of luckyrobots' default target (port 50051 of this host).",
+    metavar="ENDPOINT",
+    help="The engine, shm://NAME, that takes the place of luckyrobots' default target (port 50051 of this host).",
 )
 @click.option(
     "--map",
