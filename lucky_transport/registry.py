@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 import pluggy
 
 from lucky_transport import hookspecs
+from lucky_transport.entry_points import EntryPoint, entry_points
 from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName, did_you_mean, is_interruption
 from lucky_transport.hookspecs import (
     PROJECT,
@@ -161,7 +161,7 @@ def missing_extra(error: ModuleNotFoundError, *, owner: str, extra: str) -> Miss
 @cache
 def registry() -> Registry:
     """Return the registry of this process, built at the first call."""
-    return discover(entry_points(group=PROJECT))
+    return discover(entry_points(PROJECT))
 
 
 def discover(points: Iterable[EntryPoint]) -> Registry:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import shlex
 from functools import cache, lru_cache
-from importlib import metadata
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 __all__ = ["compare_version", "install_command", "version"]
 
-_log = logging.getLogger("lucky_transport")
+# Only what is asked for is imported: `importlib.metadata` brings some forty modules.
 
 
 @cache
 def version() -> str:
     """Return the version of this package, "" where it is imported without being installed."""
+    from importlib import metadata
+
     try:
         return metadata.version("lucky-transport")
     except metadata.PackageNotFoundError:
@@ -26,6 +23,11 @@ def version() -> str:
 
 def install_command(extra: str) -> str:
     """Return what installs an extra: from the package index, or from the folder that this was installed from."""
+    import json
+    import shlex
+    from importlib import metadata
+    from urllib.parse import unquote, urlsplit
+
     # a clone in the working folder has an egg-info beside it, which does not say
     written = (one.read_text("direct_url.json") for one in metadata.distributions(name="lucky-transport"))
     try:
@@ -42,7 +44,9 @@ def install_command(extra: str) -> str:
 def compare_version(engine: str, theirs: str) -> None:
     """Log, once, that an engine runs another version; what both speak is for the transports to find out."""
     if theirs != version() and version():
-        _log.warning(
+        import logging
+
+        logging.getLogger("lucky_transport").warning(
             "engine %r runs lucky_transport %.32r, this process %s; what only one of them has is not there",
             engine,
             theirs,

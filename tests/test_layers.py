@@ -38,6 +38,7 @@ LAYERS = (
     "config",
     "hookspecs",
     "builtin",
+    "entry_points",
     "registry",
     "lazy_dict",
     "fork",

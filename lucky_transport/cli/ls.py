@@ -10,6 +10,7 @@ import click
 from lucky_transport.cli.tables import echo, show
 from lucky_transport.diagnosis import inventory
 from lucky_transport.errors import plural
+from lucky_transport.registry import registry
 
 if TYPE_CHECKING:
     from lucky_transport.diagnosis.servers import ServerReport
@@ -41,7 +42,9 @@ def ls(kind: str | None, as_json: bool) -> None:
 
         _show_segments(segment_files.find())
         _show_servers(servers.find())
-        counts = ", ".join(plural(len(listed()), name.removesuffix("s")) for name, listed in _INSTALLED.items())
+        found = registry()  # to count what is installed, nothing of it is loaded
+        installed = {"transport": found.transports, "engine": found.engines, "command": found.commands}
+        counts = ", ".join(plural(len(infos), name) for name, infos in installed.items())
         click.echo(f"Installed: {counts}. `lucky-transport ls engines` lists the engines, and so on.")
     elif kind == "commands":
         show("Commands", ("name", "summary", "usable"), [(i.name, i.summary, _usable(i)) for i in inventory.commands()])
