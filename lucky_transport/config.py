@@ -7,7 +7,6 @@ writes os.environ or reads these files.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import sys
@@ -36,9 +35,6 @@ __all__ = [
     "read_table",
     "runtime_directories",
 ]
-
-
-_log = logging.getLogger("lucky_transport")
 
 
 #: Per key: what returns a value as it counts, or raises, and what a right one looks like.
@@ -213,8 +209,12 @@ def _warn_of_unknown(environ: Mapping[str, str]) -> None:
             _warned.add(name)
             guess = did_you_mean(name.removeprefix("LUCKY_"), known, prefix="LUCKY_").rstrip()
             guess = guess or f"known: {', '.join(known.values())}"
+            import logging  # programs without such a variable start sooner
+
             # its value may be a secret
-            _log.warning("environment variable %s has no effect: no such setting; %s", name, guess)
+            logging.getLogger("lucky_transport").warning(
+                "environment variable %s has no effect: no such setting; %s", name, guess
+            )
 
 
 def _is_other(name: str) -> bool:
@@ -352,7 +352,7 @@ def _file_values(directory: Path | None) -> list[tuple[str, dict[str, Any]]]:
         if path is None:
             continue
         try:
-            parsed, refused = _parsed(path)
+            parsed, refused = _parsed(path, table)
         except ConfigError:
             if table:  # a pyproject.toml without our table may be broken: that is not ours to report
                 continue
@@ -370,13 +370,14 @@ def _file_values(directory: Path | None) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def _parsed(path: Path) -> tuple[Any, ConfigError | None]:
-    """Return the values of a file, and why they must not be obeyed."""
+def _parsed(path: Path, table: tuple[str, ...] = ()) -> tuple[Any, ConfigError | None]:
+    """Return the values of a file, and why they must not be obeyed; none of one whose text does not name the table."""
     refused = None
     try:
         with open_found(path) as file:
             refused = refusal(path, file.fileno())
-            return _toml(file.read().decode()), refused
+            text = file.read().decode()
+            return (_toml(text) if all(name in text for name in table) else {}), refused
     except (OSError, ValueError) as error:
         raise refused or ConfigError(f"{path}: {error}", hint="mend the file") from error
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import pwd
-import socket
 import stat
 from pathlib import Path
 from typing import BinaryIO
@@ -74,6 +73,8 @@ def remove_unused_socket(path: str) -> bool:
 
     Raises FileExistsError when what is there is no socket, OSError when it cannot be tried.
     """
+    import socket  # the settings are read without it
+
     try:
         mode = os.lstat(path).st_mode
     except OSError:  # nothing there, or no such directory: binding says which

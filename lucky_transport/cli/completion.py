@@ -6,8 +6,6 @@ their lock files.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 from click.shell_completion import (
     BashComplete,
@@ -29,7 +27,6 @@ __all__ = [
 
 #: Set where a shell asks to complete a command line: click derives it from the program's name.
 COMPLETION_VARIABLE = "_LUCKY_TRANSPORT_COMPLETE"
-_SHARED_MEMORY = Path("/dev/shm")
 
 
 def complete_engines(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -48,7 +45,7 @@ def complete_endpoints(ctx: click.Context, param: click.Parameter, incomplete: s
     from lucky_transport.registry import registry
     from lucky_transport.shm.files import lockfile
 
-    found = [f"shm://{name}" for name in lockfile.engines(_SHARED_MEMORY)]
+    found = [f"shm://{name}" for name in lockfile.engines(lockfile.DIRECTORY)]
     if ":" not in incomplete:
         transports = [info for info in registry().transports.values() if not info.routes]
         found += [f"{scheme}://" for info in transports for scheme in info.schemes if scheme != "shm" or not found]

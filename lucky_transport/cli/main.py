@@ -5,7 +5,6 @@ A TransportError ends a command with its text on stderr and exit code 1; a trace
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 from contextlib import suppress
@@ -114,6 +113,8 @@ def _unknown(name: str) -> str:
 def cli(verbose: bool) -> None:
     """Move a training stack off gRPC: serve, compare and measure engines over interchangeable transports."""
     if verbose:
+        import logging
+
         logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
 
 

@@ -23,7 +23,6 @@ from lucky_transport.codec.layout import (
     entry_of,
     slot_of,
 )
-from lucky_transport.codec.reader import decode_generic
 from lucky_transport.codec.runtime import NAMES, ReadTable, WriteTable
 from lucky_transport.codec.snippets import FieldCode, field_code, indented
 from lucky_transport.messages.fields import MAX_DEPTH, Field, fields_of
@@ -155,6 +154,13 @@ class _TableCode:
         return template.format(**filling)
 
 
+def _decode_generic(cls: type[Any], data: bytes) -> Any:
+    """Return what the generic reader reads; it is loaded for the first buffer that needs it."""
+    from lucky_transport.codec.reader import decode_generic
+
+    return decode_generic(cls, data)
+
+
 @cache
 def codec_of(cls: type[Any], encode_slow: Encode | None = None, decode_slow: Decode | None = None) -> Codec:
     """Return the codec of a message class; what its compiled code does not cover goes to the two given functions.
@@ -163,7 +169,7 @@ def codec_of(cls: type[Any], encode_slow: Encode | None = None, decode_slow: Dec
     """
     _check(cls)
     encode_slow = encode_slow or partial(_encode_checked, cls)
-    decode_slow = decode_slow or partial(decode_generic, cls)
+    decode_slow = decode_slow or partial(_decode_generic, cls)
     if not _is_finite(cls):
         return Codec(encode_slow, decode_slow)
     return _compiled(cls, _FAULTS, encode_slow, decode_slow)

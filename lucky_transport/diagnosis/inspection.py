@@ -15,6 +15,7 @@ from typing import Any
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError, TransportError, Unimplemented
 from lucky_transport.messages.methods import METHODS, Effect
+from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.namespaces import process_name
 from lucky_transport.shm.files.private_file import open_private
 from lucky_transport.shm.segment import device_offer, header, segment, segment_files
@@ -85,7 +86,7 @@ class EngineReport:
     methods: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def of_segment(name: str, directory: Path = segment_files.DIRECTORY) -> SegmentReport:
+def of_segment(name: str, directory: Path = lockfile.DIRECTORY) -> SegmentReport:
     """Return what the segment `name` holds.
 
     Raises NotReachable when there is none, ConfigError for an impossible name, SegmentError for a file that is no

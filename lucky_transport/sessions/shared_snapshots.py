@@ -23,8 +23,9 @@ from lucky_transport.sessions.api import DEFAULT_TIMEOUT_S, WorldSnapshot, nothi
 from lucky_transport.sessions.session import Session
 from lucky_transport.sessions.snapshots import from_message, to_message
 from lucky_transport.shm.files.liveness import LockHolder, start_time
+from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
 from lucky_transport.shm.segment.owners import engine_of
-from lucky_transport.shm.segment.segment_files import DIRECTORY, lock_path_of, map_segment
+from lucky_transport.shm.segment.segment_files import map_segment
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile, LatestValueState
 from lucky_transport.shm.timing import PEER_POLL_NS
 from lucky_transport.uninterrupted import uninterrupted

@@ -20,6 +20,8 @@ from __future__ import annotations
 from lucky_transport.errors import RemoteProtocolError, SegmentError, SpecError
 
 __all__ = [
+    "CACHE_LINE",
+    "DEFAULT_RING_BYTES",
     "HEAD_BYTES",
     "LARGEST",
     "LENGTH_BYTES",
@@ -39,6 +41,10 @@ __all__ = [
     "ring_bytes",
     "stride_of",
 ]
+
+#: Two lines: processors prefetch them in pairs.
+CACHE_LINE = 128
+DEFAULT_RING_BYTES = 512 * 1024
 
 #: The two positions lie on cache lines of their own (two lines apart: processors prefetch lines in pairs).
 WRITE_POSITION = 0

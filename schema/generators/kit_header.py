@@ -14,7 +14,8 @@ from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS
 from lucky_transport.messages.scalars import is_struct
 from lucky_transport.shm import ring, timing
-from lucky_transport.shm.segment.layout import DEFAULT_RING_BYTES, EngineState
+from lucky_transport.shm.ring import DEFAULT_RING_BYTES
+from lucky_transport.shm.segment.layout import EngineState
 from lucky_transport.shm.slot_files.image_file import ImageFile
 
 __all__ = ["render"]

@@ -11,7 +11,6 @@ from lucky_transport.errors import TransportError
 from lucky_transport.shm import ring, timing
 from lucky_transport.shm.segment.channel import Result
 from lucky_transport.shm.segment.layout import (
-    DEFAULT_RING_BYTES,
     ERROR_BYTES,
     EXTENSION_BYTES,
     EXTENSION_OFFSET,
@@ -120,7 +119,7 @@ def csharp() -> str:
         "ExtensionOffset": EXTENSION_OFFSET,
         "ExtensionBytes": EXTENSION_BYTES,
         "RegionAlignment": REGION_ALIGNMENT,
-        "DefaultRingBytes": DEFAULT_RING_BYTES,
+        "DefaultRingBytes": ring.DEFAULT_RING_BYTES,
         "ErrorBytes": ERROR_BYTES,
         "RingHeadBytes": ring.HEAD_BYTES,
         "RingReadPosition": ring.READ_POSITION,

@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 import lucky_transport
 from lucky_transport.cli.main import cli
+from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.lockfile import CLIENT, holder
-from lucky_transport.shm.segment import header, segment, segment_files
+from lucky_transport.shm.segment import header, segment
 from lucky_transport.shm.segment.layout import FIELDS
 from lucky_transport.version import version
 
@@ -127,7 +128,7 @@ def test_where_nothing_is_there_is_an_error_that_says_so(
 
 
 def test_a_file_that_is_no_segment_is_called_foreign() -> None:
-    path = segment_files.DIRECTORY / "lucky_foreign_file"
+    path = lockfile.DIRECTORY / "lucky_foreign_file"
     path.touch(0o600)
     path.write_bytes(b"somebody else's bytes " * 1000)
     try:

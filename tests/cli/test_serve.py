@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport.shm.segment import segment_files
+from lucky_transport.shm.files import lockfile
 from tests.support.waiting import PATIENCE_S, until
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -39,7 +39,7 @@ def first_line(process: subprocess.Popen[str], timeout_s: float = PATIENCE_S) ->
 
 def names() -> set[str]:
     """Return what lies in the shared-memory directory now."""
-    return set(os.listdir(segment_files.DIRECTORY))
+    return set(os.listdir(lockfile.DIRECTORY))
 
 
 # --- it is ready, and it ends ---

@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from lucky_transport.errors import NotReachable
+from lucky_transport.shm.files.lockfile import DIRECTORY
 from lucky_transport.shm.segment import header, segment
-from lucky_transport.shm.segment.segment_files import DIRECTORY, map_segment
+from lucky_transport.shm.segment.segment_files import map_segment
 from lucky_transport.shm.timing import HAND_OVER_S
 from tests.endurance.children import LIMIT_S, FaultNotMet, NothingSaid, client_process, resume
 from tests.endurance.client_thread import ClientThread, checked

@@ -11,7 +11,7 @@ from typing import Any
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.process import unique_name
-from lucky_transport.shm.segment.segment_files import DIRECTORY
+from lucky_transport.shm.files.lockfile import DIRECTORY
 from tests.endurance.children import LIMIT_S, Child, Speaker, engine_process, fork_server
 from tests.endurance.command_engine import CommandEngine
 from tests.endurance.fault_points import Fault

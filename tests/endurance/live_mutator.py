@@ -12,7 +12,8 @@ from mmap import mmap
 from pathlib import Path
 
 from lucky_transport.shm.listener.handshake import total_bytes
-from lucky_transport.shm.segment.layout import DEFAULT_RING_BYTES, FIELDS, HEADER_BYTES, RING_HEAD_BYTES, plan
+from lucky_transport.shm.ring import DEFAULT_RING_BYTES
+from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES, RING_HEAD_BYTES, plan
 from tests.endurance.live_peers import LiveEngine
 
 __all__ = ["LiveMutator"]

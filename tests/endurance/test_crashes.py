@@ -15,7 +15,7 @@ import pytest
 from lucky_transport.errors import PeerDied
 from lucky_transport.process import unique_name
 from lucky_transport.shm.files import lockfile
-from lucky_transport.shm.segment.segment_files import DIRECTORY, lock_path_of
+from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
 from tests.endurance import fault_native
 from tests.endurance.children import resume
 from tests.endurance.client_thread import checked

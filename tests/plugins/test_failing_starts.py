@@ -22,7 +22,7 @@ from lucky_transport import api
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, TransportError
 from lucky_transport.serving import Server
-from lucky_transport.shm.segment.segment_files import DIRECTORY
+from lucky_transport.shm.files.lockfile import DIRECTORY
 from tests.plugins.failing_starts import FAULTS, no_threads
 from tests.support.waiting import PATIENCE_S
 

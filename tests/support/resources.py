@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.segment.segment_files import DIRECTORY
+from lucky_transport.shm.files.lockfile import DIRECTORY
 
 __all__ = [
     "STUB_THREADS",

@@ -27,7 +27,22 @@ from lucky_transport.fork import on_child
 from lucky_transport.shm.files.private_file import Make, open_private, remove_private
 from lucky_transport.shm.timing import NATIVE
 
-__all__ = ["CLIENT", "ENGINE", "Lock", "Watch", "acquire", "acquire_engine", "engines", "forget_after_fork", "holder"]
+__all__ = [
+    "CLIENT",
+    "DIRECTORY",
+    "ENGINE",
+    "Lock",
+    "Watch",
+    "acquire",
+    "acquire_engine",
+    "engines",
+    "forget_after_fork",
+    "holder",
+    "lock_path_of",
+]
+
+#: Where segments and their lock files lie.
+DIRECTORY = Path("/dev/shm")
 
 ENGINE, CLIENT = 0, 1
 
@@ -38,6 +53,11 @@ _OWN_FIRST, _OWN_BYTES = 1 << 16, 7
 _FLOCK = struct.Struct("hhxxxxqqixxxx")
 #: From Linux 3.15 on; the `fcntl` module names it from Python 3.13 on.
 _F_OFD_GETLK = 36
+
+
+def lock_path_of(path: Path) -> str:
+    """Return the lock file beside a segment."""
+    return f"{path}.lock"
 
 
 class _LockFile:

@@ -29,12 +29,12 @@ from lucky_transport.limits import within_limits
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.liveness import peer_of
+from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
 from lucky_transport.shm.files.namespaces import process_name
 from lucky_transport.shm.files.server_description import description_of
 from lucky_transport.shm.files.socket_path import socket_path, sockets_of
 from lucky_transport.shm.listener.handshake import LONGEST_SERVER_HELLO, ClientHello, ServerHello, receive_pair
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe, PipeResources
-from lucky_transport.shm.segment.segment_files import DIRECTORY, lock_path_of
 from lucky_transport.shm.timing import ANSWER_S, CONNECT_FIRST_SLEEP_S, CONNECT_LONGEST_SLEEP_S, PEER_POLL_NS
 
 __all__ = ["connect_pipe"]

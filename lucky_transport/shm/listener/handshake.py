@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from mmap import mmap
 
 from lucky_transport.errors import NoSpace, RemoteProtocolError
-from lucky_transport.shm.ring import ring_bytes
-from lucky_transport.shm.segment.layout import CACHE_LINE
+from lucky_transport.shm.ring import CACHE_LINE, ring_bytes
 
 __all__ = [
     "CLIENT_HELLO_BYTES",

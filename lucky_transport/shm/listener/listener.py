@@ -31,7 +31,7 @@ from lucky_transport.shm.files.server_description import ServerDescription
 from lucky_transport.shm.files.socket_path import claim_socket, private_directory
 from lucky_transport.shm.listener.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, ServerHello, make_pair
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe, PipeResources
-from lucky_transport.shm.segment.layout import DEFAULT_RING_BYTES
+from lucky_transport.shm.ring import DEFAULT_RING_BYTES
 from lucky_transport.shm.timing import ACCEPT_PAUSE_S, HANDSHAKE_S
 from lucky_transport.shm.usage_guard import UsageGuard
 

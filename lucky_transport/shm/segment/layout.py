@@ -15,6 +15,7 @@ from enum import IntFlag
 from typing import TYPE_CHECKING, NamedTuple
 
 from lucky_transport.errors import SpecError
+from lucky_transport.shm.ring import CACHE_LINE, DEFAULT_RING_BYTES
 from lucky_transport.shm.ring import HEAD_BYTES as RING_HEAD_BYTES
 
 if TYPE_CHECKING:
@@ -41,12 +42,10 @@ __all__ = [
 MAGIC = 0x4C524243  # "LRBC"
 VERSION = 1
 HEADER_BYTES = 4096
-CACHE_LINE = 128
 REGION_ALIGNMENT = 64
 EXTENSION_OFFSET = 1024
 ERROR_BYTES = 4096
 MOST_SLOTS = 64
-DEFAULT_RING_BYTES = 512 * 1024
 
 
 class Feature(IntFlag):

@@ -31,13 +31,14 @@ from lucky_transport.errors import (
 )
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.liveness import start_time
+from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
 from lucky_transport.shm.files.mapping import Mapping, allocate
 from lucky_transport.shm.files.namespaces import pid_namespace, process_name
 from lucky_transport.shm.files.private_file import remove_private
 from lucky_transport.shm.files.socket_path import live_socket
+from lucky_transport.shm.ring import DEFAULT_RING_BYTES
 from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.layout import (
-    DEFAULT_RING_BYTES,
     ERROR_BYTES,
     VERSION,
     SegmentLayout,
@@ -45,9 +46,7 @@ from lucky_transport.shm.segment.layout import (
 )
 from lucky_transport.shm.segment.owners import engine_of
 from lucky_transport.shm.segment.segment_files import (
-    DIRECTORY,
     find,
-    lock_path_of,
     map_segment,
     remove_dead,
     segment_path,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lucky_transport.errors import ConfigError, SegmentError
 from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
 from lucky_transport.shm.files.mapping import Mapping, map_private
 from lucky_transport.shm.files.namespaces import STOPPED, process_name
 from lucky_transport.shm.files.private_file import open_private, remove_private
@@ -19,10 +20,8 @@ from lucky_transport.shm.segment.layout import HEADER_BYTES, MAGIC
 from lucky_transport.shm.slot_files.image_file import SUFFIX, remove_images
 
 __all__ = [
-    "DIRECTORY",
     "SegmentInfo",
     "find",
-    "lock_path_of",
     "map_segment",
     "of_other_users",
     "remove_dead",
@@ -30,15 +29,8 @@ __all__ = [
     "segment_path",
 ]
 
-DIRECTORY = Path("/dev/shm")
-
 #: Shared-memory names are file names; macOS allows 30 characters, Linux 255.
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
-
-
-def lock_path_of(path: Path) -> str:
-    """Return the lock file beside a segment."""
-    return f"{path}.lock"
 
 
 def segment_path(name: str, directory: Path) -> Path:

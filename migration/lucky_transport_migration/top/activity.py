@@ -24,6 +24,7 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.diagnosis import inspection
 from lucky_transport.diagnosis.servers import connections_to
 from lucky_transport.errors import ConfigError, RemoteProtocolError, TransportError
+from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.namespaces import STOPPED, process_name
 from lucky_transport.shm.files.private_file import open_private
 from lucky_transport.shm.files.socket_path import socket_path
@@ -165,7 +166,7 @@ class ActivityMonitor:
 
     def __init__(
         self,
-        directory: Path = segment_files.DIRECTORY,
+        directory: Path = lockfile.DIRECTORY,
         proc: Path = Path("/proc"),
         *,
         period_s: float = 0.01,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.rpc.error_envelope import Metadata
@@ -12,9 +12,18 @@ from lucky_transport_stubs.words.compression import ChannelCompression
 from lucky_transport_stubs.words.credentials import Fetch, channel_credentials
 from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import outgoing
-from lucky_transport_stubs.words.options import Options, log_ignored, max_receive_bytes, max_send_bytes, target_of
-from lucky_transport_stubs.words.retries import Retries
-from lucky_transport_stubs.words.service_config import load_service_config
+from lucky_transport_stubs.words.options import (
+    Options,
+    log_ignored,
+    max_receive_bytes,
+    max_send_bytes,
+    service_config,
+    target_of,
+)
+
+if TYPE_CHECKING:
+    from lucky_transport_stubs.words.retries import Retries
+    from lucky_transport_stubs.words.service_config import ServiceConfig
 
 __all__ = ["CallSettings", "PreparedCall"]
 
@@ -53,7 +62,7 @@ class CallSettings:
         self.target = target_of(options, endpoint)
         self.user_agent = user_agent
         self._max_send_bytes = max_send_bytes(options)
-        self._service_config = load_service_config(options, endpoint)
+        self._service_config = _loaded_config(options, endpoint)
         self.refusal = None if self._service_config is None else self._service_config.refusal
         log_ignored(options)
 
@@ -81,3 +90,12 @@ class CallSettings:
     def entries(self, metadata: Iterable[Any] | None, encoding: Metadata) -> Metadata:
         """Return a caller's metadata as they travel; raises the errors of `outgoing`."""
         return outgoing(metadata, self.user_agent, encoding)
+
+
+def _loaded_config(options: Options, endpoint: Endpoint) -> ServiceConfig | None:
+    """Return the service config of the options, which most channels have not: its modules come with the first one."""
+    if service_config(options) is None:
+        return None
+    from lucky_transport_stubs.words.service_config import load_service_config
+
+    return load_service_config(options, endpoint)

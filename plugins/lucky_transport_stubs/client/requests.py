@@ -8,13 +8,15 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport_stubs.words.messages import Messages
-from lucky_transport_stubs.words.retries import Retries
 from lucky_transport_stubs.words.status import CallStatus, Code, error_of, status_of
+
+if TYPE_CHECKING:
+    from lucky_transport_stubs.words.retries import Retries
 
 __all__ = ["KeptRequests", "StreamedRequests"]
 

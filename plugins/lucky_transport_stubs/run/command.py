@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import importlib
 import os
 import shlex
 import sys
@@ -17,9 +17,8 @@ from lucky_transport.cli.completion import complete_endpoints
 from lucky_transport.config import Launch, Settings, environment, load_launch, load_settings
 from lucky_transport.errors import UnknownName
 from lucky_transport_stubs.run import launch
-from lucky_transport_stubs.run.activation import variables
+from lucky_transport_stubs.run.activation import new_folder, variables
 from lucky_transport_stubs.run.notice import tell
-from lucky_transport_stubs.run.report import Report, new_folder
 from lucky_transport_stubs.run.switch import MODES, served_map, target_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector
 
@@ -27,6 +26,8 @@ __all__ = ["run"]
 
 #: As a shell says that there is no such program, or that it cannot be run.
 _NO_PROGRAM, _NO_EXECUTABLE = 127, 126
+_REPORT = "lucky_transport_stubs.run.report"
+
 #: As `env` and `timeout` say that they themselves failed, not the program.
 _NOTHING_SWITCHED = 125
 
@@ -170,17 +171,26 @@ def _run_and_report(
 ) -> tuple[int, str]:
     """Return how the program ended, and why nothing was switched, "" when something was."""
     lookout = UnpatchedProcessDetector(os.getpid(), thorough=check)
+
+    def watch() -> None:
+        importlib.import_module(_REPORT)  # beside the starting program, which need not wait for it
+        lookout.look()
+
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(_opened(file)) if file else None
         folder = new_folder()
         environ = environment() | variables(settings, replace(asked, folder=str(folder), parent=str(os.getpid())))
         try:
             with _started(command[0]):
-                status = launch.run(command, environ, watch=lookout.look, thorough=check)
+                status = launch.run(command, environ, watch=watch, thorough=check)
         finally:
+            from lucky_transport_stubs.run.report import Report
+
             found = Report.conclude(folder, lookout.escapes)
         tell(found.troubles() if asked.quiet else found.text(), asked=bool(asked.report))
         if target is not None:
+            import json
+
             json.dump({"transport": settings.transport, "status": status, **found.plain()}, target, indent=2)
             target.write("\n")
     return status, found.unswitched(to)

@@ -15,9 +15,9 @@ _EARLY = "grpc" in sys.modules
 import grpc  # noqa: E402 - after the look
 
 from lucky_transport.config import Launch, export, load_launch, load_settings  # noqa: E402
-from lucky_transport_stubs.run.activation import activate, variables  # noqa: E402
+from lucky_transport_stubs.run.activation import activate, new_folder, variables  # noqa: E402
 from lucky_transport_stubs.run.notice import say  # noqa: E402
-from lucky_transport_stubs.run.report import conclude_here, new_folder  # noqa: E402
+from lucky_transport_stubs.run.report import conclude_here  # noqa: E402
 from lucky_transport_stubs.run.switch import target_map  # noqa: E402
 
 __all__ = ["activate_here"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,22 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.call_counts import Calls, ProcessCalls, read
-from lucky_transport.errors import ConfigError, plural, printable
+from lucky_transport.errors import plural, printable
 from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.targets import UNNAMED, how_to_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
 
-__all__ = ["Report", "conclude_here", "new_folder"]
+__all__ = ["Report", "conclude_here"]
 
 _LONGEST_COMMAND = 100
-
-
-def new_folder() -> Path:
-    """Return a new folder for counters, which only this user can enter; raises ConfigError where there is no room."""
-    try:
-        return Path(tempfile.mkdtemp(prefix="lucky-run-"))
-    except OSError as error:
-        raise ConfigError(f"calls cannot be counted: {error}", hint="set TMPDIR to a folder of yours") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,10 @@ nothing. `staged` leaves it to each call: a mapped target's calls can go either 
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass
 
 from lucky_transport.config import Settings
-from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, TransportError
 from lucky_transport_stubs.run.notice import say
@@ -131,6 +129,9 @@ class Switch:
 
     def _problem(self, endpoint: str) -> str:
         """Return why no engine can be used at an endpoint now, "" when one can."""
+        import asyncio  # the launcher, which reads the maps here, needs none of these
+
+        from lucky_transport.deadline import Deadline
         from lucky_transport.shm.files.socket_path import is_served_here
         from lucky_transport.shm.listener.connecting import connect_pipe
 

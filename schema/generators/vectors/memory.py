@@ -10,9 +10,9 @@ from typing import Any
 from lucky_transport.engines.pendulum import PendulumEngine
 from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.native import RingReader, RingWriter
-from lucky_transport.shm.ring import HEAD_BYTES, SKIP
+from lucky_transport.shm.ring import DEFAULT_RING_BYTES, HEAD_BYTES, SKIP
 from lucky_transport.shm.segment import header
-from lucky_transport.shm.segment.layout import DEFAULT_RING_BYTES, EXTENSION_BYTES, EXTENSION_OFFSET, FIELDS, plan
+from lucky_transport.shm.segment.layout import EXTENSION_BYTES, EXTENSION_OFFSET, FIELDS, plan
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 __all__ = ["rings", "segments"]
