@@ -91,7 +91,8 @@ def _show_servers(found: list[ServerReport]) -> None:
     columns = ("name", "services", "methods", "calls", "peers", "transport", "gRPC at", "pid", "state")
     show("Servers on this host", columns, rows)
     if stale := stale_sentence(found):
-        echo(f"{stale}\n")
+        echo(stale)
+        echo()
 
 
 def _show_segments(segments: list[Any]) -> None:
