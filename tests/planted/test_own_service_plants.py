@@ -183,5 +183,9 @@ def test_what_comes_after_a_stream_was_left_is_said_to_be_unseen(see: See) -> No
 
 
 def test_every_plant_of_the_server_that_an_answer_can_show_is_in_the_table(modules: tuple[Any, Any, Any]) -> None:
-    assert set(modules[0].FAULTS) - set(PLANTS) == {"late"}  # a duration: the gate judges it
+    assert set(modules[0].FAULTS) - set(PLANTS) == {
+        "late",  # a duration: the gate judges it
+        "deadline",  # of calls that have one, and of those that their caller cancels: replay makes them again
+        "cancellation",
+    }
     assert len(PLANTS) >= 20

@@ -16,7 +16,7 @@ from lucky_transport.routing import Decision, Ending
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.shown import error_text
 
-__all__ = ["CANDIDATE", "CONTROL", "CallOutcome", "Comparison", "call_outcome", "ending_of"]
+__all__ = ["CANDIDATE", "CONTROL", "CallOptions", "CallOutcome", "Comparison", "call_outcome", "ending_of"]
 
 #: What a call can go over, by the names that decisions have for it, wherever it is.
 CONTROL, CANDIDATE = "grpc", "shm"
@@ -41,6 +41,17 @@ class CallOutcome:
     dropped: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """What a call was made with beside its requests. arity: as gRPC names it, "" where it is not known. timeout_s: its
+    caller's, None without a deadline.
+    """
+
+    arity: str = ""
+    metadata: Metadata = ()
+    timeout_s: float | None = None
+
+
 @dataclass(slots=True)
 class Comparison:
     """One call: what the caller got, and what the shadow answered (None when none was asked, `why` says why).
@@ -61,6 +72,7 @@ class Comparison:
     unseen: tuple[str, ...] = ()
     changed: Difference | None = None
     unfinished: bool = False
+    options: CallOptions = CallOptions()
 
 
 def ending_of(error: BaseException | None) -> Ending:

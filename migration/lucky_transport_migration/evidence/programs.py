@@ -25,7 +25,7 @@ from lucky_transport.nesting import parse_json
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.jsonl import Damage, append_once, moment, read_entries
 
-__all__ = ["FILE_NAME", "Program", "commit_of", "describe_process", "read_programs"]
+__all__ = ["FILE_NAME", "SECRET_WORDS", "Program", "commit_of", "describe_process", "read_programs"]
 
 FILE_NAME = "programs.jsonl"
 
@@ -33,7 +33,10 @@ _PACKAGES = ("lucky-transport", "grpcio", "protobuf", "luckyrobots")
 _LARGEST = 1 << 20  # of the file; later processes stay unnamed
 _MOST_ARGUMENTS = 40
 
-_SECRET = re.compile(r"--?[\w-]*(token|passw|secret|credential|api[-_]?key|private[-_]?key)[\w-]*", re.IGNORECASE)
+#: What the name of a secret speaks of, as a regular expression.
+SECRET_WORDS = "token|passw|secret|credential|api[-_]?key|private[-_]?key"
+
+_SECRET = re.compile(rf"--?[\w-]*({SECRET_WORDS})[\w-]*", re.IGNORECASE)
 _USER_IN_URL = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 
 _log = logging.getLogger("lucky_transport")

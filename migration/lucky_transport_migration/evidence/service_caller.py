@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -56,11 +58,13 @@ class ServiceCaller:
         timeout_s: float,
         metadata: Metadata = (),
         cancel_after: int | None = None,
+        cancel_after_s: float | None = None,
     ) -> CallOutcome:
         """Make one call and return what came of it.
 
         requests: one, or any number where the method takes a stream. cancel_after: cancel the call once so many items
-        of its responses have come; one that ends before is not cancelled.
+        of its responses have come; one that ends before is not cancelled. cancel_after_s: cancel it after so many
+        seconds.
         """
         arity = f"{'stream' if method.requests_stream else 'unary'}_{'stream' if method.stream else 'unary'}"
         call_method = getattr(self._channel, arity)(method.name)
@@ -68,12 +72,27 @@ class ServiceCaller:
         begun = time.perf_counter_ns()
         options: dict[str, Any] = {"timeout": timeout_s, "metadata": tuple(metadata)}
         call = call_method(given, **options) if method.stream else call_method.future(given, **options)
-        items, is_cancelled = _items(call, cancel_after) if method.stream else _result(call)
+        with _cancelled_after(call, cancel_after_s):
+            items, is_cancelled = _items(call, cancel_after) if method.stream else _result(call)
         took_us = (time.perf_counter_ns() - begun) / 1e3
         code = CANCELLED if is_cancelled else call.code().name
         details = "" if is_cancelled else call.details() or ""
         ends = ((), ()) if is_cancelled else (_pairs(call.initial_metadata()), _pairs(call.trailing_metadata()))
         return CallOutcome(self.transport, items, code, details, *ends, took_us=took_us)
+
+
+@contextmanager
+def _cancelled_after(call: Any, seconds: float | None) -> Generator[None]:
+    """Cancel a call that takes longer than that."""
+    timer = None if seconds is None else threading.Timer(seconds, call.cancel)
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 def _items(call: Any, cancel_after: int | None) -> tuple[list[bytes], bool]:
@@ -89,7 +108,7 @@ def _items(call: Any, cancel_after: int | None) -> tuple[list[bytes], bool]:
                 return items, True
     except grpc.RpcError:  # how it ended is asked of the call
         pass
-    return items, False
+    return items, call.cancelled()
 
 
 def _result(call: Any) -> tuple[list[bytes], bool]:
@@ -97,8 +116,10 @@ def _result(call: Any) -> tuple[list[bytes], bool]:
 
     try:
         return [call.result()], False
+    except grpc.FutureCancelledError:
+        return [], True
     except grpc.RpcError:
-        return [], False
+        return [], call.cancelled()
 
 
 def _pairs(metadata: Any) -> Metadata:

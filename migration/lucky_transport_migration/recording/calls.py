@@ -5,21 +5,26 @@ What one side of a comparison is made of, `CallOutcome`, is all that a recording
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from lucky_transport.call import Metadata
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
 from lucky_transport.registry import load
-from lucky_transport_migration.evidence.outcome import CallOutcome
-from lucky_transport_migration.recording.entries import FLATBUFFERS, RecordedCall
+from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome
+from lucky_transport_migration.evidence.programs import SECRET_WORDS
+from lucky_transport_migration.recording.entries import FLATBUFFERS, MASKED, RecordedCall
 
-__all__ = ["KEPT_BYTES", "KEPT_ITEMS", "call_entry", "encoded", "outcome_of", "request_of"]
+__all__ = ["KEPT_BYTES", "KEPT_ITEMS", "call_entry", "encoded", "masked", "outcome_of", "request_of"]
 
 #: What is kept of one call for a recording, and for a comparison of bytes.
 KEPT_ITEMS = 256
 KEPT_BYTES = 16 << 20
+
+_SECRET = re.compile(f"{SECRET_WORDS}|auth|cookie|session", re.IGNORECASE)
 
 
 def call_entry(
@@ -33,11 +38,13 @@ def call_entry(
     moved: bool = False,
     unfinished: bool = False,
     described: bytes = b"",
+    options: CallOptions | None = None,
 ) -> RecordedCall:
     """Return the entry of a call whose messages are bytes of `form` already, or can become FlatBuffers.
 
     Raises TypeError or ValueError for a message that no wire could carry.
     """
+    options = options or CallOptions()
     return RecordedCall(
         method,
         form,
@@ -55,7 +62,15 @@ def call_entry(
         moved,
         unfinished,
         described,
+        options.arity,
+        masked(options.metadata),
+        options.timeout_s and round(options.timeout_s, 6),
     )
+
+
+def masked(metadata: Metadata) -> Metadata:
+    """Return a request's metadata without the values of those whose name speaks of a secret."""
+    return tuple((key, MASKED if _SECRET.search(key) else value) for key, value in metadata)
 
 
 def encoded(message: Any) -> bytes:

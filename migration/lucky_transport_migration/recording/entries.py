@@ -23,10 +23,13 @@ from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import parse_json
 from lucky_transport.rpc.error_envelope import Metadata
 
-__all__ = ["FLATBUFFERS", "PROTOBUF", "Header", "RecordedCall", "Step", "header_of", "line_of", "read_entry"]
+__all__ = ["FLATBUFFERS", "MASKED", "PROTOBUF", "Header", "RecordedCall", "Step", "header_of", "line_of", "read_entry"]
 
 VERSION = 1
 WHAT = "lucky_transport recording"
+
+#: Stands in the metadata of a request for a value that is not recorded.
+MASKED = "***"
 
 #: Forms of a message.
 FLATBUFFERS, PROTOBUF = "flatbuffers", "protobuf"
@@ -54,7 +57,7 @@ class RecordedCall:
     `CallOutcome`. left: the caller left the stream before its end. more: items that came and were not kept. moved:
     the world was stepped or changed while the stream ran. unfinished: the program ended before the call did.
     described: the FileDescriptorSet of a service that is not LuckyEngine's, with the first call of it that the process
-    recorded.
+    recorded. arity, metadata, timeout_s: what it was made with, as in `CallOptions`; MASKED stands for a secret.
     """
 
     call: str
@@ -73,6 +76,9 @@ class RecordedCall:
     moved: bool = False
     unfinished: bool = False
     described: bytes = b""
+    arity: str = ""
+    metadata: Metadata = ()
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

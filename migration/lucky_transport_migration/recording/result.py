@@ -9,32 +9,46 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lucky_transport.errors import plural
+from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.compare.rules import METADATA_OF_CALLS, UNSEEN, ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.record import NOT_COMPARED, Evidence
 from lucky_transport_migration.evidence.tally import Tally
+from lucky_transport_migration.recording.asking import AS_BYTES, WITHOUT
 
 __all__ = ["ReplayResult"]
+
+_DEADLINES = "deadlines"
 
 #: What no replay looks at, with the reasons.
 _UNSEEN = {
     "hints of errors": "a recording holds their status and text",
-    "deadlines": "every call is made with one of a minute",
+    _DEADLINES: "every call of LuckyEngine's is made with one of a minute",
     "what comes of a stream that was left": "a recording ends there; `lucky-transport parity` asks the engine",
     "latency": "a recording is of another day",
 }
 
 
+def _why(name: str) -> str:
+    """Return why a call was not compared in what `name` says, "" where another place says it."""
+    if name == AS_BYTES:
+        return "nothing describes the service, so bytes are compared"
+    if name.startswith(WITHOUT):
+        return "its value is a secret, which no recording has, so the call is made without"
+    return ""
+
+
 @dataclass
 class ReplayResult(Tally):
     """See the module. rules: what answers were compared by. torn: how a recording ends that is not whole. aspects: what
-    of the answers was compared.
+    of the answers was compared. beside: what single calls were not compared in, with the reasons.
     """
 
     rules: ComparisonRules = field(default_factory=ComparisonRules)
     methods: dict[str, Tally] = field(default_factory=dict[str, Tally])
     torn: str = ""
     aspects: dict[str, None] = field(default_factory=dict[str, None])
+    beside: dict[str, str] = field(default_factory=dict[str, str])
 
     def add(self, one: Evidence) -> None:
         """Count a call or step."""
@@ -42,6 +56,7 @@ class ReplayResult(Tally):
         self.methods.setdefault(one.method, Tally()).add(one)
         if one.verdict != NOT_COMPARED:
             self.aspects |= dict.fromkeys(name for name in ASPECTS if name not in one.left_out)
+            self.beside |= {name: why for name in one.left_out if (why := _why(name))}
 
     @property
     def equal(self) -> bool:
@@ -53,7 +68,12 @@ class ReplayResult(Tally):
         """What no answer was compared in, with the reasons."""
         sees_metadata = "headers" in self.aspects
         unseen = {what: why for what, why in UNSEEN.items() if not (sees_metadata and what == METADATA_OF_CALLS)}
-        return {**self.rules.skipped(), **unseen, **_UNSEEN}
+        never = {what: why for what, why in _UNSEEN.items() if not (what == _DEADLINES and self._is_foreign)}
+        return {**self.rules.skipped(), **self.beside, **unseen, **never}
+
+    @property
+    def _is_foreign(self) -> bool:
+        return not any(name in OWN for name in self.methods)
 
     @property
     def sentence(self) -> str:

@@ -1,7 +1,9 @@
 """Recorded calls of services that are not LuckyEngine's, made again at a server of their own.
 
-The recording describes them, so the program that made them is not needed. Requests of a stream are sent without waiting
-for answers in between. Metadata and the deadline of a request are not in a recording.
+The recording describes them, so the program that made them is not needed; calls of a service that nothing describes are
+compared as bytes. A call has the deadline and the metadata that it had, but for secrets, which are not recorded. One
+that its caller left is cancelled after as many responses, or where none had come after as much time. Requests of a
+stream are sent without waiting for answers in between.
 """
 
 from __future__ import annotations
@@ -11,18 +13,15 @@ from collections import Counter
 from dataclasses import replace
 
 from lucky_transport.errors import ConfigError
-from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.catalogue import OWN
-from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.evidence.call_comparison import compare
-from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
-from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_ENDED, Evidence, SideResult
+from lucky_transport_migration.evidence.outcome import CallOutcome
+from lucky_transport_migration.evidence.record import DIFFERENT, NOT_ENDED, Evidence, SideResult
 from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from lucky_transport_migration.jsonl import moment
-from lucky_transport_migration.parity.call_answers import PATIENCE_S
 from lucky_transport_migration.parity.recorded_requests import RecordedRequest, RecordedRequests
+from lucky_transport_migration.recording.asking import Asking, RecordedMethods, compared, with_request
 from lucky_transport_migration.recording.entries import RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
 
@@ -30,7 +29,6 @@ __all__ = ["ServiceReplay", "is_foreign", "is_only_foreign", "requests_of"]
 
 _LOST = "UNAVAILABLE"
 _OUT_OF_TIME = ("DEADLINE_EXCEEDED", "CANCELLED")
-_SHOWN = 200  # characters of a request
 
 
 def is_foreign(entry: RecordedCall | Step) -> bool:
@@ -70,14 +68,18 @@ def requests_of(recording: Recording) -> RecordedRequests:
 
 
 class ServiceReplay:
-    """Makes calls at `endpoint`, grpc://host:port or shm://name. is_lost: the server does not answer any more."""
+    """Makes calls at `endpoint`, grpc://host:port or shm://name.
+
+    is_lost: the server does not answer any more. outcome: what came of the last call, None where it was not made.
+    """
 
     def __init__(self, endpoint: str, rules: ComparisonRules) -> None:
         self.is_lost = False
+        self.outcome: CallOutcome | None = None
         self._endpoint = endpoint
         self._rules = rules
         self._caller: ServiceCaller | None = None
-        self._methods: dict[str, ServiceMethod] = {}
+        self._methods = RecordedMethods()
 
     def close(self) -> None:
         """End the connection. Idempotent."""
@@ -90,67 +92,50 @@ class ServiceReplay:
 
         Raises ConfigError for a description or a request that is none, and for an endpoint that has no such calls.
         """
-        method = self._method(call)
+        self.outcome = None
+        method = self._methods.find(call)
         if method is None:
-            return _not_compared(call, "nothing in the recording describes its service")
+            return _not_compared(call, "nothing in the recording says how it is called")
         if call.moved:
             return _not_compared(call, "the world moved while the stream ran, so its items hang on the clock")
         if not method.requests_stream and len(call.requests) != 1:
             raise ConfigError(f"{call.call}: {len(call.requests)} requests, and it takes one")
         if call.unfinished and not call.items:
             return _not_compared(call, NOT_ENDED)
-        is_late = call.code in _OUT_OF_TIME
-        is_cut = method.stream is not None and bool(call.left or call.more or is_late)
-        if is_cut and not call.items:
-            return _not_compared(call, "it was left before an item came")
-        now = self._ask(call, method, len(call.items) if is_cut else None)
-        if is_late and not is_cut and now.code != call.code:
-            return _not_compared(call, f"it ended with {call.code}, and a recording holds no deadline")
+        how = Asking.of(call, method)
+        self.outcome = now = self._ask(call, method, how)
+        self.is_lost = now.code == _LOST != call.code
+        if why := how.incomparable(call, now):
+            return _not_compared(call, why)
         was = CallOutcome(
             call.transport, call.items, call.code, call.details, call.headers, call.trailing, call.us, call.dropped
         )
-        self.is_lost = now.code == _LOST != was.code
-        decision = Decision(was.transport, now.transport)
-        comparison = Comparison(call.call, decision, was, now, list(call.requests), ended_early=is_cut)
-        evidence = compare(comparison, self._rules, kind="replay", method=method)
-        evidence = replace(evidence, at=moment(time.time()))
-        if call.unfinished:
-            evidence = replace(evidence, left_out=(*evidence.left_out, NOT_ENDED))
+        evidence = compared(number, call, method, how, was, now, self._rules)
         if self.is_lost:
             values = {was.transport or "recorded": was.code, "replay": f"{now.code}: {now.details}"}
             evidence = replace(evidence, verdict=DIFFERENT, aspect="code", where="code", values=values)
-        if evidence.verdict not in (DIFFERENT, FAILED):
-            return evidence
-        values = evidence.values | {"request": _text(method, call)}
-        return replace(evidence, where=f"call {number}: {evidence.where}", values=values)
+            return with_request(number, call, method, evidence)
+        return evidence
 
-    def _method(self, call: RecordedCall) -> ServiceMethod | None:
-        if call.described:
-            try:
-                found = methods_in(call.described, "the recording")
-            except ValueError as error:
-                raise ConfigError(f"{call.call}: {error}") from error
-            self._methods |= {one.name: one for one in found}
-        return self._methods.get(call.call)
+    def between(self, number: int, call: RecordedCall, first: CallOutcome, second: CallOutcome) -> Evidence:
+        """Return what the answers to a call show that was made at two servers."""
+        method = self._methods.find(call)
+        assert method is not None  # it was made
+        return compared(number, call, method, Asking.of(call, method), first, second, self._rules)
 
-    def _ask(self, call: RecordedCall, method: ServiceMethod, cancel_after: int | None) -> CallOutcome:
+    def _ask(self, call: RecordedCall, method: ServiceMethod, how: Asking) -> CallOutcome:
         if self._caller is None:
             self._caller = ServiceCaller(self._endpoint)
-        return self._caller.ask(method, call.requests, timeout_s=PATIENCE_S, cancel_after=cancel_after)
+        return self._caller.ask(
+            method,
+            call.requests,
+            timeout_s=how.timeout_s,
+            metadata=how.metadata,
+            cancel_after=how.cancel_after,
+            cancel_after_s=how.cancel_after_s,
+        )
 
 
 def _not_compared(call: RecordedCall, why: str) -> Evidence:
     primary = SideResult(call.transport, call.code, call.us, len(call.items))
     return Evidence(call.call, "", primary, kind="replay", why=why, at=moment(time.time()))
-
-
-def _text(method: ServiceMethod, call: RecordedCall) -> str:
-    from google.protobuf.message import DecodeError
-    from google.protobuf.text_format import MessageToString
-
-    try:
-        texts = [MessageToString(method.request.FromString(one), as_one_line=True) for one in call.requests]
-    except DecodeError:
-        texts = [one.hex() for one in call.requests]
-    text = ", ".join(f"{{{one.strip()}}}" for one in texts)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -102,6 +102,7 @@ class RecordingPolicy:
                     moved=has_moved,
                     unfinished=unfinished,
                     described=described,
+                    options=comparison.options,
                 )
             )
         except ConfigError as error:

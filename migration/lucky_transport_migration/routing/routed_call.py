@@ -25,7 +25,7 @@ from lucky_transport.call import Metadata
 from lucky_transport.messages.methods import BY_NAME, Effect
 from lucky_transport.routing import SO_FAR, UNFINISHED, Decision, Ending, ReadEnding
 from lucky_transport_migration.compare.difference import Difference
-from lucky_transport_migration.evidence.outcome import CONTROL, CallOutcome, Comparison, call_outcome
+from lucky_transport_migration.evidence.outcome import CONTROL, CallOptions, CallOutcome, Comparison, call_outcome
 from lucky_transport_migration.evidence.record import NOT_ENDED
 from lucky_transport_migration.routing.open_calls import OpenCalls
 from lucky_transport_migration.routing.policy import RoutingPolicy
@@ -271,7 +271,17 @@ class TrackedCall:
         is_cut = ending.is_early or self._shadow_is_left
         self._target.policy.note(
             Comparison(
-                self.method, self.decision, primary, shadow, request, why, is_cut, unseen, self.changed, is_unfinished
+                self.method,
+                self.decision,
+                primary,
+                shadow,
+                request,
+                why,
+                is_cut,
+                unseen,
+                self.changed,
+                is_unfinished,
+                CallOptions(self.arity, self.metadata, self.timeout_s),
             )
         )
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lucky_transport.process import unique_name
+from lucky_transport_migration.recording.entries import RecordedCall, line_of
+from lucky_transport_migration.recording.reading import Recording
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
 
@@ -43,6 +47,13 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
         assert error.code() is grpc.StatusCode.NOT_FOUND
     assert len(list(stub.WatchForecast(request))) == 3
     assert stub.Report(weather_pb2.Reading(temperature=one) for one in range(4)).readings == 4
+    stub.GetForecast(weather_pb2.ForecastRequest(station="deadline"), timeout=50)
+    calls = stub.WatchForecast(weather_pb2.ForecastRequest(station="forever", days=2))
+    assert [next(calls).day, next(calls).day] == [0, 1]
+    calls.cancel()
+    assert stub.GetForecast(weather_pb2.ForecastRequest(station="left")).issued_ns == 1
+    secret = (("authorization", "Bearer 1234"), ("team", "weather"))
+    stub.GetForecast(weather_pb2.ForecastRequest(station="Oslo"), metadata=secret)
     assert len(list(stub.Chat(weather_pb2.Line(text="hello", number=one) for one in range(3)))) == 3
 """
 
@@ -108,7 +119,7 @@ def test_a_recording_replays_equal_over_both_transports(
     with _served(weather, shm=shm) as target:
         found = _replayed(file, shm if over == "shm" else f"grpc://{target}", code=0)
     assert found["equal"] is True
-    assert (found["calls"], found["compared"]) == (7, 7)
+    assert (found["calls"], found["compared"]) == (11, 11), found
     assert {"status", "details", "items", "headers", "trailing metadata"} <= set(found["aspects"])
     assert "metadata of calls" not in {row["what"] for row in found["left_out"]}
     assert len(found["methods"]) == 6
@@ -125,6 +136,8 @@ def test_a_recording_replays_equal_over_both_transports(
         ("dropped", "count", r"call \d: items"),
         ("status", "code", "call 4: code"),
         ("details", "details", "call 4: details"),
+        ("deadline", "item", r"call 7: .*storm"),
+        ("cancellation", "item", r"call 9: .*issued_ns"),
     ],
 )
 def test_a_planted_difference_is_named_with_call_and_request(
@@ -140,7 +153,46 @@ def test_a_planted_difference_is_named_with_call_and_request(
     assert re.match(where, first["where"]), first
     was, now = (first["values"][name] for name in (("grpc", "shm") if transport == "grpc" else ("shm", "shm again")))
     assert was != now
-    assert '"Oslo"' in first["values"]["request"] or '"nowhere"' in first["values"]["request"]
+    assert re.search('"(Oslo|nowhere|deadline|left)"', first["values"]["request"])
+
+
+def test_secrets_are_not_in_a_recording_and_that_is_said(recorded: tuple[str, Path], weather: WeatherPrograms) -> None:
+    _, file = recorded
+    assert b"1234" not in gzip.decompress(file.read_bytes())
+    (asked,) = [one for one in Recording(file).entries() if isinstance(one, RecordedCall) and one.metadata]
+    assert asked.metadata == (("authorization", "***"), ("team", "weather"))
+    shm = f"shm://{unique_name()}"
+    with _served(weather, shm=shm) as target:
+        found = _replayed(file, f"grpc://{target}", code=0)
+    assert "request metadata authorization" in {row["what"] for row in found["left_out"]}
+
+
+def test_a_recording_has_deadlines_and_what_its_caller_left(recorded: tuple[str, Path]) -> None:
+    calls = [one for one in Recording(recorded[1]).entries() if isinstance(one, RecordedCall)]
+    assert [one.timeout_s for one in calls if one.timeout_s] == [pytest.approx(50)]
+    assert [(one.code, one.left, len(one.items)) for one in calls if one.left] == [("CANCELLED", True, 2)]
+    assert {one.arity for one in calls} == {"unary_unary", "unary_stream", "stream_unary", "stream_stream"}
+    assert not any(one.unfinished for one in calls)
+
+
+def test_without_a_description_bytes_are_compared_and_that_is_said(
+    recorded: tuple[str, Path], weather: WeatherPrograms, tmp_path: Path
+) -> None:
+    recording = Recording(recorded[1])
+    calls = [replace(one, described=b"") for one in recording.entries() if isinstance(one, RecordedCall)]
+    entries = [one for one in calls if "Forecast" not in one.call]  # no maps
+    changed = replace(entries[-1], items=(*entries[-1].items[:-1], entries[-1].items[-1] + b"\x18\x01"))
+    shm = f"shm://{unique_name()}"
+    found = []
+    with _served(weather, shm=shm) as target:
+        for number, written in enumerate((entries, [*entries[:-1], changed])):
+            plain = tmp_path / f"plain-{number}.jsonl"
+            plain.write_text(line_of(recording.header) + "".join(map(line_of, written)))
+            found.append(_replayed(plain, (f"grpc://{target}", shm)[number], code=number))
+    assert (found[0]["calls"], found[0]["compared"]) == (4, 4)
+    assert "fields of messages" in {row["what"] for row in found[0]["left_out"]}
+    differing = [one for one in found[1]["methods"] if found[1]["methods"][one]["mismatches"]]
+    assert "/weather.v1.Weather/Chat" in differing
 
 
 def test_a_server_that_is_gone_is_a_difference(recorded: tuple[str, Path], weather: WeatherPrograms) -> None:

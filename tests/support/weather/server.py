@@ -31,6 +31,8 @@ FAULTS = (
     "trailing",
     "initial",
     "late",
+    "cancellation",
+    "deadline",
 )
 
 
@@ -39,7 +41,8 @@ class Weather(weather_pb2_grpc.WeatherServicer):
         self.fault = fault
         self.calls = calls
         self.offsets = {}
-        self.lock = threading.Lock()
+        self.watchers = self.left = 0
+        self.lock = threading.Condition()
 
     def began(self, context, method):
         """Note the call, and return the fault that its caller meets."""
@@ -96,7 +99,15 @@ class Weather(weather_pb2_grpc.WeatherServicer):
     def GetForecast(self, request, context):
         fault = self.began(context, "GetForecast")
         self.check(request, context, fault)
-        return self.forecast(request, 0, fault)
+        forecast = self.forecast(request, 0, fault)
+        if request.station == "deadline":  # says whether its caller has one
+            left_s = None if fault == "deadline" else context.time_remaining()
+            forecast.storm = "no deadline" if left_s is None or left_s > 1e6 else "a deadline"
+        elif request.station == "left":  # says how many left `WatchForecast` of "forever"
+            with self.lock:
+                self.lock.wait_for(lambda: not self.watchers, 60)
+                forecast.issued_ns = self.left
+        return forecast
 
     def SetStation(self, request, context):
         self.began(context, "SetStation")
@@ -112,6 +123,7 @@ class Weather(weather_pb2_grpc.WeatherServicer):
 
     def WatchForecast(self, request, context):
         fault = self.began(context, "WatchForecast")
+        over = self.watched(context, fault) if request.station == "forever" else None
         self.check(request, context, fault)
         days = list(range(request.days))
         if fault == "order":
@@ -122,6 +134,24 @@ class Weather(weather_pb2_grpc.WeatherServicer):
             days = [*days, request.days]
         for day in days:
             yield self.forecast(request, day, fault)
+        if over is not None:
+            over.wait(60)
+
+    def watched(self, context, fault):
+        """Return an event for when the call is over, which is counted."""
+        over = threading.Event()
+
+        def left():
+            with self.lock:
+                self.watchers -= 1
+                self.left += fault != "cancellation"
+                self.lock.notify_all()
+            over.set()
+
+        with self.lock:
+            self.watchers += 1
+        assert context.add_callback(left)
+        return over
 
     def Report(self, request_iterator, context):
         self.began(context, "Report")
