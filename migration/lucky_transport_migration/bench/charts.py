@@ -69,7 +69,7 @@ def _of_ratios(result: Result) -> Iterator[Chart]:
     found: dict[str, list[tuple[str, Row]]] = {}
     for one in result["ratios"]:
         if not is_of_steps(one):
-            title, text, shown = "", f"{one['to']}: {one['title']}", one["main"]
+            title, text, shown = "", f"{label(one['to'])}: {one['title']}", one["main"]
         else:
             title = ", one exchange" if one["level"] == "transport" else ", VectorEnv.step"
             name = f"{label('limit')} ({one['to_wait']})" if one["to"] == "limit" else label(one["to"])
@@ -174,7 +174,7 @@ def ratios(rows: Sequence[tuple[str, Row]], floor: float, title: str, reference:
             )
         _rows(axes, [text for text, _ in rows])
         axes.margins(x=0.1)
-        axes.xaxis.set_major_locator(log_ticks(*axes.get_xlim()))
+        axes.xaxis.set_major_locator(log_ticks(*axes.get_xlim(), most=5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}×"))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(f"times as long as {reference}")

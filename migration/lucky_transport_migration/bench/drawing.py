@@ -77,9 +77,11 @@ def duration_axis(axis: Any, low_s: float, high_s: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def log_ticks(low: float, high: float) -> LogLocator:
-    """Return ticks at the powers of ten, and between them where there are few."""
-    return LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 100 else (1.0,))
+def log_ticks(low: float, high: float, most: int | None = None) -> LogLocator:
+    """Return ticks at the powers of ten, at most so many, and between them where there are few."""
+    if high / low < 100:
+        return LogLocator(subs=(1.0, 2.0, 5.0))
+    return LogLocator(numticks=most)
 
 
 def height_of(rows: int) -> float:
