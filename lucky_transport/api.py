@@ -27,6 +27,7 @@ from lucky_transport.errors import (
     SpecError,
     raise_wire_error,
 )
+from lucky_transport.host.service_switch import parse_rates
 from lucky_transport.interceptors.transport import InterceptedTransport
 from lucky_transport.limits import within_limits
 from lucky_transport.process import EngineProcess, unique_name
@@ -146,10 +147,18 @@ def serve(
     resolved = load_settings(settings)
     endpoints = [endpoint] if isinstance(endpoint, str) else list(endpoint)
     servers = [_server(Endpoint.parse(one), resolved) for one in endpoints]
+    rates = parse_rates(resolved.stream_fps)
     interceptors = chosen_interceptors(resolved)
     if isinstance(engine, str):
         engine = _make_engine(engine, num_envs, own_process, **{"seed": seed, **(options or {})})
-    return Serving(engine, servers, interceptors)
+    return Serving(
+        engine,
+        servers,
+        interceptors,
+        services=resolved.services,
+        without=resolved.without_services,
+        fps=rates,
+    )
 
 
 def _server(endpoint: Endpoint, settings: Settings) -> Server:
@@ -201,7 +210,7 @@ def make(
     settings: fields of `lucky_transport.config.Settings`, each also a variable `LUCKY_<SETTING>` and a key of a file:
         transport, endpoint, shm_name, wait, observation_slots, step_timeout_s, command_timeout_s, connect_timeout_s,
         start_timeout_s, max_message_bytes, record, interceptors; those without effect on an env:
-        grpc_map, grpc_serve, grpc_serve_only, allow_host, allow_origin
+        grpc_map, grpc_serve, grpc_serve_only, services, without_services, stream_fps, allow_host, allow_origin
 
     Raises ConfigError for a wrong argument, UnknownName, MissingExtra, NotReachable, Busy, SpecError.
     """

@@ -64,6 +64,12 @@ def lucky_transport_commands() -> list[CommandInfo]:
             section="look",
         ),
         CommandInfo(
+            "services",
+            "lucky_transport.cli.services:services",
+            "switch services of a running engine on and off, limit its streams",
+            section="run",
+        ),
+        CommandInfo(
             "completion",
             "lucky_transport.cli.completion:completion",
             "print the script that completes command lines in a shell",

@@ -35,6 +35,7 @@ class Call:
     `caller` names the client, the same for all calls of one connection.
 
     metadata: (key, value) pairs as they came; keys may repeat. dropped: items that a stream skipped so far.
+    held_s: seconds for which a limit of the stream held it back; `ticks` does not count them.
 
     image_buffer(nbytes): returns writable memory for an image of the stream's next item: set `ImageFrame.data` to it,
     itself. Over shared memory it is the client's own view, with the bytes it held before; elsewhere it is plain memory.
@@ -43,6 +44,7 @@ class Call:
 
     # Attributes of the class until they are set: most calls are answered at once and need none of them.
     dropped: int = 0
+    held_s: float = 0.0
     _ended: bool = False
     _over: Latch | None = None
     _callbacks: tuple[Callable[[], None], ...] = ()
@@ -110,18 +112,21 @@ class Call:
         Ticks that passed before the next one was asked for are left out and counted in `dropped`.
         """
         period = 1.0 / hz
-        start, tick = time.monotonic(), 0
+        start, tick = self._clock(), 0
         while not self.is_over:
             yield tick
-            now = (time.monotonic() - start) / period
+            now = (self._clock() - start) / period
             missed = int(now) - tick
             if missed > 0:
                 self.dropped += missed - 1
                 tick += missed
                 continue
             tick += 1
-            if not self.wait(start + tick * period - time.monotonic()):
+            if not self.wait(start + tick * period - self._clock()):
                 return
+
+    def _clock(self) -> float:
+        return time.monotonic() - self.held_s
 
 
 def _plain_memory(nbytes: int) -> memoryview:

@@ -61,6 +61,9 @@ class Settings:
     grpc_serve_only     there alone
     record              a file to which everything is recorded that goes to engines, "" = none
     interceptors        what stands around calls, streams and steps: names of plugins' interceptors or objects
+    services            the services that an engine which is served here answers, empty = all
+    without_services    those of them that it does not
+    stream_fps          the most items a second that its streams give: pairs NAME=RATE
     allow_host          host names that HTTP servers answer to beside the loopback's
     allow_origin        origins of web pages that they answer to beside the loopback's
     """
@@ -80,6 +83,9 @@ class Settings:
     grpc_serve_only: bool = False
     record: str = ""
     interceptors: tuple[Any, ...] = ()
+    services: tuple[str, ...] = ()
+    without_services: tuple[str, ...] = ()
+    stream_fps: tuple[str, ...] = ()
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
@@ -159,6 +165,9 @@ _READERS: Readers = {
     "grpc_serve_only": (_switch, "1 or 0"),
     "record": (_text, "a file's name, e.g. 'run.jsonl.gz'"),
     "interceptors": (_names, "names apart by blanks, e.g. 'opentelemetry', or a list of names and interceptors"),
+    "services": (_names, "names or patterns apart by blanks, e.g. 'SceneService Mujoco*'"),
+    "without_services": (_names, "names or patterns apart by blanks, e.g. 'CameraService'"),
+    "stream_fps": (_names, "pairs NAME=RATE apart by blanks, e.g. 'CameraService=10'"),
     "allow_host": (_names, "names apart by blanks, e.g. 'robot.example'"),
     "allow_origin": (_names, "origins apart by blanks, e.g. 'https://app.example'"),
 }

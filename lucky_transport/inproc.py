@@ -32,7 +32,7 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.serving import Server
 from lucky_transport.transport import Capabilities, Frame, Stream
 
-__all__ = ["InprocServer", "InprocTransport", "connect", "server"]
+__all__ = ["InprocServer", "InprocTransport", "connect", "host_at", "server"]
 
 _hosts: dict[str, Host] = {}
 _names = itertools.count(1)
@@ -40,6 +40,11 @@ _names = itertools.count(1)
 
 def connect(endpoint: Endpoint, settings: Settings) -> InprocTransport:
     """Return a transport to the host that serves `inproc://name` in this process; raises NotReachable."""
+    return InprocTransport(host_at(endpoint), settings.observation_slots)
+
+
+def host_at(endpoint: Endpoint) -> Host:
+    """Return the host that serves `inproc://name` in this process; raises NotReachable."""
     host = _hosts.get(endpoint.address)
     if host is None:
         raise NotReachable(
@@ -47,7 +52,7 @@ def connect(endpoint: Endpoint, settings: Settings) -> InprocTransport:
             backend="inproc",
             hint="serve it here first: lucky_transport.serve(engine, endpoint)",
         )
-    return InprocTransport(host, settings.observation_slots)
+    return host
 
 
 def server(endpoint: Endpoint, settings: Settings) -> InprocServer:
@@ -126,7 +131,7 @@ class InprocTransport(LockstepTransport):
         return stream
 
     def implements(self, method: Method) -> bool:
-        return self._host.implements(method)
+        return self._host.implements(method) and method.name not in self._host.switch.refused
 
     def _begin(self, deadline: Deadline | None) -> Call:
         if self._lockstep.state is LockstepState.CLOSED:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from lucky_transport import control
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.foreign_code import run_unwaited
@@ -41,8 +42,20 @@ class Serving:
     Servers start in the given order and stop in the reverse one, then the engine; a failed start stops the others.
     """
 
-    def __init__(self, engine: Engine, servers: Sequence[Server], interceptors: Sequence[Interceptor] = ()) -> None:
-        """interceptors: stand around all that clients ask of the engine, the first one outermost."""
+    def __init__(
+        self,
+        engine: Engine,
+        servers: Sequence[Server],
+        interceptors: Sequence[Interceptor] = (),
+        *,
+        services: Sequence[str] = (),
+        without: Sequence[str] = (),
+        fps: Mapping[str, float] | None = None,
+    ) -> None:
+        """interceptors: stand around all that clients ask of the engine, the first one outermost.
+
+        services, without, fps: see `ServiceSwitch.choose`.
+        """
         self.endpoints: list[Endpoint] = []
         self._servers: list[Server] = []
         self._lock = threading.Lock()
@@ -52,6 +65,7 @@ class Serving:
             self.host = Host(engine)
             undo.pop_all()
             undo.callback(self.host.close)
+            self.host.switch.choose(services, without, fps or {})
             if interceptors:
                 self.host.intercept(EngineInterceptors(interceptors, engine.spec))
             for server in servers:
@@ -59,6 +73,8 @@ class Serving:
                     self.endpoints.append(server.start(self.host))
                 self._servers.append(server)
                 undo.callback(self._stop_last)
+            if elsewhere := [str(one) for one in self.endpoints if one.scheme != "inproc"]:
+                undo.enter_context(control.listening(self.host.switch, self.host.spec, elsewhere))
             self._undo = undo.pop_all()
 
     def stop(self, grace_s: float = 1.0) -> None:

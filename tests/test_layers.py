@@ -67,6 +67,7 @@ LAYERS = (
     "client",
     "env",
     "chosen",
+    "control",
     "serving",
     "inproc",
     "process",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lucky_transport.cli.completion import complete_endpoints
+from lucky_transport.cli.services import show_services
 from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import plural
 
 if TYPE_CHECKING:
+    from lucky_transport.control import EngineDescription
     from lucky_transport.diagnosis.inspection import EngineReport, SegmentReport
     from lucky_transport.diagnosis.servers import ServerReport
     from lucky_transport.spec.batch_spec import BatchSpec
@@ -37,12 +40,15 @@ def inspect(endpoint: str, header: bool, as_json: bool) -> None:
     A segment (shm://name) is read, not attached to, also when its engine is gone or it is damaged (exit code 1). What a
     gRPC server there says of itself is read too. Other endpoints are connected to: spec, capabilities and methods.
     """
-    from lucky_transport import api
+    from lucky_transport import api, control
     from lucky_transport.diagnosis import inspection, servers
     from lucky_transport.endpoint import Endpoint
     from lucky_transport.errors import NotReachable
 
     where = Endpoint.parse(endpoint)
+    offer: EngineDescription | None = None
+    with contextlib.suppress(NotReachable):
+        offer = control.engine_at(endpoint)
     if where.scheme == "shm":
         try:
             report = inspection.of_segment(where.address)
@@ -52,18 +58,22 @@ def inspect(endpoint: str, header: bool, as_json: bool) -> None:
             _inspect_servers(str(where), found, as_json)
             return
         if as_json:
-            click.echo(json.dumps({"endpoint": str(where)} | _segment_plain(report), indent=2))
+            click.echo(json.dumps({"endpoint": str(where)} | _segment_plain(report) | _offer_plain(offer), indent=2))
         else:
-            _show_segment(report, header)
+            _show_segment(report, header, offer)
         if report.problem:
             raise click.exceptions.Exit(1)
         return
     with api.open_transport(where) as transport:
         engine = inspection.of_engine(transport)
     if as_json:
-        click.echo(json.dumps({"endpoint": str(where)} | _engine_plain(engine), indent=2))
+        click.echo(json.dumps({"endpoint": str(where)} | _engine_plain(engine) | _offer_plain(offer), indent=2))
     else:
-        _show_engine(engine)
+        _show_engine(engine, offer)
+
+
+def _offer_plain(offer: EngineDescription | None) -> dict[str, Any]:
+    return {"services": None if offer is None else offer.services, "streams": None if offer is None else offer.streams}
 
 
 def _spec_plain(spec: BatchSpec | None) -> Any:
@@ -106,7 +116,7 @@ def _engine_plain(report: EngineReport) -> dict[str, Any]:
     }
 
 
-def _show_segment(report: SegmentReport, with_header: bool) -> None:
+def _show_segment(report: SegmentReport, with_header: bool, offer: EngineDescription | None) -> None:
     echo(
         f"{report.path}: {report.size_bytes} bytes, {_side('engine', report.engine)}, {_side('client', report.client)}"
     )
@@ -115,6 +125,8 @@ def _show_segment(report: SegmentReport, with_header: bool) -> None:
     if report.gpu:
         echo(f"observations on a GPU: {report.gpu}")
     echo()
+    if offer is not None:
+        show_services(offer)
     _show_spec(report.spec)
     if with_header or report.problem:
         rows = [(one.offset, one.name, _cut(one.shown), one.meaning) for one in report.fields]
@@ -152,9 +164,11 @@ def _count(calls: int | None) -> str:
     return "-" if calls is None else f"{calls:,}"
 
 
-def _show_engine(report: EngineReport) -> None:
+def _show_engine(report: EngineReport, offer: EngineDescription | None) -> None:
     echo(f"transport {report.transport}")
     echo()
+    if offer is not None:
+        show_services(offer)
     show(
         "What the transport can carry",
         ("capability", "carried"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ from lucky_transport.errors import plural
 from lucky_transport.registry import registry
 
 if TYPE_CHECKING:
+    from lucky_transport.control import EngineDescription
     from lucky_transport.diagnosis.servers import ServerReport
 
 __all__ = ["ls"]
@@ -27,7 +29,7 @@ _INSTALLED = {"transports": inventory.transports, "engines": inventory.engines, 
 @click.argument("kind", required=False, type=click.Choice([*_INSTALLED]), metavar="[transports|engines|commands]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def ls(kind: str | None, as_json: bool) -> None:
-    """List the segments and servers on this host; or the transports, engines or commands that are installed.
+    """List the segments, engines and servers on this host; or the transports, engines or commands that are installed.
 
     Servers are those of gRPC in shared memory: of a program under `lucky-transport run`, or one that makes them. Calls
     are counted under `run`, over shared memory and over gRPC together.
@@ -37,10 +39,12 @@ def ls(kind: str | None, as_json: bool) -> None:
         _print_json(broken)
         return
     if kind is None:
+        from lucky_transport import control
         from lucky_transport.diagnosis import servers
         from lucky_transport.shm.segment import segment_files
 
         _show_segments(segment_files.find())
+        _show_engines(control.engines())
         _show_servers(servers.find())
         found = registry()  # to count what is installed, nothing of it is loaded
         installed = {"transport": found.transports, "engine": found.engines, "command": found.commands}
@@ -60,6 +64,7 @@ def ls(kind: str | None, as_json: bool) -> None:
 
 
 def _print_json(broken: dict[str, str]) -> None:
+    from lucky_transport import control
     from lucky_transport.diagnosis import servers
     from lucky_transport.shm.segment import segment_files
 
@@ -67,7 +72,14 @@ def _print_json(broken: dict[str, str]) -> None:
         kind: [_item_plain(kind, item) for item in listed()] for kind, listed in _INSTALLED.items()
     }
     plain |= {"broken_plugins": broken, "segments": [_segment_plain(one) for one in segment_files.find()]}
+    plain |= {"running": [asdict(one) for one in control.engines()]}
     click.echo(json.dumps(plain | {"servers": [one.plain() for one in servers.find()]}, indent=2))
+
+
+def _show_engines(engines: list[EngineDescription]) -> None:
+    if engines:
+        rows = [(one.engine, one.num_envs, " ".join(one.endpoints), one.pid, one.summary) for one in engines]
+        show("Engines on this host", ("engine", "envs", "endpoints", "pid", "services"), rows)
 
 
 def _show_servers(found: list[ServerReport]) -> None:

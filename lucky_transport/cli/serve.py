@@ -23,6 +23,7 @@ __all__ = ["options_of", "serve"]
     "  lucky-transport serve toy --endpoint shm://demo --endpoint grpc://127.0.0.1:0 --num-envs 16\n"
     "  lucky-transport serve mujoco:quadruped --endpoint shm://robots --num-envs 64 --seed 1\n"
     '  lucky-transport serve toy --endpoint shm://big --options \'{"obs_size": 100, "act_size": 12}\'\n'
+    "  lucky-transport serve toy --endpoint shm://demo --without CameraService,Lidar* --fps TelemetryService=10\n"
     "  lucky-transport serve cartpole --endpoint 'pipe://train?slots=4'"
 )
 @click.argument("engine", shell_complete=complete_engines)
@@ -43,6 +44,11 @@ __all__ = ["options_of", "serve"]
     type=click.IntRange(1, 64),
     help="How many frames' observations a shm client may look at at once.",
 )
+@click.option("--services", multiple=True, metavar="NAME,...", help="Answer only these services; names or patterns.")
+@click.option("--without", multiple=True, metavar="NAME,...", help="Answer all services but these.")
+@click.option(
+    "--fps", multiple=True, metavar="NAME=RATE,...", help="The most items a second of streams, e.g. CameraService=10."
+)
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A host name that openenv:// answers to; repeatable.")
 @click.option(
     "--allow-origin", multiple=True, metavar="ORIGIN", help="A web origin that may call openenv://; repeatable."
@@ -58,6 +64,9 @@ def serve(
     options: str,
     wait: str | None,
     observation_slots: int | None,
+    services: tuple[str, ...],
+    without: tuple[str, ...],
+    fps: tuple[str, ...],
     allow_host: tuple[str, ...],
     allow_origin: tuple[str, ...],
     interceptors: tuple[str, ...],
@@ -67,6 +76,8 @@ def serve(
     """Run ENGINE (for instance toy or mujoco:quadruped) and let clients drive it.
 
     gymnasium:MODULE:ID finds a module in the working folder too.
+
+    `lucky-transport services` changes what --services, --without and --fps say while it runs.
 
     Prints `ready URL` per endpoint once it accepts clients there. SIGTERM or Ctrl-C end it cleanly.
     """
@@ -84,6 +95,9 @@ def serve(
         settings = {
             "wait": wait,
             "observation_slots": observation_slots,
+            "services": ",".join(services) or None,
+            "without_services": ",".join(without) or None,
+            "stream_fps": ",".join(fps) or None,
             "allow_host": allow_host or None,
             "allow_origin": allow_origin or None,
             "interceptors": interceptors or None,

@@ -14,6 +14,7 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError, TransportError, Unimplemented
+from lucky_transport.host.service_switch import SWITCHED_OFF
 from lucky_transport.messages.methods import METHODS, Effect
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.namespaces import process_name
@@ -78,7 +79,7 @@ class SegmentReport:
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """An engine behind any other transport: method name -> ANSWERS, MISSING, UNTRIED or the text of its error."""
+    """An engine behind any other transport: method name -> ANSWERS, MISSING, SWITCHED_OFF, UNTRIED or its error."""
 
     transport: str
     spec: BatchSpec
@@ -186,8 +187,8 @@ def of_engine(transport: Transport, timeout_s: float = 2.0) -> EngineReport:
         try:
             transport.call(method, method.request(), Deadline(timeout_s))
             report.methods[method.name] = ANSWERS
-        except Unimplemented:
-            report.methods[method.name] = MISSING
+        except Unimplemented as error:
+            report.methods[method.name] = SWITCHED_OFF if SWITCHED_OFF in str(error) else MISSING
         except TransportError as error:
             report.methods[method.name] = str(error)
     return report

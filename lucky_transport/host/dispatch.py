@@ -155,13 +155,15 @@ class Dispatcher:
     def _plain_responder(self, method: Method, handle: Handler) -> Respond:
         """Return the responder of a handler that takes no `Call`: making one takes as long as most of them run."""
         read, write = DECODERS[method.request], response_encoder(method)
-        engine = self._host.spec.engine
+        engine, name, switch = self._host.spec.engine, method.name, self._host.switch
 
         def respond(payload: bytes, caller: str, deadline_ns: int) -> bytes:
+            if name in switch.refused:
+                switch.check(method)
             try:
                 return write(handle(read(payload)))
             except BaseException as error:  # a handler is foreign code and may raise anything
-                raise_wire_error(engine, method.name, error)
+                raise_wire_error(engine, name, error)
 
         return respond
 

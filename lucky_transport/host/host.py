@@ -29,10 +29,11 @@ from lucky_transport.foreign_code import foreign_code, run_unwaited
 from lucky_transport.host.agents import Agents
 from lucky_transport.host.engine_lock import EngineLock, nothing
 from lucky_transport.host.lease import Lease
+from lucky_transport.host.service_switch import ServiceSwitch
 from lucky_transport.host.slots import ObservationSlots, SlotWriter
 from lucky_transport.host.task import task_handlers
 from lucky_transport.interceptors.engine_side import EngineInterceptors
-from lucky_transport.messages.methods import Method, Runs
+from lucky_transport.messages.methods import METHODS, Method, Runs
 from lucky_transport.sessions.service import session_handlers
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.uninterrupted import uninterrupted
@@ -50,7 +51,8 @@ class Host:
     """One engine, ready to be driven. `close` ends the engine.
 
     handlers: those of its unary methods, by full method name. sessions: those of the engine's worlds, None if it has
-    none. agents: its envs, stepped one by one in typed calls. lock: held while the engine is used.
+    none. agents: its envs, stepped one by one in typed calls. lock: held while the engine is used. switch: which
+    services are answered.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -79,6 +81,7 @@ class Host:
         own = self.agents.handlers(self.handlers)
         self.handlers = {**self.handlers, **own}
         self._pooled -= own.keys()
+        self.switch = ServiceSwitch(self.spec.engine, filter(self.implements, METHODS))
 
     def intercept(self, interceptors: EngineInterceptors) -> None:
         """Put interceptors around all handlers, streams and steps; once, before the host is served."""
@@ -146,8 +149,9 @@ class Host:
     def stream(self, method: Method, request: Any, call: Call) -> Generator[Any]:
         """Return the items of a server stream; the handler runs on the thread that asks for them.
 
-        Raises (when an item is asked for) LocalProtocolError (no stream), Unimplemented, EngineFailed, PeerTimeout (the
-        call's deadline), or the TransportError the handler chose. It ends when the call does.
+        Raises (when an item is asked for) LocalProtocolError (no stream), Unimplemented (also once its service is
+        switched off), EngineFailed, PeerTimeout (the call's deadline), or the TransportError the handler chose. It ends
+        when the call does.
         """
         check_stream(method)
         if call.is_over:
@@ -156,7 +160,7 @@ class Host:
         if handler is None:
             raise self._unimplemented(method)
         with foreign_code(self.spec.engine, method.name):
-            yield from handler(request, call)
+            yield from self.switch.stream(method, call, lambda: handler(request, call))
         if call.deadline is not None and call.deadline.expired:
             raise self._late(method, call)
 
@@ -208,20 +212,22 @@ class Host:
         return self._buffers if self._writer is None else self._writer.buffers
 
     def implements(self, method: Method) -> bool:
-        """True when the engine answers `method`."""
+        """True when the engine has an answer to `method`, whether or not its service is switched off."""
         return method.name in (self.handlers if method.stream is None else self._streams)
 
     def call(self, method: Method, request: Any, call: Call | None = None) -> Any:
         """Return the engine's response; runs between two steps unless the method is declared otherwise.
 
-        call: the caller and its deadline; None for this process, without a deadline. Raises LocalProtocolError (a
-        stream), Unimplemented, PeerTimeout, Cancelled, EngineFailed (the handler raised), or the TransportError the
-        handler chose.
+        call: the caller and its deadline; None for this process, without a deadline, whatever is switched off. Raises
+        LocalProtocolError (a stream), Unimplemented, PeerTimeout, Cancelled, EngineFailed (the handler raised), or the
+        TransportError the handler chose.
         """
         if method.stream is not None:
             check_unary(method)
         if call is None:
             call = Call(f"this process, {os.getpid()}")
+        elif method.name in self.switch.refused:
+            self.switch.check(method)
         if call.is_over:
             raise self._over(method, call)
         handler = self.handlers.get(method.name)

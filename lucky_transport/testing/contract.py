@@ -14,6 +14,7 @@ from lucky_transport.testing.services_contract import ServicesContract
 from lucky_transport.testing.sessions_contract import SessionsContract
 from lucky_transport.testing.stepping_contract import SteppingContract
 from lucky_transport.testing.streams_contract import StreamsContract
+from lucky_transport.testing.switch_contract import SwitchContract
 
 __all__ = ["EngineContract", "TransportContract"]
 
@@ -24,6 +25,7 @@ class TransportContract(
     FailureContract,
     ServicesContract,
     StreamsContract,
+    SwitchContract,
     ImagesContract,
     SessionsContract,
     ClientContract,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lucky_transport import api
+from lucky_transport import api, control, inproc
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
@@ -163,6 +163,15 @@ class TransportSuite:
             self.open_reference(there, num_envs, **options) as reference,
         ):
             yield client, reference
+
+    def change_services(self, endpoint: Endpoint, **changes: Any) -> None:
+        """Change what the engine at `endpoint` answers, as `ServiceSwitch.change` does; override where `serve` yields
+        another endpoint than the engine's own.
+        """
+        if endpoint.scheme == "inproc":
+            inproc.host_at(endpoint).switch.change(**changes)
+        else:
+            control.change(str(endpoint), **changes)
 
     def require(self, client: Transport, capability: str) -> None:
         """Skip the test unless the transport declares `capability`."""

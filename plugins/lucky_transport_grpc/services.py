@@ -15,6 +15,7 @@ from google.protobuf import descriptor_pool
 
 from lucky_transport.errors import TransportError
 from lucky_transport.host.host import Host
+from lucky_transport.host.service_switch import ServiceSwitch
 from lucky_transport.messages.methods import BY_NAME
 from lucky_transport.version import install_command
 from lucky_transport_grpc import _pb
@@ -57,7 +58,7 @@ class HostServices:
     def add_to(self, server: Any) -> None:
         """Have `server` serve them."""
         server.add_generic_rpc_handlers((self._routes,))
-        self._not_serving.append(_add_discovery(server, self._routes.services(self._host)))
+        self._not_serving.append(_add_discovery(server, self._routes.services(self._host), self._host.switch))
 
     def leave(self, caller: str) -> None:
         """The client of that address has gone, and the host knows: what it still holds here is free. Idempotent."""
@@ -77,14 +78,14 @@ class HostServices:
 
 # Reflection (v1alpha, as luckyrobots uses it) and health are courtesies: without their packages the server serves all
 # the same.
-def _add_discovery(server: Any, services: Sequence[str]) -> Callable[[], None]:
+def _add_discovery(server: Any, services: Sequence[str], switch: ServiceSwitch) -> Callable[[], None]:
     """Add reflection and health to a gRPC server; the result, when called, reports all services as not serving."""
-    also, shut_down = _add_health(server, services)
-    _add_reflection(server, [*services, *also])
+    also, shut_down = _add_health(server, services, switch)
+    _add_reflection(server, lambda: [*(name for name in services if switch.services.get(name, True)), *also])
     return shut_down
 
 
-def _add_health(server: Any, services: Sequence[str]) -> tuple[list[str], Callable[[], None]]:
+def _add_health(server: Any, services: Sequence[str], switch: ServiceSwitch) -> tuple[list[str], Callable[[], None]]:
     try:
         from grpc_health.v1 import health, health_pb2, health_pb2_grpc
     except ImportError as error:
@@ -92,20 +93,34 @@ def _add_health(server: Any, services: Sequence[str]) -> tuple[list[str], Callab
         return [], lambda: None
     servicer: Any = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-    serving: Any = health_pb2.HealthCheckResponse
-    for name in services:
-        servicer.set(name, serving.SERVING)
+    states: Any = health_pb2.HealthCheckResponse
+
+    def tell() -> None:
+        for name in services:
+            servicer.set(name, states.SERVING if switch.services.get(name, True) else states.NOT_SERVING)
+
+    switch.watch(tell)
+    tell()
     return [health.SERVICE_NAME], servicer.enter_graceful_shutdown
 
 
-def _add_reflection(server: Any, services: Sequence[str]) -> None:
+def _add_reflection(server: Any, services: Callable[[], Sequence[str]]) -> None:
+    """services: returns the names of those that are on."""
     try:
-        from grpc_reflection.v1alpha import reflection
+        from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
     except ImportError as error:
         _log.warning("grpc: no reflection (%s); %s", error, install_command(_EXTRA))
         return
     pools: Any = _Pools()
-    reflection.enable_server_reflection([*services, reflection.SERVICE_NAME], server, pool=pools)
+
+    class Reflection(reflection_pb2_grpc.ServerReflectionServicer):
+        """Lists what is on when the call begins."""
+
+        def ServerReflectionInfo(self, request_iterator: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
+            names = [*services(), reflection.SERVICE_NAME]
+            return reflection.ReflectionServicer(names, pools).ServerReflectionInfo(request_iterator, context)
+
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(Reflection(), server)
 
 
 class _Pools:

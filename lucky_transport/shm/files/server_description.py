@@ -1,4 +1,5 @@
-"""What a gRPC server in shared memory says of itself: a file beside its socket, for `ls`, `top` and `inspect`.
+"""What a gRPC server in shared memory, or an engine, says of itself: a file beside its socket, for `ls`, `top` and
+`inspect`.
 
 The socket's lock says whether the server lives. The file is made when the server starts and removed with the socket.
 """
@@ -8,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.private_file import Make, open_private, remove_private
 from lucky_transport.shm.files.socket_path import DESCRIPTION_SUFFIX, is_private
 
-__all__ = ["ServerDescription", "describe", "described", "description_of", "forget"]
+__all__ = ["ServerDescription", "describe", "described", "description_of", "descriptions", "forget"]
 
 _LONGEST = 1 << 20
 
@@ -39,14 +40,14 @@ class ServerDescription:
     counts: str = ""
 
 
-def describe(socket: Path, description: ServerDescription) -> None:
+def describe(socket: Path, description: Mapping[str, Any]) -> None:
     """Write the file beside a socket. Raises OSError, SegmentError for a file that is not this user's alone."""
     path = f"{socket}{DESCRIPTION_SUFFIX}"
     with contextlib.suppress(FileNotFoundError):
         remove_private(path)
     fd = open_private(path, make=Make.ALWAYS)
     with open(fd, "w", encoding="utf-8") as file:
-        json.dump(asdict(description), file)
+        json.dump(description, file)
 
 
 def forget(socket: Path) -> None:
@@ -58,12 +59,19 @@ def forget(socket: Path) -> None:
 def description_of(socket: Path) -> ServerDescription | None:
     """Return what a server, which may be gone, said of itself beside that socket; None for nothing that can be read."""
     with contextlib.suppress(OSError, TransportError, TypeError, ValueError):
-        return _read(Path(f"{socket}{DESCRIPTION_SUFFIX}"))
+        return _server(_read(Path(f"{socket}{DESCRIPTION_SUFFIX}")))
     return None
 
 
 def described() -> Iterator[tuple[Path, ServerDescription, int | None]]:
-    """Yield socket, description and holder of the lock (see `lockfile.holder`) of each server of this user.
+    """Yield what `descriptions` does of each gRPC server."""
+    for socket, values, holder in descriptions():
+        with contextlib.suppress(TypeError, ValueError):
+            yield socket, _server(values), holder
+
+
+def descriptions() -> Iterator[tuple[Path, dict[str, Any], int | None]]:
+    """Yield socket, description and holder of the lock (see `lockfile.holder`) of each server and engine of this user.
 
     Files that cannot be read, or hold something else, are passed over.
     """
@@ -72,18 +80,21 @@ def described() -> Iterator[tuple[Path, ServerDescription, int | None]]:
             if not is_private(directory.lstat()):
                 continue
         for path in sorted(directory.glob(f"*.sock{DESCRIPTION_SUFFIX}")):
-            with contextlib.suppress(OSError, TransportError, TypeError, ValueError):
+            with contextlib.suppress(OSError, TransportError, ValueError):
                 socket = path.with_suffix("")
                 yield socket, _read(path), lockfile.holder(f"{socket}.lock", lockfile.ENGINE)
 
 
-def _read(path: Path) -> ServerDescription:
+def _read(path: Path) -> dict[str, Any]:
     fd = open_private(path, writes=False)
     try:
-        values: dict[str, Any] = json_object(os.read(fd, _LONGEST).decode(), str(path))
+        return json_object(os.read(fd, _LONGEST).decode(), str(path))
     finally:
         os.close(fd)
+
+
+def _server(values: Mapping[str, Any]) -> ServerDescription:
     name, pid, methods, target, counts = (values.get(one.name) for one in fields(ServerDescription))
     if not isinstance(methods, list) or not isinstance(pid, int):
-        raise ValueError(f"{path} describes no server")
+        raise ValueError("no server")
     return ServerDescription(str(name), pid, tuple(map(str, cast("list[Any]", methods))), str(target), str(counts))

@@ -17,6 +17,7 @@ import socket
 import stat
 import time
 import weakref
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ class Listener:
     def describe(self, description: ServerDescription) -> None:
         """Say, to whom looks at this host, what listens here; one that cannot be written is only logged."""
         try:
-            server_description.describe(self.path, description)
+            server_description.describe(self.path, asdict(description))
         except (OSError, TransportError) as error:
             _log.info("the server at %s is not listed: %s", self.path, error)
 

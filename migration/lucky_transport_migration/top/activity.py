@@ -20,7 +20,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from lucky_transport import control
 from lucky_transport.config import runtime_directories
+from lucky_transport.control import EngineDescription
 from lucky_transport.diagnosis import inspection
 from lucky_transport.diagnosis.servers import connections_to
 from lucky_transport.errors import ConfigError, RemoteProtocolError, TransportError
@@ -84,7 +86,7 @@ class EngineActivity:
     endpoints: where it was asked to serve, as far as can be seen; ports: TCP ports at which it listens.
     server, driver: its process and that of the client that steps, None where it cannot be seen; client: what messages
     call that client, "" for none. commanding: further clients, None where they cannot be counted. steps: None without
-    a segment. problem: why no client can attach.
+    a segment. problem: why no client can attach. offer: what it answers, None where it does not say.
     """
 
     name: str
@@ -102,6 +104,7 @@ class EngineActivity:
     rings: tuple[RingReading, ...] = ()
     streams: tuple[StreamReading, ...] = ()
     problem: str = ""
+    offer: EngineDescription | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +228,8 @@ class ActivityMonitor:
         engines = [self._of_segment(info, followed[info.name], connections) for info in segments]
         seen = {one.server.pid for one in engines if one.server is not None}
         engines += [self._of_process(pid) for pid in processes.serving_pids(self._proc) if pid not in seen]
+        offers = {endpoint: one for one in control.engines() for endpoint in (*one.endpoints, f"pid {one.pid}")}
+        engines = [replace(one, offer=offers.get(f"shm://{one.name}") or offers.get(one.name)) for one in engines]
         others = segment_files.of_other_users(self._directory)
         return ActivityReading(tuple(engines), others, self._servers.read())
 

@@ -30,7 +30,7 @@ COLUMNS = ("engine", "envs", "steps/s", "p50", "p99", "busy", "clients", "state"
 SERVER_COLUMNS = ("server", "calls", "calls/s", "peers", "transport", "pid", "state", "services")
 #: Of those, what stands there only where there is room.
 WIDE_SERVER_COLUMNS = ("transport", "pid")
-WIDE_COLUMNS = ("pid", "cpu s", "memory", "client", "endpoints")
+WIDE_COLUMNS = ("pid", "cpu s", "memory", "services", "client", "endpoints")
 
 _NONE = "-"
 _LONGEST_NAME = 18
@@ -100,9 +100,19 @@ def wide_cells(engine: EngineActivity) -> tuple[str, ...]:
         _NONE if server is None else str(server.pid),
         _NONE if server is None else f"{server.cpu_s:,.1f}",
         _NONE if server is None else size(server.rss_bytes),
+        _services(engine),
         engine.client or _NONE,
         " ".join(_places(engine)) or _NONE,
     )
+
+
+def _services(engine: EngineActivity) -> str:
+    """Return "12", "10 of 12" where two are off; "*" behind it: streams have limits."""
+    offer = engine.offer
+    if offer is None:
+        return _NONE
+    count, limited = len(offer.services), "*" if offer.limited else ""
+    return f"{count - len(offer.off)} of {count}{limited}" if offer.off else f"{count}{limited}"
 
 
 def _places(engine: EngineActivity) -> list[str]:
@@ -120,6 +130,8 @@ def details(engine: EngineActivity) -> Iterator[tuple[str, str]]:
     if engine.problem:
         yield "problem", engine.problem
     yield "served at", "  ".join(_places(engine)) or _NONE
+    if engine.offer is not None:
+        yield "services", f"{engine.offer.summary}; key v changes them"
     gone = "gone; `lucky-transport doctor --fix` removes what it left"
     yield "process", _process(engine.server) or (gone if engine.state == "stale" else "not to be seen from here")
     if engine.state == "stale":

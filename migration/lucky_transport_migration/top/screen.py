@@ -34,6 +34,7 @@ from lucky_transport_migration.top.cells import (
 )
 from lucky_transport_migration.top.reading import TopReading
 from lucky_transport_migration.top.servers import ServerActivity
+from lucky_transport_migration.top.service_screen import ServiceScreen
 
 __all__ = ["TopScreen"]
 
@@ -69,6 +70,7 @@ class TopScreen(App[None]):
         Binding("ctrl+c", "quit", "quit", show=False, priority=True),
         Binding("space", "pause", "pause"),
         Binding("s", "stages", "stages"),
+        Binding("v", "services", "services"),
     ]
 
     def __init__(self, read: Callable[[], TopReading], interval_s: float = 1.0) -> None:
@@ -110,6 +112,12 @@ class TopScreen(App[None]):
         """Show or hide the stages."""
         stages = self.query_one("#stages")
         stages.display = not stages.display
+
+    def action_services(self) -> None:
+        """Show the services of the selected engine, to switch them."""
+        engine = self._selected()
+        if engine is not None and engine.offer is not None:
+            self.push_screen(ServiceScreen(engine.offer))
 
     def look(self) -> None:
         """Read anew, unless it is paused or the last reading still goes on."""
@@ -189,11 +197,13 @@ class TopScreen(App[None]):
             return None
         return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
 
+    def _selected(self) -> EngineActivity | None:
+        name, reading = self._selected_name(), self._reading
+        return next((one for one in reading.activity.engines if one.name == name), None) if reading else None
+
     def _show_selected(self) -> None:
         known, rates = self.query_one("#known", Static), self.query_one("#rates", Sparkline)
-        name = self._selected_name()
-        reading = self._reading
-        engine = next((one for one in reading.activity.engines if one.name == name), None) if reading else None
+        engine = self._selected()
         rates.display = engine is not None and engine.steps is not None and len(self._rates[engine.name]) > 1
         if engine is None:
             known.update(Text("No engine runs here. Start one: lucky-transport serve toy --endpoint shm://demo"))

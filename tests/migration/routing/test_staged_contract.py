@@ -58,6 +58,9 @@ class _Staged(TransportSuite):
             control, candidate = map(str, serving.endpoints)
             yield Endpoint("staged", "", (("control", control), ("candidate", candidate)))
 
+    def change_services(self, endpoint: Endpoint, **changes: Any) -> None:
+        super().change_services(Endpoint.parse(endpoint.option("candidate")), **changes)
+
     def connect(self, endpoint: Endpoint) -> Transport:
         control = RoutedConnection(CONTROL, partial(api.open_transport, endpoint.option("control")))
         candidate = RoutedConnection(CANDIDATE, partial(api.open_transport, endpoint.option("candidate")))

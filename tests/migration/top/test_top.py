@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lucky_transport import api
+from lucky_transport import api, control
 from lucky_transport.cli.main import cli
 from lucky_transport.diagnosis.servers import ServerReport
 from lucky_transport.process import unique_name
@@ -202,7 +203,7 @@ def test_engines_are_rows_and_the_selected_one_is_told_in_full() -> None:
     on_screen(Source(reading(DEMO, STALE, GRPC)), use)
 
 
-@pytest.mark.parametrize(("width", "columns"), [(80, 8), (160, 13)])
+@pytest.mark.parametrize(("width", "columns"), [(80, 8), (160, 14)])
 def test_a_wide_terminal_has_more_columns_and_each_fits(width: int, columns: int) -> None:
     async def use(app: Any, pilot: Any) -> None:
         table = app.query_one("#engines")
@@ -322,3 +323,37 @@ def test_json_is_of_one_look_only() -> None:
     done = CliRunner().invoke(cli, ["top", "--json"])
     assert done.exit_code == 2
     assert "--json needs --once" in done.output
+
+
+def test_the_services_of_the_selected_engine_are_shown_and_switched() -> None:
+    async def use(app: Any, pilot: Any) -> None:
+        assert "all on; key v changes them" in text_of(app, "#known")
+        await pilot.press("v")
+        await shown(pilot, lambda: app.screen.query("#services"))
+        await pilot.press("down", "down", "enter")  # to the third
+        await shown(pilot, lambda: control.engine_at(endpoint).off == ["SceneService"])
+        await pilot.press("up", "up", "up", "enter")  # to the last, which carries the steps
+        await shown(pilot, lambda: "cannot be switched off" in screen_text(app, "#outcome"))
+        assert len(app.screen.query_one("#services").selected) == 4
+        app.screen.query_one("#limit").focus()
+        await pilot.press(*"TelemetryService", "equals_sign", "5", "enter")
+        await shown(pilot, lambda: "StreamTelemetry: at most 5/s" in screen_text(app, "#streams"))
+        await pilot.press("escape")
+        await shown(pilot, lambda: not app.screen.query("#services"))
+
+    endpoint = f"shm://{unique_name()}"
+    with api.serve("toy", endpoint):
+        offer = control.engine_at(endpoint)
+        on_screen(Source(reading(replace(DEMO, offer=offer))), use)
+
+
+def screen_text(app: Any, selector: str) -> str:
+    return str(app.screen.query_one(selector).render())
+
+
+def test_an_engine_that_does_not_say_what_it_answers_has_no_services_to_switch() -> None:
+    async def use(app: Any, pilot: Any) -> None:
+        await pilot.press("v")
+        assert not app.screen.query("#services")
+
+    on_screen(Source(reading(DEMO)), use)

@@ -13,6 +13,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.serving import Serving
 from lucky_transport.version import install_command
+from tests.support.waiting import PATIENCE_S
 
 Serve = Callable[..., Serving]
 
@@ -49,6 +50,27 @@ def test_health_says_serving_for_the_server_and_each_service(serve: Serve, stub:
     health: Any = health_pb2_grpc.HealthStub(stub(serve()).channel)
     for service in ("", "hazel.rpc.AgentService", "lucky_transport.v1.BatchService"):
         assert health.Check(pb.HealthCheckRequest(service=service), timeout=10).status == pb.HealthCheckResponse.SERVING
+
+
+def test_a_service_that_is_off_is_neither_listed_nor_serving(serve: Serve, stub: Any) -> None:
+    pytest.importorskip("grpc_reflection")
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+    pb: Any = health_pb2
+    serving = serve()
+    channel = stub(serving).channel
+    database: Any = ProtoReflectionDescriptorDatabase(channel)
+    health: Any = health_pb2_grpc.HealthStub(channel)
+    watched = health.Watch(pb.HealthCheckRequest(service="hazel.rpc.SceneService"), timeout=PATIENCE_S)
+    assert next(watched).status == pb.HealthCheckResponse.SERVING
+    serving.host.switch.change(off=["SceneService"])
+    assert next(watched).status == pb.HealthCheckResponse.NOT_SERVING
+    assert "hazel.rpc.SceneService" not in database.get_services()
+    assert health.Check(pb.HealthCheckRequest(service=""), timeout=10).status == pb.HealthCheckResponse.SERVING
+    serving.host.switch.change(on=["SceneService"])
+    assert next(watched).status == pb.HealthCheckResponse.SERVING
+    assert "hazel.rpc.SceneService" in database.get_services()
 
 
 def test_without_their_packages_the_server_serves_and_says_so(

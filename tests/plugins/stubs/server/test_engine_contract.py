@@ -51,6 +51,9 @@ class OverSharedMemory(TransportSuite):
         with api.serve(engine, f"shm://{name}", num_envs=num_envs, options=options):
             yield Endpoint.parse(f"grpc://{name}:1?service={self.service}")
 
+    def change_services(self, endpoint: Endpoint, **changes: Any) -> None:
+        super().change_services(Endpoint.parse(f"shm://{endpoint.address.partition(':')[0]}"), **changes)
+
 
 class TestBatchService(OverSharedMemory, TransportContract):
     service = "batch"
