@@ -1,7 +1,7 @@
 """Shell completion: click's, with completers for engines and endpoints, and `lucky-transport completion`.
 
-A completer runs at each press of the key, so nothing here imports NumPy: engines come from the registry, segments from
-their lock files.
+A completer runs at each press of the key, so nothing here imports NumPy: engines come from the registry, segments and
+servers from their files.
 """
 
 from __future__ import annotations
@@ -41,11 +41,13 @@ def complete_engines(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def complete_endpoints(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the segments of living engines, and the schemes of transports before one is typed."""
+    """Offer living engines and servers in shared memory, and the schemes of transports before one is typed."""
+    from lucky_transport.diagnosis import servers
     from lucky_transport.registry import registry
     from lucky_transport.shm.files import lockfile
 
-    found = [f"shm://{name}" for name in lockfile.engines(lockfile.DIRECTORY)]
+    serving = (one.name for one in servers.find() if one.state != "stale")
+    found = [f"shm://{name}" for name in dict.fromkeys((*lockfile.engines(lockfile.DIRECTORY), *serving))]
     if ":" not in incomplete:
         transports = [info for info in registry().transports.values() if not info.routes]
         found += [f"{scheme}://" for info in transports for scheme in info.schemes if scheme != "shm" or not found]

@@ -75,6 +75,12 @@ class Terminals:
         return text
 
 
+def shown_calls() -> list[str]:
+    """The calls of the server as the page shows them."""
+    (text,) = (one.text for one in blocks(TUTORIAL) if one.text.startswith("Methods and calls"))
+    return text.splitlines()
+
+
 def test_a_service_of_ones_own_comes_to_the_page_to_sign(tmp_path: Path) -> None:
     with ExitStack() as stack:
         terminals = Terminals(tmp_path, stack)
@@ -82,6 +88,7 @@ def test_a_service_of_ones_own_comes_to_the_page_to_sign(tmp_path: Path) -> None
             terminals.do(block)
     totals = [line for line in terminals.printed if re.fullmatch(r"total [\d.]+", line)]
     assert totals == ["total 14175.0"] * 4
+    assert set(shown_calls()) <= set(terminals.printed)
     assert any(line.startswith("/weather.v1.Weather/GetForecast: complete -> ") for line in terminals.printed)
     page = json.loads((tmp_path / "lucky-report" / "signoff.json").read_text())
     (method,) = page["methods"]

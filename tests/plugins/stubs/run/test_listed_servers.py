@@ -18,8 +18,11 @@ from typing import Any
 
 import grpc
 import pytest
+from click import Context
 
 import lucky_transport_stubs
+from lucky_transport.cli.completion import complete_endpoints
+from lucky_transport.cli.inspect import inspect
 from lucky_transport.diagnosis import servers
 from lucky_transport.shm.files.socket_path import live_socket, remove_stale_sockets
 from lucky_transport_migration.top.servers import ServerRates
@@ -160,6 +163,8 @@ def test_people_and_scripts_see_it_by_ls_inspect_and_top(
     assert row.endswith("ok")
     plain = json.loads(command_line.run("ls", "--json").stdout)
     assert name in [one["name"] for one in plain["servers"]]
+    completed = complete_endpoints(Context(inspect), inspect.params[0], f"shm://{name[:-2]}")
+    assert f"shm://{name}" in [one.value for one in completed]
     inspected = command_line.run("inspect", f"shm://{name}")
     assert inspected.returncode == 0, inspected.stderr
     assert f"shm://{name}: gRPC server of pid" in inspected.stdout
