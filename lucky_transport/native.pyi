@@ -10,7 +10,7 @@ from typing import Any
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 
-from lucky_transport.codec.envelope import ImageFields, ItemRun, Popped
+from lucky_transport.codec.envelope import ImageFields, ItemRun, Popped, TooLong
 from lucky_transport.env.results import StepResult
 from lucky_transport.errors import MissingExtra
 from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets
@@ -107,6 +107,7 @@ class RingWriter:
     park: byte of the reader's park word, -1 without one. eventfd: notified instead of the futex, -1 without.
     strategy: how it waits for free space, see wait.py. peer: PEER_WAKES where the reader wakes us, else 0.
     empty: the ring is made empty, which no other end may be using.
+    arena: first byte of the arena beside the ring, of `arena_bytes`, 0 without one; see shm/arena.py.
     """
 
     def __init__(
@@ -120,6 +121,8 @@ class RingWriter:
         strategy: int = 1,
         peer: int = 1,
         empty: bool = False,
+        arena: int = 0,
+        arena_bytes: int = 0,
     ) -> None: ...
     @property
     def size(self) -> int:
@@ -130,7 +133,13 @@ class RingWriter:
     @property
     def free(self) -> int:
         """Bytes not in use now. Raises RemoteProtocolError for an impossible reader's position."""
-    def try_push(self, record: bytes | bytearray | memoryview, /) -> bool: ...
+    @property
+    def largest(self) -> int:
+        """Bytes of the longest record that it takes: fewer for a while, where there is no memory for more."""
+    @property
+    def backed(self) -> int:
+        """Bytes of the arena that have memory, because records took them."""
+    def try_push(self, record: bytes | bytearray | memoryview, call: int = 0, message_bytes: int = 0, /) -> bool: ...
     def push(
         self,
         kind: int,
@@ -160,6 +169,7 @@ class RingReader:
     park: byte of this side's own park word, -1 without one. eventfd: unused here, the caller sleeps on it.
     strategy: how it waits for a record, see wait.py. peer: PEER_WAKES where the writer wakes us, else 0.
     empty: the ring is made empty, which no other end may be using.
+    arena: first byte of the arena beside the ring, of `arena_bytes`, 0 without one; see shm/arena.py.
     """
 
     def __init__(
@@ -173,6 +183,8 @@ class RingReader:
         strategy: int = 1,
         peer: int = 1,
         empty: bool = False,
+        arena: int = 0,
+        arena_bytes: int = 0,
     ) -> None: ...
     @property
     def size(self) -> int:
@@ -188,7 +200,9 @@ class RingReader:
 
         Raises RemoteProtocolError for what no writer may produce; the ring is then left as it is.
         """
-    def pop_batch(self, limit: int, /) -> Popped | ItemRun | None: ...
+    def pop_batch(self, limit: int, /) -> Popped | ItemRun | TooLong | None: ...
+    def limit(self, message_bytes: int, /) -> None:
+        """Have `pop_batch` leave longer messages in the arena, and say so in their place."""
     def shut(self, why: Callable[[], Exception]) -> None:
         """Refuse to pop from now on, with the error that `why()` returns."""
     def ready(self) -> bool:

@@ -89,6 +89,7 @@ SHM = (
     "usage_guard",
     "eventfd",
     "wait",
+    "arena",
     "ring",
     "ring_pipe",
     "files",

@@ -1,10 +1,10 @@
-/* Made from native.py, channel.py, wait.py, ring.py and timing.py, which say what each is, by
+/* Made from native.py, channel.py, wait.py, ring.py, arena.py and timing.py, which say what each is, by
  * schema/generate.py; do not edit.
  */
 #ifndef LUCKY_CONSTANTS_H
 #define LUCKY_CONSTANTS_H
 
-#define NATIVE_VERSION 25
+#define NATIVE_VERSION 26
 #define FRAME 0
 #define FRAME_ENDED 1
 #define FRAME_REFUSED 2
@@ -28,6 +28,16 @@
 #define RING_SKIP 0xffffffffu
 #define RING_SMALLEST 64u
 #define RING_LARGEST 0x80000000u
+#define RING_REFERENCE 4294967294
+#define REFERENCE_BYTES 28
+#define SLAB_ALIGNMENT 64
+#define ARENA_LARGEST 2147483648
+#define ARENAS_LARGEST 268435456
+#define ARENA_STEP 262144
+#define ARENA_SHORT_RECORDS 1024
+#define ARENA_REFUSED_NS 1000000000
+#define COPY_WITHOUT_GIL 262144
+#define AROUND_MESSAGE 65536
 #define GIL_LOOKS 64
 #define PAUSE_NS 10000
 #define LEAST_TURN_NS 1000

@@ -4,23 +4,16 @@
 
 /* Append an envelope made of its head, which is always the same, the rest of it, and the payload. `rest` ends with the
  * payload's length, which is put there. */
-static PyObject *ring_push_headed(Ring *r, PyObject *payload, const uint8_t *head, size_t head_bytes, void *rest,
-                                  size_t rest_bytes) {
+static PyObject *ring_push_headed(Ring *r, PyObject *payload, uint64_t call, const uint8_t *head, size_t head_bytes,
+                                  void *rest, size_t rest_bytes) {
     Py_buffer v;
     if (PyObject_GetBuffer(payload, &v, PyBUF_SIMPLE)) return NULL;
-    uint32_t need, length = (uint32_t)v.len;
-    PyObject *answer;
-    uint8_t *place = ring_reserve(r, (uint64_t)v.len + head_bytes + rest_bytes, &need, &answer);
-    if (place) {
-        memcpy((uint8_t *)rest + rest_bytes - sizeof length, &length, sizeof length);
-        memcpy(place, head, head_bytes);
-        memcpy(place + head_bytes, rest, rest_bytes);
-        copy_halves(place + head_bytes + rest_bytes, v.buf, (size_t)v.len, "ring.half");
-    }
+    uint32_t length = (uint32_t)v.len;
+    memcpy((uint8_t *)rest + rest_bytes - sizeof length, &length, sizeof length);
+    Piece pieces[3] = {{head, head_bytes}, {rest, rest_bytes}, {v.buf, (size_t)v.len}};
+    PyObject *answer = ring_push_pieces(r, pieces, 3, call, length);
     PyBuffer_Release(&v);
-    if (!place) return answer;
-    ring_publish(r, need);
-    Py_RETURN_TRUE;
+    return answer;
 }
 
 /* The head of every compact envelope, as in codec/envelope.py: root offset, vtable, distance back to it. */
@@ -87,7 +80,7 @@ PyObject *ring_push_fields(PyObject *self, PyObject *const *args, Py_ssize_t n) 
                             "a compact envelope has no dropped, an image envelope no method and no deadline");
     if (!image) {
         CompactRest rest = {method, call, deadline, kind, COMPACT_PAYLOAD, 0, 0};
-        return ring_push_headed(r, args[2], COMPACT_HEAD, sizeof COMPACT_HEAD, &rest, sizeof rest);
+        return ring_push_headed(r, args[2], call, COMPACT_HEAD, sizeof COMPACT_HEAD, &rest, sizeof rest);
     }
     ImageRest rest = {dropped, call, kind, IMAGE_PAYLOAD, IMAGE_IMAGES, 1, 0, 0, 0, 0, 0, 0};
     uint64_t bytes;
@@ -101,18 +94,18 @@ PyObject *ring_push_fields(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     rest.file = place[0];
     rest.slot = place[1];
     rest.number = place[2];
-    return ring_push_headed(r, args[2], IMAGE_HEAD, sizeof IMAGE_HEAD, &rest, sizeof rest);
+    return ring_push_headed(r, args[2], call, IMAGE_HEAD, sizeof IMAGE_HEAD, &rest, sizeof rest);
 }
 
 /* True for a compact envelope, with all that is behind its head in `rest`: the peer may change it under us. */
-static inline int compact_rest(const uint8_t *start, uint32_t length, CompactRest *rest) {
+static inline int compact_rest(const uint8_t *start, uint64_t length, CompactRest *rest) {
     if (length < COMPACT_BYTES || memcmp(start, COMPACT_HEAD, sizeof COMPACT_HEAD)) return 0;
     memcpy(rest, start + sizeof COMPACT_HEAD, sizeof *rest);
     return rest->offset == COMPACT_PAYLOAD && rest->length == length - COMPACT_BYTES && rest->kind < KINDS;
 }
 
 /* The same of an image envelope. */
-static inline int image_rest(const uint8_t *start, uint32_t length, ImageRest *rest) {
+static inline int image_rest(const uint8_t *start, uint64_t length, ImageRest *rest) {
     if (length < IMAGE_BYTES || memcmp(start, IMAGE_HEAD, sizeof IMAGE_HEAD)) return 0;
     memcpy(rest, start + sizeof IMAGE_HEAD, sizeof *rest);
     return rest->payload == IMAGE_PAYLOAD && rest->images == IMAGE_IMAGES && rest->count == 1 &&
@@ -136,13 +129,13 @@ static PyObject *tuple_of(PyObject **items, int n) {
 }
 
 /* What push takes of a compact or image envelope, in its order; the bytes of any other record. */
-static PyObject *record_fields(const uint8_t *start, uint32_t length) {
+static PyObject *record_fields(Ring *r, const uint8_t *start, uint64_t length) {
     CompactRest c;
     ImageRest i;
     if (compact_rest(start, length, &c)) {
         PyObject *fields[7] = {PyLong_FromUnsignedLong(c.kind),
                                PyLong_FromUnsignedLongLong(c.correlation_id),
-                               PyBytes_FromStringAndSize((const char *)start + COMPACT_BYTES, (Py_ssize_t)c.length),
+                               copy_out(r, start + COMPACT_BYTES, c.length),
                                PyLong_FromUnsignedLong(c.method),
                                PyLong_FromUnsignedLongLong(c.deadline_ns),
                                PyLong_FromLong(0),
@@ -154,33 +147,52 @@ static PyObject *record_fields(const uint8_t *start, uint32_t length) {
                               PyLong_FromUnsignedLong(i.slot), PyLong_FromUnsignedLong(i.number)};
         PyObject *fields[7] = {PyLong_FromUnsignedLong(i.kind),
                                PyLong_FromUnsignedLongLong(i.correlation_id),
-                               PyBytes_FromStringAndSize((const char *)start + IMAGE_BYTES, (Py_ssize_t)i.length),
+                               copy_out(r, start + IMAGE_BYTES, i.length),
                                PyLong_FromLong(0),
                                PyLong_FromLong(0),
                                PyLong_FromUnsignedLong(i.dropped),
                                tuple_of(image, 4)};
         return tuple_of(fields, 7);
     }
-    return PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
+    return copy_out(r, start, length);
+}
+
+/* Bytes of the message in a slab: what its reference says, or what the record has without what an envelope may have
+ * around its message, if that is more. */
+static inline uint64_t message_bytes(const Record *record) {
+    uint64_t least = record->length > AROUND_MESSAGE ? record->length - AROUND_MESSAGE : 0;
+    return record->message > least ? record->message : least;
+}
+
+static inline int too_long(const Ring *r, const Record *record) {
+    return record->length > ring_largest(r) && message_bytes(record) > r->arena.longest;
+}
+
+/* What is said of a message that stays where it is: its call, its bytes, and those that are allowed. */
+static PyObject *refused_fields(const Ring *r, const Record *record) {
+    PyObject *fields[3] = {PyLong_FromUnsignedLongLong(record->call),
+                           PyLong_FromUnsignedLongLong(message_bytes(record)),
+                           PyLong_FromUnsignedLongLong(r->arena.longest)};
+    return tuple_of(fields, 3);
 }
 
 /* The compact stream items of one call that lie behind each other, from the oldest record on and up to `limit`, as
  * (correlation_id, [payload, ...]). NULL: there is no second one, or with an error. The reader then stands where it
  * stood; nothing is given back in either case. */
 static PyObject *ring_items(Ring *r, long limit) {
-    uint32_t length, after, begin = r->position;
+    uint32_t begin = r->position;
     uint64_t call = 0;
     PyObject *items = NULL;
-    const uint8_t *start;
-    for (long n = 0; n < limit && (start = ring_oldest(r, &length, &after)); n++) {
+    Record record;
+    for (long n = 0; n < limit && ring_oldest(r, &record); n++) {
         CompactRest rest;
-        if (!compact_rest(start, length, &rest) || rest.kind != STREAM_ITEM || (n && rest.correlation_id != call)) break;
+        if (too_long(r, &record) || !compact_rest(record.start, record.length, &rest) || rest.kind != STREAM_ITEM || (n && rest.correlation_id != call)) break;
         if (!n) {
             call = rest.correlation_id;
-            if (load32(r->write) == after) return NULL;
+            if (load32(r->write) == record.after) return NULL;
             if (!(items = PyList_New(0))) return NULL;
         }
-        PyObject *payload = PyBytes_FromStringAndSize((const char *)start + COMPACT_BYTES, (Py_ssize_t)rest.length);
+        PyObject *payload = copy_out(r, record.start + COMPACT_BYTES, rest.length);
         int failed = !payload || PyList_Append(items, payload);
         Py_XDECREF(payload);
         if (failed) {
@@ -188,7 +200,7 @@ static PyObject *ring_items(Ring *r, long limit) {
             r->position = begin;
             return NULL;
         }
-        r->position = after;
+        r->position = record.after;
     }
     if (!items) return NULL;
     PyErr_Clear(); /* a bad record behind them: it is found again once these are read */
@@ -208,9 +220,8 @@ PyObject *ring_pop_batch(PyObject *self, PyObject *limit) {
     PyObject *run = most > 1 ? ring_items(r, most) : NULL;
     if (run) return ring_taken(r, r->position, run);
     if (PyErr_Occurred()) return NULL;
-    uint32_t length, after;
-    const uint8_t *start = ring_oldest(r, &length, &after);
-    if (!start) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    PyObject *fields = record_fields(start, length);
-    return fields ? ring_taken(r, after, fields) : NULL;
+    Record record;
+    if (!ring_oldest(r, &record)) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    PyObject *fields = too_long(r, &record) ? refused_fields(r, &record) : record_fields(r, record.start, record.length);
+    return fields ? ring_taken(r, record.after, fields) : NULL;
 }

@@ -28,17 +28,17 @@ PyObject *ring_refuse(const Ring *r, int kind, uint64_t a, uint64_t b, uint64_t 
 }
 
 /* RingWriter or RingReader(memory, offset, size, /, park=-1, eventfd=-1, strategy=WAIT_ADAPTIVE, peer=PEER_WAKES,
- * empty=False) */
+ * empty=False, arena=0, arena_bytes=0) */
 int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     Ring *r = (Ring *)self;
     PyObject *memory;
-    unsigned long long offset;
+    unsigned long long offset, arena = 0, arena_bytes = 0;
     unsigned int size;
     long long park = -1;
     int eventfd = -1, strategy = WAIT_ADAPTIVE, peer = PEER_WAKES, empty = 0;
-    static char *names[] = {"", "", "", "park", "eventfd", "strategy", "peer", "empty", NULL};
-    if (first_init(self) || !PyArg_ParseTupleAndKeywords(args, kwargs, "OKI|Liiip", names, &memory, &offset, &size, &park,
-                                                         &eventfd, &strategy, &peer, &empty))
+    static char *names[] = {"", "", "", "park", "eventfd", "strategy", "peer", "empty", "arena", "arena_bytes", NULL};
+    if (first_init(self) || !PyArg_ParseTupleAndKeywords(args, kwargs, "OKI|LiiipKK", names, &memory, &offset, &size, &park,
+                                                         &eventfd, &strategy, &peer, &empty, &arena, &arena_bytes))
         return -1;
     if (size < RING_SMALLEST || size > RING_LARGEST || size & (size - 1)) {
         PyErr_Format(PyExc_ValueError, "a ring of %u data bytes, expected a power of two from 64", size);
@@ -55,6 +55,7 @@ int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     r->eventfd = eventfd;
     r->budget.strategy = strategy;
     r->wakes = peer & PEER_WAKES;
+    if (arena_init(r, writes, arena, arena_bytes)) return -1;
     if (empty) { /* what stands there is not read back: a peer that left may still write into it */
         r->position = 0;
         __atomic_store_n(r->write, 0, __ATOMIC_RELEASE);
@@ -104,6 +105,7 @@ int ring_clear(PyObject *self) {
 void ring_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
     ring_clear(self);
+    arena_dealloc((Ring *)self);
     mapped_dealloc(self);
 }
 

@@ -3,21 +3,24 @@
  *   byte 0      u32 write position, stored by the writer
  *   byte 128    u32 read position, stored by the reader
  *   byte 192    u32 1 while the writer waits for free space
- *   byte 256    records: [u32 length][bytes][padding to 8]; before the end, where the next one does not fit, [u32 SKIP]
+ *   byte 256    records: [u32 length][bytes][padding to 8]; before the end, where the next one does not fit, [u32 SKIP];
+ *               for what is longer than a record may be, [u32 REFERENCE] and where it lies: see arena.h
  *
  * The other side's words are read once into a local and believed only as far as they are possible. Publishing is: data,
  * release-store of the position, full fence, look at the other side's park word, wake it: by its eventfd where there is
- * one, else by the futex on the word. Pushing and popping keep the GIL, so that an end is never closed inside them.
+ * one, else by the futex on the word. Pushing and popping keep the GIL but for long copies, which an end that is closed
+ * meanwhile outlives: it holds its memory, and notifies no descriptor any more.
  */
 #ifndef LUCKY_RING_H
 #define LUCKY_RING_H
 
+#include "arena.h"
 #include "wait.h"
 
 /* What `refuse` is told. */
-enum { REFUSE_POSITIONS = 0, REFUSE_OUTGOING = 1, REFUSE_LENGTH = 2, REFUSE_SKIP = 3 };
+enum { REFUSE_POSITIONS = 0, REFUSE_OUTGOING = 1, REFUSE_LENGTH = 2, REFUSE_SKIP = 3, REFUSE_REFERENCE = 4 };
 
-typedef struct {
+typedef struct Ring {
     PyObject_HEAD
     Py_buffer view;
     uint8_t *data;
@@ -28,6 +31,8 @@ typedef struct {
     int woke_reader;   /* a writer: the reader was parked when the last record came */
     SpinBudget budget; /* a reader: what its waits taught it */
     PyObject *why; /* once shut: returns the error of a push or pop */
+    Arena arena;
+    int copying; /* a thread copies without the GIL */
 } Ring;
 
 static inline uint32_t ring_largest(const Ring *r) { return r->size / 4 - 4; }
@@ -67,9 +72,19 @@ Ring *open_ring_of(PyObject *self);
 uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answer);
 void ring_publish(Ring *r, uint32_t need);
 
-/* The oldest record: its bytes, its length, and where the reader stands once it is taken. NULL when there is none, or with
- * an error for what no writer may produce. */
-const uint8_t *ring_oldest(Ring *r, uint32_t *length, uint32_t *after);
+/* Push the record that is made of these pieces, in the ring or in the arena. call, message: for its reference. */
+PyObject *ring_push_pieces(Ring *r, const Piece *pieces, int count, uint64_t call, uint64_t message);
+
+/* A record in the ring, or in a slab. */
+typedef struct {
+    const uint8_t *start;
+    uint64_t length;
+    uint64_t call, message; /* of a slab, as its reference says: the call's number, bytes of the message */
+    uint32_t after;         /* where the reader stands once it is taken */
+} Record;
+
+/* Find the oldest record: 0 when there is none, or with an error for what no writer may produce. */
+int ring_oldest(Ring *r, Record *record);
 
 /* Give back what was copied and return it; an error when the ring was lost while it was copied. */
 PyObject *ring_taken(Ring *r, uint32_t position, PyObject *copied);

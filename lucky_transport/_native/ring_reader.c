@@ -22,48 +22,80 @@ PyObject *ring_taken(Ring *r, uint32_t position, PyObject *copied) {
     return ring_lost(r);
 }
 
-const uint8_t *ring_oldest(Ring *r, uint32_t *length, uint32_t *after) {
+/* Find the slab of a reference at `index`, as far as it can be believed. */
+static int ring_slab(Ring *r, uint32_t index, Record *record) {
+    const Arena *a = &r->arena;
+    uint32_t message;
+    uint64_t said[3];
+    memcpy(&message, r->data + index + 4, sizeof message);
+    memcpy(said, r->data + index + 8, sizeof said);
+    if (!said[1] || said[0] > a->size || said[1] > a->size - said[0]) {
+        ring_refuse(r, REFUSE_REFERENCE, index, said[0], said[1], a->size);
+        return 0;
+    }
+    record->start = a->data + said[0];
+    record->length = said[1];
+    record->call = said[2];
+    record->message = message;
+    return 1;
+}
+
+int ring_oldest(Ring *r, Record *record) {
     uint32_t write = load32(r->write), position = r->position, size = r->size;
-    if (write == position) return NULL;
+    if (write == position || r->copying) return 0;
     uint32_t published = ring_distance(r, write, position);
     if (published > size) {
         ring_refuse(r, REFUSE_POSITIONS, write, position, size, 0);
-        return NULL;
+        return 0;
     }
-    uint32_t index = position & (size - 1);
-    *length = ring_length(r, index);
-    if (*length == RING_SKIP) {
+    uint32_t index = position & (size - 1), length = ring_length(r, index);
+    if (length == RING_SKIP) {
         uint32_t skipped = size - index;
         if (skipped >= size / 4 || skipped > published) {
             ring_refuse(r, REFUSE_SKIP, index, published, size, 0);
-            return NULL;
+            return 0;
         }
         position += skipped;
         published -= skipped;
         if (!published) { /* a writer may publish the skip ahead of the record that needs it */
             ring_give_back(r, position);
-            return NULL;
+            return 0;
         }
         index = 0;
-        *length = ring_length(r, 0);
+        length = ring_length(r, 0);
     }
-    uint64_t stride = ((uint64_t)*length + 4 + 7) & ~(uint64_t)7;
-    if (!*length || *length > ring_largest(r) || stride > published || index + stride > size) {
-        ring_refuse(r, REFUSE_LENGTH, *length, index, published, size);
-        return NULL;
+    int is_reference = length == RING_REFERENCE && r->arena.size;
+    if (is_reference) length = REFERENCE_BYTES;
+    uint64_t stride = ((uint64_t)length + 4 + 7) & ~(uint64_t)7;
+    if (!length || length > ring_largest(r) || stride > published || index + stride > size) {
+        ring_refuse(r, REFUSE_LENGTH, length, index, published, size);
+        return 0;
     }
-    *after = position + (uint32_t)stride;
-    return r->data + index + 4;
+    record->after = position + (uint32_t)stride;
+    if (is_reference) return ring_slab(r, index, record);
+    record->start = r->data + index + 4;
+    record->length = length;
+    record->message = 0;
+    return 1;
 }
 
 static PyObject *ring_pop(PyObject *self, PyObject *unused) {
     Ring *r = open_ring_of(self);
     if (!r) return NULL;
-    uint32_t length, after;
-    const uint8_t *start = ring_oldest(r, &length, &after);
-    if (!start) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    PyObject *record = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
-    return record ? ring_taken(r, after, record) : NULL;
+    Record record;
+    if (!ring_oldest(r, &record)) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    PyObject *bytes = copy_out(r, record.start, record.length);
+    return bytes ? ring_taken(r, record.after, bytes) : NULL;
+}
+
+/* limit(bytes): leave messages in the arena that are longer. */
+static PyObject *ring_limit(PyObject *self, PyObject *bytes) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    unsigned long long longest = PyLong_AsUnsignedLongLong(bytes);
+    if (PyErr_Occurred()) return NULL;
+    r->arena.longest = longest;
+    Py_RETURN_NONE;
 }
 
 static PyObject *ring_pending(PyObject *self, void *closure) {
@@ -137,6 +169,7 @@ static PyObject *ring_disarm(PyObject *self, PyObject *unused) {
 static PyMethodDef reader_methods[] = {
     {"try_pop", ring_pop, METH_NOARGS, "Return the oldest record, None when there is none."},
     {"pop_batch", ring_pop_batch, METH_O, "Return the oldest record as its fields, or some stream items of one call."},
+    {"limit", ring_limit, METH_O, "Leave messages in the arena that have more bytes."},
     {"shut", ring_shut, METH_O, "Refuse to pop from now on, with the error that a function returns."},
     {"ready", ring_ready, METH_NOARGS, "True when something was written and not popped."},
     {"wait", (PyCFunction)(void (*)(void))ring_wait, METH_FASTCALL, "Wait for a record."},

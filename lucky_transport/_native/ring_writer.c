@@ -38,12 +38,13 @@ static inline uint32_t ring_need(const Ring *r, uint32_t length, uint32_t *skipp
 uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answer) {
     *answer = NULL;
     if (length == 0 || length > ring_largest(r)) {
-        refuse(REFUSE_OUTGOING, length, r->size, 0, 0);
+        refuse(REFUSE_OUTGOING, length, r->size, r->arena.size, 0);
         return NULL;
     }
     uint32_t skipped, read;
     *need = ring_need(r, (uint32_t)length, &skipped);
-    int64_t free = ring_free_bytes(r, &read);
+    int64_t free = r->copying ? 0 : ring_free_bytes(r, &read); /* nothing passes the slab that is being written */
+    if (r->arena.backed) arena_note_short(r);
     if (free < (int64_t)*need) {
         if (free < 0) ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0);
         else *answer = Py_NewRef(Py_False);
@@ -69,19 +70,37 @@ void ring_publish(Ring *r, uint32_t need) {
     r->woke_reader = r->park && ring_wake(r->park, r->eventfd);
 }
 
-static PyObject *ring_push(PyObject *self, PyObject *record) {
-    Ring *r = open_ring_of(self);
-    if (!r) return NULL;
-    Py_buffer v;
-    if (PyObject_GetBuffer(record, &v, PyBUF_SIMPLE)) return NULL;
+PyObject *ring_push_pieces(Ring *r, const Piece *pieces, int count, uint64_t call, uint64_t message) {
+    uint64_t length = 0;
+    for (int i = 0; i < count; i++) length += pieces[i].size;
+    if (length > ring_largest(r) && r->arena.size) return arena_push(r, pieces, count, call, message);
     uint32_t need;
     PyObject *answer;
-    uint8_t *place = ring_reserve(r, (uint64_t)v.len, &need, &answer);
-    if (place) copy_halves(place, v.buf, (size_t)v.len, "ring.half");
-    PyBuffer_Release(&v);
+    uint8_t *place = ring_reserve(r, length, &need, &answer);
     if (!place) return answer;
+    for (; --count; pieces++) {
+        memcpy(place, pieces->start, pieces->size);
+        place += pieces->size;
+    }
+    copy_halves(place, pieces->start, pieces->size, "ring.half");
     ring_publish(r, need);
     Py_RETURN_TRUE;
+}
+
+/* try_push(record, call=0, message_bytes=0) */
+static PyObject *ring_push(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Ring *r = open_ring_of(self);
+    if (!r) return NULL;
+    if (n < 1 || n > 3) return PyErr_Format(PyExc_TypeError, "try_push(record, call, message_bytes)");
+    unsigned long long call = n > 1 ? PyLong_AsUnsignedLongLong(args[1]) : 0;
+    unsigned long long message = n > 2 ? PyLong_AsUnsignedLongLong(args[2]) : 0;
+    if (n > 1 && PyErr_Occurred()) return NULL;
+    Py_buffer v;
+    if (PyObject_GetBuffer(args[0], &v, PyBUF_SIMPLE)) return NULL;
+    Piece piece = {v.buf, (size_t)v.len};
+    PyObject *answer = ring_push_pieces(r, &piece, 1, call, message);
+    PyBuffer_Release(&v);
+    return answer;
 }
 
 /* woke_reader(): True when the reader was parked as the last record came; said once. */
@@ -99,6 +118,17 @@ static PyObject *ring_free_getter(PyObject *self, void *closure) {
     uint32_t read;
     int64_t free = ring_free_bytes(r, &read);
     return free < 0 ? ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0) : PyLong_FromLongLong(free);
+}
+
+/* Bytes of the longest record that fits. */
+static PyObject *ring_largest_getter(PyObject *self, void *closure) {
+    Ring *r = ring_of(self);
+    return r ? PyLong_FromUnsignedLongLong(arena_largest(r)) : NULL;
+}
+
+static PyObject *ring_backed_getter(PyObject *self, void *closure) {
+    Ring *r = ring_of(self);
+    return r ? PyLong_FromUnsignedLongLong(r->arena.backed) : NULL;
 }
 
 /* One slice of it, without the GIL: 1 it fits (or the position is impossible), 0 not yet. A writer that waits
@@ -138,9 +168,15 @@ static PyObject *ring_wait_writable(PyObject *self, PyObject *const *args, Py_ss
     if (n != 2) return PyErr_Format(PyExc_TypeError, "wait_writable(length, timeout_ns)");
     long long length = PyLong_AsLongLong(args[0]), ns = PyLong_AsLongLong(args[1]);
     if (PyErr_Occurred()) return NULL;
-    if (length < 1 || length > ring_largest(r)) return refuse(REFUSE_OUTGOING, (uint64_t)length, r->size, 0, 0);
+    uint64_t most = r->arena.size > ring_largest(r) ? r->arena.size : ring_largest(r);
+    if (length < 1 || (uint64_t)length > most) return refuse(REFUSE_OUTGOING, (uint64_t)length, r->size, r->arena.size, 0);
+    int is_slab = length > ring_largest(r);
     uint32_t skipped, read;
-    int64_t need = ring_need(r, (uint32_t)length, &skipped), until = later(now_ns(), ns);
+    int64_t need = ring_need(r, is_slab ? REFERENCE_BYTES : (uint32_t)length, &skipped), until = later(now_ns(), ns);
+    if (is_slab && (uint64_t)length <= arena_largest(r)) {
+        int64_t slab = arena_need(r, (uint64_t)length);
+        if (slab > need) need = slab;
+    }
     for (;;) {
         int64_t free = ring_free_bytes(r, &read);
         if (free < 0) return ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0);
@@ -162,7 +198,7 @@ static PyObject *ring_stop(PyObject *self, PyObject *unused) {
 }
 
 static PyMethodDef writer_methods[] = {
-    {"try_push", ring_push, METH_O, "Append the record and wake the reader; False when it does not fit now."},
+    {"try_push", (PyCFunction)(void (*)(void))ring_push, METH_FASTCALL, "Append the record and wake the reader; False when it does not fit now."},
     {"push", (PyCFunction)(void (*)(void))ring_push_fields, METH_FASTCALL, "Append a compact or image envelope."},
     {"wait_writable", (PyCFunction)(void (*)(void))ring_wait_writable, METH_FASTCALL, "Wait until a record fits."},
     {"woke_reader", ring_woke_reader, METH_NOARGS, "True when the last record found the reader parked; said once."},
@@ -172,6 +208,8 @@ static PyMethodDef writer_methods[] = {
 static PyGetSetDef writer_getset[] = {{"size", ring_size, NULL, "Data bytes.", NULL},
                                       {"position", ring_position, NULL, "How far this side has written.", NULL},
                                       {"free", ring_free_getter, NULL, "Bytes not in use.", NULL},
+                                      {"largest", ring_largest_getter, NULL, "Bytes of the longest record.", NULL},
+                                      {"backed", ring_backed_getter, NULL, "Bytes of memory in the arena.", NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
 static int writer_init(PyObject *self, PyObject *args, PyObject *kwargs) { return ring_init(self, args, kwargs, 1); }
 

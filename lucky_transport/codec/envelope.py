@@ -27,6 +27,7 @@ from lucky_transport.messages.scalars import U32, U64, no_items
 from lucky_transport.messages.scalars import struct as in_place
 
 __all__ = [
+    "AROUND_MESSAGE",
     "COMPACT_BYTES",
     "IMAGE_BYTES",
     "CompactFields",
@@ -37,12 +38,15 @@ __all__ = [
     "Kind",
     "Metadatum",
     "Popped",
+    "TooLong",
     "decode_compact",
     "decode_envelope",
     "encode_compact",
     "encode_envelope",
 ]
 
+#: What an envelope may have around its message: names, texts, metadata.
+AROUND_MESSAGE = 64 << 10
 #: The record's length word.
 _PREFIX_BYTES = 4
 
@@ -138,6 +142,8 @@ CompactFields = tuple[int, int, bytes, int, int, int, ImageFields | None]
 Popped = CompactFields | bytes
 #: Consecutive compact stream items of one call: its correlation id, and their payloads.
 ItemRun = tuple[int, list[bytes]]
+#: In the place of a message that was left in shared memory: its call, its bytes, and how many are allowed.
+TooLong = tuple[int, int, int]
 
 #: Root table at byte 28, its vtable at byte 8: slots 0 to 7, of which `status`, `details` and `metadata` are absent.
 _COMPACT_HEAD = struct.pack("<I4x10Hi", 28, 20, 32, 4, 8, 24, 16, 0, 0, 0, 28, 20)

@@ -9,7 +9,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
-from lucky_transport.codec.envelope import Envelope, ItemRun, Kind, Popped, decode_compact, encode_envelope
+from lucky_transport.codec.envelope import (
+    CompactFields,
+    Envelope,
+    ItemRun,
+    Kind,
+    Popped,
+    TooLong,
+    decode_compact,
+    encode_envelope,
+)
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.error_envelope import copy_error
@@ -108,6 +117,8 @@ class BaseCalls(ABC, Generic[OpenCall]):
         self._pipe = pipe
         self._calls: dict[int, OpenCall] = {}
         self._assemblies = Assemblies(max_message_bytes, refusal)
+        self._refusal = refusal
+        pipe.limit(max_message_bytes)
         self._error: TransportError | None = None
 
     @property
@@ -120,10 +131,10 @@ class BaseCalls(ABC, Generic[OpenCall]):
         self._calls.pop(correlation_id, None)
         self._assemblies.drop(correlation_id)
 
-    def post(self, record: bytes, correlation_id: int = 0, message_bytes: int = 0) -> None:
+    def post(self, envelope: bytes | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None:
         """Send an envelope now or as soon as there is free space. Never blocks; an error ends the connection."""
         try:
-            self.send_queue.post(record, correlation_id, message_bytes)
+            self.send_queue.post(envelope, correlation_id, message_bytes)
         except TransportError as error:
             self._on_send_error(error)
 
@@ -147,7 +158,7 @@ class BaseCalls(ABC, Generic[OpenCall]):
         return True
 
     @abstractmethod
-    def _on_record(self, record: Popped | ItemRun) -> None:
+    def _on_record(self, record: Popped | ItemRun | TooLong) -> None:
         """Handle what was taken from the pipe; raises RemoteProtocolError for what no honest peer sends."""
 
     @abstractmethod

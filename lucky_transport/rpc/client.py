@@ -21,10 +21,12 @@ from typing import Any, cast
 
 from lucky_transport.call import deadline_error
 from lucky_transport.codec.envelope import (
+    CompactFields,
     Envelope,
     ItemRun,
     Kind,
     Popped,
+    TooLong,
     decode_envelope,
     encode_compact,
 )
@@ -122,6 +124,8 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
             if not self.waiters.wait(slot, _IS_DONE, deadline):
                 assert deadline is not None
                 raise self.late(method, deadline)
+            if number is None and slot.error is None:
+                self._requests.note_answered(method, correlation_id)
         except BaseException:
             self._give_up(correlation_id, slot)
             raise
@@ -232,7 +236,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
 
     def send(
         self,
-        record: bytes,
+        envelope: bytes | CompactFields,
         correlation_id: int,
         message_bytes: int,
         deadline: Deadline | None,
@@ -240,7 +244,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
     ) -> bool:
         """Call `SendQueue.send`; an error ends the connection, and what ended it first is raised."""
         try:
-            return self.send_queue.send(record, correlation_id, message_bytes, deadline, is_over)
+            return self.send_queue.send(envelope, correlation_id, message_bytes, deadline, is_over)
         except SpecError:
             raise
         except TransportError as error:
@@ -256,13 +260,16 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    def _on_record(self, record: Popped | ItemRun) -> None:
+    def _on_record(self, record: Popped | ItemRun | TooLong) -> None:
         """Handle what was taken from the pipe; raises RemoteProtocolError for what no honest engine sends."""
         if not isinstance(record, tuple):
             self._on_envelope(decode_envelope(record))
             return
-        if len(record) == 2:
-            self._on_items(*record)
+        if len(record) != 7:
+            if len(record) == 2:
+                self._on_items(*record)
+            else:
+                self._refuse(record[0], self._refusal(record[1], record[2]))
             return
         kind, correlation_id, payload, _, _, dropped, image = record
         if image is not None:

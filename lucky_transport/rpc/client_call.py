@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from lucky_transport.codec.envelope import Envelope, Kind, encode_compact
+from lucky_transport.codec.envelope import CompactFields, Envelope, Kind, encode_compact
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, PeerTimeout, StatusError, TransportError
 from lucky_transport.rpc.base_call import BaseCall
@@ -35,11 +35,11 @@ class ClientConnection(Protocol):
     send_queue: SendQueue
     waiters: LeaderFollowers
 
-    def post(self, record: bytes, correlation_id: int = 0, message_bytes: int = 0) -> None: ...
+    def post(self, envelope: bytes | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None: ...
 
     def send(
         self,
-        record: bytes,
+        envelope: bytes | CompactFields,
         correlation_id: int,
         message_bytes: int,
         deadline: Deadline | None,
@@ -159,11 +159,11 @@ class ClientCall(BaseCall):
                 raise self._too_late(deadline)
             if self.is_ended():
                 self._note_sent(Kind.STREAM_ITEM)
-        record = encode_compact(_ITEM, self.correlation_id, payload)
+        item = (_ITEM, self.correlation_id, payload, 0, 0, 0, None)
         until = _earlier(self.deadline, deadline)
         # Half an item may be under way, and what followed could not be understood: then the call ends.
         try:
-            is_sent = self._calls.send(record, self.correlation_id, len(payload), until, self.is_ended)
+            is_sent = self._calls.send(item, self.correlation_id, len(payload), until, self.is_ended)
         except BaseException:
             self.cancel()
             raise
@@ -180,8 +180,8 @@ class ClientCall(BaseCall):
         self._note_sent(Kind.STREAM_ITEM)
         if not self._send_window.try_spend(len(payload)):
             return False
-        record = encode_compact(_ITEM, self.correlation_id, payload)
-        self._calls.post(record, self.correlation_id, len(payload))
+        item = (_ITEM, self.correlation_id, payload, 0, 0, 0, None)
+        self._calls.post(item, self.correlation_id, len(payload))
         return True
 
     def half_close(self) -> None:

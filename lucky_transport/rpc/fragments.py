@@ -1,6 +1,5 @@
-"""Envelopes longer than the longest record: cut into fragments, and put together again.
+"""Envelopes that came in fragments, put together again.
 
-The fragments of one call come in order; those of several calls may be mixed, so that a long message delays no other.
 The receiver sets the limit, as in gRPC: a longer message is refused by itself (`TooLarge`), its peer is not dropped,
 and its further fragments are ignored. Memory is taken as fragments come, never because one announces more.
 """
@@ -8,23 +7,15 @@ and its further fragments are ignored. Memory is taken as fragments come, never 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
-from lucky_transport.codec.envelope import Envelope, Kind, decode_compact, decode_envelope, encode_envelope
+from lucky_transport.codec.envelope import AROUND_MESSAGE, Envelope, Kind, decode_compact, decode_envelope
 from lucky_transport.errors import RemoteProtocolError, SpecError, TransportError
 
-__all__ = ["DEFAULT_LIMIT", "Assemblies", "TooLarge", "cut", "too_large", "whole"]
+__all__ = ["DEFAULT_LIMIT", "Assemblies", "TooLarge", "too_large", "whole"]
 
 #: Bytes of the longest message that is put together unless the limit is raised: gRPC's default.
 DEFAULT_LIMIT = 4 << 20
-#: What an envelope may have around its message: names, texts, metadata.
-_AROUND = 64 << 10
-#: Bytes that a fragment's own envelope takes at most: those of the largest numbers, and the payload's alignment.
-_LARGEST_FRAGMENT = Envelope(
-    correlation_id=2**64 - 1, kind=Kind.FRAGMENT, window=2**32 - 1, offset=2**64 - 1, total=2**64 - 1
-)
-_LARGEST_FRAGMENT.payload = b"\0"
-_FRAGMENT_OVERHEAD = len(encode_envelope(_LARGEST_FRAGMENT)) + 8
 #: All unfinished messages of one peer together may take at least this much.
 _LEAST_BUDGET = 64 << 20
 
@@ -44,35 +35,6 @@ def too_large(length: int, limit: int) -> TransportError:
         f"a message of {length} bytes, the limit is {limit}",
         hint="send less, or raise max_message_bytes (LUCKY_MAX_MESSAGE_BYTES) on the receiving side",
     )
-
-
-def cut(record: bytes, correlation_id: int, largest: int, message_bytes: int = 0) -> Iterable[bytes]:
-    """Return the records, `largest` bytes at most, that carry an envelope of the call; itself when it is short enough.
-
-    message_bytes: length of the message in it, so that the receiver need not guess when it is too long.
-
-    Raises SpecError when `largest` leaves no room for a piece.
-    """
-    if len(record) <= largest:
-        return (record,)
-    if largest <= _FRAGMENT_OVERHEAD:
-        raise SpecError(f"records of {largest} bytes are too short for fragments", hint="make the rings larger")
-    return _fragments(record, correlation_id, largest - _FRAGMENT_OVERHEAD, message_bytes)
-
-
-def _fragments(record: bytes, correlation_id: int, step: int, message_bytes: int) -> Iterator[bytes]:
-    total = len(record)
-    for offset in range(0, total, step):
-        yield encode_envelope(
-            Envelope(
-                correlation_id=correlation_id,
-                kind=Kind.FRAGMENT,
-                payload=record[offset : offset + step],
-                window=min(message_bytes, 2**32 - 1),
-                offset=offset,
-                total=total,
-            )
-        )
 
 
 class Assemblies:
@@ -145,7 +107,7 @@ class Assemblies:
 
     def _check_size(self, fragment: Envelope) -> None:
         """Refuse by what the sender says of its message, and by what it takes if that is not believable."""
-        length = max(fragment.window, fragment.total - _AROUND)
+        length = max(fragment.window, fragment.total - AROUND_MESSAGE)
         if length > self.limit:
             raise TooLarge(fragment.correlation_id, self._refusal(length, self.limit))
 

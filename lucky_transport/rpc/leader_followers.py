@@ -20,7 +20,7 @@ from operator import methodcaller
 from time import monotonic_ns
 from typing import Any, Protocol, TypeVar
 
-from lucky_transport.codec.envelope import ItemRun, Popped
+from lucky_transport.codec.envelope import ItemRun, Popped, TooLong
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.fork import on_child
@@ -52,12 +52,15 @@ class LeaderFollowers:
     """
 
     def __init__(
-        self, pipe: Pipe, on_record: Callable[[Popped | ItemRun], None], on_broken: Callable[[TransportError], None]
+        self,
+        pipe: Pipe,
+        on_record: Callable[[Popped | ItemRun | TooLong], None],
+        on_broken: Callable[[TransportError], None],
     ) -> None:
         self._pipe = pipe
         self._on_record, self._on_broken = on_record, on_broken
         self._records = map(methodcaller("pop_batch", 1), repeat(pipe))
-        self.record: Popped | ItemRun | None = None
+        self.record: Popped | ItemRun | TooLong | None = None
         self._have_none_lead()
         on_child(self._have_none_lead)  # where the leader is a thread of the parent
 

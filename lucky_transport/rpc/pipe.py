@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lucky_transport.codec.envelope import ImageFields, ItemRun, Popped
+from lucky_transport.codec.envelope import ImageFields, ItemRun, Popped, TooLong
 
 __all__ = ["Pipe", "RecordReader", "RecordWriter"]
 
@@ -17,8 +17,10 @@ __all__ = ["Pipe", "RecordReader", "RecordWriter"]
 class RecordWriter(Protocol):
     """What pushes records, for one thread at a time."""
 
-    def try_push(self, record: bytes | bytearray | memoryview, /) -> bool:
+    def try_push(self, record: bytes | bytearray | memoryview, call: int = 0, message_bytes: int = 0, /) -> bool:
         """Append the record for the peer and wake it; False, and nothing changed, when it does not fit now.
+
+        call, message_bytes: of a long record, for a peer that leaves its message unread: see `Pipe.limit`.
 
         Raises SpecError for a record that never fits, RemoteProtocolError, PeerDied, ClosedError.
         """
@@ -45,10 +47,11 @@ class RecordWriter(Protocol):
 class RecordReader(Protocol):
     """What pops records, for one thread at a time."""
 
-    def pop_batch(self, limit: int, /) -> Popped | ItemRun | None:
+    def pop_batch(self, limit: int, /) -> Popped | ItemRun | TooLong | None:
         """Return the oldest record from the peer, None when there is none: see `Popped`.
 
-        Up to `limit` consecutive compact stream items of one call may come together, as an `ItemRun`.
+        Up to `limit` consecutive compact stream items of one call may come together, as an `ItemRun`. In the place of a
+        message that is longer than `Pipe.limit` allows, a `TooLong` may come.
 
         Raises RemoteProtocolError for what no writer may produce (the ring is then left as it is), ClosedError.
         """
@@ -56,16 +59,22 @@ class RecordReader(Protocol):
 
 
 class Pipe(RecordWriter, RecordReader, Protocol):
-    """One end. `largest_record`: bytes of the longest record that fits. `peer`: the other end's name, for texts."""
+    """One end."""
 
     @property
     def largest_record(self) -> int:
-        """Bytes of the longest record that can ever be pushed."""
+        """Bytes of the longest record that can be pushed. It may become less while there is no memory for more: a
+        record that is longer by then is pushed in no way, and has to be cut.
+        """
         ...
 
     @property
     def peer(self) -> str:
         """The other end's name, for error texts and as the caller's name: "shm client of pid 123"."""
+        ...
+
+    def limit(self, message_bytes: int) -> None:
+        """Have `pop_batch` leave messages unread that are longer; without effect where it cannot tell."""
         ...
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:

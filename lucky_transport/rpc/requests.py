@@ -17,12 +17,14 @@ __all__ = ["FIRST_NUMBER", "MethodNameDecoder", "MethodNameEncoder", "RequestEnc
 FIRST_NUMBER = 1 << 31
 #: Names that one caller numbers; the others travel by name.
 _MOST = 1024
+#: A record of so many bytes is read, however little the server takes: it lies in any ring.
+_ALWAYS_READ = 1000
 #: Threads that name the same method at the same time use up several.
 _MOST_TAKEN = 8 * _MOST
 
 
 class MethodNameEncoder:
-    """The client's table. It uses a number only once the request that gave it has left whole."""
+    """The client's table. It uses a number only once the request that gave it is read for certain."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -37,7 +39,7 @@ class MethodNameEncoder:
         return FIRST_NUMBER + correlation_id if may else 0
 
     def left(self, name: str, correlation_id: int) -> None:
-        """Note that the request of this call, which named the method, has left whole."""
+        """Note that the request of this call, which named the method, is read."""
         if name not in self._numbers and (number := self.number(name, correlation_id)):
             self._numbers[name] = number
 
@@ -70,7 +72,7 @@ class RequestEncoder:
     """Encodes the requests of one connection, whose longest record has `largest` bytes."""
 
     def __init__(self, largest: int) -> None:
-        self._largest = largest
+        self._read_bytes = min(largest, _ALWAYS_READ)
         self._names = MethodNameEncoder()
 
     def number_of(self, method: int | str) -> int | None:
@@ -113,6 +115,11 @@ class RequestEncoder:
         return encode_envelope(envelope)
 
     def note_sent(self, method: int | str, correlation_id: int, record: bytes) -> None:
-        """Use the method's number from now on, unless the request that gave it travels in fragments."""
-        if isinstance(method, str) and len(record) <= self._largest:
+        """Use the method's number from now on, unless the request that gave it may be refused unread."""
+        if len(record) <= self._read_bytes:
+            self.note_answered(method, correlation_id)
+
+    def note_answered(self, method: int | str, correlation_id: int) -> None:
+        """Use the number that this call gave the method: it was read."""
+        if isinstance(method, str):
             self._names.left(method, correlation_id)

@@ -8,10 +8,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from lucky_transport.codec.envelope import COMPACT_BYTES, IMAGE_BYTES, ImageFields
+from lucky_transport.codec.envelope import COMPACT_BYTES, IMAGE_BYTES, CompactFields, ImageFields
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
-from lucky_transport.rpc.fragments import cut
+from lucky_transport.rpc.outgoing import Outgoing
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.uninterrupted import uninterrupted
 
@@ -34,13 +34,12 @@ class SendQueue:
 
     def __init__(self, pipe: Pipe, while_full: Callable[[], None] | None = None) -> None:
         self._pipe = pipe
-        self._largest = pipe.largest_record
-        self._largest_payload = self._largest - COMPACT_BYTES
-        self._largest_with_image = self._largest - IMAGE_BYTES
+        self._largest_payload = pipe.largest_record - COMPACT_BYTES
+        self._largest_with_image = pipe.largest_record - IMAGE_BYTES
         self._while_full = while_full
         self._lock = threading.Lock()
         self._free_space = threading.Lock()
-        self._pending: deque[bytes] = deque()
+        self._pending: deque[Outgoing] = deque()
         self.pending_bytes = 0
         self._from_finalizers: deque[bytes] = deque()
         self._sender: threading.Thread | None = None
@@ -69,18 +68,16 @@ class SendQueue:
                 kind, correlation_id, payload, method, deadline_ns, dropped, image
             )
 
-    def post(self, record: bytes, correlation_id: int = 0, message_bytes: int = 0) -> None:
-        """Send an envelope now or as soon as there is free space; never blocks.
-
-        One that is longer than the longest record travels in fragments; see `cut`.
+    def post(self, envelope: bytes | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None:
+        """Send an envelope now or as soon as there is free space; never blocks. See `Outgoing`.
 
         Raises RemoteProtocolError, PeerDied, ClosedError.
         """
+        outgoing = Outgoing(envelope, correlation_id, message_bytes)
         with self._lock:
-            parts = tuple(cut(record, correlation_id, self._largest, message_bytes))
-            self.pending_bytes += sum(map(len, parts))
-            self._pending += parts
-            if not self._flush() and self._sender is None and not self._closed:
+            self.pending_bytes += outgoing.length
+            self._pending.append(outgoing)
+            if self._flush() and self._sender is None and not self._closed:
                 sender = threading.Thread(target=self._send_pending, name="send queue", daemon=True)
                 sender.start()
                 self._sender = sender
@@ -89,7 +86,7 @@ class SendQueue:
 
     def send(
         self,
-        record: bytes,
+        envelope: bytes | CompactFields,
         correlation_id: int,
         message_bytes: int,
         deadline: Deadline | None,
@@ -97,27 +94,24 @@ class SendQueue:
     ) -> bool:
         """Send an envelope, waiting for free space until `deadline` or until `is_over()`.
 
-        Returns False when it was not sent; of a long one, which travels in fragments as in `post`, some may be.
+        Returns False when it was not sent; of one that is cut into fragments, some may be. No lock is held while it
+        waits, so that it delays no response.
 
         Raises RemoteProtocolError, PeerDied, ClosedError.
         """
-        parts = cut(record, correlation_id, self._largest, message_bytes)
-        return all(self._send_part(part, deadline, is_over) for part in parts)
-
-    def _send_part(self, record: bytes, deadline: Deadline | None, is_over: Callable[[], bool]) -> bool:
-        """Send one record. No lock is held while it waits, so that it delays no response."""
+        outgoing = Outgoing(envelope, correlation_id, message_bytes)
         while True:
             with self._lock:
-                sent = self._flush() and self._pipe.try_push(record)
+                length = self._flush() or outgoing.push(self._pipe)
             if self._from_finalizers:
                 self._post_from_finalizers()
-            if sent:
+            if not length:
                 return True
             if is_over() or (deadline is not None and deadline.expired):
                 return False
             if self._while_full is not None:
                 self._while_full()
-            self._wait_writable(len(record), _SLICE_NS if deadline is None else min(_SLICE_NS, deadline.remaining_ns))
+            self._wait_writable(length, _SLICE_NS if deadline is None else min(_SLICE_NS, deadline.remaining_ns))
 
     def post_from_finalizer(self, record: bytes) -> None:
         """Send a record from a finalizer, which may interrupt anything this thread does: it takes no lock that is held.
@@ -136,9 +130,8 @@ class SendQueue:
             try:
                 [held] = uninterrupted(self._lock.acquire, False)
                 while held and self._from_finalizers:
-                    length = len(self._from_finalizers[0])
-                    self._pending.append(self._from_finalizers.popleft())
-                    self.pending_bytes += length
+                    self.pending_bytes += len(self._from_finalizers[0])
+                    self._pending.append(Outgoing(self._from_finalizers.popleft()))
                 if held:
                     self._flush()
             finally:
@@ -152,17 +145,17 @@ class SendQueue:
             self._pending.clear()
             self.pending_bytes = 0
 
-    def _flush(self) -> bool:
-        """Send what is pending as far as there is free space; True when nothing is left. The lock is held."""
+    def _flush(self) -> int:
+        """Send what is pending as far as there is free space; return the bytes that have no place yet, 0 for none. The
+        lock is held.
+        """
         pending = self._pending
         while pending:
-            length = len(pending[0])
-            [is_sent] = map(self._pipe.try_push, (pending[0],))  # as `uninterrupted`
-            if not is_sent:
-                return False
-            self.pending_bytes -= length
+            if length := pending[0].push(self._pipe):
+                return length
+            self.pending_bytes -= pending[0].length
             del pending[0]
-        return True
+        return 0
 
     def _wait_writable(self, length: int, timeout_ns: int) -> None:
         held = False
@@ -178,10 +171,10 @@ class SendQueue:
         try:
             while not self._closed:
                 with self._lock:
-                    if self._flush():
+                    length = self._flush()
+                    if not length:
                         self._sender = None
                         return
-                    length = len(self._pending[0])
                 self._wait_writable(length, _SLICE_NS)
         except TransportError as error:  # the peer is gone; the thread that reads from it finds out as well
             _log.debug("records pending for %s are dropped: %s", self._pipe.peer, error)

@@ -19,8 +19,8 @@ from lucky_transport.codec.envelope import (
     ItemRun,
     Kind,
     Popped,
+    TooLong,
     decode_envelope,
-    encode_compact,
     encode_envelope,
 )
 from lucky_transport.errors import Busy, ClosedError, RemoteProtocolError, TransportError
@@ -76,7 +76,6 @@ class ServerCalls(BaseCalls[ServerCall]):
         self._inline = inline
         self._named = MethodNameDecoder()
         self._max_message_bytes = max_message_bytes
-        self._refusal = refusal
         self._highest = 0
 
     def feed(self) -> bool:
@@ -128,7 +127,7 @@ class ServerCalls(BaseCalls[ServerCall]):
         except TransportError as error:
             self._on_send_error(error)
             return
-        self.post(encode_compact(kind, correlation_id, payload), correlation_id, len(payload))
+        self.post((kind, correlation_id, payload, 0, 0, 0, None), correlation_id, len(payload))
 
     def takes(self, correlation_id: int, payload: bytes) -> bool:
         """True unless the message is longer than allowed, in one record or in many: then its call has ended."""
@@ -139,11 +138,15 @@ class ServerCalls(BaseCalls[ServerCall]):
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    def _on_record(self, record: Popped | ItemRun) -> None:
+    def _on_record(self, record: Popped | ItemRun | TooLong) -> None:
         if not isinstance(record, tuple):
             self._on_envelope(decode_envelope(record))
             return
-        assert len(record) == 7  # a batch of one is no run
+        if len(record) != 7:
+            assert len(record) == 3  # a batch of one is no run
+            self._highest = max(self._highest, record[0])
+            self._refuse(record[0], self._refusal(record[1], record[2]))
+            return
         kind, correlation_id, payload, method, deadline_ns, _, image = record
         if image is not None:
             self._on_envelope(decode_envelope(record))

@@ -7,6 +7,7 @@
 
     a record, at a multiple of 8   [u32 length] [length bytes] [padding to the next multiple of 8]
     before the ring's end          [u32 SKIP]   nothing more up to the end; the next record starts at the beginning
+    of a record that is too long   [u32 REFERENCE] and 28 bytes that say where it lies beside the ring: see `arena`
 
 The data is written before the write position says so, and copied out before the read position gives it back. Each side
 keeps its own position to itself and believes the other's only as far as it is possible; a record is copied out before
@@ -18,6 +19,7 @@ never written, so that zeroed memory is no record. One thread at a time uses eac
 from __future__ import annotations
 
 from lucky_transport.errors import RemoteProtocolError, SegmentError, SpecError
+from lucky_transport.shm.arena import check_reference
 
 __all__ = [
     "CACHE_LINE",
@@ -105,11 +107,16 @@ def distance(write: int, read: int, size: int) -> int:
     return ahead
 
 
-def check_outgoing(length: int, size: int) -> int:
-    """Return the stride of a record of ours; raises SpecError when it is empty or too large for a ring of `size`."""
-    if not 0 < length <= largest_record(size):
+def check_outgoing(length: int, size: int, arena: int = 0) -> int:
+    """Return the stride of a record of ours; raises SpecError when it is empty or too large for a ring of `size`.
+
+    arena: bytes of the arena beside it.
+    """
+    largest = max(arena, largest_record(size))
+    if not 0 < length <= largest:
+        beside = f" with an arena of {arena}" if arena else ""
         raise SpecError(
-            f"a record of {length} bytes, expected 1 to {largest_record(size)} in a ring of {size}",
+            f"a record of {length} bytes, expected 1 to {largest} in a ring of {size}{beside}",
             backend="shm",
             hint="send less at once, or make the engine's command rings larger" if length else "send at least one byte",
         )
@@ -150,7 +157,7 @@ def check_skip(index: int, published: int, size: int) -> int:
 
 
 #: What `_native/ring.h` calls REFUSE_...: the check, and how many values it takes.
-_CHECKS = ((distance, 3), (check_outgoing, 2), (check_length, 4), (check_skip, 3))
+_CHECKS = ((distance, 3), (check_outgoing, 3), (check_length, 4), (check_skip, 3), (check_reference, 4))
 
 
 def refuse(kind: int, *values: int) -> None:

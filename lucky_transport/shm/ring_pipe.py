@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 from lucky_transport import native
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
-from lucky_transport.shm.ring import SMALLEST, check_place, largest_record, ring_bytes
+from lucky_transport.shm.ring import SMALLEST, check_place, ring_bytes
 from lucky_transport.shm.timing import WRITABLE_SLICE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
 
@@ -19,13 +19,15 @@ __all__ = ["EndOptions", "RingPipe", "open_reader", "open_writer"]
 
 
 class EndOptions(TypedDict, total=False):
-    """park, eventfd, strategy, peer, empty: as the ends in `native.pyi` say."""
+    """park, eventfd, strategy, peer, empty, arena, arena_bytes: as the ends in `native.pyi` say."""
 
     park: int
     eventfd: int
     strategy: int
     peer: int
     empty: bool
+    arena: int
+    arena_bytes: int
 
 
 def open_writer(memory: Any, offset: int, size: int, **options: Unpack[EndOptions]) -> native.RingWriter:
@@ -57,7 +59,6 @@ class RingPipe(ABC):
 
     def __init__(self, what: str, peer: str, writer: native.RingWriter, reader: native.RingReader) -> None:
         self.peer = peer
-        self.largest_record = largest_record(writer.size)
         self._guard = UsageGuard(what)
         self.use(writer, reader)
         on_child(self.close_after_fork)
@@ -69,6 +70,15 @@ class RingPipe(ABC):
             self._shut()
         self.try_push, self.push = writer.try_push, writer.push
         self.try_pop, self.pop_batch = reader.try_pop, reader.pop_batch
+
+    @property
+    def largest_record(self) -> int:
+        """Bytes of the longest record that can be pushed: in the arena, as far as there is memory, else in the ring."""
+        return self._writer.largest
+
+    def limit(self, message_bytes: int) -> None:
+        """Leave longer messages in the arena; see `Pipe.limit`."""
+        self.reader.limit(min(message_bytes, 2**64 - 1))
 
     @property
     def closed(self) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from enum import IntEnum, IntFlag
 
 from lucky_transport import native
-from lucky_transport.codec.envelope import Kind
+from lucky_transport.codec.envelope import AROUND_MESSAGE, Kind
 from lucky_transport.errors import TransportError
-from lucky_transport.shm import ring, timing
+from lucky_transport.shm import arena, ring, timing
 from lucky_transport.shm.segment.channel import Result
 from lucky_transport.shm.segment.layout import (
     ERROR_BYTES,
@@ -85,10 +85,12 @@ def constants() -> str:
         "RING_SKIP": f"{ring.SKIP:#x}u",
         "RING_SMALLEST": f"{ring.SMALLEST}u",
         "RING_LARGEST": f"{ring.LARGEST:#x}u",
+        **arena.NATIVE,
+        "AROUND_MESSAGE": AROUND_MESSAGE,
         **timing.NATIVE,
     }
     lines = [
-        "/* Made from native.py, channel.py, wait.py, ring.py and timing.py, which say what each is, by",
+        "/* Made from native.py, channel.py, wait.py, ring.py, arena.py and timing.py, which say what each is, by",
         " * schema/generate.py; do not edit.",
         " */",
         "#ifndef LUCKY_CONSTANTS_H",

@@ -19,10 +19,10 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, RemoteProtocolError, TransportError
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
-from lucky_transport.rpc.fragments import cut
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
+from tests.support.fragments import cut
 from tests.support.memory_pipe import MemoryPipe, memory_pipes
 
 __all__ = ["EnvelopeFuzz", "FuzzFinding"]

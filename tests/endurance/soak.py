@@ -3,8 +3,9 @@
     python -m tests.endurance.soak --messages 10000000
 
 A second process connects to a listener of this one and writes; this one reads, compares each message with what it must
-be, and both add up the same checksum. Sizes go from an empty message to three times the ring (in fragments then), most
-of them small, so that the ring holds many records and wraps at any place. Every ECHO-th message is sent back, so that
+be, and both add up the same checksum. Sizes go from an empty message to three times the arena: beside the ring from a
+quarter of it on, in fragments where the arena is too short; most are small, so that the ring holds many records and
+wraps at any place. Every ECHO-th message is sent back, so that
 both rings and all waits are used. Exit code 0 means that every message came once, whole and in order, the checksums are
 equal, and the memory of both processes is flat.
 """
@@ -29,13 +30,18 @@ import click
 from lucky_transport.codec.envelope import decode_envelope
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, RemoteProtocolError
-from lucky_transport.rpc.fragments import Assemblies, cut
+from lucky_transport.rpc.fragments import Assemblies
+from lucky_transport.shm.arena import PAGE
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
+from lucky_transport.shm.ring import largest_record
 from lucky_transport.shm.wait import STRATEGIES, strategy_code
+from tests.support.fragments import cut
 
 __all__ = ["FLAT_KIB", "SoakReport", "soak"]
+
+_ARENA = 2 * PAGE
 
 #: Each message starts with its number, so an empty one is a record of this size.
 _NUMBER = struct.Struct("<I")
@@ -72,12 +78,16 @@ class MessageSequence:
     def __init__(self, pipe: MemfdPipe) -> None:
         rng = random.Random(20)
         self.largest = pipe.largest_record
-        top, ring = self.largest - _NUMBER.size, 4 * (self.largest + 4)
-        self._pool = memoryview(rng.randbytes(4 * ring))
-        #: How often, and up to what size: small, middling, whatever fits, what just fits, what needs fragments.
-        ranges = ((40, 0, 16), (55, 0, 200), (4, 0, top), (1, top, top), (0.1, top + 1, 3 * ring))
+        top, arena = largest_record(pipe.reader.size) - _NUMBER.size, self.largest - _NUMBER.size
+        longest = 3 * self.largest
+        self._pool = memoryview(rng.randbytes(longest + (64 << 10)))
+        #: How often, and up to what size: small, middling, what fits into the ring, what just does, what lies beside
+        #: it, what needs fragments.
+        ranges = (
+            (40, 0, 16), (55, 0, 200), (4, 0, top), (1, top, top), (1, top + 1, arena), (0.1, arena + 1, longest),
+        )  # fmt: skip
         chosen = rng.choices(ranges, [often for often, _, _ in ranges], k=_SIZES - 1)
-        self._sizes = [3 * ring, *(rng.randint(low, high) for _, low, high in chosen)]
+        self._sizes = [longest, *(rng.randint(low, high) for _, low, high in chosen)]
         self._starts = [rng.randint(0, len(self._pool) - size) for size in self._sizes]
 
     def message(self, number: int) -> bytes:
@@ -91,7 +101,9 @@ def soak(messages: int, *, ring_bytes: int = 65536, strategy: int = 1, progress:
     """Send so many messages from another process to this one. Raises RemoteProtocolError for what came wrong."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="lucky-soak-") as folder:
-        listener = Listener("soak", directory=Path(folder), ring_bytes=ring_bytes, strategy=strategy)
+        listener = Listener(
+            "soak", directory=Path(folder), ring_bytes=ring_bytes, arena_bytes=_ARENA, strategy=strategy
+        )
         command = [sys.executable, "-m", "tests.endurance.soak", "--messages", str(messages)]
         command += ["--wait", _name_of(strategy), "--write-to", folder]
         with listener, subprocess.Popen(command, cwd=_ROOT) as writer:

@@ -1,6 +1,6 @@
 /* The native module's own functions, without a Python: two threads over one memory, and hostile bytes in exact buffers.
  *
- *   harness ring N        a writer and a reader that parks; the writer waits for room on a small ring
+ *   harness ring N        a writer and a reader that parks, with slabs; the writer waits for room on a small ring
  *   harness exchange N    a client and an engine in lock-step, both park; a third thread pushes commands
  *   harness images N      an engine and a client that hand one image slot to and fro
  *   harness hostile N     N rings, envelopes and arrays with bytes that no peer may write, each in a heap block of its size
@@ -18,6 +18,7 @@
 #define Py_None (&constants[2])
 static __thread PyObject constants[3];
 
+#include "arena.c"
 #include "batch_scan.c"
 #include "client_channel.c"
 #include "engine_channel.c"
@@ -44,6 +45,8 @@ int PyErr_CheckSignals(void) { return 0; }
 PyObject *PyErr_Occurred(void) { return error_set ? &object_of_thread : NULL; }
 void PyErr_Clear(void) { error_set = 0; }
 PyObject *PyImport_ImportModule(const char *name) { return error_set = 1, NULL; } /* refuse() words its error in Python */
+PyObject *PyErr_NoMemory(void) { return error_set = 1, NULL; }
+char *PyBytes_AsString(PyObject *bytes) { abort(); } /* no record is so long that it is copied without the GIL */
 PyObject *PyBytes_FromStringAndSize(const char *bytes, Py_ssize_t n) {
     for (Py_ssize_t i = 0; i < n; i++) touched += (uint8_t)bytes[i];
     return &object_of_thread;
@@ -99,7 +102,27 @@ static Ring ring_at(uint8_t *memory, uint32_t size, uint32_t *park) {
 
 static uint32_t length_of(uint64_t number, const Ring *r) { return (uint32_t)(number * 7 % ring_largest(r)) + 1; }
 
+#define SLAB_BYTES 4096u
+static int is_slab(const Ring *r, uint64_t number) { return r->arena.size && number % 8 == 3; }
+
+static void push_slab(Ring *r, uint64_t number) {
+    uint8_t bytes[SLAB_BYTES / 3]; /* so that they go around the arena's end */
+    memset(bytes, (int)(number & 255), sizeof bytes);
+    Piece pieces[2] = {{bytes, 100}, {bytes, sizeof bytes - 100}};
+    PyObject *pushed;
+    while ((pushed = arena_push(r, pieces, 2, number, 0)) == Py_False) {
+        uint32_t skipped;
+        int64_t need = arena_need(r, sizeof bytes), least = ring_need(r, REFERENCE_BYTES, &skipped);
+        wait_writable_slice(r, need > least ? need : least, now_ns() + 1000000000);
+    }
+    must(pushed == Py_True, "a slab is refused", number);
+}
+
 static void push(Ring *r, uint64_t number) {
+    if (is_slab(r, number)) {
+        push_slab(r, number);
+        return;
+    }
     uint32_t need, length = length_of(number, r), skipped;
     PyObject *answer;
     uint8_t *place;
@@ -110,13 +133,13 @@ static void push(Ring *r, uint64_t number) {
 }
 
 static int pop(Ring *r, uint64_t number) {
-    uint32_t length, after;
-    const uint8_t *record = ring_oldest(r, &length, &after);
+    Record record;
+    int found = ring_oldest(r, &record);
     must(!error_set, "a record is refused", number);
-    if (!record) return 0;
-    must(length == length_of(number, r), "a record of another length", number);
-    for (uint32_t i = 0; i < length; i++) must(record[i] == (number & 255), "a record is torn", number);
-    ring_give_back(r, after);
+    if (!found) return 0;
+    must(record.length == (is_slab(r, number) ? SLAB_BYTES / 3 : length_of(number, r)), "a record of another length", number);
+    for (uint32_t i = 0; i < record.length; i++) must(record.start[i] == (number & 255), "a record is torn", number);
+    ring_give_back(r, record.after);
     return 1;
 }
 
@@ -124,15 +147,24 @@ static int pop(Ring *r, uint64_t number) {
 
 #define RING_BYTES 256u
 static _Alignas(128) uint8_t ring_memory[RING_HEAD + RING_BYTES];
+static _Alignas(64) uint8_t arena_memory[SLAB_BYTES];
+
+/* The ring with an arena beside it. */
+static Ring ring_and_arena(Slab *slabs) {
+    Ring r = ring_at(ring_memory, RING_BYTES, &park_frame);
+    r.arena = (Arena){.data = arena_memory, .size = SLAB_BYTES, .longest = UINT64_MAX, .slabs = slabs, .capacity = 4};
+    return r;
+}
 
 static void *ring_writer_thread(void *unused) {
-    Ring r = ring_at(ring_memory, RING_BYTES, &park_frame);
+    Slab slabs[4];
+    Ring r = ring_and_arena(slabs);
     for (uint64_t n = 0; n < count; n++) push(&r, n);
     return NULL;
 }
 
 static void *ring_reader_thread(void *unused) {
-    Ring r = ring_at(ring_memory, RING_BYTES, &park_frame);
+    Ring r = ring_and_arena(NULL);
     for (uint64_t n = 0; n < count;) {
         if (pop(&r, n)) n++;
         else {
@@ -289,6 +321,20 @@ static void hostile_ring(void) {
         if (!head) *(uint32_t *)(place - 4) = odd_number(size);
         ring_publish(&w, need);
     }
+    uint32_t arena_size = 64 + any() % 4096;
+    uint8_t *arena = malloc(arena_size);
+    for (uint32_t i = 0; i < arena_size; i++) arena[i] = (uint8_t)any();
+    if (any() % 2) {
+        r.arena.data = arena;
+        r.arena.size = arena_size;
+        if (any() % 2) r.arena.longest = any() % 200;
+    }
+    for (uint32_t i = any() % 3, index; i; i--) {
+        index = any() % (size / 8) * 8;
+        uint64_t said[4] = {RING_REFERENCE, any() % 2 * any() % 5000, any() % 2 ? 1 + any() % arena_size : any() - 1ull, any()};
+        if (any() % 4 == 0) said[1] = -1ull - any() % 100;
+        if (index + sizeof said <= size) memcpy(r.data + index, said, sizeof said);
+    }
     for (uint32_t i = any() % 4; i; i--) *(uint32_t *)(r.data + any() % (size / 4) * 4) = odd_number(size);
     if (any() % 4 == 0) *r.write = odd_number(size);
     if (any() % 8 == 0) r.position = odd_number(size);
@@ -306,6 +352,7 @@ static void hostile_ring(void) {
     uint8_t *place = ring_reserve(&w, any() % (size / 2), &need, &answer);
     if (place) memset(place, 1, need - 4 < size / 4 - 4 ? 1 : 0);
     error_set = 0;
+    free(arena);
     free(memory);
 }
 

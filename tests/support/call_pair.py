@@ -1,4 +1,4 @@
-"""A client and a server of calls, joined in memory: for tests of calls and for fuzzing.
+"""A client and a server of calls, joined in memory or by pipes that are given: for tests of calls and for fuzzing.
 
     with CallPair({"/t/echo": echo}) as pair:
         assert pair.client.unary("/t/echo", b"ping", Deadline(5)) == b"ping"
@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from lucky_transport.errors import TransportError, Unimplemented
 from lucky_transport.rpc.client import ClientCalls
@@ -35,8 +35,9 @@ class CallPair:
         *,
         capacity: int = 512 << 10,
         max_message_bytes: int = 4 << 20,
+        pipes: tuple[Any, Any] | None = None,
     ) -> None:
-        self.client_pipe, self.server_pipe = memory_pipes(capacity)
+        self.client_pipe, self.server_pipe = pipes or memory_pipes(capacity)
         self.client = ClientCalls(self.client_pipe, backend="memory", max_message_bytes=max_message_bytes)
         self.server = ServerCalls(self.server_pipe, self._begin, max_message_bytes=max_message_bytes)
         self.fault: TransportError | None = None

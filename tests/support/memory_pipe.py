@@ -46,7 +46,7 @@ class MemoryPipe:
     def peer(self) -> str:
         return self._peer_name
 
-    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
+    def try_push(self, record: bytes | bytearray | memoryview, call: int = 0, message_bytes: int = 0, /) -> bool:
         if not 0 < len(record) <= self.largest_record:
             raise SpecError(f"a record of {len(record)} bytes, expected 1 to {self.largest_record}")
         with self._changed:
@@ -78,6 +78,9 @@ class MemoryPipe:
     def pop_batch(self, limit: int, /) -> Popped | ItemRun | None:
         record = self.try_pop()
         return None if record is None else decode_compact(record)
+
+    def limit(self, message_bytes: int) -> None:
+        """Every message is taken out."""
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         with self._changed:

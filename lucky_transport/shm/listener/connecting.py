@@ -158,7 +158,7 @@ def _connect(path: Path, patience_s: float, strategy: int) -> MemfdPipe | None:
         memory, engine_event, my_event = fds
         parts = PipeResources(EventFd.received(my_event), EventFd.received(engine_event), connection, peer)
         name = f"the engine of {peer.name} at {path}"
-        pair = receive_pair(memory, answer.ring_bytes)
+        pair = receive_pair(memory, answer.ring_bytes, answer.arena_bytes)
         pipe = MemfdPipe(pair, parts, name, engine=False, strategy=strategy)
         del pair  # it has a descriptor, which an error that is kept would keep
         undo.pop_all()  # all but the memory is the pipe's now

@@ -3,13 +3,16 @@
     client    "LRRV" · u16 version · u16 features
     engine    "LRRV" · u16 version · u16 features · u32 status · u32 ring bytes · UTF-8 reason
               with status 0: memory, the engine's event descriptor and the client's, in this order
+              with the feature ARENAS, which the client must have named, u32 arena bytes stands before the reason
 
     memory    byte 0      park word of the engine: it waits for what the client writes
               byte 128    park word of the client
               byte 256    ring, client to engine; then ring, engine to client
+              behind      with ARENAS, at multiples of 64 KiB: the arena of each ring, in the same order
 
-Each side sends one message (SOCK_SEQPACKET keeps them apart). The status is 0, or the wire code of the error that
-refuses the client. The memory is sealed, so that neither side can cut it short.
+A side that does not know arenas neither offers nor asks for them; its long messages travel in fragments. Each side
+sends one message (SOCK_SEQPACKET keeps them apart). The status is 0, or the wire code of the error that refuses the
+client. The memory is sealed, so that neither side can cut it short.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ import os
 import stat
 import struct
 from dataclasses import dataclass
-from mmap import mmap
 
 from lucky_transport.errors import NoSpace, RemoteProtocolError
+from lucky_transport.shm.arena import LARGEST_ARENA, PAGE
+from lucky_transport.shm.files.mapping import Mapping, map_file
 from lucky_transport.shm.ring import CACHE_LINE, ring_bytes
 
 __all__ = [
@@ -43,9 +47,10 @@ LONGEST_SERVER_HELLO = 1024
 _MAGIC = b"LRRV"
 _CLIENT_HELLO = struct.Struct("<4sHH")
 _SERVER_HELLO = struct.Struct("<4sHHII")
+_ARENA = struct.Struct("<I")
 CLIENT_HELLO_BYTES = _CLIENT_HELLO.size
-#: The features of either side: it may sleep, so it must be woken. No side has others, and none looks at the peer's.
-_PARKS = 1
+#: The features of a side: it may sleep, so it must be woken (every side does); it knows arenas.
+_PARKS, _ARENAS = 1, 2
 
 #: Rings smaller than a page are no use, larger ones a lie.
 _SMALLEST_RING, _LARGEST_RING = 4096, 1 << 28
@@ -58,32 +63,37 @@ class ClientHello:
     """What the client says."""
 
     version: int = VERSION
+    arenas: bool = True
 
     def to_bytes(self) -> bytes:
         """Return the message."""
-        return _CLIENT_HELLO.pack(_MAGIC, self.version, _PARKS)
+        return _CLIENT_HELLO.pack(_MAGIC, self.version, _PARKS | _ARENAS * self.arenas)
 
     @classmethod
     def of(cls, message: bytes) -> ClientHello:
         """Read the message; raises RemoteProtocolError when it is none."""
         if len(message) != _CLIENT_HELLO.size or message[:4] != _MAGIC:
             raise RemoteProtocolError(f"{message[:16]!r} ({len(message)} bytes) is no hello of a client", backend="shm")
-        _, version, _ = _CLIENT_HELLO.unpack(message)
-        return cls(version)
+        _, version, features = _CLIENT_HELLO.unpack(message)
+        return cls(version, bool(features & _ARENAS))
 
 
 @dataclass(frozen=True, slots=True)
 class ServerHello:
-    """What the engine says."""
+    """What the engine says; `arena_bytes` is 0 for a client that knows no arenas."""
 
     status: int
     ring_bytes: int
     reason: str = ""
     version: int = VERSION
+    arena_bytes: int = 0
 
     def to_bytes(self) -> bytes:
         """Return the message; a long reason is cut."""
-        head = _SERVER_HELLO.pack(_MAGIC, self.version, _PARKS, self.status, self.ring_bytes)
+        features = _PARKS | _ARENAS * bool(self.arena_bytes)
+        head = _SERVER_HELLO.pack(_MAGIC, self.version, features, self.status, self.ring_bytes)
+        if self.arena_bytes:
+            head += _ARENA.pack(self.arena_bytes)
         return head + self.reason.encode()[: LONGEST_SERVER_HELLO - len(head)]
 
     @classmethod
@@ -95,17 +105,25 @@ class ServerHello:
                 backend="shm",
                 hint="something else listens there",
             )
-        _, version, _, status, size = _SERVER_HELLO.unpack_from(message)
-        reason = message[_SERVER_HELLO.size :].decode(errors="replace")
-        return cls(status, size, reason, version)
+        _, version, features, status, size = _SERVER_HELLO.unpack_from(message)
+        rest = message[_SERVER_HELLO.size :]
+        arena_bytes = 0
+        if features & _ARENAS and len(rest) >= _ARENA.size:
+            [arena_bytes] = _ARENA.unpack_from(rest)
+            rest = rest[_ARENA.size :]
+        return cls(status, size, rest.decode(errors="replace"), version, arena_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class RingPair:
-    """Two rings of `size` data bytes each in one mapping, and where they and their park words lie."""
+    """Two rings of `size` data bytes each in one mapping, and where they and their park words lie.
 
-    mapping: mmap
+    arena_bytes: of the arena of each ring, 0 without any.
+    """
+
+    mapping: Mapping
     size: int
+    arena_bytes: int = 0
 
     park_engine = 0
     park_client = CACHE_LINE
@@ -116,19 +134,39 @@ class RingPair:
         """Byte where the ring from engine to client begins."""
         return self.to_engine + ring_bytes(self.size)
 
+    @property
+    def arena_to_engine(self) -> int:
+        """Byte where the arena from client to engine begins."""
+        return _page(total_bytes(self.size))
 
-def total_bytes(size: int) -> int:
-    """Return the bytes of a pair whose rings have `size` data bytes."""
-    return 2 * CACHE_LINE + 2 * ring_bytes(size)
+    @property
+    def arena_to_client(self) -> int:
+        """Byte where the arena from engine to client begins."""
+        return self.arena_to_engine + self.arena_bytes
 
 
-def make_pair(size: int) -> tuple[RingPair, int]:
-    """Return a new pair with empty rings and its descriptor, sealed; raises NoSpace when there is no memory."""
+def _page(size: int) -> int:
+    return (size + PAGE - 1) & -PAGE
+
+
+def total_bytes(size: int, arena_bytes: int = 0) -> int:
+    """Return the bytes of a pair whose rings have `size` data bytes, and arenas of `arena_bytes`."""
+    rings = 2 * CACHE_LINE + 2 * ring_bytes(size)
+    return _page(rings) + 2 * arena_bytes if arena_bytes else rings
+
+
+def make_pair(size: int, arena_bytes: int = 0) -> tuple[RingPair, int]:
+    """Return a new pair with empty rings and its descriptor, sealed; raises NoSpace when there is no memory.
+
+    The rings have memory from the start, the arenas none.
+    """
     fd = os.memfd_create("lucky_rings", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.posix_fallocate(fd, 0, total_bytes(size))
+        total = total_bytes(size, arena_bytes)
+        os.ftruncate(fd, total)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-        return RingPair(mmap(fd, total_bytes(size)), size), fd
+        return RingPair(map_file(fd, total, "the memory of a pipe"), size, arena_bytes), fd
     except OSError as error:
         os.close(fd)
         if error.errno not in (errno.ENOSPC, errno.ENOMEM):
@@ -139,8 +177,10 @@ def make_pair(size: int) -> tuple[RingPair, int]:
         raise
 
 
-def receive_pair(fd: int, size: int) -> RingPair:
-    """Map the pair that a peer sent, with `size` data bytes per ring by its own account; `fd` stays open.
+def receive_pair(fd: int, size: int, arena_bytes: int = 0) -> RingPair:
+    """Map the pair that a peer sent, with `size` data bytes per ring and arenas of `arena_bytes` by its own account.
+
+    `fd` stays open.
 
     Raises RemoteProtocolError when it is not sealed memory of the right size.
     """
@@ -150,10 +190,16 @@ def receive_pair(fd: int, size: int) -> RingPair:
             f"{_LARGEST_RING}",
             backend="shm",
         )
-    status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode) or status.st_size != total_bytes(size):
+    if arena_bytes % PAGE or arena_bytes > LARGEST_ARENA:
         raise RemoteProtocolError(
-            f"the engine sent {status.st_size} bytes for two rings of {size}, expected {total_bytes(size)} of memory",
+            f"the engine offers arenas of {arena_bytes} bytes, expected a multiple of {PAGE} up to {LARGEST_ARENA}",
+            backend="shm",
+        )
+    status, total = os.fstat(fd), total_bytes(size, arena_bytes)
+    if not stat.S_ISREG(status.st_mode) or status.st_size != total:
+        beside = f" with arenas of {arena_bytes}" if arena_bytes else ""
+        raise RemoteProtocolError(
+            f"the engine sent {status.st_size} bytes for two rings of {size}{beside}, expected {total} of memory",
             backend="shm",
         )
     try:
@@ -164,4 +210,4 @@ def receive_pair(fd: int, size: int) -> RingPair:
         raise RemoteProtocolError(
             f"the engine's memory has the seals {seals:#x}, expected at least {_SEALS:#x}", backend="shm"
         )
-    return RingPair(mmap(fd, status.st_size), size)
+    return RingPair(map_file(fd, total, "the memory of a pipe"), size, arena_bytes)

@@ -25,6 +25,7 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.errors import Busy, NoSpace, NotReachable, RemoteProtocolError, SegmentError, TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.limits import within_limits
+from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files import server_description
 from lucky_transport.shm.files.liveness import peer_of
@@ -45,7 +46,8 @@ _BACKLOG = 64
 
 
 class Listener:
-    """Listens for clients of segment `name`. `max_clients`: pipes that may be open at once.
+    """Listens for clients of segment `name`. `max_clients`: pipes that may be open at once. `arena_bytes`: of each
+    direction, for messages that are too long for its ring.
 
     group: of listeners that share the name; clients take any of them. Without one the name is this listener's alone.
 
@@ -60,13 +62,15 @@ class Listener:
         directory: Path | None = None,
         group: str = "",
         ring_bytes: int = DEFAULT_RING_BYTES,
+        arena_bytes: int = DEFAULT_ARENA_BYTES,
         max_clients: int = 64,
         strategy: int = 1,
         hello_timeout_s: float = HANDSHAKE_S,
     ) -> None:
         self.path, self._lock = claim_socket(private_directory(directory or runtime_directories()[0]), name, group)
         self.strategy = strategy
-        self._ring_bytes, self._max_clients, self._hello_timeout_s = ring_bytes, max_clients, hello_timeout_s
+        self._ring_bytes, self._arena_bytes = ring_bytes, arena_bytes
+        self._max_clients, self._hello_timeout_s = max_clients, hello_timeout_s
         self._guard = UsageGuard(f"the listener at {self.path}")
         self._silent: dict[int, tuple[socket.socket, float]] = {}
         self._pipes: weakref.WeakSet[MemfdPipe] = weakref.WeakSet()
@@ -181,10 +185,11 @@ class Listener:
             peer = peer_of(connection)
             undo.callback(peer.close)
             self._check(connection, hello)
-            pair, memory = make_pair(self._ring_bytes)
+            arena_bytes = self._arena_bytes if hello.arenas else 0
+            pair, memory = make_pair(self._ring_bytes, arena_bytes)
             undo.callback(os.close, memory)
             my_event, client_event = undo.enter_context(EventFd()), undo.enter_context(EventFd())
-            answer = ServerHello(0, self._ring_bytes)
+            answer = ServerHello(0, self._ring_bytes, arena_bytes=arena_bytes)
             socket.send_fds(connection, [answer.to_bytes()], [memory, my_event.fd, client_event.fd])
             parts = PipeResources(my_event, client_event, connection, peer)
             name = f"shm client of {peer.name}"

@@ -60,8 +60,11 @@ class MemfdPipe(RingPipe):
     ) -> None:
         mine, theirs = (pair.park_engine, pair.park_client) if engine else (pair.park_client, pair.park_engine)
         inward, outward = (pair.to_engine, pair.to_client) if engine else (pair.to_client, pair.to_engine)
-        to_peer: EndOptions = {"strategy": strategy, "park": theirs, "eventfd": parts.peer_event.fd}
-        to_me: EndOptions = {"strategy": strategy, "park": mine, "eventfd": parts.my_event.fd}
+        arenas = (pair.arena_to_engine, pair.arena_to_client)
+        from_arena, to_arena = arenas if engine else arenas[::-1]
+        common: EndOptions = {"strategy": strategy, "arena_bytes": pair.arena_bytes}
+        to_peer: EndOptions = {**common, "park": theirs, "eventfd": parts.peer_event.fd, "arena": to_arena}
+        to_me: EndOptions = {**common, "park": mine, "eventfd": parts.my_event.fd, "arena": from_arena}
         super().__init__(
             f"the pipe to {peer}",
             peer,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope
 from lucky_transport.errors import RemoteProtocolError, SpecError
-from lucky_transport.rpc.fragments import Assemblies, TooLarge, cut
+from lucky_transport.rpc.fragments import Assemblies, TooLarge
+from tests.support.fragments import cut
 
 
 def pieces(record: bytes, call: int = 1, largest: int = 300) -> list[Envelope]:

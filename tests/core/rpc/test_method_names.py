@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from lucky_transport.codec.envelope import Envelope, Kind, decode_compact, decode_envelope, encode_envelope
-from lucky_transport.errors import RemoteProtocolError, Unimplemented
+from lucky_transport.errors import EngineFailed, RemoteProtocolError, SpecError, Unimplemented
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.requests import FIRST_NUMBER, MethodNameDecoder, MethodNameEncoder
 from lucky_transport.rpc.server import ServerCalls
@@ -24,10 +24,10 @@ def test_the_second_request_of_a_method_is_a_plain_one(
     records: list[bytes] = []
     push = MemoryPipe.try_push
 
-    def noted(self: MemoryPipe, record: bytes) -> bool:
+    def noted(self: MemoryPipe, record: bytes, *said: int) -> bool:
         if self is pair.client_pipe:
             records.append(bytes(record))
-        return push(self, record)
+        return push(self, record, *said)
 
     monkeypatch.setattr(MemoryPipe, "try_push", noted)
     pair = open_pair()
@@ -50,12 +50,37 @@ def test_metadata_and_streams_go_by_the_number_too(pair: CallPair) -> None:
         assert [call.recv(soon()) for _ in range(3)] == [b"0", b"1", None]
 
 
-def test_a_request_that_travels_in_pieces_gives_no_number(open_pair: Callable[..., CallPair]) -> None:
+def test_a_request_that_travels_in_pieces_gives_a_number_once_it_was_answered(
+    open_pair: Callable[..., CallPair],
+) -> None:
     pair = open_pair(capacity=4096)
-    assert pair.client.unary("/t/echo", bytes(9000), soon()) == bytes(9000)
+    with pytest.raises(EngineFailed):
+        pair.client.unary("/t/fail", bytes(9000), soon())
+    for _ in range(2):
+        assert pair.client.unary("/t/echo", bytes(9000), soon()) == bytes(9000)
     assert pair.client.unary("/t/echo", b"x", soon()) == b"x"
-    assert pair.client.unary("/t/echo", bytes(9000), soon()) == bytes(9000)
-    assert [call.name for call in pair.begun] == ["/t/echo"] * 3
+    with pytest.raises(EngineFailed):
+        pair.client.unary("/t/fail", bytes(9000), soon())
+    assert [call.name for call in pair.begun] == ["/t/fail", "/t/echo", "/t/echo", "/t/echo", "/t/fail"]
+    assert [
+        call.method >= FIRST_NUMBER and call.method != FIRST_NUMBER + call.correlation_id for call in pair.begun
+    ] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_long_request_that_was_refused_gave_no_number(open_pair: Callable[..., CallPair]) -> None:
+    pair = open_pair(max_message_bytes=5000)
+    for length, is_taken in ((9000, False), (9000, False), (4000, True), (9000, False), (4000, True)):
+        if is_taken:
+            assert len(pair.client.unary("/t/echo", bytes(length), soon())) == length
+        else:
+            with pytest.raises(SpecError, match="a message of 9000 bytes, the limit is 5000"):
+                pair.client.unary("/t/echo", bytes(length), soon())
 
 
 def test_threads_that_name_a_method_at_the_same_time_are_all_understood(pair: CallPair) -> None:

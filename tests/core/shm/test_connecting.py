@@ -152,6 +152,24 @@ def test_rings_of_an_impossible_size_are_refused(tmp_path: Path, size: int) -> N
     assert f"the engine offers rings of {size} bytes, expected a power of two" in str(error)
 
 
+@pytest.mark.parametrize("size", [1, (64 << 10) + 1, (1 << 31) + (64 << 10)])
+def test_arenas_of_an_impossible_size_are_refused(tmp_path: Path, size: int) -> None:
+    with EventFd() as bell:
+        error = answered(tmp_path, ServerHello(0, 4096, arena_bytes=size).to_bytes(), [bell.fd] * 3)
+    assert f"the engine offers arenas of {size} bytes, expected a multiple of 65536 up to 2147483648" in str(error)
+
+
+def test_arenas_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    _, fd = make_pair(4096)
+    try:
+        with EventFd() as bell:
+            message = ServerHello(0, 4096, arena_bytes=64 << 10).to_bytes()
+            error = answered(tmp_path, message, [fd, bell.fd, bell.fd])
+    finally:
+        os.close(fd)
+    assert "bytes for two rings of 4096 with arenas of 65536, expected" in str(error)
+
+
 def test_memory_of_another_size_is_refused(tmp_path: Path) -> None:
     _, fd = make_pair(8192)
     try:

@@ -15,7 +15,7 @@ from lucky_transport.shm.listener.handshake import (
 )
 
 
-@given(hello=st.builds(ClientHello, st.integers(0, 0xFFFF)))
+@given(hello=st.builds(ClientHello, st.integers(0, 0xFFFF), st.booleans()))
 def test_a_hello_comes_back_as_it_was_said(hello: ClientHello) -> None:
     assert len(hello.to_bytes()) == CLIENT_HELLO_BYTES
     assert ClientHello.of(hello.to_bytes()) == hello
@@ -28,6 +28,7 @@ def test_a_hello_comes_back_as_it_was_said(hello: ClientHello) -> None:
         st.integers(0, 2**32 - 1),
         st.text(max_size=100),
         st.integers(0, 9),
+        st.integers(0, 2**32 - 1),
     )
 )
 def test_an_answer_comes_back_as_it_was_said(answer: ServerHello) -> None:
@@ -49,3 +50,10 @@ def test_other_bytes_are_neither(message: bytes) -> None:
 
 def test_features_of_a_later_version_are_ignored() -> None:
     assert ClientHello.of(b"LRRV\x01\x00\xff\xff") == ClientHello(1)
+
+
+def test_hellos_of_before_know_no_arenas() -> None:
+    assert ClientHello.of(b"LRRV\x01\x00\x01\x00") == ClientHello(1, arenas=False)
+    before = b"LRRV\x01\x00\x01\x00" + bytes(4) + (4096).to_bytes(4, "little")
+    assert ServerHello.of(before) == ServerHello(0, 4096, arena_bytes=0)
+    assert ServerHello(0, 4096).to_bytes() == before

@@ -16,6 +16,7 @@ import pytest
 
 from lucky_transport.errors import ClosedError, PeerDied, SpecError
 from lucky_transport.rpc.pipe import Pipe
+from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from tests.support.waiting import call_later, until
@@ -49,7 +50,7 @@ for line in sys.stdin:
 
 def fill(pipe: MemfdPipe) -> int:
     count = 0
-    while pipe.try_push(bytes(pipe.largest_record)):
+    while pipe.try_push(bytes(1020)):
         count += 1
     return count
 
@@ -70,7 +71,7 @@ def other_process(listener: Listener, start: Callable[..., Any]) -> tuple[Any, M
 
 def test_both_ends_are_pipes(connect: Connect) -> None:
     ends: tuple[Pipe, Pipe] = connect()
-    assert ends[0].largest_record == ends[1].largest_record == 1020
+    assert ends[0].largest_record == ends[1].largest_record == DEFAULT_ARENA_BYTES
 
 
 @pytest.mark.parametrize("strategy", [0, 1, 2])
@@ -102,8 +103,8 @@ def test_room_comes_when_the_peer_reads(connect: Connect) -> None:
     thread = call_later(engine.try_pop)
     assert client.wait_writable(1000, LONG_NS)
     thread.join()
-    with pytest.raises(SpecError, match="expected 1 to 1020 in a ring of 4096"):
-        client.wait_writable(1021, LONG_NS)
+    with pytest.raises(SpecError, match="expected 1 to 67174400 in a ring of 4096 with an arena of 67174400"):
+        client.wait_writable(DEFAULT_ARENA_BYTES + 1, LONG_NS)
 
 
 def test_a_peer_that_closes_ends_every_wait_after_its_last_record(connect: Connect) -> None:

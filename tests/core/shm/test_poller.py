@@ -156,8 +156,8 @@ def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(
 ) -> None:
     received: list[RingPair] = []
 
-    def receive_pair(fd: int, size: int) -> RingPair:
-        received.append(handshake.receive_pair(fd, size))
+    def receive_pair(*offered: int) -> RingPair:
+        received.append(handshake.receive_pair(*offered))
         return received[-1]
 
     monkeypatch.setattr(connecting, "receive_pair", receive_pair)

@@ -1,7 +1,8 @@
 """The ring of records: data before the write position, the copy before the read position, a writer that waits for room.
+Slabs beside it, which the same two positions hand over and give back.
 
-Rows of `_native/ring_writer.c` and `ring_reader.c`. A cell is 8 bytes: a length word and a word of data (a record of
-two cells has two words of data). A record may take half of the ring here, a quarter there.
+Rows of `_native/ring_writer.c`, `ring_reader.c` and `arena.c`. A cell is 8 bytes: a length word and a word of data (a
+record of two cells has two words of data). A record may take half of the ring here, a quarter there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from tests.model.steps import (
 __all__ = ["Layout", "ring_scenario", "scenarios"]
 
 RELAXED, ACQUIRE, RELEASE, SEQ_CST = Order.RELAXED, Order.ACQUIRE, Order.RELEASE, Order.SEQ_CST
-_SKIP = "SKIP"
+_SKIP, _REFERENCE = "SKIP", "REFERENCE"
+_LENGTH = "__atomic_load_n((const uint32_t *)(r->data + index), {})"
 
 
 class Layout:
@@ -89,15 +91,14 @@ def _push(ring: Layout, number: int) -> Rows:
 def _pop(ring: Layout, number: int, *, give_back: bool = True) -> Rows:
     """ring_reader.c: ring_oldest, the copy, ring_give_back; the wait for a record is in park_words.py"""
     position, skipped, index, stride = ring.records[number - 1]
-    length = "__atomic_load_n((const uint32_t *)(r->data + index), {})"
     rows: Rows = [
         load("write", "write", ACQUIRE, "ring_oldest", "load32(r->write)", until=lambda write: write != position),
         check(lambda r: 0 < r["write"] - position <= ring.size, "the positions cross"),
     ]
     if skipped:
-        rows.append(read("length", f"length{position % ring.size}", "ring_length", length, RELAXED))
+        rows.append(read("length", f"length{position % ring.size}", "ring_length", _LENGTH, RELAXED))
         rows.append(check(lambda r: r["length"] == _SKIP, "no skip record where one belongs"))
-    rows.append(read("length", f"length{index}", "ring_length", length, RELAXED))
+    rows.append(read("length", f"length{index}", "ring_length", _LENGTH, RELAXED))
     rows.append(check(lambda r: r["length"] == stride, "a length that was not written there"))
     for cell in range(stride):
         rows.append(read("data", f"data{index + cell}"))
@@ -128,10 +129,57 @@ def ring_scenario(size: int, strides: tuple[int, ...], batch: int = 1) -> Scenar
     return Scenario(name, (Process("writer", writer, {"free": 0}), Process("reader", reader)), atomic, plain)
 
 
+def slab_scenario(size: int, cells: int, count: int) -> Scenario:
+    """A writer of `count` references, whose slabs take one of `cells` each in turn; a reader that copies both out."""
+    ring = Layout(size, (1,) * count)
+    writer: Rows = []
+    reader: Rows = []
+    for number in range(1, count + 1):
+        cell = (number - 1) % cells
+        back = 0 if number <= cells else ring.records[number - cells][0]  # behind the reference that had the cell
+        writer += _push_slab(ring, number, cell, back)
+        reader += _pop_slab(ring, number, cell)
+    atomic, plain = ring.words()
+    plain = {**plain, **{f"slab{cell}": 0 for cell in range(cells)}}
+    name = f"{count} slabs in an arena of {cells}, beside a ring of {size}"
+    return Scenario(name, (Process("writer", writer, {"free": 0}), Process("reader", reader)), atomic, plain)
+
+
+def _push_slab(ring: Layout, number: int, cell: int, back: int) -> Rows:
+    """arena.c: arena_push, which finds room in the ring, then a slab that is back, and copies without the GIL"""
+    position, _, index, _ = ring.records[number - 1]
+    return [
+        *_push(ring, number)[:2],  # room for the reference
+        load("read", "read", ACQUIRE, "slabs_collect", "load32(r->read)", until=lambda read: read >= back),
+        do(lambda r: {"read": 0}),
+        write(f"slab{cell}", number),
+        write(f"length{index}", _REFERENCE, "arena_push", "*(uint32_t *)(reference - 4) = RING_REFERENCE"),
+        write(f"data{index}", cell),
+        *ring_publish("write", position + 1),
+    ]
+
+
+def _pop_slab(ring: Layout, number: int, cell: int) -> Rows:
+    """ring_reader.c: ring_oldest, ring_slab, the copy, ring_give_back"""
+    position, _, index, _ = ring.records[number - 1]
+    return [
+        load("write", "write", ACQUIRE, "ring_oldest", "load32(r->write)", until=lambda write: write != position),
+        read("length", f"length{index}", "ring_length", _LENGTH, RELAXED),
+        check(lambda r: r["length"] == _REFERENCE, "no reference where one belongs"),
+        read("data", f"data{index}"),
+        check(lambda r: r["data"] == cell, "a reference to another slab"),
+        read("data", f"slab{cell}"),
+        check(lambda r: r["data"] == number, f"slab {number} is torn, stale or overwritten"),
+        do(lambda r: {"write": 0, "length": 0, "data": 0}),
+        store("read", position + 1, RELEASE, "ring_give_back", "__atomic_store_n(r->read, position, {})"),
+        *wake("freed"),
+    ]
+
+
 def scenarios(bound: int) -> list[Scenario]:
     """Bound 1: a skip record, a full ring and a wrap. Each further one adds a turn of the ring."""
     strides = (2, 1, 2) if bound <= 1 else (2, 1, 2, 1, 2)[: bound + 2] + (1, 2, 2) * (bound - 1)
-    found = [ring_scenario(4, strides)]
+    found = [ring_scenario(4, strides), slab_scenario(4, 1, 1 + bound)]
     if bound > 1:
         found.append(ring_scenario(4, (1,) * (2 + 2 * bound), batch=2))
         found += [ring_scenario(2, (1,) * (3 + bound)), ring_scenario(8, (3, 3, 3, 1, 4, 2))]
