@@ -287,9 +287,11 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-def export(variables: Mapping[str, str]) -> None:
-    """Set variables of this process's environment, so that its children have them."""
-    os.environ.update(variables)
+def export(variables: Mapping[str, str | None]) -> None:
+    """Set variables of this process's environment, so that its children have them; None takes one away."""
+    os.environ.update({name: value for name, value in variables.items() if value is not None})
+    for name in [name for name, value in variables.items() if value is None]:
+        os.environ.pop(name, None)
 
 
 def runtime_directories(environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:

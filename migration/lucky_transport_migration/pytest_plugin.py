@@ -10,7 +10,11 @@
     def test_training(lucky_env):                                 # the same, with the env of the marker's engine
         train(lucky_env, steps=1000)
 
-A test runs once. What it does is done over all transports at once and compared.
+    @pytest.fixture
+    def stub(lucky_grpc):                  # tests of a gRPC service of the team's own run twice: over gRPC, and over
+        server = grpc.server(...)          # shared memory, server and channel as they are
+
+A test of an engine runs once. What it does is done over all transports at once and compared.
 A session that does not use it pays for nothing: this file imports pytest alone, everything else where it is used.
 Without transports to compare, these tests are skipped and say how to run them.
 """
@@ -32,9 +36,12 @@ __all__: list[str] = []
 
 _HOOKS = "lucky_transport side by side"
 
+#: The paths that gRPC services of a team's own have; an engine has more.
+_OF_SERVICES = ("grpc", "shm")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("lucky_transport", "engines side by side over several transports")
+    group = parser.getgroup("lucky_transport", "engines and gRPC services side by side over several transports")
     group.addoption("--lucky-between", metavar="PATHS", help="Paths to compare, the baseline first, e.g. grpc,shm.")
     group.addoption("--lucky-engine", metavar="ENGINE", help="The engine of tests that name none.")
     parser.addini("lucky_between", "paths to compare where --lucky-between is not given, e.g. grpc,shm")
@@ -61,6 +68,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Hooks(names), _HOOKS)
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    hooks = metafunc.config.pluginmanager.get_plugin(_HOOKS)
+    names = [name for name in hooks.between if name in _OF_SERVICES] if hooks is not None else []
+    if names and "lucky_grpc" in metafunc.fixturenames:
+        metafunc.parametrize("lucky_grpc", names, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def lucky_grpc(request: pytest.FixtureRequest) -> str:
+    """What the gRPC channels and servers of this test go over: "grpc", or with --lucky-between "shm" as well.
+
+    Ask for it where a server and its channel are made, or in `usefixtures` of the configuration. Whatever asks for it
+    is made anew for each. A test whose calls all stayed on gRPC where they were to go over shared memory fails.
+    """
+    return getattr(request, "param", "grpc")
 
 
 @pytest.fixture

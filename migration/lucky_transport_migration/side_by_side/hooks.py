@@ -8,22 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import plural
+from lucky_transport.errors import TransportError, plural
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.engines import Engines
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
+from lucky_transport_migration.side_by_side.switched_grpc import REMEDY, SwitchedGrpc
 from lucky_transport_migration.side_by_side.tee_transport import SideBySideTransport
 
 __all__ = ["MARKER", "PROPERTY", "Hooks", "engines_of"]
 
 MARKER = "lucky"
 PROPERTY = "lucky_transport"
+OVER_SHM = "lucky_transport calls over shm"
+
+#: Stands for the parameters of a test that has none.
+_ONCE = SimpleNamespace(params={})
 
 _ENGINE_ARGUMENTS = tuple(Engines.__dataclass_fields__)
 
@@ -34,6 +40,9 @@ class Hooks:
     def __init__(self, between: Sequence[str]) -> None:
         self.between = tuple(between)
         self.running_counts: dict[str, ComparisonCounts] = {}  # of running tests, by node id
+        self._switch: SwitchedGrpc | None = None  # from the first test on whose lucky_grpc is "shm"
+        self._switched = ExitStack()
+        self._over_shm: list[int] = []  # calls of each test that had it
         self._rules = ComparisonRules.load()
         self._sum = ComparisonCounts()
 
@@ -60,8 +69,34 @@ class Hooks:
                 raise made.transport.mismatch
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        refused: TransportError | None = None
+        if _is_over_shm(item):
+            try:
+                self._switch = self._switch or SwitchedGrpc()
+                self._switched.enter_context(self._switch.switched())
+            except TransportError as error:
+                refused = error
+        result = yield
+        if refused is not None:  # not before: other plugins rely on each other's part in this
+            raise refused
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self) -> Generator[None, Any, Any]:
+        with self._switched:
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        switch = self._switch if _is_over_shm(item) else None
+        before = None if switch is None else switch.counts()
         result = yield from _to_the_point()
+        if switch is not None and before is not None:
+            calls = switch.total
+            if stayed := switch.note(before):
+                pytest.fail(stayed, pytrace=False)
+            item.user_properties.append((OVER_SHM, switch.total - calls))
         counts = self.running_counts.get(item.nodeid)
         if counts is not None and counts.differences:
             pytest.fail("\n".join(["the test went on after a difference", *counts.differences]), pytrace=False)
@@ -72,14 +107,26 @@ class Hooks:
             for name, plain in report.user_properties:
                 if name == PROPERTY and isinstance(plain, dict):
                     self._sum.merge(plain)
+                elif name == OVER_SHM and isinstance(plain, int):
+                    self._over_shm.append(plain)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a session for a difference that no test failed of."""
-        if self._sum.differences and session.exitstatus == pytest.ExitCode.OK:
+        """Fail a session for a difference that no test failed of, and where nothing went over shared memory."""
+        if self._switch is not None:
+            self._switch.close()
+        nothing = bool(self._over_shm) and not any(self._over_shm)
+        if (self._sum.differences or nothing) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         found = self._sum
+        if self._over_shm:
+            calls, tests = sum(self._over_shm), plural(len(self._over_shm), "test")
+            terminalreporter.section("lucky_transport: gRPC services over shared memory")
+            if calls:
+                terminalreporter.line(f"{plural(calls, 'call')} over shared memory in {tests}", green=True)
+            else:
+                terminalreporter.line(f"NOTHING went over shared memory in {tests}: {REMEDY}", red=True)
         if not found.tests:
             return
         terminalreporter.section(f"lucky_transport: {' and '.join(self.between)} side by side")
@@ -94,6 +141,11 @@ class Hooks:
             terminalreporter.line(f"differs: {sentence}")
         for what, why in found.not_compared.items():
             terminalreporter.line(f"not compared: {what} ({why})")
+
+
+def _is_over_shm(item: pytest.Item) -> bool:
+    """True for the run of a test whose gRPC goes over shared memory."""
+    return isinstance(item, pytest.Function) and getattr(item, "callspec", _ONCE).params.get("lucky_grpc") == "shm"
 
 
 def _to_the_point() -> Generator[None, Any, Any]:

@@ -4,7 +4,7 @@
     launch       the program as a child: started, signals passed on, its exit status kept
     activation   what it and its children inherit (PYTHONPATH, LUCKY_*), and what that does in a process
     bootstrap/   the sitecustomize that every Python below finds; calls `activation` when grpc is imported
-    here         the same without a launcher (`import lucky_transport.auto`)
+    here         the same without a launcher (`import lucky_transport.auto`), and for a while (tests)
     targets      gRPC's names of places, and the map from them to endpoints
     switch       target -> route, reported once
     patches      grpc's factories of channels, servers and credentials, luckyrobots 0.5.0

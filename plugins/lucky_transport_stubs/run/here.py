@@ -1,4 +1,4 @@
-"""The switch without a launcher and without PYTHONPATH: what `import lucky_transport.auto` does.
+"""The switch without a launcher and without PYTHONPATH: what `import lucky_transport.auto` does, and for a while.
 
 Importing this imports grpc; where it is not installed, there is nothing to switch.
 """
@@ -8,19 +8,23 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 _EARLY = "grpc" in sys.modules
 
 import grpc  # noqa: E402 - after the look
 
-from lucky_transport.config import Launch, export, load_launch, load_settings  # noqa: E402
+from lucky_transport.call_counts import CallCounters  # noqa: E402
+from lucky_transport.config import Launch, Settings, environment, export, load_launch, load_settings  # noqa: E402
 from lucky_transport_stubs.run.activation import activate, new_folder, variables  # noqa: E402
 from lucky_transport_stubs.run.notice import say  # noqa: E402
+from lucky_transport_stubs.run.patches import patched  # noqa: E402
 from lucky_transport_stubs.run.report import conclude_here  # noqa: E402
-from lucky_transport_stubs.run.switch import target_map  # noqa: E402
+from lucky_transport_stubs.run.switch import Switch, target_map  # noqa: E402
 
-__all__ = ["activate_here"]
+__all__ = ["activate_here", "switch_here"]
 
 
 def activate_here() -> None:
@@ -33,6 +37,28 @@ def activate_here() -> None:
     activate(grpc)
     if _EARLY and not launch.quiet:
         say("grpc was imported before lucky_transport.auto: what was taken from it by name stays as it is")
+
+
+def switch_here(settings: Settings, folder: Path) -> Callable[[], AbstractContextManager[None]]:
+    """Return what switches this process for a while, as often as it is called, with the processes that it starts then.
+
+    Calls are counted in `folder`. Raises ConfigError where the settings do not say where; what it returns raises it
+    where this process is switched already.
+    """
+    switch, counters = Switch(settings, quiet=True), CallCounters(folder, say)
+    launch = Launch(str(folder), str(os.getppid()), quiet=True)
+
+    @contextmanager
+    def switched() -> Generator[None]:
+        changed, before = variables(settings, launch), environment()
+        with patched(grpc, switch, counters):
+            export(changed)
+            try:
+                yield
+            finally:
+                export({name: before.get(name) for name in changed})
+
+    return switched
 
 
 def _lead(launch: Launch) -> Launch:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,10 @@ from lucky_transport_stubs.run.switch import Route, Switch
 from lucky_transport_stubs.run.targets import authority_of, canonical
 
 if TYPE_CHECKING:
-    from lucky_transport.routing import Count
+    from lucky_transport.errors import ConfigError
+from lucky_transport.routing import Count
 
-__all__ = ["patch", "patch_luckyrobots"]
+__all__ = ["patch", "patch_luckyrobots", "patched"]
 
 Factory = Callable[..., Any]
 
@@ -70,6 +72,27 @@ def patch(grpc: ModuleType, switch: Switch, counters: CallCounters | None) -> No
         original = getattr(grpc, name, None)
         if original is not None and original not in _ours:
             setattr(grpc, name, _remembering(original, argument, asked))
+
+
+@contextmanager
+def patched(grpc: ModuleType, switch: Switch, counters: CallCounters | None) -> Generator[None]:
+    """Patch grpc and grpc.aio as `patch` does, and put the factories back; what was made by then stays as it is.
+
+    Raises ConfigError where they are patched already.
+    """
+    channels = ("insecure_channel", "secure_channel", "server")
+    names = [(grpc, name) for name in (*channels, *_SERVER_CREDENTIALS)] + [(grpc.aio, name) for name in channels]
+    before = [(module, name, getattr(module, name)) for module, name in names if hasattr(module, name)]
+    if any(factory in _ours for _, _, factory in before):
+        text = "the channels of this process are switched already, by `lucky-transport run` or lucky_transport.auto"
+        raise ConfigError(text, hint="start it without them")
+    patch(grpc, switch, counters)
+    try:
+        yield
+    finally:
+        for module, name, factory in before:
+            _ours.discard(getattr(module, name))
+            setattr(module, name, factory)
 
 
 @dataclass(frozen=True, slots=True)
