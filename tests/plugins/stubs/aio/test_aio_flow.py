@@ -11,32 +11,10 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport_grpc.runtime import grpc
-from tests.support.waiting import until_in_loop
 
 
 async def echo(request: bytes, context: Any) -> bytes:
     return request
-
-
-def test_who_asked_for_it_is_told_of_the_end_once(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        held = ends.held()
-        client = await ends.pair({**held.methods, "unary_unary Echo": echo})
-        told: list[Any] = []
-        ended, cancelled = client.unary_unary("Echo")(b""), client.unary_unary("Hold")(b"")
-        ended.add_done_callback(told.append)
-        cancelled.add_done_callback(told.append)
-        await ended
-        assert told == [ended]
-        await until_in_loop(lambda: held.begun)
-        cancelled.cancel()
-        assert told == [ended, cancelled]
-        ended.add_done_callback(told.append)
-        assert told == [ended, cancelled, ended]
-        await until_in_loop(lambda: held.ended)
-        assert len(told) == 3
-
-    aio(scenario)
 
 
 def test_the_end_of_a_stream_is_known_once_its_messages_were_taken(aio: Any) -> None:

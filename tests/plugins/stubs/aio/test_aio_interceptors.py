@@ -68,19 +68,6 @@ class StreamStream(grpc.aio.StreamStreamClientInterceptor):
         return await continuation(_with(client_call_details, "ss"), request_iterator)
 
 
-def test_each_kind_of_call_has_its_interceptors_in_their_order(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve(KEYS)
-        interceptors = [UnaryUnary("one"), UnaryStream(), StreamUnary(), StreamStream(), UnaryUnary("two")]
-        client = ends.dial(server, interceptors=interceptors)
-        assert await client.unary_unary("Keys")(b"", metadata=(("own", ""),)) == b"own one two"
-        assert [item async for item in client.unary_stream("Keys1")(b"")] == [b"us"]
-        assert await client.stream_unary("Keys2")([b"", b""]) == b"2 su"
-        assert [item async for item in client.stream_stream("Keys3")([b""])] == [b"1 ss"]
-
-    aio(scenario)
-
-
 def test_intercepted_streams_can_be_read_and_written(aio: Any) -> None:
     async def scenario(ends: Any) -> None:
         server = await ends.serve(KEYS)
@@ -94,24 +81,6 @@ def test_intercepted_streams_can_be_read_and_written(aio: Any) -> None:
         await call.done_writing()
         assert await call.read() == b"1 ss"
         assert await call.code() is grpc.StatusCode.OK
-
-    aio(scenario)
-
-
-def test_an_interceptor_may_answer_retry_and_send_elsewhere(aio: Any) -> None:
-    class Answering(grpc.aio.UnaryUnaryClientInterceptor):
-        async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-            if request == b"known":
-                return b"answered here"
-            call = await continuation(client_call_details, request)
-            if await call.code() is grpc.StatusCode.UNIMPLEMENTED:
-                call = await continuation(client_call_details._replace(method=b"/t.Test/Keys"), request)
-            return call
-
-    async def scenario(ends: Any) -> None:
-        client = ends.dial(await ends.serve(KEYS), interceptors=[Answering()])
-        assert await client.unary_unary("Keys")(b"known") == b"answered here"
-        assert await client.unary_unary("Elsewhere")(b"", metadata=(("own", ""),)) == b"own"
 
     aio(scenario)
 

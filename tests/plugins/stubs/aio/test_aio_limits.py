@@ -1,4 +1,4 @@
-"""Calls that are refused: of methods that are not there, and with messages that are too long."""
+"""Calls that are refused, with messages that are too long."""
 
 from __future__ import annotations
 
@@ -12,20 +12,6 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 async def echo(request: bytes, context: Any) -> bytes:
     return request
-
-
-def test_an_unknown_method_is_unimplemented_in_each_arity(aio: Any, error_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Echo": echo})
-        for call in (
-            client.unary_unary("Nothing")(b""),
-            client.stream_unary("Nothing")([b""]),
-            client.unary_stream("Nothing")(b"").read(),
-            client.stream_stream("Nothing")([b""]).read(),
-        ):
-            assert await error_of(call) == ("UNIMPLEMENTED", "Method not found!")
-
-    aio(scenario)
 
 
 LONG = bytes((4 << 20) + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,34 +13,6 @@ from lucky_transport_grpc.runtime import grpc
 
 async def echo(request: bytes, context: Any) -> bytes:
     return request
-
-
-def test_metadata_go_both_ways_in_their_order(aio: Any) -> None:
-    async def mirror(request: bytes, context: Any) -> bytes:
-        received = [pair for pair in context.invocation_metadata() if pair[0] != "user-agent"]
-        await context.send_initial_metadata(received)
-        context.set_trailing_metadata(tuple(reversed(received)))
-        assert context.trailing_metadata() == tuple(reversed(received))
-        return b""
-
-    async def mirror_stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        await mirror(request, context)
-        yield b"one"
-
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Mirror": mirror, "unary_stream Mirrors": mirror_stream})
-        sent = (("key", "1"), ("key", "2"), ("bytes-bin", b"\x00\xff"), ("last", ""))
-        call = client.unary_unary("Mirror")(b"", metadata=sent)
-        assert await call.initial_metadata() == grpc.aio.Metadata(*sent)
-        await call
-        assert await call.trailing_metadata() == grpc.aio.Metadata(*reversed(sent))
-        call = client.unary_stream("Mirrors")(b"", metadata=grpc.aio.Metadata(*sent))
-        assert tuple(await call.initial_metadata()) == tuple(grpc.aio.Metadata(*sent))
-        assert not call.done()
-        assert [item async for item in call] == [b"one"]
-        assert await call.trailing_metadata() == grpc.aio.Metadata(*reversed(sent))
-
-    aio(scenario)
 
 
 def test_initial_metadata_go_once_and_first(aio: Any) -> None:
@@ -107,16 +78,6 @@ def test_invalid_metadata_fail_the_call_in_each_arity(aio: Any, error_of: Any, m
             client.stream_stream("Echo")([b""], metadata=metadata).read(),
         ):
             assert await error_of(call) == ("INTERNAL", "Invalid metadata")
-
-    aio(scenario)
-
-
-@pytest.mark.parametrize("metadata", [(("key-bin", "text"),), (("key", 1),)])
-def test_metadata_of_a_wrong_type_are_refused(aio: Any, metadata: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Echo": echo})
-        with pytest.raises(TypeError):
-            await client.unary_unary("Echo")(b"", metadata=metadata)
 
     aio(scenario)
 

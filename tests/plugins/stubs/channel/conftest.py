@@ -41,7 +41,6 @@ class Service:
     def __init__(self) -> None:
         self.released = threading.Event()
         self.over = threading.Event()
-        self.sent = 0
         self.seen: tuple[Any, ...] = ()
 
     def echo(self, request: bytes, context: Any) -> bytes:
@@ -59,14 +58,6 @@ class Service:
         self.released.wait(PATIENCE_S)
         return request
 
-    def big(self, request: bytes, context: Any) -> bytes:
-        return bytes(int(request))
-
-    def verbose(self, request: bytes, context: Any) -> bytes:
-        place = context.send_initial_metadata if request == b"initial" else context.set_trailing_metadata
-        place((("k", "v" * 60000),))
-        return request
-
     def count(self, request: bytes, context: Any) -> Iterator[bytes]:
         context.send_initial_metadata((("first", "1"),))
         yield from (b"%d" % number for number in range(int(request)))
@@ -75,12 +66,6 @@ class Service:
     def count_and_fail(self, request: bytes, context: Any) -> Iterator[bytes]:
         yield from (b"%d" % number for number in range(int(request)))
         context.abort(grpc.StatusCode.DATA_LOSS, "lost")
-
-    def endless(self, request: bytes, context: Any) -> Iterator[bytes]:
-        context.add_callback(self.over.set)
-        while context.is_active():
-            self.sent += 1
-            yield bytes(int(request))
 
     def linger(self, request: bytes, context: Any) -> Iterator[bytes]:
         context.add_callback(self.over.set)
@@ -93,18 +78,11 @@ class Service:
     def relay(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         yield from requests
 
-    def reluctant(self, requests: Iterator[bytes], context: Any) -> bytes:
-        self.released.wait(PATIENCE_S)
-        return b"%d" % sum(1 for _ in requests)
-
-    def impatient(self, requests: Iterator[bytes], context: Any) -> bytes:
-        return next(requests)
-
     def handlers(self) -> Any:
         arities = {
-            grpc.unary_unary_rpc_method_handler: (self.echo, self.fail, self.wait, self.big, self.verbose),
-            grpc.unary_stream_rpc_method_handler: (self.count, self.count_and_fail, self.endless, self.linger),
-            grpc.stream_unary_rpc_method_handler: (self.join, self.reluctant, self.impatient),
+            grpc.unary_unary_rpc_method_handler: (self.echo, self.fail, self.wait),
+            grpc.unary_stream_rpc_method_handler: (self.count, self.count_and_fail, self.linger),
+            grpc.stream_unary_rpc_method_handler: (self.join,),
             grpc.stream_stream_rpc_method_handler: (self.relay,),
         }
         methods = {one.__name__: make(one) for make, behaviours in arities.items() for one in behaviours}
@@ -165,9 +143,9 @@ class Stub:
     def __init__(self, channel: Any) -> None:
         self.channel = channel
         arities = {
-            channel.unary_unary: ("echo", "fail", "wait", "big", "verbose", "unknown"),
-            channel.unary_stream: ("count", "count_and_fail", "endless", "linger"),
-            channel.stream_unary: ("join", "reluctant", "impatient"),
+            channel.unary_unary: ("echo", "fail", "wait"),
+            channel.unary_stream: ("count", "count_and_fail", "linger"),
+            channel.stream_unary: ("join",),
             channel.stream_stream: ("relay",),
         }
         for make, methods in arities.items():

@@ -1,4 +1,4 @@
-"""How a channel stands, for those who want to know."""
+"""How a channel stands, beside what `differential` compares with gRPC's own."""
 
 from __future__ import annotations
 
@@ -14,25 +14,6 @@ from tests.support.waiting import until, until_none_left
 
 State = grpc.ChannelConnectivity
 CONNECTED = [State.IDLE, State.CONNECTING, State.READY]
-
-
-def test_a_subscriber_hears_the_present_state_and_then_each_change(serve: Any, connect: Any) -> None:
-    serve()
-    channel, seen = connect(), []
-    channel.subscribe(seen.append)
-    until(lambda: seen == [State.IDLE])
-    channel.unary_unary("/test.Service/echo")(b"x")
-    until(lambda: seen == CONNECTED)
-    later: list[Any] = []
-    channel.subscribe(later.append)
-    until(lambda: later == [State.READY])
-
-
-def test_a_subscriber_may_ask_for_a_connection(serve: Any, connect: Any) -> None:
-    serve()
-    seen: list[Any] = []
-    connect().subscribe(seen.append, try_to_connect=True)
-    until(lambda: seen == CONNECTED)
 
 
 def test_a_subscriber_hears_that_the_server_left_and_came_back(
@@ -105,15 +86,6 @@ def test_a_subscriber_may_unsubscribe_and_call_while_it_is_told(serve: Any, conn
     channel.subscribe(look)
     assert done.wait(10)
     assert seen == [b"x"]
-
-
-def test_the_ready_future_of_grpc_works_with_the_server_before_or_after(serve: Any, connect: Any) -> None:
-    waiting = grpc.channel_ready_future(connect())
-    with pytest.raises(grpc.FutureTimeoutError):
-        waiting.result(timeout=0.05)
-    serve()
-    waiting.result(timeout=10)
-    grpc.channel_ready_future(connect()).result(timeout=10)
 
 
 def test_a_ready_future_that_is_cancelled_stops_the_connecting(connect: Any) -> None:

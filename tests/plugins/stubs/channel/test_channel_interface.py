@@ -1,4 +1,4 @@
-"""The channel in the hands of gRPC's own code: interceptors, generated stubs, configuration."""
+"""What a channel is to programs: its methods, classes and names, and the endpoint it is made for."""
 
 from __future__ import annotations
 
@@ -16,78 +16,6 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.client.channel import Channel
 
 Code = grpc.StatusCode
-
-
-class _Noting(
-    grpc.UnaryUnaryClientInterceptor,
-    grpc.UnaryStreamClientInterceptor,
-    grpc.StreamUnaryClientInterceptor,
-    grpc.StreamStreamClientInterceptor,
-):
-    """Notes what goes by and adds metadata to it."""
-
-    def __init__(self) -> None:
-        self.methods: list[str] = []
-
-    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        return self._go_on(continuation, client_call_details, request)
-
-    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        return self._go_on(continuation, client_call_details, request)
-
-    def intercept_stream_unary(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        return self._go_on(continuation, client_call_details, request_iterator)
-
-    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        return self._go_on(continuation, client_call_details, request_iterator)
-
-    def _go_on(self, continuation: Any, details: Any, request: Any) -> Any:
-        self.methods.append(details.method)
-        return continuation(details._replace(metadata=(("noted", "yes"),)), request)
-
-
-class _Retrying(grpc.UnaryUnaryClientInterceptor):
-    """Asks again when something was not found, and takes what it gets."""
-
-    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        call = continuation(client_call_details, request)
-        if call.code() is Code.NOT_FOUND:
-            return continuation(client_call_details._replace(method="/test.Service/echo"), request)
-        return call
-
-
-def test_interceptors_of_grpc_see_every_arity_and_change_what_they_like(serve: Any, connect: Any, service: Any) -> None:
-    serve()
-    noting = _Noting()
-    channel: Any = grpc.intercept_channel(connect(), noting)
-    assert channel.unary_unary("/test.Service/echo")(b"x") == b"x"
-    assert tuple(service.seen[-1]) == ("noted", "yes")
-    assert channel.unary_unary("/test.Service/echo").with_call(b"x")[1].code() is Code.OK
-    assert channel.unary_unary("/test.Service/echo").future(b"x").result() == b"x"
-    assert list(channel.unary_stream("/test.Service/count")(b"2")) == [b"0", b"1"]
-    assert channel.stream_unary("/test.Service/join")(iter([b"a"])) == b"a"
-    assert list(channel.stream_stream("/test.Service/relay")(iter([b"a"]))) == [b"a"]
-    assert noting.methods == [f"/test.Service/{name}" for name in ("echo", "echo", "echo", "count", "join", "relay")]
-
-
-def test_an_interceptor_may_call_again(serve: Any, connect: Any) -> None:
-    serve()
-    channel = grpc.intercept_channel(connect(), _Retrying())
-    assert channel.unary_unary("/test.Service/fail")(b"x") == b"x"
-
-
-def test_an_intercepted_call_fails_as_it_does_without(serve: Any, connect: Any, failure: Any) -> None:
-    serve()
-    channel = grpc.intercept_channel(connect(), _Noting())
-    error = failure(lambda: channel.unary_unary("/test.Service/fail")(b"gone"))
-    assert (error.code(), error.details()) == (Code.NOT_FOUND, "gone")
-
-
-def test_a_generated_stub_runs_over_the_channel(stub: Any, failure: Any) -> None:
-    health = pytest.importorskip("grpc_health.v1.health_pb2_grpc")
-    messages = pytest.importorskip("grpc_health.v1.health_pb2")
-    error = failure(lambda: health.HealthStub(stub.channel).Check(messages.HealthCheckRequest()))
-    assert error.code() is Code.UNIMPLEMENTED
 
 
 def test_the_channel_has_everything_that_grpcs_own_has() -> None:

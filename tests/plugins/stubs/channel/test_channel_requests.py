@@ -1,4 +1,4 @@
-"""Requests that are a stream: pulled from the caller's iterator, one after the other has left."""
+"""Who pulls the requests of a stream and until when, beside what `differential` compares with gRPC's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 from tests.support.resources import threads_of
-from tests.support.waiting import until, until_none_left
+from tests.support.waiting import until_none_left
 
 Code = grpc.StatusCode
 _where: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="nowhere")
@@ -33,26 +33,6 @@ def test_an_iterator_that_raises_ends_the_call_and_the_log_says_why(stub: Any, f
 def test_a_request_that_is_no_bytes_ends_the_call(stub: Any, failure: Any) -> None:
     error = failure(lambda: stub.join(iter([b"1", 5])))
     assert (error.code(), error.details()) == (Code.INTERNAL, "Exception serializing request!")
-
-
-def test_a_server_that_takes_nothing_holds_the_iterator_back(stub: Any, service: Any) -> None:
-    pulled = 0
-
-    def requests() -> Iterator[bytes]:
-        nonlocal pulled
-        for _ in range(3000):
-            pulled += 1
-            yield bytes(1000)
-
-    future = stub.reluctant.future(requests())
-    until(lambda: pulled)
-    before = -1
-    while before != pulled:
-        before = pulled
-        threading.Event().wait(0.05)
-    assert 0 < pulled < 3000
-    service.released.set()
-    assert future.result(timeout=20) == b"3000"
 
 
 def test_the_iterator_runs_in_the_context_of_the_caller_on_a_thread_of_its_own(stub: Any) -> None:
@@ -83,16 +63,3 @@ def test_a_call_that_was_cancelled_pulls_no_further_request(stub: Any) -> None:
     while pulled.acquire(blocking=False):
         count += 1
     assert count <= 3
-
-
-def test_a_server_that_answers_before_the_last_request_ends_the_call(stub: Any) -> None:
-    more = threading.Event()
-
-    def requests() -> Iterator[bytes]:
-        yield b"1"
-        more.wait(10)
-        yield b"2"
-
-    future = stub.impatient.future(requests())
-    assert future.result(timeout=10) == b"1"
-    more.set()

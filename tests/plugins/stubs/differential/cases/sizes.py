@@ -90,6 +90,20 @@ def the_client_sends_at_most(ends: Ends, size: int) -> Record:
     return _limited(ends, request=size, response=1, client=((SEND, 1_000),))
 
 
+@each(style=("future", "iterator", "requests"))
+def a_call_that_goes_on_sends_at_most(ends: Ends, style: str) -> Record:
+    options: Options = ((SEND, 10),)
+    if style == "requests":
+        return attempt(
+            ends.stream_unary(lambda requests, context: b"".join(requests), channel_options=options),
+            _ask("stream_unary", 10, 11),
+        )
+    if style == "iterator":
+        method = ends.unary_stream(lambda request, context: iter((request,)), channel_options=options)
+        return attempt(lambda: taken(method(_blob(11))))
+    return attempt(lambda: ends.unary_unary(_size, channel_options=options).future(_blob(11)).result())
+
+
 @each(size=(1_000, 1_001))
 def the_server_sends_at_most(ends: Ends, size: int) -> Record:
     return _limited(ends, request=1, response=size, server=((SEND, 1_000),))
