@@ -132,8 +132,8 @@ static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     Waiter me = {r->budget, r->wakes, r->park};
     if (oversubscribed) me.budget.strategy = WAIT_OVERSUBSCRIBED;
     int result = wait_change(&w, &me, ns, n > 2 && PyObject_IsTrue(args[2]));
-    r->budget.score = me.budget.score;
-    r->budget.shares = me.budget.shares;
+    me.budget.strategy = r->budget.strategy;
+    r->budget = me.budget;
     __atomic_exchange_n(&r->stops, 0, __ATOMIC_ACQ_REL);
     if (result == 1 && !ring_written(r)) result = 0;
     return as_result(result);

@@ -27,6 +27,8 @@ static int park(const Watch *w, uint32_t *word, int64_t ns) {
 static int wait_slice(const Watch *w, Waiter *me, int64_t until, int skip_spin) {
     int64_t start = now_ns(), t = start;
     int spins = me->budget.strategy == WAIT_SPIN || (me->budget.strategy != WAIT_BLOCK && !skip_spin);
+    int yields = !me->budget.without_yields;
+    if (!yields) me->budget.without_yields--;
     if (spins) {
         int64_t pause_end = me->budget.strategy == WAIT_OVERSUBSCRIBED || me->budget.shares ? start : start + PAUSE_NS;
         int64_t yield_end = start + (me->budget.strategy == WAIT_SPIN ? SPIN_SLICE_NS
@@ -38,8 +40,10 @@ static int wait_slice(const Watch *w, Waiter *me, int64_t until, int skip_spin) 
             }
             int64_t before = t = now_ns();
             if (t < pause_end) continue;
+            if (!yields) break;
             sched_yield();
             t = now_ns();
+            if (t - before > LOST_CORE_NS && me->budget.strategy != WAIT_SPIN) me->budget.without_yields = LOST_CORE_WAITS;
             me->budget.shares = changed(w) && t - before >= LEAST_TURN_NS && t - before <= LONGEST_TURN_NS;
         }
     }
@@ -104,7 +108,8 @@ static void budget_dealloc(PyObject *self) {
 
 PyObject *spin_budget_ns(const SpinBudget *b) {
     if (b->strategy != WAIT_ADAPTIVE) return PyLong_FromLong(SPIN_SLICE_NS);
-    return PyLong_FromLong(b->score == SCORE_SOON ? SOON_NS : b->score == SCORE_LATE ? 0 : YIELD_NS);
+    if (b->without_yields || b->score == SCORE_LATE) return PyLong_FromLong(0);
+    return PyLong_FromLong(b->score == SCORE_SOON ? SOON_NS : YIELD_NS);
 }
 
 static PyObject *budget_ns(PyObject *self, void *closure) { return spin_budget_ns(&((SpinBudgetObject *)self)->budget); }

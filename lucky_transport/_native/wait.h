@@ -68,9 +68,9 @@ static inline int changed(const Watch *w) {
 
 /* What an adaptive waiter learns from its waits. score: +1 for one that was over within SOON_NS, -1 for a longer one, a new
  * start at each turn. A change of rate is believed at once, an extreme only after some waits that agree. shares: the peer
- * runs on our core. */
+ * runs on our core. without_yields: so many waits do not yield, since other programs want the core. */
 typedef struct {
-    int strategy, score, shares;
+    int strategy, score, shares, without_yields;
 } SpinBudget;
 
 static inline void learn(SpinBudget *budget, int soon) {

@@ -10,7 +10,8 @@
 
     strategy              look   pause   yield              park
     WAIT_SPIN             yes    yes     to the slice end   never
-    WAIT_ADAPTIVE         yes    yes     yes                yes; at once after two long waits
+    WAIT_ADAPTIVE         yes    yes     yes                yes; at once after two long waits; without a yield for some
+                                                            waits after one that gave the core to another program
     WAIT_BLOCK            no     no      no                 at once
     WAIT_OVERSUBSCRIBED   no     no      yes                yes
 """
@@ -94,6 +95,11 @@ NATIVE = {
     # and other programs keep the core for longer.
     "LEAST_TURN_NS": 1_000,
     "LONGEST_TURN_NS": 50_000,
+    # A yield that took longer than this gave the core to another program for its slice, and the next one would again,
+    # however soon the peer is done. So many waits pause and then park: the kernel runs a sleeper that is woken before
+    # programs that compute.
+    "LOST_CORE_NS": 1_000_000,
+    "LOST_CORE_WAITS": 256,
     # Looks between two readings of the clock: yields alone slow the other thread of a hyperthreaded core.
     "PAUSES": 16,
     # Being woken costs either side 100 us and more, so yielding for about as long is no loss; longer only delays the

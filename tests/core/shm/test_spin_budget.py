@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from mmap import mmap
 from typing import Any, cast
@@ -14,6 +17,7 @@ from lucky_transport import native
 from lucky_transport.shm.ring import ring_bytes
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.segment.channel import Result
+from lucky_transport.shm.timing import NATIVE
 from lucky_transport.shm.wait import STRATEGIES
 
 USUAL_NS, SOON_NS = 150_000, 800_000
@@ -64,16 +68,60 @@ def test_a_reader_learns_the_same() -> None:
     memory = mmap(-1, RING + ring_bytes(SIZE))
     writer, reader = open_writer(memory, RING, SIZE, park=0), cast(Any, open_reader(memory, RING, SIZE, park=0))
     learnt: list[int] = []
+
+    def wait(timeout_ns: int) -> int:
+        return reader.wait(timeout_ns, False, True)  # without a yield, so that other programs change nothing
+
     for _ in range(3):
-        assert reader.wait(2 * SOON_NS) == Result.TIMED_OUT
+        assert wait(2 * SOON_NS) == Result.TIMED_OUT
         learnt.append(reader.spin_ns)
     assert writer.try_push(b"record")
     for _ in range(5):
-        assert reader.wait(2 * SOON_NS) == 1
+        assert wait(2 * SOON_NS) == 1
         learnt.append(reader.spin_ns)
     reader.try_pop()
-    reader.wait(0)
+    wait(0)
     learnt.append(reader.spin_ns)
-    reader.wait(2 * SOON_NS)
+    wait(2 * SOON_NS)
     learnt.append(reader.spin_ns)
     assert learnt == [USUAL_NS, 0, 0, USUAL_NS, USUAL_NS, USUAL_NS, USUAL_NS, SOON_NS, SOON_NS, USUAL_NS]
+
+
+#: Computes on the one CPU that it is started on, until its stdin ends.
+CO_RUNNER = """
+import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+print("ready", flush=True)
+while True:
+    pass
+"""
+
+
+def test_a_yield_that_gives_the_core_to_another_program_makes_the_next_waits_park_without_one() -> None:
+    memory = mmap(-1, RING + ring_bytes(SIZE))
+    writer, reader = open_writer(memory, RING, SIZE, park=0), cast(Any, open_reader(memory, RING, SIZE, park=0))
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(usable)})
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-S", "-c", CO_RUNNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"ready\n"
+            learnt = USUAL_NS
+            for _ in range(300):  # a kernel may let several yields of a thread that slept return at once
+                if learnt == 0:
+                    break
+                assert writer.try_push(b"record")
+                assert reader.wait(SOON_NS) == 1  # a wait that is over soon: a long one after it is the first of two
+                reader.try_pop()
+                assert reader.wait(LATER_NS) == Result.TIMED_OUT
+                learnt = reader.spin_ns
+    finally:
+        os.sched_setaffinity(0, usable)
+    assert learnt == 0
+    for _ in range(NATIVE["LOST_CORE_WAITS"] - 1):
+        reader.wait(0)
+        assert reader.spin_ns == 0
+    reader.wait(0)
+    assert reader.spin_ns == USUAL_NS

@@ -32,6 +32,8 @@ namespace LuckyTransport
         public const int PauseNs = 10000;
         public const int LeastTurnNs = 1000;
         public const int LongestTurnNs = 50000;
+        public const int LostCoreNs = 1000000;
+        public const int LostCoreWaits = 256;
         public const int Pauses = 16;
         public const int YieldNs = 150000;
         public const int SoonNs = 800000;
