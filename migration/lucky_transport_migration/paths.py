@@ -154,9 +154,14 @@ class ConnectedEngine:
             interceptors=[name for name in interceptors if isinstance(name, str)] if ours else (),
         )
 
+    @property
+    def endpoint(self) -> str:
+        """Where a further client connects."""
+        return str(_client_endpoint(self._owner, self.path))
+
     def connect(self) -> Transport:
         """Return a new client's end; the link itself uses one, made at construction."""
-        return api.open_transport(_client_endpoint(self._owner, self.path), self._settings)
+        return api.open_transport(self.endpoint, self._settings)
 
     def close(self) -> None:
         """End the connection, then the engine; idempotent."""

@@ -17,6 +17,7 @@ from lucky_transport_migration.bench.reading import (
     headlines,
     is_main_group,
     is_of_steps,
+    is_shared_or_paced,
     page_title,
     rounds_text,
     rows_with_floor,
@@ -53,7 +54,8 @@ def bench_page(result: Result, raw: str = "bench.json") -> str:
     steps = all(map(is_of_steps, result["rows"]))
     rows = rows_with_floor(result)
     main = [row for row in rows if is_main_group(row) and stands_for_its_path(row, result)] if steps else rows
-    others = [row for row in rows if row not in main]
+    shared = [row for row in rows if is_shared_or_paced(row)]
+    others = [row for row in rows if row not in main and row not in shared]
     floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []
     return render(
         "bench.html",
@@ -76,6 +78,8 @@ def bench_page(result: Result, raw: str = "bench.json") -> str:
         changed=parts.changes(result),
         targets=parts.targets(result),
         surroundings=parts.surroundings(result),
+        growth=parts.growth(result),
+        shared=parts.rows_by_group(shared, result),
         main=parts.rows_by_group(main, result, detailed=True),
         others=parts.rows_by_group(others, result, detailed=True),
         compared=parts.compared(result),

@@ -36,25 +36,38 @@ class ServerProcess:
             os.close(descriptor)
         self.pid = self._process.pid
         try:
-            word, _, self.ready = self._first_line(what).strip().partition(" ")
+            self._what = what
+            word, _, self.ready = self.line(_READY_S).strip().partition(" ")
             if word != "ready":
                 raise NotReachable(f"the server {what} ended before it was ready", backend="bench")
         except BaseException:
             self.stop(_GRACE_AFTER_ERROR_S)
             raise
 
-    def _first_line(self, what: str) -> str:
+    def say(self, line: str) -> None:
+        """Write a line to the program's stdin."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.flush()
+
+    def line(self, limit_s: float) -> str:
+        """Return the next line that the program prints; PeerTimeout after `limit_s`, NotReachable without one."""
         assert self._process.stdout is not None
-        descriptor, deadline, said = self._process.stdout.fileno(), Deadline(_READY_S), b""
+        descriptor, deadline, said = self._process.stdout.fileno(), Deadline(limit_s), b""
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
         while not said.endswith(b"\n"):
             if not poller.poll(deadline.remaining_s * 1000):
-                raise PeerTimeout(f"the server {what} was not ready within {_READY_S:g} s", backend="bench")
+                raise PeerTimeout(f"the server {self._what} was not ready within {limit_s:g} s", backend="bench")
             if not (more := os.read(descriptor, 1)):
-                break
+                raise NotReachable(f"the server {self._what} ended before it was ready", backend="bench")
             said += more
         return said.decode(errors="replace")
+
+    def end(self) -> None:
+        """Tell the program to end, without waiting for it: `stop` does that."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     def stop(self, grace_s: float = _GRACE_S) -> None:
         """End the process, by force when it has not ended by itself after `grace_s`; idempotent."""

@@ -32,6 +32,7 @@ __all__ = [
     "is_main_ratio",
     "is_of_steps",
     "is_plain",
+    "is_shared_or_paced",
     "name_of",
     "page_title",
     "rounds_text",
@@ -51,6 +52,15 @@ Result = Mapping[str, Any]
 Row = Mapping[str, Any]
 
 _UNKNOWN = "–"
+#: What rows of the suite of scale say besides: their key and its head.
+_OF_SCALE = {
+    "cpu_percent": "% of a core, each",
+    "memory_mib": "MiB each",
+    "descriptors": "descriptors each",
+    "kept_kib": "KiB kept a cycle",
+    "kept_descriptors": "descriptors kept",
+    "last_over_first": "last over first",
+}
 #: What two rows share that differ in the way alone.
 _KIND = ("kind", "what", "count", "level", "num_envs", "copy", "rate_hz", "frame_bytes", "co_runners", "one_core")
 
@@ -96,6 +106,11 @@ def headlines(result: Result) -> list[Row]:
 def has_all_cpus(one: Row) -> bool:
     """True where the pair was neither beside co-runners nor on one CPU."""
     return not (one.get("co_runners") or one.get("one_core"))
+
+
+def is_shared_or_paced(row: Row) -> bool:
+    """True for rows of steps at a control rate, and of pairs that have not all CPUs for themselves."""
+    return is_of_steps(row) and (not has_all_cpus(row) or (row["level"] == "env" and row["rate_hz"] is not None))
 
 
 def stands_for_its_path(row: Row, result: Result) -> bool:
@@ -227,6 +242,7 @@ def _cells(row: Row, result: Result, detailed: bool) -> dict[str, str]:
         "p99.9": supported_us(row, "p999"),
     }
     rate = {"per s": f"{row['per_s']:,.0f}" if "per_s" in row else "", "lost": _lost(row)}
+    rate |= {head: f"{row[key]:.3g}" if key in row else "" for key, head in _OF_SCALE.items()}
     n = {"n": f"{row['n']:,}"}
     if not detailed:
         known = [us_text(one) for one in (client, engine) if one is not None]

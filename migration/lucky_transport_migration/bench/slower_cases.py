@@ -96,7 +96,11 @@ def _cpu(result: Result) -> Iterator[str]:
         for other in rows:
             keys = ("level", "num_envs", "copy", "rate_hz", "engine", "frame_bytes", "co_runners", "one_core")
             theirs = _total(other)
-            if other["path"] == row["path"] or theirs is None or any(other.get(key) != row.get(key) for key in keys):
+            if (
+                other["path"] in (row["path"], "limit")
+                or theirs is None
+                or any(other.get(key) != row.get(key) for key in keys)
+            ):
                 continue
             if total > theirs * 1.1:
                 yield (

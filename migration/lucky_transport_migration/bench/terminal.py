@@ -35,7 +35,12 @@ def show_bench(result: Mapping[str, Any]) -> None:
     for sentence in (*verdict["beside"], *(one["sentence"] for one in headlines(result))):
         echo(sentence)
     echo()
-    tables = [*parts.rows_by_group(result["rows"], result), *parts.surroundings(result), *parts.targets(result)]
+    tables = [
+        *parts.rows_by_group(result["rows"], result),
+        *parts.growth(result),
+        *parts.surroundings(result),
+        *parts.targets(result),
+    ]
     for one in tables:
         show(one.title, ("", *one.heads), one.rows, numbers=True)
     for sentence in parts.changes(result):

@@ -47,3 +47,13 @@ def test_a_process_that_ignores_the_request_to_end_is_killed() -> None:
     ended(process, grace_s=0.2)
     assert process.returncode == -9
     process.stdout.close()
+
+
+def test_a_server_is_told_lines_and_answers_until_it_is_told_to_end() -> None:
+    program = "print('ready', flush=True)\nfor line in iter(input, ''): print(line * 2, flush=True)"
+    with ServerProcess("that echoes", [sys.executable, "-c", program]) as server:
+        server.say("ab")
+        assert server.line(60.0) == "abab\n"
+        server.end()
+        with pytest.raises(NotReachable, match="the server that echoes ended"):
+            server.line(60.0)
