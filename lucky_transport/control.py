@@ -29,6 +29,7 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerTimeout, TransportError, from_wire, to_wire_error
 from lucky_transport.fork import on_child
+from lucky_transport.limits import within_limits
 from lucky_transport.nesting import json_object
 from lucky_transport.shm.files.liveness import peer_of
 from lucky_transport.shm.files.server_description import describe, descriptions, forget
@@ -86,12 +87,16 @@ class EngineDescription:
 def listening(switch: ServiceSwitch, spec: BatchSpec, endpoints: Sequence[str]) -> Generator[None]:
     """Let this user's commands see and change what the engine answers, until the end of the block.
 
-    Where there is no place for the socket, the log says so, and only the engine's own process can change it.
+    Where there is no place for the socket, the log says so, and only the engine's own process can change it. Raises
+    NotReachable when a limit of this process is reached.
     """
     pid = os.getpid()
     with contextlib.ExitStack() as undo:
         try:
-            _listen(switch, spec, endpoints, undo)
+            with within_limits(f"engine {spec.engine!r} cannot be served"):
+                _listen(switch, spec, endpoints, undo)
+        except NotReachable:
+            raise
         except (OSError, TransportError) as error:
             undo.close()
             _log.warning("engine %r cannot be changed from outside: %s", spec.engine, error)
@@ -120,9 +125,9 @@ def _listen(switch: ServiceSwitch, spec: BatchSpec, endpoints: Sequence[str], un
         describe(path, asdict(here))
 
     undo.callback(forget, path)
+    tell()
     switch.command = f"lucky-transport services {endpoints[0]}"
     switch.watch(tell)
-    tell()
     thread = threading.Thread(target=_serve, args=(listener, switch), name="lucky control", daemon=True)
     thread.start()
     undo.callback(thread.join, _PATIENCE_S)
