@@ -24,15 +24,16 @@ static int is_plain(PyObject *array) {
            !PyDataType_REFCHK(PyArray_DESCR((PyArrayObject *)array));
 }
 
-static PyObject *array_of(PyArray_Descr *type, int ndim, const npy_intp *shape, void *data, int flags) {
+/* A new array of that shape, filled with as many bytes from `from`. */
+static PyObject *filled(PyArray_Descr *type, int ndim, const npy_intp *shape, const void *from) {
     Py_INCREF((PyObject *)type);
-    return PyArray_NewFromDescr(&PyArray_Type, type, ndim, shape, NULL, data, flags, NULL);
+    PyObject *array = PyArray_NewFromDescr(&PyArray_Type, type, ndim, shape, NULL, NULL, 0, NULL);
+    if (array) memcpy(PyArray_DATA((PyArrayObject *)array), from, (size_t)PyArray_NBYTES((PyArrayObject *)array));
+    return array;
 }
 
 static PyObject *copy_of(PyArrayObject *array) {
-    PyObject *copy = array_of(PyArray_DESCR(array), PyArray_NDIM(array), PyArray_DIMS(array), NULL, 0);
-    if (copy) memcpy(PyArray_DATA((PyArrayObject *)copy), PyArray_DATA(array), (size_t)PyArray_NBYTES(array));
-    return copy;
+    return filled(PyArray_DESCR(array), PyArray_NDIM(array), PyArray_DIMS(array), PyArray_DATA(array));
 }
 
 static PyObject *no_env(npy_intp num_envs) {
@@ -41,22 +42,16 @@ static PyObject *no_env(npy_intp num_envs) {
     return flags;
 }
 
-/* The info whose reward columns are the first rows of `signals`. */
+/* The info whose reward columns are copies of the first rows of `signals`: each an array of its own, which takes one
+ * array less than views of one copy do, and keeps no other column's memory. */
 static PyObject *info_of(Results *r, PyArrayObject *signals) {
     PyObject *info = PyObject_CallFunctionObjArgs(r->info, r->shared, NULL);
     const Py_ssize_t columns = PyTuple_Size(r->reward_columns);
     for (Py_ssize_t i = 0; info && i < columns; i++) {
-        char *row = PyArray_BYTES(signals) + i * PyArray_STRIDE(signals, 0);
-        PyObject *column =
-            array_of(PyArray_DESCR(signals), 1, PyArray_DIMS(signals) + 1, row, NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED);
-        int failed = !column;
-        if (column) {
-            Py_INCREF((PyObject *)signals);
-            failed = PyArray_SetBaseObject((PyArrayObject *)column, (PyObject *)signals) ||
-                     PyDict_SetItem(info, PyTuple_GetItem(r->reward_columns, i), column);
-            Py_DECREF(column);
-        }
-        if (failed) Py_CLEAR(info);
+        const char *row = PyArray_BYTES(signals) + i * PyArray_STRIDE(signals, 0);
+        PyObject *column = filled(PyArray_DESCR(signals), 1, PyArray_DIMS(signals) + 1, row);
+        if (!column || PyDict_SetItem(info, PyTuple_GetItem(r->reward_columns, i), column)) Py_CLEAR(info);
+        Py_XDECREF(column);
     }
     return info;
 }
@@ -70,15 +65,13 @@ static int none_terminates(const Results *r, PyArrayObject *signals) {
 
 static PyObject *result_of(Results *r, PyArrayObject *const arrays[ARRAYS]) {
     const npy_intp num_envs = PyArray_DIM(arrays[REWARDS], 0);
-    PyObject *signals = copy_of(arrays[SIGNALS]);
     PyObject *parts[5] = {
         r->copies ? copy_of(arrays[OBSERVATIONS]) : Py_NewRef((PyObject *)arrays[OBSERVATIONS]),
         copy_of(arrays[REWARDS]),
         no_env(num_envs),
         no_env(num_envs),
-        signals ? info_of(r, (PyArrayObject *)signals) : NULL,
+        info_of(r, arrays[SIGNALS]),
     };
-    Py_XDECREF(signals);
     PyObject *result = PyTuple_New(5);
     int failed = !result;
     for (Py_ssize_t i = 0; i < 5; i++) {

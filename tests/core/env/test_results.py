@@ -55,6 +55,12 @@ def _assert_same(ours: Any, reference: Any) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+def test_a_reward_column_keeps_no_memory_but_its_own() -> None:
+    spec = _spec(3, (2,), "float32", 2, 1)
+    info = plain_results(StepResults(spec, copy=True, reward_fn=None))(_frame(spec, 0))[-1]
+    assert all(info[name].base is None for name in ("reward_terms/r0", "reward_terms/r1"))
+
+
 @given(
     num_envs=st.integers(1, 5),
     shape=st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple),

@@ -1,14 +1,16 @@
-"""How many Python functions of ours one warm typed call enters, on the client and in the engine."""
+"""How many Python functions of ours a warm typed call enters, on the client and in the engine, and a plain step."""
 
 from __future__ import annotations
 
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lucky_transport
@@ -79,3 +81,18 @@ def test_a_warm_typed_call_enters_few_functions(engine_profile: Profile) -> None
     assert mine.deepest <= CLIENT_DEPTH, mine.entered
     assert len(engine_profile.entered) <= ENGINE_CALLS, engine_profile.entered
     assert 1 < engine_profile.deepest <= ENGINE_DEPTH, engine_profile.entered
+
+
+def test_a_plain_step_enters_one_function_of_the_client() -> None:
+    endpoint = f"shm://{unique_name()}"
+    with api.serve("toy", endpoint, num_envs=2), closing(api.make(endpoint=endpoint)) as env:
+        env.reset(seed=0)
+        actions = np.zeros(env.action_space.shape or (), np.float32)
+        env.step(actions)
+        mine = Profile()
+        sys.setprofile(mine)
+        try:
+            profiled(mine, lambda: env.step(actions))
+        finally:
+            sys.setprofile(None)
+    assert mine.entered == ["vector_env.py:VectorEnv.step"]
