@@ -108,7 +108,8 @@ def _pass_on(program: subprocess.Popen[bytes], news: signal.struct_siginfo, prob
         return
     was_for_all = probe.saw(news.si_signo)  # for a terminal's too: the probe keeps none for the next one
     sent_by_a_process = news.si_code <= 0  # SI_USER, SI_QUEUE, SI_TKILL; the kernel's own are above
-    if sent_by_a_process and not (was_for_all and _is_in_our_group(program.pid)):
+    is_hangup = news.si_signo == signal.SIGHUP  # a terminal that closes tells its session's leader alone
+    if (sent_by_a_process or is_hangup) and not (was_for_all and _is_in_our_group(program.pid)):
         program.send_signal(news.si_signo)
 
 

@@ -149,3 +149,23 @@ def test_ctrl_c_at_a_terminal_reaches_the_program_once(
             launcher.kill()
             os.close(ours)
             os.close(theirs)
+
+
+def test_a_terminal_that_closes_hangs_up_the_program_too(environ: dict[str, str], tmp_path: Path) -> None:
+    """The kernel tells the session's leader alone, which the launcher is under tmux, screen or ssh -t."""
+    ours, theirs = pty.openpty()
+    program = [sys.executable, "-c", PROGRAM.format(apart=False)]
+    command = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", "--", *program]
+    take_terminal = [sys.executable, "-c", TAKE_TERMINAL, *command]
+    pipes: dict[str, Any] = {"stdin": theirs, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(take_terminal, env=environ, cwd=tmp_path, start_new_session=True, **pipes) as launcher:
+        try:
+            os.close(theirs)
+            assert _line(launcher) == "ready"
+            os.close(ours)
+            assert _line(launcher) == "HUP"
+            os.kill(launcher.pid, signal.SIGUSR1)
+            assert _line(launcher) == "count 1"
+            assert launcher.wait(20) == 0
+        finally:
+            launcher.kill()
