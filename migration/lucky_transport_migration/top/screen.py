@@ -224,14 +224,13 @@ class TopScreen(App[None]):
     def _show_servers(self, servers: tuple[ServerActivity, ...]) -> None:
         wide = self.size.width >= _WIDE
         columns = [name for name in SERVER_COLUMNS if wide or name not in WIDE_SERVER_COLUMNS]
-        table = Table(
-            *(Column(name, justify=_justify(name), no_wrap=True) for name in columns), box=None, pad_edge=False
-        )
+        heads = (Column(name, justify=_justify(name), no_wrap=name != "services") for name in columns)
+        table = Table(*heads, box=None, pad_edge=False)
         for one in servers:
             if one.report.state != "stale":
                 cells: dict[str, str] = dict(zip(SERVER_COLUMNS, map(printable, server_cells(one)), strict=True))
-                style = _STYLES.get(cells["state"], "")
-                table.add_row(*(Text(cells[name], style if name == "state" else "") for name in columns))
+                style_of = {"state": _STYLES.get(cells["state"], "")}
+                table.add_row(*(_cut_text(cells[name], style_of.get(name, "")) for name in columns))
         self.query_one("#servers").display = bool(servers)
         gone = Text(stale_sentence([one.report for one in servers]), "yellow")
         self.query_one("#served", Static).update(Group(*([table] if table.rows else []), *([gone] if gone else [])))
@@ -254,3 +253,8 @@ class TopScreen(App[None]):
 
 def _justify(column: str) -> Literal["left", "right"]:
     return "left" if column in _LEFT else "right"
+
+
+def _cut_text(text: str, style: str) -> Text:
+    """Return a text of one line, cut where there is no room."""
+    return Text(text, style, no_wrap=True, overflow="ellipsis")

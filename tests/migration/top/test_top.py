@@ -216,7 +216,8 @@ def test_a_wide_terminal_has_more_columns_and_each_fits(width: int, columns: int
 @pytest.mark.parametrize(("width", "wide"), [(80, False), (160, True)])
 def test_servers_that_live_are_rows_and_those_that_are_gone_a_sentence(width: int, wide: bool) -> None:
     calls = {"/weather.v1.Weather/GetForecast": (1234, 5)}
-    living = ServerReport("weather", 4711, "pid 4711", "ok", tuple(calls), "localhost:50071", calls, 2)
+    others = ("/z.Services/Method", f"/{'z' * 150}.Service/Method")  # as long a name leaves the numbers their room
+    living = ServerReport("weather", 4711, "pid 4711", "ok", others, "localhost:50071", calls, 2)
     gone = ServerReport("other", 4712, "gone", "stale")
     servers = (ServerActivity(living, 386.0), ServerActivity(gone, None))
 
@@ -227,7 +228,8 @@ def test_servers_that_live_are_rows_and_those_that_are_gone_a_sentence(width: in
         lines = [strip.text for strip in served.render_lines(served.size.region)]
         assert ("shm + grpc" in lines[1], "4711" in lines[1]) == (wide, wide)
         assert "weather" in lines[1]
-        assert lines[1].rstrip().endswith("ok     weather.v1.Weather")
+        assert "ok     weather.v1.Weather z.Services" in lines[1]
+        assert lines[1].rstrip().endswith("…")
         assert {"1,239", "386", "2"} <= set(lines[1].split())
         left = " ".join(line.strip() for line in lines[2:])
         assert left == "Servers whose process is gone: other; `lucky-transport doctor --fix` removes what they left."
