@@ -19,12 +19,13 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import LidarBeamAnglesResponse, LidarSensorRequest
 from lucky_transport_migration.bench.echo_engine import EchoEngine
 
-__all__ = ["NAME", "CheckedEngine", "CheckedSteps", "angles", "observations"]
+__all__ = ["LONG_SENSOR", "NAME", "CheckedEngine", "CheckedSteps", "angles", "observations"]
 
 NAME = "checked"
 _BEAMS = 100
-#: The first answers are so large that a ring of the default size has to begin again at its start.
-_MANY, _LARGE = 24_000, 3
+#: The first answers are so large that a ring of the default size has to begin again at its start, and that no record of
+#: it takes one: they lie beside the ring, where there is an arena.
+_MANY, LONG_SENSOR = 24_000, 3
 
 
 def observations(actions: NDArray[Any], size: int) -> NDArray[np.float32]:
@@ -34,7 +35,7 @@ def observations(actions: NDArray[Any], size: int) -> NDArray[np.float32]:
 
 def angles(sensor: int) -> list[float]:
     """Return the directions of a sensor's beams."""
-    return [float(sensor % 1000 + beam) for beam in range(_MANY if sensor <= _LARGE else _BEAMS)]
+    return [float(sensor % 1000 + beam) for beam in range(_MANY if sensor <= LONG_SENSOR else _BEAMS)]
 
 
 class CheckedSteps(ToyEngine):

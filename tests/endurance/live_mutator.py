@@ -11,6 +11,7 @@ from collections import Counter
 from mmap import mmap
 from pathlib import Path
 
+from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
 from lucky_transport.shm.listener.handshake import total_bytes
 from lucky_transport.shm.ring import DEFAULT_RING_BYTES
 from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES, RING_HEAD_BYTES, plan
@@ -34,8 +35,11 @@ _PLAN = plan(LiveEngine(2).spec)
 _TOTAL = _PLAN.total_size
 _RINGS = {
     _TOTAL: tuple(_PLAN[ring].offset for ring in ("ring_s2c", "ring_c2s")),
-    total_bytes(DEFAULT_RING_BYTES): (256, 256 + RING_HEAD_BYTES + DEFAULT_RING_BYTES),
+    total_bytes(DEFAULT_RING_BYTES, DEFAULT_ARENA_BYTES): (256, 256 + RING_HEAD_BYTES + DEFAULT_RING_BYTES),
 }
+#: Where their arenas begin, and how much of each is written to.
+_ARENAS = tuple(total_bytes(DEFAULT_RING_BYTES, DEFAULT_ARENA_BYTES) - back * DEFAULT_ARENA_BYTES for back in (2, 1))
+_ARENA_USED = 1 << 18
 #: Positions and park words in the head of a ring.
 _RING_WORDS = (0, 128, 192)
 #: Words of slots: numbers and owners of images; in a latest-value file the newest, its reader's park word, the state.
@@ -151,6 +155,8 @@ class LiveMutator:
                 4,
                 False,
             )  # of the envelopes that come and go
+        if rings and kind == "rings":  # a slab, or around it
+            return rnd.choice(_ARENAS) + rnd.randrange(0, _ARENA_USED, 4), 4, False
         if which < 0.35:
             place = FIELDS[rnd.choice(_LIVE)]
             return place.offset, 8 if place.code == "Q" else 4, place is _FRAMES

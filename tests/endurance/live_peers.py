@@ -25,7 +25,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.testing.image_engine import ImageEngine, pixels
-from tests.endurance.checked_engine import CheckedSteps, angles, observations
+from tests.endurance.checked_engine import LONG_SENSOR, CheckedSteps, angles, observations
 from tests.endurance.workloads import WrongAnswer
 
 __all__ = ["LiveClients", "LiveEngine"]
@@ -159,13 +159,15 @@ class LiveClients:
             self._loop(
                 {
                     "call beside": lambda: self._call(client),
+                    "long call beside": lambda: self._call(client, LONG_SENSOR),
                     "image stream beside": lambda: self._stream(client, copy=True),
                 }
             )
 
-    def _call(self, client: Any) -> None:
-        with self._lock:
-            self._sensor = sensor = self._sensor % 900 + 10
+    def _call(self, client: Any, sensor: int = 0) -> None:
+        if not sensor:
+            with self._lock:
+                self._sensor = sensor = self._sensor % 900 + 10
         answer = client.call(_ANGLES, LidarSensorRequest(sensor))
         self.expect("call", answer.beams, sensor)
         self.expect("call", answer.azimuth, angles(sensor))

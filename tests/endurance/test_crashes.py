@@ -26,17 +26,18 @@ from tests.support.waiting import until_stopped
 
 pytestmark = pytest.mark.slow
 
-_COMMAND = [sys.executable, "-m", "tests.endurance.crashes", "--seed", "1", "--kind", "steps", "--kind", "images"]
-_COMMAND += ["--only", "frame.", "--only", "image.", "--only", "ring.", "--within-ms", "10000"]
+_COMMAND = [sys.executable, "-m", "tests.endurance.crashes", "--seed", "1", "--within-ms", "10000"]
+_STEPS = ["--kind", "steps", "--kind", "images", "--only", "frame.", "--only", "image.", "--only", "ring."]
 
 
 @pytest.mark.parametrize(
     ("options", "cases"),
     [
-        ([], 8),
-        (["--kit", "c", "--victim", "engine"], 4),
+        (_STEPS, 8),
+        (["--kind", "calls", "--only", "slab."], 4),
+        ([*_STEPS, "--kit", "c", "--victim", "engine"], 4),
         pytest.param(
-            ["--kit", "csharp", "--victim", "engine"],
+            [*_STEPS, "--kit", "csharp", "--victim", "engine"],
             4,
             marks=pytest.mark.skipif(not (shutil.which("mcs") and shutil.which("mono")), reason="no mcs and mono"),
         ),
