@@ -155,11 +155,13 @@ class RouterPlugin:
     """A router of staged migrations.
 
     `open`: "module:function", called as `f() -> lucky_transport.routing.Router`; it returns the same one each time.
-    `extra` as in `TransportInfo`.
+    `record`: "module:function", called as `f(transport)`, returns a router in the same way that leaves every call to
+    that transport and records it where the settings say. `extra` as in `TransportInfo`.
     """
 
     name: str
     open: str
+    record: str
     summary: str
     extra: str = ""
 

@@ -74,5 +74,7 @@ def lucky_transport_interceptors() -> list[InterceptorInfo]:
 
 @hookimpl
 def lucky_transport_routers() -> list[RouterPlugin]:
-    opener = "lucky_transport_migration.routing.router:process_router"
-    return [RouterPlugin("stages", opener, "the stages of this project")]
+    module = "lucky_transport_migration.routing.router"
+    return [
+        RouterPlugin("stages", f"{module}:process_router", f"{module}:recording_router", "the stages of this project")
+    ]

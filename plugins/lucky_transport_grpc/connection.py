@@ -23,7 +23,7 @@ from lucky_transport.errors import Busy, ClosedError, NotReachable, PeerTimeout,
 from lucky_transport.futures import CallFuture, on_cancel, settle
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.address import target_of
+from lucky_transport_grpc.address import OF_A_TRANSPORT, target_of
 from lucky_transport_grpc.calls_under_way import CallsUnderWay
 from lucky_transport_grpc.errors import from_rpc, is_given_up, is_local_timeout
 from lucky_transport_grpc.kept_threads import run_on_kept_thread
@@ -33,6 +33,7 @@ from lucky_transport_grpc.runtime import grpc
 __all__ = ["GrpcConnection"]
 
 _OPTIONS = (
+    (OF_A_TRANSPORT, 1),
     ("grpc.max_receive_message_length", -1),  # 4 MiB would end at 1280x1024 RGBA, or 4096 envs with 256 observations
     ("grpc.max_send_message_length", -1),
     (

@@ -29,8 +29,10 @@ from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, ca
 from lucky_transport_migration.recording.entries import PROTOBUF, Header
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
 from lucky_transport_migration.routing.policy import RoutingPolicy
+from lucky_transport_migration.stages.decision import Decider
+from lucky_transport_migration.stages.stage import Stage
 
-__all__ = ["RecordingPolicy", "recorded"]
+__all__ = ["RecordingPolicy", "UnstagedPolicy", "recorded"]
 
 _log = logging.getLogger("lucky_transport")
 
@@ -41,6 +43,29 @@ def recorded(policy: RoutingPolicy) -> RoutingPolicy:
     """Return `policy`, within one that records where the settings name a file. Raises ConfigError for wrong ones."""
     file = load_settings().record
     return RecordingPolicy(policy, Path(file)) if file else policy
+
+
+class UnstagedPolicy:
+    """Leaves every call to one transport and keeps no evidence. [stages.effects] says what a call changes."""
+
+    def __init__(self, transport: str) -> None:
+        self._transport = transport
+        self._decider: Decider | None = None
+        try:
+            self._decider = Decider()
+        except ConfigError as error:  # of a file that this program does not need
+            _log.warning("[stages.effects] is not read: %s", error)
+
+    def decide(self, method: str) -> Decision:
+        """Return that it answers, and nothing else does."""
+        effect = None if self._decider is None else self._decider.decide(method).effect
+        return Decision(self._transport, stage=str(Stage.COMPLETE), effect=effect)
+
+    def note(self, comparison: Comparison) -> None:
+        """Keep nothing."""
+
+    def close(self) -> None:
+        """Have nothing to write."""
 
 
 class RecordingPolicy:

@@ -24,12 +24,12 @@ from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.routing.open_calls import OpenCalls
 from lucky_transport_migration.routing.policy import RoutingPolicy
 from lucky_transport_migration.routing.read_check import ReadCheck
-from lucky_transport_migration.routing.recording_policy import recorded
+from lucky_transport_migration.routing.recording_policy import UnstagedPolicy, recorded
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.shadows import Shadows
 from lucky_transport_migration.routing.world import WorldChanges
 
-__all__ = ["ProcessRouter", "TargetRouter", "process_router"]
+__all__ = ["ProcessRouter", "TargetRouter", "process_router", "recording_router"]
 
 _log = logging.getLogger("lucky_transport")
 
@@ -127,6 +127,17 @@ class TargetRouter:
 @cache
 def process_router() -> ProcessRouter:
     """Return the one of this process; the first call opens its policy, and raises ConfigError for wrong settings."""
-    router = ProcessRouter(recorded(EvidencePolicy(quiet=load_launch().quiet)))
+    return _closed_at_exit(ProcessRouter(recorded(EvidencePolicy(quiet=load_launch().quiet))))
+
+
+@cache
+def recording_router(transport: str) -> ProcessRouter:
+    """Return the one of this process for calls that all go over a transport, which are recorded where a setting asks
+    for it. Raises ConfigError for wrong settings.
+    """
+    return _closed_at_exit(ProcessRouter(recorded(UnstagedPolicy(transport))))
+
+
+def _closed_at_exit(router: ProcessRouter) -> ProcessRouter:
     atexit.register(router.close)
     return router

@@ -38,6 +38,7 @@ def variables(settings: Settings, launch: Launch) -> dict[str, str]:
         "LUCKY_GRPC_MAP": settings.grpc_map,
         "LUCKY_GRPC_SERVE": settings.grpc_serve,
         "LUCKY_GRPC_SERVE_ONLY": "1" if settings.grpc_serve_only else "",
+        "LUCKY_RECORD": settings.record,
         **launch.variables(),
     }
 

@@ -9,18 +9,20 @@ import shlex
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NoReturn, TextIO
 
 import click
 
 from lucky_transport.cli.completion import complete_endpoints
 from lucky_transport.config import Launch, Settings, environment, load_launch, load_settings
-from lucky_transport.errors import UnknownName
+from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport_stubs.run import launch
 from lucky_transport_stubs.run.activation import new_folder, variables
 from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.switch import MODES, served_map, target_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector
+from lucky_transport_stubs.staged.router import find_router
 
 __all__ = ["run"]
 
@@ -42,6 +44,7 @@ _NOTHING_SWITCHED = 125
     "  lucky-transport run --map '127.0.0.1:*=shm://engine_{port}' --map 'robot:*=shm://robot' -- ./start.sh\n"
     "  lucky-transport run --transport shm --serve '127.0.0.1:50051=shm://demo' -- python server.py\n"
     "  lucky-transport run --transport shm --require --map 'localhost:50071=shm://weather' -- python client.py\n"
+    "  lucky-transport run --transport grpc --record run.jsonl.gz -- python client.py  # for lucky-transport replay\n"
     "  lucky-transport run --transport shm --endpoint shm://demo --print-environment\n",
 )
 @click.option("--transport", type=click.Choice(MODES), help="Default: LUCKY_TRANSPORT, else auto.")
@@ -77,6 +80,11 @@ _NOTHING_SWITCHED = 125
     metavar="FILE.json|-",
     help="Write the calls to this file, as JSON; - stands for stderr, terminal or not, and for notices too.",
 )
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write every call and its answer to this file, for lucky-transport replay; compressed if it is a .gz.",
+)
 @click.option("--quiet", is_flag=True, help="Say what went wrong, nothing else.")
 @click.option("--print-environment", is_flag=True, help="Run nothing: print the variables that switch a program.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
@@ -89,6 +97,7 @@ def run(
     require: bool,
     check: bool,
     report: str | None,
+    record: Path | None,
     quiet: bool,
     print_environment: bool,
     command: tuple[str, ...],
@@ -114,8 +123,11 @@ def run(
             "grpc_map": " ".join(pairs) or None,
             "grpc_serve": " ".join(served) or None,
             "grpc_serve_only": serve_only or None,
+            "record": None if record is None else str(_new(record)),
         }
     )
+    if settings.record:
+        find_router("a recording is asked for")
     if require and settings.transport == "grpc":
         raise click.UsageError("--require asks for shared memory, and --transport grpc switches nothing")
     mapped = target_map(settings)  # a mistake in a map is reported here, not by every process of the program
@@ -142,6 +154,13 @@ def _print(values: Mapping[str, str]) -> None:
     for name, value in values.items():
         if value:
             click.echo(f"export {name}={shlex.quote(value)}")
+
+
+def _new(file: Path) -> Path:
+    """Return the file's whole path; raises ConfigError where it is there already."""
+    if file.exists():
+        raise ConfigError(f"{file} is there already", hint="name another file, or remove it")
+    return file.absolute()
 
 
 def _find(program: str) -> None:

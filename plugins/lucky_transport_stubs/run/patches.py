@@ -1,8 +1,9 @@
 """What a switched program finds changed: grpc's factories ask the switch first, luckyrobots answers.
 
 A channel that stays on gRPC is made by the original factory with the caller's own arguments. A staged channel is made
-of the channels that the factory and ours would have made. Everything else of grpc that makes channels (stubs without a
-channel, the beta API) goes through these four by itself, because it looks them up when it is called.
+of the channels that the factory and ours would have made, a recorded one of the one that its program would have.
+Everything else of grpc that makes channels (stubs without a channel, the beta API) goes through these four by itself,
+because it looks them up when it is called.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lucky_transport.call_counts import CallCounter, CallCounters, Calls
+from lucky_transport.errors import ConfigError
 from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.run.counts import counted
 from lucky_transport_stubs.run.notice import say
@@ -24,8 +26,7 @@ from lucky_transport_stubs.run.switch import Route, Switch
 from lucky_transport_stubs.run.targets import authority_of, canonical
 
 if TYPE_CHECKING:
-    from lucky_transport.errors import ConfigError
-from lucky_transport.routing import Count
+    from lucky_transport.routing import Count
 
 __all__ = ["patch", "patch_luckyrobots", "patched"]
 
@@ -130,7 +131,7 @@ def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) ->
         if given.get("credentials", "") is None:
             return makers.original(*args, **named)  # which refuses it
         route = switch.route(_text(given["target"]), _why_not(given.get("credentials")))
-        if route.is_staged:
+        if route.is_staged or (switch.records and _can_be_recorded(given)):
             return makers.staged(makers, route, given, counters)
         if route.endpoint:
             channel = makers.over_shm(route.endpoint, **_kept(given))
@@ -140,6 +141,13 @@ def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) ->
 
     _ours.add(make_channel)
     return make_channel
+
+
+def _can_be_recorded(given: Mapping[str, Any]) -> bool:
+    """True unless it is a channel of our own transport, which is recorded above it, or there are no threads."""
+    from lucky_transport_grpc.address import OF_A_TRANSPORT
+
+    return (OF_A_TRANSPORT, 1) not in (given.get("options") or ()) and not why_no_threads()
 
 
 def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +172,7 @@ def _why_not(credentials: Any) -> str:
 def _staged(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
     from lucky_transport_stubs.staged.channels import open_channel
 
-    return open_channel(route.target, *_four(makers, route, given), _count(route, counters))
+    return open_channel(route.target, *_sides(makers, route, given), _count(route, counters))
 
 
 def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
@@ -172,12 +180,16 @@ def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], counter
 
     rest = {key: value for key, value in given.items() if key != "interceptors"}  # theirs is the place in front
     interceptors = given.get("interceptors") or ()
-    return open_aio_channel(route.target, *_four(makers, route, rest), _count(route, counters), interceptors)
+    return open_aio_channel(route.target, *_sides(makers, route, rest), _count(route, counters), interceptors)
 
 
-def _four(makers: _Makers, route: Route, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Factory]]:
-    """Return the two channels that answer, and what makes those for shadows."""
+def _sides(makers: _Makers, route: Route, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Factory]]:
+    """Return the channels that answer, one where the route is none of stages, and what makes those for shadows."""
+    if not route.endpoint:
+        return {"grpc": makers.original(**given)}, {}
     kept = _kept(given)
+    if not route.is_staged:
+        return {"shm": makers.over_shm(route.endpoint, **kept)}, {}
     answering = {"grpc": makers.original(**given), "shm": makers.over_shm(route.endpoint, **kept)}
     shadows = {"grpc": lambda: makers.blocking(**given), "shm": lambda: _channel(route.endpoint, **kept)}
     return answering, shadows
@@ -187,7 +199,8 @@ def _count(route: Route, counters: CallCounters | None) -> Count | None:
     """Return what counts the calls over a transport of a method."""
     if counters is None:
         return None
-    routes = {"grpc": replace(route, endpoint="", why="the stage of the method"), "shm": route}
+    grpcs = replace(route, endpoint="", why="the stage of the method") if route.is_staged else route
+    routes = {"grpc": grpcs, "shm": route}
     counter = functools.cache(lambda transport, method: _counter(routes[transport], counters, method))
     return lambda transport, method: counter(transport, method).add()
 

@@ -82,6 +82,11 @@ class Switch:
         self._awaited: set[str] = set()
         self._said: set[tuple[int, str, str]] = set()
 
+    @property
+    def records(self) -> bool:
+        """True when the settings ask for a recording of all calls."""
+        return bool(self._settings.record)
+
     def serve(self, address: str) -> Served:
         """Return where a server's port is served that the program binds at `address`."""
         if self._settings.transport == "grpc":

@@ -1,5 +1,7 @@
 """Staged channels of both kinds: real gRPC and shared memory behind one, and a router that decides for each call.
 
+A channel with one of them alone is recorded.
+
 `StagedConnection` stands where `lucky_transport_stubs.aio.connection` stands: below the Python half of grpc.aio, so
 that interceptors, serializers and call objects are grpc's own, and messages are bytes.
 """
@@ -15,8 +17,8 @@ from lucky_transport.routing import Count, RoutedTarget
 from lucky_transport_stubs.aio.channel import Channel
 from lucky_transport_stubs.grpc_inside import compiled_half, working_loop
 from lucky_transport_stubs.staged.call import StagedCall
-from lucky_transport_stubs.staged.multicallable import BY_ARITY
-from lucky_transport_stubs.staged.router import open_router
+from lucky_transport_stubs.staged.multicallable import BY_ARITY, front_of
+from lucky_transport_stubs.staged.router import open_recording_router, open_router
 from lucky_transport_stubs.staged.shadows import ChannelShadows
 from lucky_transport_stubs.words.arities import ArityChannel
 
@@ -26,11 +28,11 @@ __all__ = ["StagedChannel", "StagedConnection", "open_aio_channel", "open_channe
 def open_channel(
     target: str, sides: Mapping[str, Any], shadows: Mapping[str, Callable[[], Any]], count: Count | None
 ) -> StagedChannel:
-    """Return a `grpc.Channel` that stands for `sides` ("grpc", "shm").
+    """Return a `grpc.Channel` that stands for `sides` ("grpc", "shm"), or for one of them, whose calls are recorded.
 
     shadows: make the channels for shadows. Raises what `open_router` raises.
     """
-    return StagedChannel(sides, _routed(target, shadows, count))
+    return StagedChannel(sides, _routed(target, sides, shadows, count))
 
 
 def open_aio_channel(
@@ -41,12 +43,15 @@ def open_aio_channel(
     interceptors: Sequence[Any] = (),
 ) -> Any:
     """Return a `grpc.aio.Channel` with these interceptors."""
-    connection: Any = StagedConnection(working_loop(), sides, _routed(target, shadows, count))
+    connection: Any = StagedConnection(working_loop(), sides, _routed(target, sides, shadows, count))
     return Channel(connection, interceptors)
 
 
-def _routed(target: str, shadows: Mapping[str, Callable[[], Any]], count: Count | None) -> RoutedTarget:
-    return open_router().target(target, ChannelShadows(shadows), count)
+def _routed(
+    target: str, sides: Mapping[str, Any], shadows: Mapping[str, Callable[[], Any]], count: Count | None
+) -> RoutedTarget:
+    router = open_router() if len(sides) > 1 else open_recording_router(next(iter(sides)))
+    return router.target(target, ChannelShadows(shadows), count)
 
 
 class StagedChannel(ArityChannel):
@@ -56,7 +61,8 @@ class StagedChannel(ArityChannel):
         self._sides = sides
         self._routed = target
         # The names by which programs know where a channel of grpc leads.
-        self._channel, self._target = (getattr(sides["grpc"], name, None) for name in ("_channel", "_target"))
+        front = front_of(sides)
+        self._channel, self._target = (getattr(front, name, None) for name in ("_channel", "_target"))
 
     @property
     def _connectivity_state(self) -> Any:
@@ -87,7 +93,8 @@ class StagedConnection:
         self._channels = sides  # their Python halves close the compiled ones when they are dropped
         self._sides = {transport: compiled_half(channel) for transport, channel in sides.items()}
         self._target = target
-        self.target = getattr(self._sides["grpc"], "target", None)  # grpcio has it since after 1.60
+        self._front = front_of(self._sides)
+        self.target = getattr(self._front, "target", None)  # grpcio has it since after 1.60
 
     def call(
         self, method: bytes, deadline: float | None, credentials: Any, wait_for_ready: bool | None, *rest: Any
@@ -104,7 +111,7 @@ class StagedConnection:
 
     def get_registered_call_handle(self, method: bytes) -> Any:
         """Return real gRPC's handle of a method; shared memory needs none."""
-        return self._sides["grpc"].get_registered_call_handle(method)
+        return self._front.get_registered_call_handle(method)
 
     def check_connectivity_state(self, try_to_connect: bool) -> Any:
         """Return how the channel stands; begins to connect when asked to."""

@@ -17,9 +17,14 @@ from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
 from lucky_transport_stubs.staged.ending import ending, falls_back, is_hidden, later_ending
 from lucky_transport_stubs.staged.fallback import FallbackFuture
 
-__all__ = ["BY_ARITY"]
+__all__ = ["BY_ARITY", "front_of"]
 
 Transform = Callable[[Any], Any] | None
+
+
+def front_of(sides: Mapping[str, Any]) -> Any:
+    """Return what programs find in the place of a channel of grpc: gRPC's own, else the only one."""
+    return sides["grpc"] if "grpc" in sides else next(iter(sides.values()))
 
 
 class _Method:
@@ -33,7 +38,8 @@ class _Method:
         self._sides = sides
         self._target = target
         self._path = path
-        self._channel = getattr(sides["grpc"], "_channel", None)  # `_channel`, `_method`: programs know them from grpc
+        # `_channel`, `_method`: programs know them from grpc
+        self._channel = getattr(front_of(sides), "_channel", None)
         self._method = path.encode()
         self._request_serializer = serialize
         self._response_deserializer = deserialize

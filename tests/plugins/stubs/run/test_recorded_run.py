@@ -1,0 +1,112 @@
+"""`run --record`: every call of a program over the transport that it has, by stubs of both kinds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.process import unique_name
+from lucky_transport_migration.recording.entries import RecordedCall
+from lucky_transport_migration.recording.reading import Recording
+from tests.support.waiting import PATIENCE_S
+from tests.support.weather import WeatherPrograms
+
+pytest.importorskip("grpc")
+
+_CLI = [sys.executable, "-m", "lucky_transport"]
+_CALLS = {"GetForecast": 2, "WatchForecast": 1, "SetStation": 1, "PutStation": 1, "Report": 1, "Chat": 1}
+
+#: The same with grpc.aio, one call of each kind.
+_AIO = """
+import asyncio, sys
+import grpc
+sys.path.insert(0, sys.argv[2])
+import weather_pb2, weather_pb2_grpc
+
+async def main():
+    async with grpc.aio.insecure_channel(sys.argv[1]) as channel:
+        stub = weather_pb2_grpc.WeatherStub(channel)
+        request = weather_pb2.ForecastRequest(station="Oslo", days=3)
+        await stub.GetForecast(request, metadata=(("team", "weather"),), timeout=50)
+        assert len([one async for one in stub.WatchForecast(request)]) == 3
+        lines = iter([weather_pb2.Line(text="a"), weather_pb2.Line(text="b")])
+        assert len([one async for one in stub.Chat(lines)]) == 2
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def _served(weather: WeatherPrograms, shm: str) -> Iterator[str]:
+    """Serve over gRPC and in shared memory; gives the gRPC target."""
+    command = [*_CLI, "run", "--transport", "shm", "--serve", f"127.0.0.1:*={shm}", "--", *weather.server(0)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield f"127.0.0.1:{server.stdout.readline().split()[-1]}"
+        finally:
+            server.terminate()
+
+
+def _run(*command: str, code: int = 0) -> str:
+    done = subprocess.run([*_CLI, *command], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def _under(transport: str, target: str, shm: str) -> list[str]:
+    return ["run", "--transport", transport, *(["--map", f"{target}={shm}"] if transport == "shm" else [])]
+
+
+def _calls(file: Path) -> list[RecordedCall]:
+    return [one for one in Recording(file).entries() if isinstance(one, RecordedCall)]
+
+
+@pytest.mark.parametrize("transport", ["grpc", "shm"])
+def test_every_call_is_recorded_counted_and_made_again(
+    weather: WeatherPrograms, tmp_path: Path, transport: str
+) -> None:
+    file, report, shm = tmp_path / "run.jsonl.gz", tmp_path / "calls.json", f"shm://{unique_name()}"
+    with _served(weather, shm) as target:
+        command = [*_under(transport, target, shm), "--record", str(file), "--report", str(report)]
+        said = _run(*command, "--", *weather.client(target, "--rounds", "2"))
+    assert "weather total" in said
+    calls = _calls(file)
+    assert Counter(one.call.rpartition("/")[2] for one in calls) == {name: 2 * count for name, count in _CALLS.items()}
+    assert {one.transport for one in calls} == {transport}
+    assert not any(one.unfinished or one.moved for one in calls)
+    counted = json.loads(report.read_text())["calls"]
+    assert sum(one["count"] for one in counted) == len(calls)
+    other = {"grpc": shm, "shm": "grpc://"}[transport]
+    with _served(weather, shm) as target:
+        assert "EQUAL: 14 of 14" in _run("replay", str(file), other if other == shm else f"grpc://{target}")
+
+
+@pytest.mark.parametrize("transport", ["grpc", "shm"])
+def test_a_program_of_asyncio_is_recorded_with_metadata_and_deadline(
+    weather: WeatherPrograms, tmp_path: Path, transport: str
+) -> None:
+    file, shm, program = tmp_path / "run.jsonl", f"shm://{unique_name()}", tmp_path / "asker.py"
+    program.write_text(_AIO)
+    with _served(weather, shm) as target:
+        under = [*_under(transport, target, shm), "--record", str(file), "--"]
+        _run(*under, sys.executable, str(program), target, str(weather.folder))
+    get, watch, chat = _calls(file)
+    assert (get.arity, get.metadata, get.timeout_s) == ("unary_unary", (("team", "weather"),), pytest.approx(50, abs=1))
+    assert (watch.arity, len(watch.items), watch.code) == ("unary_stream", 3, "OK")
+    assert (chat.arity, len(chat.requests), len(chat.items)) == ("stream_stream", 2, 2)
+
+
+def test_no_file_is_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    file.write_text("mine")
+    said = _run("run", "--transport", "grpc", "--record", str(file), "--", sys.executable, "-c", "", code=1)
+    assert "is there already" in said
+    assert file.read_text() == "mine"
