@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,19 +22,20 @@ __all__ = ["replay"]
 
 
 @click.command(
-    epilog="\b\nExample:\n"
+    epilog="\b\nExamples:\n"
     "  lucky-transport serve mujoco:quadruped --num-envs 4 --seed 7 --endpoint shm://fresh &\n"
-    "  lucky-transport replay run.jsonl.gz shm://fresh --json"
+    "  lucky-transport replay run.jsonl.gz shm://fresh --json\n"
+    "  lucky-transport replay run.jsonl.gz grpc://127.0.0.1:50071 shm://weather   # also with each other"
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("endpoint", shell_complete=complete_endpoints)
+@click.argument("endpoints", nargs=-1, required=True, shell_complete=complete_endpoints, metavar="ENDPOINT [ENDPOINT]")
 @click.option(
     "--evidence",
     type=click.Path(file_okay=False, path_type=Path),
     help="Also write what was seen into this folder, for `lucky-transport gate`.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
-def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> None:
+def replay(file: Path, endpoints: tuple[str, ...], evidence: Path | None, as_json: bool) -> None:
     """Make the calls and steps recorded in FILE again, in their order, on the engine or server at ENDPOINT.
 
     Every answer is compared with the recorded one by the rules of [parity.fields] in lucky_transport.toml. The engine
@@ -41,6 +43,10 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
     compared without making a call twice on one engine. Exit code 0 only when something was compared and all of it is
     equal; otherwise the first difference is shown. A recording that ends in the middle of an entry is INCOMPLETE, with
     exit code 1 also where all before it is equal; one that is damaged anywhere else is an error that names the place.
+
+    With two endpoints, of two fresh engines or servers, every call and step is made at both, and each pair is compared:
+    the recording with one, with the other, and both with each other. So what a transport changes is told from what has
+    changed since the recording.
 
     Calls of a service of your own are made at its server, grpc://host:port or shm://name; where all calls are such, no
     engine is needed.
@@ -51,35 +57,73 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
     from lucky_transport_migration.compare.rules import ComparisonRules
     from lucky_transport_migration.evidence.lines import Lines
     from lucky_transport_migration.recording.reading import Recording
-    from lucky_transport_migration.recording.replay import replay as play
+    from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
     from lucky_transport_migration.recording.result import ReplayResult
     from lucky_transport_migration.recording.service_replay import ServiceReplay, is_only_foreign
 
+    if len(endpoints) > 2:
+        raise click.UsageError(f"{len(endpoints)} endpoints: give one, or two to compare with each other")
     recording, rules = Recording(file), ComparisonRules.load()
-    result = ReplayResult(rules)
+    pairs = [("recording", endpoint) for endpoint in endpoints]
+    if len(endpoints) > 1:
+        pairs.append((endpoints[0], endpoints[1]))
+    results = [ReplayResult(rules) for _ in pairs]
     lines = Lines(lambda text: echo(text, err=True))
 
-    def take(one: Evidence) -> None:
-        result.add(one)
-        if evidence is not None:
-            lines.write(evidence, [one])
+    def taking(result: ReplayResult) -> Callable[[Evidence], None]:
+        def take(one: Evidence) -> None:
+            result.add(one)
+            if evidence is not None:
+                lines.write(evidence, [one])
+
+        return take
 
     with ExitStack() as stack:
         stack.enter_context(closing(lines))
-        transport = None if is_only_foreign(recording) else stack.enter_context(open_transport(endpoint))
-        services = stack.enter_context(closing(ServiceReplay(endpoint, rules)))
-        play(recording, transport, rules, take, services)
-    result.torn = recording.torn
+        needs_engine = not is_only_foreign(recording)
+        places: list[ReplayPlace] = []
+        for endpoint in endpoints:
+            transport = stack.enter_context(open_transport(endpoint)) if needs_engine else None
+            services = stack.enter_context(closing(ServiceReplay(endpoint, rules)))
+            places.append(ReplayPlace(recording, transport, rules, services))
+        replay_at(recording, places, [taking(result) for result in results])
+    for result in results:
+        result.torn = recording.torn
     if as_json:
-        click.echo(json.dumps({"file": str(file), "endpoint": endpoint} | result.plain(), indent=2, allow_nan=False))
+        click.echo(json.dumps({"file": str(file)} | _plain(pairs, results), indent=2, allow_nan=False))
+    elif len(results) == 1:
+        _show(results[0])
     else:
-        _show(result)
-    sys.exit(0 if result.equal else 1)
+        _show_pairs(pairs, results)
+    sys.exit(0 if all(result.equal for result in results) else 1)
+
+
+def _plain(pairs: Sequence[tuple[str, str]], results: Sequence[ReplayResult]) -> dict[str, Any]:
+    if len(results) == 1:
+        return {"endpoint": pairs[0][1]} | results[0].plain()
+    rows = [{"of": list(pair)} | result.plain() for pair, result in zip(pairs, results, strict=True)]
+    return {"equal": all(result.equal for result in results), "comparisons": rows}
+
+
+def _show_pairs(pairs: Sequence[tuple[str, str]], results: Sequence[ReplayResult]) -> None:
+    names = [" and ".join(pair) for pair in pairs]
+    rows = [
+        (name, f"{row.calls:,}", *(f"{result.methods[name].bad:,}" for result in results))
+        for name, row in results[0].methods.items()
+    ]
+    show("Replay", ("method", "calls", *(f"differ: {name}" for name in names)), rows, empty="nothing was recorded")
+    for name, result in zip(names, results, strict=True):
+        echo(f"{name}:")
+        _show_rest(result)
 
 
 def _show(result: ReplayResult) -> None:
     rows = [(name, f"{row.calls:,}", f"{row.bad:,}", f"{row.unseen.total():,}") for name, row in result.methods.items()]
     show("Replay", ("method", "calls", "mismatches", "not compared"), rows, empty="nothing was recorded")
+    _show_rest(result)
+
+
+def _show_rest(result: ReplayResult) -> None:
     for name, row in result.methods.items():
         for why, calls in row.unseen.items():
             echo(f"not compared: {name}, {calls:,} times: {why}")

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lucky_transport.deadline import Deadline
@@ -53,10 +53,56 @@ from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.service_replay import ServiceReplay, is_foreign
 from lucky_transport_migration.stages.effective_stages import STEP
 
-__all__ = ["replay"]
+__all__ = ["ReplayPlace", "replay", "replay_at"]
 
 _LOST = (PeerDied, NotReachable, ClosedError)
 _OUT_OF_TIME = ("DEADLINE_EXCEEDED", "CANCELLED")
+
+
+class ReplayPlace:
+    """Where a recording is made again: an engine's transport, None where `is_only_foreign`, and `services`, what makes
+    calls of services that are not LuckyEngine's. endpoint: its name for people.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        transport: Transport | None,
+        rules: ComparisonRules,
+        services: ServiceReplay | None = None,
+        endpoint: str = "",
+    ) -> None:
+        self.endpoint = endpoint
+        self._player = None if transport is None else _Player(recording, transport, rules)
+        self._services = services
+
+    @property
+    def is_lost(self) -> bool:
+        """True when the connection is gone."""
+        return any(one is not None and one.is_lost for one in (self._player, self._services))
+
+    def make(self, number: int, entry: RecordedCall | Step) -> Evidence:
+        """Make the recording's entry of that number again, and return what it shows.
+
+        Raises ConfigError for a damaged entry, SpecError where the engine's batch is another one.
+        """
+        if self._services is not None and isinstance(entry, RecordedCall) and is_foreign(entry):
+            return self._services.call(number, entry)
+        if self._player is None:
+            raise ConfigError("the recording has grown calls of an engine while it was replayed")
+        return self._player.step(entry) if isinstance(entry, Step) else self._player.call(entry)
+
+    def between(self, other: ReplayPlace, number: int, entry: RecordedCall | Step, evidence: Evidence) -> Evidence:
+        """Return what the answers here and there show of an entry that both have made; evidence: of this place."""
+        found = None
+        if self._services is not None and other._services is not None and is_foreign(entry):
+            assert isinstance(entry, RecordedCall)
+            if self._services.outcome is not None and other._services.outcome is not None:
+                found = self._services.between(number, entry, self._services.outcome, other._services.outcome)
+        elif self._player is not None and other._player is not None:
+            found = self._player.between(other._player)
+        why = evidence.why or "it was not made at both"
+        return found or Evidence(evidence.method, "", evidence.primary, kind="replay", why=why, at=evidence.at)
 
 
 def replay(
@@ -68,27 +114,54 @@ def replay(
 ) -> None:
     """Make everything that was recorded again; `take` is given the evidence of each call and step.
 
-    transport: None where `is_only_foreign`. services: makes the calls of services that are not LuckyEngine's.
-    What a torn recording ends with counts as one more call that was not compared. Raises ConfigError for a damaged
-    recording, SpecError where the engine's batch is another one.
+    transport, services: as in `ReplayPlace`. What a torn recording ends with counts as one more call that was not
+    compared. Raises ConfigError for a damaged recording, SpecError where the engine's batch is another one.
     """
-    player = None if transport is None else _Player(recording, transport, rules)
-    evidence = None
+    replay_at(recording, [ReplayPlace(recording, transport, rules, services)], [take])
+
+
+def replay_at(recording: Recording, places: Sequence[ReplayPlace], takes: Sequence[Callable[[Evidence], None]]) -> None:
+    """Make everything that was recorded again at one place, or at two in turn.
+
+    takes: are given the evidence of each place and the recording, and of two places of what both answered. Raises as
+    `replay` does.
+    """
+    seen: list[Evidence] = []
     for number, entry in enumerate(recording.entries(), 1):
         try:
-            if services is not None and isinstance(entry, RecordedCall) and is_foreign(entry):
-                evidence = services.call(number, entry)
-            elif player is None:
-                raise ConfigError("the recording has grown calls of an engine while it was replayed")
-            else:
-                evidence = player.step(entry) if isinstance(entry, Step) else player.call(entry)
+            seen = [place.make(number, entry) for place in places]
         except ConfigError as error:
             raise recording.damaged(str(error)) from error
-        take(evidence)
-        if (player is not None and player.is_lost) or (services is not None and services.is_lost):
+        if len(places) > 1:
+            seen.append(places[0].between(places[1], number, entry, seen[0]))
+        for take, evidence in zip(takes, seen, strict=True):
+            take(evidence)
+        if any(place.is_lost for place in places):
             return
-    if recording.torn and evidence is not None:
-        take(Evidence(evidence.method, "", evidence.primary, kind="replay", why=recording.torn, at=evidence.at))
+    if recording.torn:
+        for take, one in zip(takes, seen, strict=False):
+            take(Evidence(one.method, "", one.primary, kind="replay", why=recording.torn, at=one.at))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What an engine answered last. table: of the frame of an exchange, None where it failed."""
+
+    method: str
+    outcome: CallOutcome
+    request: Any = None
+    is_cut: bool = False
+    table: Mapping[str, Any] | None = None
+    place: str = ""
+
+
+def _located(evidence: Evidence, place: str, found: Difference | None) -> Evidence:
+    """Return evidence of an exchange that names the place of its difference, or of that which was found."""
+    if found is None:
+        return replace(evidence, where=f"{place}: {evidence.where}") if evidence.where else evidence
+    env = "" if found.env is None else f"[env {found.env}]"
+    where = f"{found.where}{env}{''.join(f'[{index}]' for index in found.index)}"
+    return differing_at(Difference("item", f"{place}: {where}", found.left, found.right), evidence)
 
 
 class _Player:
@@ -101,6 +174,7 @@ class _Player:
         self._rules = rules
         self._exchange = 0  # the number of the last one, from 1
         self._outside = 0  # action values out of bounds so far
+        self._last: _Answer | None = None
         if recording.header.spec is not None:
             self._spec = BatchSpec.from_json(json.dumps(recording.header.spec))
             self._tables = FrameTables(self._spec), FrameTables(transport.spec)
@@ -108,6 +182,7 @@ class _Player:
     def step(self, step: Step) -> Evidence:
         """Return what a recorded exchange shows."""
         self._exchange += 1
+        self._last = None
         found = self._spec_difference() if self._exchange == 1 else None
         place = f"exchange {self._exchange if found is None else 0}"
         was = CallOutcome(self._header.transport, code=step.code, details=step.details, took_us=step.us)
@@ -116,19 +191,30 @@ class _Player:
         frames: list[Frame] = []
         now = self._ask(lambda _: frames.append(self._transport.step(actions, control, Deadline(PATIENCE_S))))
         evidence = replace(self._compared(STEP, was, now), stage=EXCHANGE)
-        if found is None and evidence.verdict == EQUAL and frames:
-            recorded, made = self._tables
-            left = recorded.table(recorded_frame(step, self._spec), self._outside)
-            right = made.table(frames[0], self._transport.out_of_bounds)
-            found = first_difference(left, right, self._rules)
-        if found is None:
-            return replace(evidence, where=f"{place}: {evidence.where}") if evidence.where else evidence
-        env = "" if found.env is None else f"[env {found.env}]"
-        where = f"{found.where}{env}{''.join(f'[{index}]' for index in found.index)}"
-        return differing_at(Difference("item", f"{place}: {where}", found.left, found.right), evidence)
+        table = self._tables[1].table(frames[0], self._transport.out_of_bounds) if frames else None
+        self._last = _Answer(STEP, now, table=table, place=f"exchange {self._exchange}")
+        if found is None and evidence.verdict == EQUAL and table is not None:
+            left = self._tables[0].table(recorded_frame(step, self._spec), self._outside)
+            found = first_difference(left, table, self._rules)
+        return _located(evidence, place, found)
+
+    def between(self, other: _Player) -> Evidence | None:
+        """Return what the last answers of two engines show, None where one of them was not asked."""
+        mine, others = self._last, other._last
+        if mine is None or others is None:
+            return None
+        request, is_cut = mine.request, mine.is_cut
+        evidence = self._compared(mine.method, mine.outcome, others.outcome, request=request, is_cut=is_cut)
+        if mine.method != STEP:
+            return evidence
+        found = None
+        if evidence.verdict == EQUAL and mine.table is not None and others.table is not None:
+            found = first_difference(mine.table, others.table, self._rules)
+        return _located(replace(evidence, stage=EXCHANGE), mine.place, found)
 
     def call(self, call: RecordedCall) -> Evidence:
         """Return what a recorded call or stream shows."""
+        self._last = None
         method = BY_NAME.get(call.call)
         if method is None:
             return self._not_compared(call, "it is in no table of methods: only a program's own stubs know it")
@@ -149,6 +235,7 @@ class _Player:
             was, now = (replace(one, headers=(), trailing=()) for one in (was, now))
         if method.stream is None and call.more:
             return self._not_compared(call, "its recorded response was none that a wire could carry")
+        self._last = _Answer(call.call, now, request, is_cut)
         evidence = self._compared(call.call, was, now, request=request, is_cut=is_cut)
         return replace(evidence, left_out=(*evidence.left_out, NOT_ENDED)) if call.unfinished else evidence
 

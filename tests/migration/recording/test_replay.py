@@ -19,7 +19,7 @@ from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
-from lucky_transport_migration.recording.replay import replay
+from lucky_transport_migration.recording.replay import ReplayPlace, replay, replay_at
 from lucky_transport_migration.recording.result import ReplayResult
 from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 
@@ -239,3 +239,18 @@ def test_a_recording_of_an_engine_with_parts_names_the_part_that_differs(serve_t
     fault = FaultSpec(Fault.BIT, STEPS, at=3, env=1)
     difference = first(played(Recording(file), serve_toy(engine="toy:composite"), fault))
     assert difference.where.startswith('exchange 4: observation["')
+
+
+def test_two_engines_are_compared_with_the_recording_and_with_each_other(
+    recording: Recording, serve_toy: Serve
+) -> None:
+    results = [ReplayResult() for _ in range(3)]
+    with open_transport(serve_toy()) as one, open_transport(serve_toy()) as other:
+        faulty = FaultyTransport(other, FaultSpec(Fault.BIT, STEPS, at=7, env=2))
+        places = [ReplayPlace(recording, transport, ComparisonRules()) for transport in (one, faulty)]
+        replay_at(recording, places, [result.add for result in results])
+    assert [result.equal for result in results] == [True, False, False]
+    assert [result.calls for result in results] == [27, 27, 27]
+    with_recording, with_each_other = (first(result) for result in results[1:])
+    assert with_each_other.where == with_recording.where
+    assert with_each_other.where.startswith("exchange 8: ")

@@ -97,9 +97,9 @@ def recorded(
     return transport, _record(weather, tmp_path_factory.mktemp("recorded"), request.param)
 
 
-def _replayed(file: Path, endpoint: str, *, code: int) -> dict[str, Any]:
+def _replayed(file: Path, *endpoints: str, code: int) -> dict[str, Any]:
     done = subprocess.run(
-        [*_CLI, "replay", str(file), endpoint, "--json"],
+        [*_CLI, "replay", str(file), *endpoints, "--json"],
         cwd=file.parent,
         capture_output=True,
         text=True,
@@ -203,3 +203,40 @@ def test_a_server_that_is_gone_is_a_difference(recorded: tuple[str, Path], weath
     found = _replayed(file, f"grpc://{target}", code=1)
     assert found["calls"] == 1, transport
     assert found["first_difference"]["aspect"] == "code"
+
+
+def test_two_servers_are_compared_with_the_recording_and_with_each_other(
+    recorded: tuple[str, Path], weather: WeatherPrograms
+) -> None:
+    _, file = recorded
+    shm = f"shm://{unique_name()}"
+    with _served(weather, shm=f"shm://{unique_name()}") as target, _served(weather, "--fault", "int64", shm=shm):
+        grpc = f"grpc://{target}"
+        found = _replayed(file, grpc, shm, code=1)
+    pairs = {tuple(one["of"]): one for one in found["comparisons"]}
+    assert list(pairs) == [("recording", grpc), ("recording", shm), (grpc, shm)]
+    assert found["equal"] is False
+    assert [one["equal"] for one in pairs.values()] == [True, False, False]
+    first = pairs[grpc, shm]["first_difference"]
+    assert re.match(r"call 3: .*issued_ns", first["where"]), first
+    assert int(first["values"]["shm"]) == int(first["values"]["grpc"]) + 1
+
+
+def test_what_both_servers_have_changed_since_the_recording_is_no_matter_of_a_transport(
+    recorded: tuple[str, Path], weather: WeatherPrograms, tmp_path: Path
+) -> None:
+    recording = Recording(recorded[1])
+    entries = [one for one in recording.entries() if isinstance(one, RecordedCall)]
+    file = tmp_path / "older.jsonl"
+    entries[3] = replace(entries[3], details="there was another text then")
+    file.write_text(line_of(recording.header) + "".join(map(line_of, entries)))
+    shm = f"shm://{unique_name()}"
+    with _served(weather, shm=f"shm://{unique_name()}") as target, _served(weather, shm=shm):
+        command = [*_CLI, "replay", str(file), f"grpc://{target}", shm]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1, done.stderr
+    said = done.stdout
+    assert f"differ: recording and {shm}" in said
+    assert f"differ: grpc://{target} and {shm}" in said
+    assert said.count("DIFFERENT: /weather.v1.Weather/GetForecast: details differ at call 4: details") == 2
+    assert said.index("EQUAL: 11 of 11") > said.index(f"grpc://{target} and {shm}:")
