@@ -14,13 +14,14 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from lucky_transport import api
+from lucky_transport.closing import Closing
 from lucky_transport.config import load_settings
 from lucky_transport.errors import EngineFailed, SpecError
 from lucky_transport.messages import (
@@ -44,7 +45,7 @@ _log = logging.getLogger("lucky_transport")
 _TIME_OUT, _EPISODE_S = "time_out", "max_episode_length_s"
 
 
-class LuckyEnv:
+class LuckyEnv(Closing):
     """One agent of an engine as a Gymnasium env (reset, step, close), without the base class, as the original.
 
     observation_space: float32 (observation_size,), unbounded. action_space: float32 (action_size,), -1 to 1.
@@ -137,12 +138,6 @@ class LuckyEnv:
     def close(self) -> None:
         """End the connection; idempotent."""
         self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _step(self, actions: list[float]) -> StepResponse:
         response = self._client.agent.step(self._agent_name, actions=actions, timeout_s=self._timeout_s)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from lucky_transport.api import open_transport
+from lucky_transport.closing import Closing
 from lucky_transport.config import load_settings
 from lucky_transport.errors import ClosedError, ConfigError, NotReachable
 from lucky_transport.process import EngineProcess, unique_name
@@ -27,7 +27,7 @@ from lucky_transport.transport import Transport
 __all__ = ["SupervisedSessions"]
 
 
-class SupervisedSessions:
+class SupervisedSessions(Closing):
     """The sessions of one engine, in a process of its own.
 
     transport: the name of the transport to it. options: those of the engine. settings: fields of
@@ -109,11 +109,3 @@ class SupervisedSessions:
             self._closed = True
             self._close_transport()
             self._supervisor.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.closing import Closing
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import Unimplemented
@@ -95,7 +96,7 @@ class Frame:
         )
 
 
-class Transport(ABC):
+class Transport(Closing, ABC):
     """The client end of a way to an engine. Made by `lucky_transport.connect` or a plugin's client factory.
 
     `actions` is the array an in-place policy writes into: pass `transport.actions` itself to `send` and nothing is
@@ -194,14 +195,6 @@ class Transport(ABC):
     @abstractmethod
     def close(self) -> None:
         """End the connection and release everything; idempotent. Arrays already handed out stay readable."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Stream(ABC):

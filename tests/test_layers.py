@@ -40,6 +40,7 @@ LAYERS = (
     "builtin",
     "entry_points",
     "registry",
+    "closing",
     "lazy_dict",
     "fork",
     "call_counts",

@@ -13,6 +13,7 @@ from lucky_transport.aio import AsyncCalls
 from lucky_transport.client.service import SERVICES
 from lucky_transport.client.threads import ThreadedCalls
 from lucky_transport.client.typed import AsyncServices, Services
+from lucky_transport.closing import Closing
 from lucky_transport.errors import ClosedError, LocalProtocolError, did_you_mean, plural
 from lucky_transport.futures import CallFuture, settle
 from lucky_transport.spec.batch_spec import BatchSpec
@@ -45,7 +46,7 @@ def _text(kind: str, transport: Transport) -> str:
     return f"<{kind} {where}; services: {', '.join(SERVICES)}>"
 
 
-class Client(Services):
+class Client(Closing, Services):
     """A connection with one attribute per service (`agent`, `scene`, `camera`, ...); `transport` steps the batch."""
 
     def __init__(self, transport: Transport) -> None:
@@ -77,14 +78,6 @@ class Client(Services):
     def close(self) -> None:
         """End the connection; idempotent."""
         self.transport.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Connection:

@@ -10,8 +10,8 @@ import contextlib
 import errno
 import os
 import select
-from typing import Any
 
+from lucky_transport.closing import Closing
 from lucky_transport.errors import RemoteProtocolError
 
 __all__ = ["EventFd", "notify_eventfd"]
@@ -32,7 +32,7 @@ def _is_ready(fd: int, events: int) -> bool:
     return any(found & events for _, found in poll.poll(0))
 
 
-class EventFd:
+class EventFd(Closing):
     """Owns one eventfd; `fd` is -1 once closed."""
 
     __slots__ = ("fd",)
@@ -74,9 +74,3 @@ class EventFd:
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
-
-    def __enter__(self) -> EventFd:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.close()

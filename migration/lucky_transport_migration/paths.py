@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from lucky_transport import api
+from lucky_transport.closing import Closing
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import BrokenPlugin, ConfigError, TransportError
@@ -100,7 +100,7 @@ def find_paths(names: Sequence[str]) -> list[Path]:
     return [find_path(name) for name in names]
 
 
-class ConnectedEngine:
+class ConnectedEngine(Closing):
     """An engine started for one client, and that client's end; for inproc the engine lives in this process.
 
     `pid` is the engine's process (the relay's where one stands before it), None when it is this one. interceptors:
@@ -166,14 +166,6 @@ class ConnectedEngine:
     def close(self) -> None:
         """End the connection, then the engine; idempotent."""
         self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _client_endpoint(owner: EngineProcess | Serving, path: Path) -> Endpoint:

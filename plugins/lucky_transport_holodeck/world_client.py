@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.closing import Closing
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, SpecError
@@ -43,7 +43,7 @@ _CONNECT_HINT = (
 )
 
 
-class WorldClient:
+class WorldClient(Closing):
     """Made by `attach` or `start`; the first tick comes with `reset`. `agents`: by name, once it was reset. is_ready:
     True from the end of a reset until the next one begins.
 
@@ -237,14 +237,6 @@ class WorldClient:
             for agent in self.agents.values():
                 agent.unlink()
             _remove(self._names)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def reward_and_terminal(agent: RemoteAgent, state: dict[str, NDArray[Any]]) -> tuple[float, bool]:

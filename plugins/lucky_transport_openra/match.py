@@ -14,9 +14,8 @@ import time
 from collections.abc import Collection, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Self
 
+from lucky_transport.closing import Closing
 from lucky_transport.config import Settings, load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
@@ -47,7 +46,7 @@ class MatchOptions:
     plans: bool = False
 
 
-class Match:
+class Match(Closing):
     """Plays on the engine at an endpoint, or on one that it starts.
 
     Whatever goes wrong, the way leads through CLEANUP back to IDLE (see `lifecycle`), and the next `reset` starts
@@ -141,14 +140,6 @@ class Match:
         self._clean_up()
         if self._supervisor is not None:
             self._supervisor.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _start(self, supervisor: Supervisor[GameProcess]) -> None:
         self._life.on(MatchEvent.RESET)

@@ -14,9 +14,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from lucky_transport.closing import Closing
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.process import ChildProcess
@@ -35,7 +35,7 @@ _LOOK_S = 0.01
 _REAPING_S = 0.1
 
 
-class Instance:
+class Instance(Closing):
     """Offers the pipe `name`, starts `command` if there is one, and waits until the engine has connected.
 
     An engine that is started here ends with the instance: it is told to quit, and killed if it does not. Experiments
@@ -134,11 +134,3 @@ class Instance:
             while process.is_alive and not deadline.expired:  # it ends by itself once it has sent QUIT
                 time.sleep(_LOOK_S)
             process.stop(grace_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

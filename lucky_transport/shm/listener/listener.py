@@ -19,8 +19,8 @@ import time
 import weakref
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from lucky_transport.closing import Closing
 from lucky_transport.config import runtime_directories
 from lucky_transport.errors import Busy, NoSpace, NotReachable, RemoteProtocolError, SegmentError, TransportError
 from lucky_transport.fork import on_child
@@ -45,7 +45,7 @@ _MAX_SILENT = 32
 _BACKLOG = 64
 
 
-class Listener:
+class Listener(Closing):
     """Listens for clients of segment `name`. `max_clients`: pipes that may be open at once. `arena_bytes`: of each
     direction, for messages that are too long for its ring.
 
@@ -239,12 +239,6 @@ class Listener:
         for connection, _ in self._silent.values():
             connection.close()
         self._silent.clear()
-
-    def __enter__(self) -> Listener:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.close()
 
 
 def _tell(connection: socket.socket, error: TransportError) -> TransportError:

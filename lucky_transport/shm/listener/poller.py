@@ -15,9 +15,9 @@ import contextlib
 import select
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 from lucky_transport import native
+from lucky_transport.closing import Closing
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.eventfd import EventFd
@@ -45,7 +45,7 @@ class PollResult:
         return bool(self.ready or self.opened or self.closed)
 
 
-class Poller:
+class Poller(Closing):
     """All pipes of one listener, which belongs to it; `close` closes them and the listener."""
 
     def __init__(self, listener: Listener) -> None:
@@ -250,9 +250,3 @@ class Poller:
             self.discard(pipe)
         self._epoll.close()
         self._alarm.close()
-
-    def __enter__(self) -> Poller:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.close()

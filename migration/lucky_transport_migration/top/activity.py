@@ -18,9 +18,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
 
 from lucky_transport import control
+from lucky_transport.closing import Closing
 from lucky_transport.config import runtime_directories
 from lucky_transport.control import EngineDescription
 from lucky_transport.diagnosis import inspection
@@ -161,7 +161,7 @@ class _Followed:
         return (count - before) % modulus / (now - then) if now > then else 0.0
 
 
-class ActivityMonitor:
+class ActivityMonitor(Closing):
     """Looks at the engines of this user; `close` ends its thread.
 
     period_s: between two glances at the counters. window_s: how far back the step times go.
@@ -312,9 +312,3 @@ class ActivityMonitor:
         with self._reading, self._lock:
             while self._followed:
                 os.close(self._followed.popitem()[1].fd)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
