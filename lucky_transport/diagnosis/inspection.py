@@ -94,7 +94,7 @@ def of_segment(name: str, directory: Path = lockfile.DIRECTORY) -> SegmentReport
     segment or may not be read.
     """
     for _ in range(_TRIES):
-        found = next((one for one in segment_files.find(directory) if one.name == name), None)
+        found = next(iter(segment_files.find(directory, name)), None) if name else None
         if found is not None:
             break
         segment.open_segment(name, Deadline(0), directory=directory)  # raises the error that names the problem

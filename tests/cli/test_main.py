@@ -73,6 +73,11 @@ def test_the_help_of_a_command_imports_nothing_heavy(name: str) -> None:
     assert imports_of(name, "--help") == {"code": 0, "heavy": []}
 
 
+@pytest.mark.parametrize("arguments", [["ls"], ["completion", "bash"]], ids=" ".join)
+def test_a_look_at_this_host_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert imports_of(*arguments) == {"code": 0, "heavy": []}
+
+
 def test_running_a_program_imports_nothing_heavy_into_the_launcher() -> None:
     program = ["--endpoint", "shm://nowhere", "--", sys.executable, "-c", "pass"]
     assert imports_of("run", *program, more=SLOW) == {"code": 0, "heavy": []}

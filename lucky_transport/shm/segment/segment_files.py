@@ -105,10 +105,13 @@ class SegmentInfo:
         return self.engine.endswith(STOPPED)
 
 
-def find(directory: Path = DIRECTORY) -> list[SegmentInfo]:
-    """Return the segments of this user in `directory`, by name; what others planted there is passed over."""
+def find(directory: Path = DIRECTORY, name: str = "") -> list[SegmentInfo]:
+    """Return the segments of this user in `directory`, by name, or the one of that name alone; what others planted
+    there is passed over.
+    """
     found: list[SegmentInfo] = []
-    for path in sorted(directory.iterdir()) if directory.is_dir() else []:
+    names = sorted(os.listdir(directory)) if directory.is_dir() else []
+    for path in (directory / one for one in names if name in ("", one)):
         with contextlib.suppress(OSError, SegmentError, ValueError):
             if path.suffix == ".lock" or _first_bytes(path) != MAGIC.to_bytes(4, "little"):
                 continue

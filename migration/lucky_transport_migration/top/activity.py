@@ -225,16 +225,22 @@ class ActivityMonitor(Closing):
         segments = segment_files.find(self._directory)
         followed = self._follow(segments)
         connections = connections_to(self._proc)
-        engines = [self._of_segment(info, followed[info.name], connections) for info in segments]
+        listening: dict[str, dict[str, int]] = {}
+        engines = [self._of_segment(info, followed[info.name], connections, listening) for info in segments]
         seen = {one.server.pid for one in engines if one.server is not None}
-        engines += [self._of_process(pid) for pid in processes.serving_pids(self._proc) if pid not in seen]
+        others = [pid for pid in processes.serving_pids(self._proc) if pid not in seen]
+        engines += [self._of_process(pid, listening) for pid in others]
         offers = {endpoint: one for one in control.engines() for endpoint in (*one.endpoints, f"pid {one.pid}")}
         engines = [replace(one, offer=offers.get(f"shm://{one.name}") or offers.get(one.name)) for one in engines]
-        others = segment_files.of_other_users(self._directory)
-        return ActivityReading(tuple(engines), others, self._servers.read())
+        of_others = segment_files.of_other_users(self._directory)
+        return ActivityReading(tuple(engines), of_others, self._servers.read())
 
     def _of_segment(
-        self, info: SegmentInfo, followed: _Followed | str, connections: Counter[str] | None
+        self,
+        info: SegmentInfo,
+        followed: _Followed | str,
+        connections: Counter[str] | None,
+        listening: dict[str, dict[str, int]],
     ) -> EngineActivity:
         server = None if info.stale else self._process(info.engine_pid, info.engine)
         pid = server.pid if server is not None else 0
@@ -245,7 +251,7 @@ class ActivityMonitor(Closing):
             state="stale" if info.stale else "stopped" if info.stopped else "damaged",
             num_envs=info.num_envs,
             endpoints=(ours, *(one for one in endpoints if one != ours)),
-            ports=tuple(processes.listening_ports(pid, self._proc)) if pid else (),
+            ports=tuple(processes.listening_ports(pid, self._proc, listening)) if pid else (),
             server=server,
             driver=self._process(info.client_pid, info.client) if info.client else None,
             client=info.client,
@@ -267,10 +273,11 @@ class ActivityMonitor(Closing):
         """Return a side's process; None for a pid of another namespace, which means another process here."""
         return None if "another pid namespace" in name else processes.read_process(pid, self._proc)
 
-    def _of_process(self, pid: int) -> EngineActivity:
+    def _of_process(self, pid: int, listening: dict[str, dict[str, int]]) -> EngineActivity:
         """Return an engine that serves no segment: over gRPC, for instance."""
         server = processes.read_process(pid, self._proc)
-        endpoints, ports = processes.served_endpoints(pid, self._proc), processes.listening_ports(pid, self._proc)
+        endpoints = processes.served_endpoints(pid, self._proc)
+        ports = processes.listening_ports(pid, self._proc, listening)
         state = "stopped" if process_name(pid).endswith(STOPPED) else "no segment"
         return EngineActivity(f"pid {pid}", state, "", 0, tuple(endpoints), tuple(ports), server)
 

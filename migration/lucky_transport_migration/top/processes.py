@@ -87,20 +87,39 @@ def _behind_program(arguments: list[str]) -> list[str]:
     return []
 
 
-def listening_ports(pid: int, proc: Path = Path("/proc")) -> list[int]:
-    """Return the TCP ports at which a process listens; [] when its descriptors cannot be read."""
-    inodes: set[str] = set()
+def listening_ports(
+    pid: int, proc: Path = Path("/proc"), listening: dict[str, dict[str, int]] | None = None
+) -> list[int]:
+    """Return the TCP ports at which a process listens; [] when its descriptors cannot be read.
+
+    listening: of each network namespace that was read already, its listening sockets; the process's is added.
+    """
+    folder = f"{proc}/{pid}"
+    namespace, links = "", list[str]()
     with suppress(OSError):
-        for link in (proc / str(pid) / "fd").iterdir():
-            with suppress(OSError):
-                target = os.readlink(link)
-                if target.startswith("socket:["):
-                    inodes.add(target[8:-1])
+        namespace = os.readlink(f"{folder}/ns/net")
+    with suppress(OSError):
+        links = os.listdir(f"{folder}/fd")
+    known = {} if listening is None else listening
+    sockets = known.get(namespace) if namespace else None
+    if sockets is None:
+        sockets = known[namespace] = _listening_sockets(folder)
     ports: set[int] = set()
+    for link in links:
+        with suppress(OSError):
+            port = sockets.get(os.readlink(f"{folder}/fd/{link}"))
+            if port is not None:
+                ports.add(port)
+    return sorted(ports)
+
+
+def _listening_sockets(folder: str) -> dict[str, int]:
+    """Return what listens over TCP in a process's network namespace: socket as /proc links it -> port."""
+    found: dict[str, int] = {}
     for table in ("tcp", "tcp6"):
         with suppress(OSError):
-            for line in (proc / str(pid) / "net" / table).read_text().splitlines()[1:]:
+            for line in Path(folder, "net", table).read_text().splitlines()[1:]:
                 row = line.split()
-                if row[3] == _LISTENS and row[9] in inodes:
-                    ports.add(int(row[1].rpartition(":")[2], 16))
-    return sorted(ports)
+                if row[3] == _LISTENS:
+                    found[f"socket:[{row[9]}]"] = int(row[1].rpartition(":")[2], 16)
+    return found

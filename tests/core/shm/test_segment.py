@@ -184,6 +184,8 @@ def test_stale_segments_are_listed_and_removed_and_living_ones_are_kept(made: Se
     assert segment_files.remove_stale(tmp_path) == []
     (living,) = segment_files.find(tmp_path)
     assert living.engine_pid == os.getpid()
+    assert segment_files.find(tmp_path, living.name) == [living]
+    assert segment_files.find(tmp_path, "other_name") == segment_files.find(tmp_path / "nowhere") == []
 
 
 def test_a_foreign_file_of_that_name_is_neither_read_nor_removed(tmp_path: Path) -> None:

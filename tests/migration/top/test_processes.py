@@ -59,6 +59,17 @@ def test_a_process_that_is_gone_is_none(tmp_path: Path) -> None:
     assert processes.listening_ports(7, tmp_path) == []
 
 
+def test_the_sockets_of_a_network_namespace_are_read_once_for_all_its_processes() -> None:
+    listening: dict[str, dict[str, int]] = {}
+    with socket.create_server(("127.0.0.1", 0)) as tcp:
+        for pid in (os.getppid(), os.getpid()):
+            ports = processes.listening_ports(pid, listening=listening)
+        assert tcp.getsockname()[1] in ports
+    assert len(listening) == 1
+    here = os.readlink(f"/proc/{os.getpid()}/ns/net")
+    assert processes.listening_ports(os.getpid(), listening={here: {}}) == []
+
+
 def test_this_process_is_read_with_its_ports_and_connections(tmp_path: Path) -> None:
     found = processes.read_process(os.getpid())
     assert found is not None
