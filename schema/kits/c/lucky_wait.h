@@ -63,10 +63,10 @@ typedef struct {
 } lucky_watch;
 
 /* park: this side's park word. peer_wakes: the peer honours it; else it is polled. score: what its waits taught it.
- * shares: the peer runs on our core. */
+ * shares: the peer runs on our core. without_yields: so many waits do not yield, since other programs want the core. */
 typedef struct {
     uint32_t *park;
-    int peer_wakes, score, was_idle, shares;
+    int peer_wakes, score, was_idle, shares, without_yields;
 } lucky_waiter;
 
 static inline int lucky_changed(const lucky_watch *w) {
@@ -81,15 +81,19 @@ static inline void lucky_learn(lucky_waiter *me, int soon) {
 }
 
 static inline int lucky_spin(const lucky_watch *w, lucky_waiter *me, int64_t start, int64_t longest) {
+    int yields = !me->without_yields;
+    if (!yields) me->without_yields--;
     for (int64_t waited = 0; waited < longest; waited = lucky_now_ns() - start) {
         for (int i = 0; i < LUCKY_PAUSES; i++) {
             if (lucky_changed(w)) return 1;
             lucky_pause();
         }
         if (me->shares || waited >= LUCKY_PAUSE_NS) { /* the peer may share our core */
+            if (!yields) break;
             int64_t before = lucky_now_ns(), turn;
             sched_yield();
             turn = lucky_now_ns() - before;
+            if (turn > LUCKY_LOST_CORE_NS) me->without_yields = LUCKY_LOST_CORE_WAITS;
             me->shares = lucky_changed(w) && turn >= LUCKY_LEAST_TURN_NS && turn <= LUCKY_LONGEST_TURN_NS;
         }
     }

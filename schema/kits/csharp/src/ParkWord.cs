@@ -36,6 +36,7 @@ namespace LuckyTransport
         private readonly System.Action _check;
         private int _score;
         private bool _wasIdle, _sharesCore;
+        private int _withoutYields; // so many waits do not yield, since other programs want the core
 
         /// <summary>`check` is called after each sleep, before the memory is touched again; it may throw.</summary>
         internal Waiter(System.Action check) { _check = check; }
@@ -74,6 +75,8 @@ namespace LuckyTransport
             long longest = _score == Timing.ScoreSoon ? Timing.SoonNs : Timing.YieldNs;
             if (timeoutNs < longest) longest = timeoutNs;
             long waited = 0;
+            bool yields = _withoutYields == 0;
+            if (!yields) _withoutYields--;
             do
             {
                 for (int i = 0; i < Timing.Pauses; i++)
@@ -83,10 +86,12 @@ namespace LuckyTransport
                 }
                 waited = Elapsed(start);
                 if (!_sharesCore && waited < Timing.PauseNs) continue;
+                if (!yields) break;
                 long before = waited;
                 Libc.sched_yield();
                 waited = Elapsed(start);
                 long turn = waited - before;
+                if (turn > Timing.LostCoreNs) _withoutYields = Timing.LostCoreWaits;
                 _sharesCore = watch.HasChanged && turn >= Timing.LeastTurnNs && turn <= Timing.LongestTurnNs;
             }
             while (waited < longest);
