@@ -180,6 +180,7 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
     """Compare a server with itself in shared memory, show the outcome, and end with its exit code."""
     from click.core import ParameterSource
 
+    from lucky_transport.config import load_settings
     from lucky_transport_migration.compare.rules import ComparisonRules
     from lucky_transport_migration.console import watched
     from lucky_transport_migration.parity.field_values import FieldValues
@@ -198,7 +199,7 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
         raise click.UsageError(f"{_spelt(context, wrong)}: nothing is drawn with --from")
     recorded = given["recording"] and requests_of(Recording(given["recording"]))
     proof = ServiceProof(
-        ServerCommand(given["server"]),
+        ServerCommand(given["server"], load_settings().start_timeout_s),
         given["files"],
         given["folders"],
         given["services"],

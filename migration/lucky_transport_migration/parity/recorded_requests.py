@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lucky_transport.call import Metadata
 from lucky_transport.errors import ConfigError, plural
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.parity.service_parity import ServiceParity
@@ -16,23 +17,25 @@ __all__ = ["RecordedRequest", "RecordedRequests"]
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """One call: the method's full name, and its requests. cancel_after: as in `ServiceCall`."""
+    """One call: the method's full name, and its requests. The rest is as in `ServiceCall`."""
 
     method: str
     requests: tuple[bytes, ...]
+    metadata: Metadata = ()
     cancel_after: int | None = None
+    timeout_s: float | None = None
 
 
 @dataclass(slots=True)
 class RecordedRequests:
-    """All calls of a recording. source: its file. described: FileDescriptorSets of their services. left: calls that
-    cannot be made again, by the reason.
+    """All calls of a recording. source: its file. described: FileDescriptorSets of their services. left: what of it
+    cannot be made again, with the reasons.
     """
 
     source: str
     entries: Sequence[RecordedRequest]
     described: Sequence[bytes] = ()
-    left: Counter[str] = field(default_factory=Counter[str])
+    left: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def choose(self, methods: Sequence[ServiceMethod], parity: ServiceParity) -> list[ServiceMethod]:
         """Return those of `methods` that were called; what else was called is said in `parity`.
@@ -41,7 +44,7 @@ class RecordedRequests:
         """
         names = {row.name for row in methods}
         calls = Counter(one.method for one in self.entries)
-        parity.left |= {plural(count, "recorded call"): why for why, count in self.left.items()}
+        parity.left |= self.left
         for name, count in calls.items():
             if name not in names:
                 parity.left[f"{plural(count, 'recorded call')} of {name}"] = "it is none of the chosen methods"
@@ -64,4 +67,4 @@ class RecordedRequests:
                 messages = tuple(row.request.FromString(request) for request in one.requests)
             except DecodeError as error:
                 raise ConfigError(f"{self.source}: call {number}: a request that is none: {error}") from error
-            yield row, ServiceCall(messages, cancel_after=one.cancel_after)
+            yield row, ServiceCall(messages, one.metadata, one.cancel_after, timeout_s=one.timeout_s)

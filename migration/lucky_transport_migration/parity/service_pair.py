@@ -80,7 +80,7 @@ class ServerPair:
         requests = call.requests
 
         def ask(server: RunningServer) -> CallOutcome:
-            timeout_s = _OVER_S if call.is_late else self.deadline_s
+            timeout_s = _OVER_S if call.is_late else self.deadline_s if call.timeout_s is None else call.timeout_s
             given = {"metadata": call.metadata, "cancel_after": call.cancel_after}
             return server.caller.ask(row, requests, timeout_s=timeout_s, **given)
 

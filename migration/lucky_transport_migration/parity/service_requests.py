@@ -14,6 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from lucky_transport.call import Metadata
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.parity.field_values import FieldValues
@@ -29,13 +30,14 @@ _LONG = 5000
 @dataclass(frozen=True, slots=True)
 class ServiceCall:
     """One call. messages: its requests. cancel_after: so many responses, None = it is read to its end. is_late: its
-    deadline is over when it is made.
+    deadline is over when it is made. timeout_s: seconds that it has, None = as all have.
     """
 
     messages: tuple[Any, ...]
-    metadata: tuple[tuple[str, str], ...] = ()
+    metadata: Metadata = ()
     cancel_after: int | None = None
     is_late: bool = False
+    timeout_s: float | None = None
 
     @property
     def requests(self) -> list[bytes]:
@@ -52,6 +54,7 @@ class ServiceCall:
         parts += [f"metadata {dict(self.metadata)}"] if self.metadata else []
         parts += [] if self.cancel_after is None else [f"cancelled after {self.cancel_after} responses"]
         parts += ["a deadline that is over"] * self.is_late
+        parts += [] if self.timeout_s is None else [f"a deadline of {self.timeout_s:g} s"]
         return short(", ".join(parts))
 
 

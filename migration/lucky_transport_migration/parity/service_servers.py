@@ -89,10 +89,10 @@ class RunningServer:
             if ended := self._process.exit_report():
                 raise NotReachable(f"{name} ended before it answered: {ended}", hint=f"try it: {command.line}")
             if deadline.expired:
-                hint = "it has to serve the port that it is given, without TLS"
+                hint = "it has to serve the given port, without TLS; a slow one needs a longer start_timeout_s"
                 if transport == CANDIDATE:
                     hint += ", and with Python's grpcio: no other server is moved by `lucky-transport run`"
-                text = f"{name} does not answer at {self.endpoint} within {command.start_s:g} s"
+                text = f"{name} does not answer at {self.endpoint} within start_timeout_s = {command.start_s:g}"
                 raise NotReachable(text + self._process.output_tail(), hint=hint)
 
     def _end(self) -> None:

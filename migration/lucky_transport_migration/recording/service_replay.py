@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 
-from lucky_transport.errors import ConfigError
+from lucky_transport.errors import ConfigError, plural
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.rules import ComparisonRules
@@ -21,14 +21,14 @@ from lucky_transport_migration.evidence.record import DIFFERENT, NOT_ENDED, Evid
 from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.recorded_requests import RecordedRequest, RecordedRequests
-from lucky_transport_migration.recording.asking import Asking, RecordedMethods, compared, with_request
+from lucky_transport_migration.recording.asking import WITHOUT, Asking, RecordedMethods, compared, with_request
 from lucky_transport_migration.recording.entries import RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
 
 __all__ = ["ServiceReplay", "is_foreign", "is_only_foreign", "requests_of"]
 
 _LOST = "UNAVAILABLE"
-_OUT_OF_TIME = ("DEADLINE_EXCEEDED", "CANCELLED")
+_UNSAID = "nothing in the recording says how it is called"
 
 
 def is_foreign(entry: RecordedCall | Step) -> bool:
@@ -51,19 +51,27 @@ def requests_of(recording: Recording) -> RecordedRequests:
 
     Raises ConfigError for a damaged recording.
     """
-    found, described, left = list[RecordedRequest](), dict[bytes, None](), Counter[str]()
+    found, described = list[RecordedRequest](), dict[bytes, None]()
+    skipped, left = Counter[str](), dict[str, str]()
+    methods = RecordedMethods()
     for entry in recording.entries():
         if not isinstance(entry, RecordedCall) or not is_foreign(entry):
             continue
         if entry.described:
             described[entry.described] = None
-        is_cut = entry.left or entry.more > 0 or entry.code in _OUT_OF_TIME
-        if is_cut and not entry.items:
-            left["it was left before an item came"] += 1
+        method = methods.find(entry)
+        if method is None:
+            skipped[_UNSAID] += 1
             continue
-        found.append(RecordedRequest(entry.call, entry.requests, len(entry.items) if is_cut else None))
+        how = Asking.of(entry, method)
+        if not entry.items and (entry.unfinished or how.cancel_after_s is not None):
+            skipped[NOT_ENDED if entry.unfinished else "it was left before an item came"] += 1
+            continue
+        left |= {what: "a secret, which is not recorded" for what in how.left_out if what.startswith(WITHOUT)}
+        found.append(RecordedRequest(entry.call, entry.requests, how.metadata, how.cancel_after, entry.timeout_s))
+    left |= {plural(count, "recorded call"): why for why, count in skipped.items()}
     if recording.torn:
-        left[recording.torn] += 1
+        left["the end of the recording"] = recording.torn
     return RecordedRequests(str(recording.path), found, list(described), left)
 
 
@@ -95,7 +103,7 @@ class ServiceReplay:
         self.outcome = None
         method = self._methods.find(call)
         if method is None:
-            return _not_compared(call, "nothing in the recording says how it is called")
+            return _not_compared(call, _UNSAID)
         if call.moved:
             return _not_compared(call, "the world moved while the stream ran, so its items hang on the clock")
         if not method.requests_stream and len(call.requests) != 1:

@@ -13,8 +13,11 @@ from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
 from lucky_transport_migration.catalogue.catalogue import Catalogue
+from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, read_folder
-from lucky_transport_migration.recording.entries import PROTOBUF, Header, RecordedCall, line_of
+from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, RecordedCall, line_of
+from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.service_replay import requests_of
 from tests.support.weather import SERVICE, WeatherPrograms
 
 pytest.importorskip("grpc")
@@ -91,7 +94,9 @@ def recording(path: Path, weather: WeatherPrograms, *calls: RecordedCall) -> Pat
 
 #: Requests that no other part of these tests draws: fields by their numbers, texts by their length.
 _NOWHERE = RecordedCall(_FORECAST, PROTOBUF, requests=(b"\n\x07nowhere",), code="NOT_FOUND")
-_OSLO = RecordedCall(_FORECAST, PROTOBUF, requests=(b"\n\x04Oslo\x10\x03",), items=(b"",))
+_OSLO = RecordedCall(
+    _FORECAST, PROTOBUF, requests=(b"\n\x04Oslo\x10\x03",), items=(b"",), metadata=(("team", "a"), ("token", MASKED))
+)
 _WATCH = RecordedCall(f"/{SERVICE}/WatchForecast", PROTOBUF, requests=(b"\x10\x03",), items=(b"",), left=True)
 _LEFT = RecordedCall(f"/{SERVICE}/WatchForecast", PROTOBUF, requests=(b"\x10\x03",), left=True)
 
@@ -104,6 +109,7 @@ def test_recorded_calls_are_made_in_their_order_and_compared(weather: WeatherPro
     found = json.loads(done.stdout)
     assert {name: row["calls"] for name, row in found["methods"].items()} == {_FORECAST: 2, _WATCH.call: 1}
     assert {"what": "1 recorded call", "why": "it was left before an item came"} in found["not_compared"]
+    assert {"what": "request metadata token", "why": "a secret, which is not recorded"} in found["not_compared"]
     assert [one.primary.code for one in read_folder(evidence)] == ["OK", "NOT_FOUND", "CANCELLED"]
 
 
@@ -118,6 +124,28 @@ def test_a_difference_of_a_recorded_call_is_found_and_the_calls_behind_it_are_co
     assert found["first_difference"]["what"] == "as recorded"
     assert found["first_difference"]["request"] == 'request {station: "nowhere"}'
     assert [(row["calls"], row["equal"]) for row in found["methods"].values()] == [(2, 1), (1, 1)]
+
+
+def test_a_recorded_call_has_the_metadata_and_the_deadline_that_it_had(
+    weather: WeatherPrograms, tmp_path: Path
+) -> None:
+    one = replace(_OSLO, described=weather.descriptor_set.read_bytes(), timeout_s=0.5)
+    path = tmp_path / "run.jsonl"
+    path.write_text(line_of(Header("grpc")) + line_of(one))
+    recorded = requests_of(Recording(path))
+    rows = {row.name: row for row in methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")}
+    ((row, call),) = recorded.calls(rows)
+    assert (row.name, call.metadata, call.timeout_s) == (_FORECAST, (("team", "a"),), 0.5)
+    assert call.text == "request {station: \"Oslo\" days: 3}, metadata {'team': 'a'}, a deadline of 0.5 s"
+
+
+def test_a_server_that_is_slow_to_start_is_named_with_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUCKY_START_TIMEOUT_S", "0.5")
+    server = f"{sys.executable} -c 'import time; time.sleep(600)' {{port}}"
+    done = CliRunner().invoke(cli, ["parity", "--server", server])
+    assert done.exit_code == 1
+    assert "within start_timeout_s = 0.5" in done.output
+    assert "a slow one needs a longer start_timeout_s" in done.output
 
 
 def test_a_recording_without_a_call_of_the_server_is_refused(weather: WeatherPrograms, tmp_path: Path) -> None:
