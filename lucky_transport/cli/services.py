@@ -20,17 +20,17 @@ __all__ = ["services", "show_services"]
 @click.command(
     epilog="\b\nExamples:\n"
     "  lucky-transport services shm://demo\n"
-    "  lucky-transport services shm://demo --off CameraService --off 'Lidar*'\n"
+    "  lucky-transport services shm://demo --off 'CameraService,Lidar*'\n"
     "  lucky-transport services shm://demo --on '*' --fps TelemetryService=10\n"
     "  lucky-transport services grpc://127.0.0.1:50051 --fps 'Mujoco*/Stream*=0' --json",
 )
 @click.argument("endpoint", shell_complete=complete_endpoints)
-@click.option("--on", multiple=True, metavar="NAME", help="A service to switch on, or a pattern; repeatable.")
-@click.option("--off", multiple=True, metavar="NAME", help="A service to switch off, or a pattern; repeatable.")
+@click.option("--on", multiple=True, metavar="NAME,...", help="Services to switch on, names or patterns; repeatable.")
+@click.option("--off", multiple=True, metavar="NAME,...", help="Services to switch off; repeatable.")
 @click.option(
     "--fps",
     multiple=True,
-    metavar="NAME=RATE",
+    metavar="NAME=RATE,...",
     help="The most items a second of a stream, a service's streams or a pattern's, 0 for no limit; repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
@@ -44,13 +44,21 @@ def services(endpoint: str, on: tuple[str, ...], off: tuple[str, ...], fps: tupl
     from lucky_transport import control
     from lucky_transport.host.service_switch import parse_rates
 
-    rates = parse_rates(fps)
+    rates = parse_rates(_split(fps))
     is_change = on or off or rates
-    engine = control.change(endpoint, on=on, off=off, fps=rates) if is_change else control.engine_at(endpoint)
+    engine = (
+        control.change(endpoint, on=_split(on), off=_split(off), fps=rates)
+        if is_change
+        else control.engine_at(endpoint)
+    )
     if as_json:
         click.echo(json.dumps(asdict(engine), indent=2))
     else:
         show_services(engine)
+
+
+def _split(texts: tuple[str, ...]) -> list[str]:
+    return ",".join(texts).split(",") if texts else []
 
 
 def show_services(engine: EngineDescription) -> None:

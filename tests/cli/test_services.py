@@ -39,7 +39,7 @@ def test_services_are_shown_and_switched(endpoint: str) -> None:
         "hazel.rpc.TelemetryService": True,
         "lucky_transport.v1.BatchService": True,
     }
-    after = plain("services", endpoint, "--off", "Scene*", "--off", "MujocoService", "--fps", "TelemetryService=12.5")
+    after = plain("services", endpoint, "--off", "Scene*,MujocoService", "--fps", "TelemetryService=12.5")
     off = [name for name, is_on in after["services"].items() if not is_on]
     assert off == ["hazel.rpc.MujocoService", "hazel.rpc.SceneService"]
     assert plain("services", endpoint) == after
