@@ -90,6 +90,9 @@ def test_each_way_of_waiting_asyncio_and_whole_programs_have_processes_of_their_
         "grpc-unix",
         "shm adaptive",
         "shm block",
+        "grpc-tcp, sizes",
+        "grpc-unix, sizes",
+        "shm adaptive, sizes",
         "grpc-tcp, asyncio",
         "grpc-unix, asyncio",
         "shm adaptive, asyncio",
@@ -125,6 +128,8 @@ def _quick(case: Case) -> Job:
         case_of("grpc-tcp", None, "asyncio"),
         case_of("shm", "adaptive"),
         case_of("shm", "block"),
+        case_of("grpc-tcp", None, "sizes"),
+        case_of("shm", "adaptive", "sizes"),
         case_of("shm", "adaptive", "asyncio"),
     ],
     ids=str,
@@ -250,6 +255,25 @@ def test_an_answer_that_belongs_to_another_call_ends_the_measurement(rate_hz: in
 
 @needs_grpc
 @pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (lambda value: value[:-1], "an answer of 999 bytes to a request of 1000"),
+        (lambda value: bytes(1000), "lost or doubled"),
+    ],
+)
+def test_bytes_that_are_not_those_that_were_sent_end_the_measurement(
+    answer: Callable[[bytes], bytes], complaint: str
+) -> None:
+    from google.protobuf.wrappers_pb2 import BytesValue
+
+    from lucky_transport_migration.bench.workloads.stubs.calls import measure_bytes
+
+    with pytest.raises(RemoteProtocolError, match=complaint):
+        measure_bytes(lambda request: BytesValue(value=answer(request.value)), 1000, QUICK, None)
+
+
+@needs_grpc
+@pytest.mark.parametrize(
     ("numbers", "item_bytes", "complaint"),
     [
         ([0, 2], 1000, "item 2 of 1000 bytes where item 1"),
@@ -354,7 +378,7 @@ def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> Non
     rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
     keys = [(row["kind"], row["path"], row["wait"], row["what"], row["rate_hz"]) for row in rows]
     assert len(set(keys)) == len(keys)
-    assert {row["kind"] for row in rows} == {"unary", "stream", "callers", "aio", "program"}
+    assert {row["kind"] for row in rows} == {"unary", "stream", "callers", "bytes", "aio", "program"}
     assert result["noise_floor"]["floor"] == 1.0
     assert not any("skipped" in row for row in rows)
 

@@ -3,6 +3,7 @@
     unary      a call of about 100 bytes each way, its handler in the pool or marked inline, flat out or at 50 Hz
     stream     messages of 1 kB from the server, as fast as they come
     callers    16 threads of one client on one channel, each calling flat out
+    bytes      a call that sends 1 kB to 64 MB and gets them back
     aio        the unary call once more, awaited one at a time; channel and server are those of asyncio
     program    the unary call of a whole program to another, over shm both under `lucky-transport run`
 
@@ -19,7 +20,7 @@ from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Case, Plan
 from lucky_transport_migration.bench.suite import CallCases, CallSuite, call_row
 from lucky_transport_migration.bench.targets import SpeedTarget
 
-__all__ = ["PROGRAM_PARTS", "STUBS", "cases_of", "plan_of_stubs"]
+__all__ = ["PROGRAM_PARTS", "SIZES", "STUBS", "cases_of", "plan_of_stubs"]
 
 
 _TCP, _SHM = call_row("unary", "grpc-tcp", "pool"), call_row("unary", "shm", "pool")
@@ -41,6 +42,13 @@ STUB_TARGETS: tuple[SpeedTarget, ...] = (
         "16 concurrent callers: gRPC over TCP over shm", "at least", 8, "times",
         call_row("callers", "grpc-tcp"), call_row("callers", "shm"),
     ),
+    *(
+        SpeedTarget(
+            f"{size} there and back: gRPC over TCP over shm", "at least", 5, "times",
+            call_row("bytes", "grpc-tcp", size), call_row("bytes", "shm", size),
+        )
+        for size in ("200 kB", "1 MB")
+    ),
     SpeedTarget(
         "CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP", "at most", 0.2, "times",
         _SHM, _TCP, "cpu_us_each",
@@ -55,6 +63,7 @@ STUBS = CallSuite(
         "unary": "unary call of a generated stub, handler {what}",
         "stream": "server streaming of 1 kB messages, per message",
         "callers": "16 concurrent callers of one channel, per call",
+        "bytes": "unary call of a generated stub with {what} there and back",
         "aio": "unary call of a generated stub, asyncio on both sides",
         "program": "unmodified program and its server, per call",
     },
@@ -68,9 +77,20 @@ _OPTIONS = {"text_chars": 100, "item_bytes": 1000, "callers": 16}
 PROGRAM_PARTS = 4
 
 
+#: Bytes of a message, by what a row calls them.
+SIZES = {
+    "1 kB": 1_000,
+    "100 kB": 100_000,
+    "200 kB": 200_000,
+    "1 MB": 1_000_000,
+    "8 MB": 8_000_000,
+    "64 MB": 64_000_000,
+}
+
 _UNARY = [("unary", what, rate) for rate in (None, OPEN_LOOP_HZ) for what in ("pool", "inline")]
 _PRODUCTS = (
     CallCases([*_UNARY, ("stream", "", None), ("callers", "", None)], in_each_wait="unary"),
+    CallCases([("bytes", size, None) for size in SIZES], "sizes"),
     CallCases([("aio", "", None)], "asyncio"),
     CallCases([("program", "", None)], "program", paths=("grpc-tcp", "shm")),  # programs connect to a port
 )

@@ -11,9 +11,9 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue, UInt64Value
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench.flow import StreamMeasurement, timed_flow
 from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, awaited_loop, measure_loop
-from lucky_transport_migration.bench.workloads.stubs.servicers import item_number
+from lucky_transport_migration.bench.workloads.stubs.servicers import NUMBER_BYTES, item_number
 
-__all__ = ["ASKED", "measure_awaited", "measure_stream", "measure_unary", "number_of", "question"]
+__all__ = ["ASKED", "measure_awaited", "measure_bytes", "measure_stream", "measure_unary", "number_of", "question"]
 
 _NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
 _MOST_ITEMS = 4_000_000_000
@@ -41,6 +41,24 @@ def measure_unary(call: Any, chars: int, rate_hz: int | None, effort: Effort, pi
         return call(question(next(numbers), chars))
 
     return measure_loop(ask, _NOTHING, effort, pid, Look(ASKED, number_of), rate_hz)
+
+
+def measure_bytes(call: Any, size: int, effort: Effort, pid: int | None) -> Measurement:
+    """Time a unary-unary callable that answers with the `size` bytes that it is given.
+
+    Raises RemoteProtocolError when an answer is not the one that was due.
+    """
+    numbers, padding = itertools.count(1), bytes(size - NUMBER_BYTES)
+
+    def send(_: Any) -> BytesValue:
+        return call(BytesValue(value=next(numbers).to_bytes(NUMBER_BYTES, "little") + padding))
+
+    def check(answer: BytesValue) -> int:
+        if len(answer.value) != size:
+            raise RemoteProtocolError(f"an answer of {len(answer.value)} bytes to a request of {size}")
+        return item_number(answer)
+
+    return measure_loop(send, _NOTHING, effort, pid, Look("its number and its length", check))
 
 
 async def measure_awaited(call: Any, chars: int, effort: Effort, pid: int | None) -> Measurement:

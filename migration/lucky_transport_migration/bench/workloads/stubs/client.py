@@ -13,11 +13,17 @@ from lucky_transport.process import python_command
 from lucky_transport_migration.bench.processes import ServerProcess
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.suite import CallCell
+from lucky_transport_migration.bench.suites.stubs import SIZES
 from lucky_transport_migration.bench.workloads.stubs.callers import measure_callers
-from lucky_transport_migration.bench.workloads.stubs.calls import measure_awaited, measure_stream, measure_unary
+from lucky_transport_migration.bench.workloads.stubs.calls import (
+    measure_awaited,
+    measure_bytes,
+    measure_stream,
+    measure_unary,
+)
 from lucky_transport_migration.bench.workloads.stubs.echo_stub import EchoStub
 from lucky_transport_migration.bench.workloads.stubs.pair import Job
-from lucky_transport_migration.bench.workloads.stubs.variants import free_address, way_of
+from lucky_transport_migration.bench.workloads.stubs.variants import ANY_LENGTH, free_address, way_of
 
 __all__ = ["measure", "serving"]
 
@@ -33,7 +39,7 @@ def measure(job: Job) -> dict[CallCell, Measured]:
     with serving(job.case.path, int(job.options["item_bytes"]), aio=aio) as server:
         if aio:
             return asyncio.run(_measure_aio(job, server))
-        with way_of(job.case.path).channel(server.ready) as channel:
+        with way_of(job.case.path).channel(server.ready, options=ANY_LENGTH) as channel:
             stub = EchoStub(channel)
             return {cell: _measure_cell(stub, cell, job, server.pid) for cell in job.case.cells}
 
@@ -54,6 +60,8 @@ def _measure_cell(stub: Any, cell: CallCell, job: Job, pid: int) -> Measured:
         return measure_stream(stub.Watch, int(job.options["item_bytes"]), effort, pid)
     if cell.kind == "callers":
         return measure_callers(stub.Ask, chars, int(job.options["callers"]), effort, pid)
+    if cell.kind == "bytes":
+        return measure_bytes(stub.Send, SIZES[cell.what], effort, pid)
     call = stub.AskInline if cell.what == "inline" else stub.Ask
     return measure_unary(call, chars, cell.rate_hz, effort, pid)
 

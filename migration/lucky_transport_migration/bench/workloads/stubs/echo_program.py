@@ -30,7 +30,7 @@ class Greeter(EchoServicer):
     def Ask(self, request: Any, context: Any) -> Any:  # noqa: N802 - as the stub calls it
         return StringValue(value=request.value)
 
-    AskInline = Watch = Ask
+    AskInline = Send = Watch = Ask
 
 
 def serve() -> None:

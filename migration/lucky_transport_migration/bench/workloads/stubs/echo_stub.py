@@ -3,6 +3,7 @@
     service Echo {
       rpc Ask (google.protobuf.StringValue) returns (google.protobuf.StringValue);
       rpc AskInline (google.protobuf.StringValue) returns (google.protobuf.StringValue);
+      rpc Send (google.protobuf.BytesValue) returns (google.protobuf.BytesValue);
       rpc Watch (google.protobuf.UInt64Value) returns (stream google.protobuf.BytesValue);
     }
 
@@ -34,6 +35,12 @@ class EchoStub:
     def __init__(self, channel: Any) -> None:
         self.Ask = _unary(channel, "Ask")
         self.AskInline = _unary(channel, "AskInline")
+        self.Send: Any = channel.unary_unary(
+            f"/{_SERVICE}/Send",
+            request_serializer=BytesValue.SerializeToString,
+            response_deserializer=BytesValue.FromString,
+            **_REGISTERED,
+        )
         self.Watch: Any = channel.unary_stream(
             f"/{_SERVICE}/Watch",
             request_serializer=UInt64Value.SerializeToString,
@@ -56,6 +63,7 @@ class EchoServicer:
 
     Ask: Any
     AskInline: Any
+    Send: Any
     Watch: Any
 
 
@@ -68,6 +76,11 @@ def add_EchoServicer_to_server(servicer: EchoServicer, server: Any) -> None:  # 
     handlers = {
         "Ask": grpc.unary_unary_rpc_method_handler(servicer.Ask, **unary),
         "AskInline": grpc.unary_unary_rpc_method_handler(servicer.AskInline, **unary),
+        "Send": grpc.unary_unary_rpc_method_handler(
+            servicer.Send,
+            request_deserializer=BytesValue.FromString,
+            response_serializer=BytesValue.SerializeToString,
+        ),
         "Watch": grpc.unary_stream_rpc_method_handler(
             servicer.Watch,
             request_deserializer=UInt64Value.FromString,

@@ -14,7 +14,7 @@ from typing import Any
 
 from lucky_transport_migration.bench.workloads.stubs.echo_stub import add_EchoServicer_to_server
 from lucky_transport_migration.bench.workloads.stubs.servicers import AioEcho, Echo
-from lucky_transport_migration.bench.workloads.stubs.variants import target_of, way_of
+from lucky_transport_migration.bench.workloads.stubs.variants import ANY_LENGTH, target_of, way_of
 
 __all__ = ["main"]
 
@@ -24,7 +24,7 @@ _GRACE_S = 5.0
 
 def _serve(path: str, address: str, item_bytes: int) -> None:
     with ThreadPoolExecutor(_WORKERS) as pool:
-        server = way_of(path).server(pool)
+        server = way_of(path).server(pool, options=ANY_LENGTH)
         add_EchoServicer_to_server(Echo(item_bytes), server)
         target = target_of(address, server.add_insecure_port(address))
         server.start()

@@ -4,7 +4,7 @@
     grpc-unix    real gRPC over a unix socket
     shm          our drop-in channel and server over shared memory
 
-Nothing of a way is configured: each channel and each server is what its constructor gives.
+Of a way nothing but the longest message is configured: each channel and each server is what its constructor gives.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ import grpc.aio
 from lucky_transport.process import unique_name
 from lucky_transport.registry import load
 
-__all__ = ["StubVariant", "free_address", "target_of", "way_of"]
+__all__ = ["ANY_LENGTH", "StubVariant", "free_address", "target_of", "way_of"]
 
 _PLUGIN = "lucky_transport_stubs"
+#: Options of channels and servers: messages of any length, where gRPC takes 4 MiB.
+ANY_LENGTH = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,9 @@ class StubVariant:
     """How a program makes channels and servers."""
 
     server: Callable[..., Any]
-    aio_server: Callable[[], Any]
-    channel: Callable[[str], Any]
-    aio_channel: Callable[[str], Any]
+    aio_server: Callable[..., Any]
+    channel: Callable[..., Any]
+    aio_channel: Callable[..., Any]
 
 
 def way_of(path: str) -> StubVariant:
@@ -45,8 +47,8 @@ def way_of(path: str) -> StubVariant:
 def _ours(name: str) -> Callable[..., Any]:
     """Return what makes one of ours; the plugin is found by name, and only then imported."""
 
-    def make(*arguments: Any) -> Any:
-        return load(f"{_PLUGIN}:{name}", owner="bench --suite stubs", extra="grpc")(*arguments)
+    def make(*arguments: Any, **named: Any) -> Any:
+        return load(f"{_PLUGIN}:{name}", owner="bench --suite stubs", extra="grpc")(*arguments, **named)
 
     return make
 
