@@ -32,7 +32,7 @@ __all__ = ["replay"]
 @click.option(
     "--evidence",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Also write what was seen into this folder, for `lucky-transport gate`.",
+    help="Also write what was seen into this folder, for `lucky-transport gate`; of two endpoints what both answered.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def replay(file: Path, endpoints: tuple[str, ...], evidence: Path | None, as_json: bool) -> None:
@@ -73,7 +73,7 @@ def replay(file: Path, endpoints: tuple[str, ...], evidence: Path | None, as_jso
     def taking(result: ReplayResult) -> Callable[[Evidence], None]:
         def take(one: Evidence) -> None:
             result.add(one)
-            if evidence is not None:
+            if evidence is not None and result is results[-1]:  # so that a call counts once
                 lines.write(evidence, [one])
 
         return take
