@@ -22,7 +22,6 @@ from lucky_transport_stubs.run.activation import new_folder, variables
 from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.switch import MODES, served_map, target_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector
-from lucky_transport_stubs.staged.router import find_router
 
 __all__ = ["run"]
 
@@ -127,6 +126,8 @@ def run(
         }
     )
     if settings.record:
+        from lucky_transport_stubs.staged.router import find_router  # what it imports, a plain run does without
+
         find_router("a recording is asked for")
     if require and settings.transport == "grpc":
         raise click.UsageError("--require asks for shared memory, and --transport grpc switches nothing")
