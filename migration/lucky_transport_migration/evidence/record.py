@@ -27,6 +27,7 @@ __all__ = [
     "EQUAL",
     "EXCHANGE",
     "FAILED",
+    "ITSELF",
     "LOOKS",
     "NOT_COMPARED",
     "NOT_ENDED",
@@ -46,6 +47,9 @@ EQUAL, DIFFERENT, FAILED, NOT_COMPARED = "equal", "different", "failed", "not_co
 
 #: Why a call is not compared, or only as far as it had come, that was under way at the end of its program.
 NOT_ENDED = "it had not ended when the program did"
+
+#: Why an answer was not compared that two servers over one transport give differently as well.
+ITSELF = "the server differs from itself"
 
 #: The aspect of a read that changes the engine's state.
 EFFECT = "effect"

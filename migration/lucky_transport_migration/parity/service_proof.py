@@ -26,7 +26,7 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
-from lucky_transport_migration.evidence.record import EQUAL, FAILED, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.record import EQUAL, FAILED, ITSELF, NOT_COMPARED, Evidence
 from lucky_transport_migration.evidence.service_caller import CANCELLED
 from lucky_transport_migration.parity.call_parity import ParityCounts
 from lucky_transport_migration.parity.field_values import FieldValues
@@ -127,6 +127,7 @@ class ServiceProof:
             noise = self._examine(row, twins, _DRAW)
         if noise is not None:
             write(replace(noise.evidence, kind="aa"))
+            write(_uncompared(found.evidence))
             parity.itself[row.name] = noise.located(number, "drawn, on two ports")
             return
         write(found.evidence)
@@ -176,8 +177,10 @@ class ServiceProof:
             with self._pair(CONTROL) as twins:
                 for row, call in recorded.calls(parity.rows):
                     noise = twins.ask(row, call, reverse=False)
-                    if noise.differs and differing.pop(row.name, None):
+                    if noise.differs and (found := differing.pop(row.name, None)):
                         write(replace(noise.evidence, kind="aa"))
+                        for _, asked in found:
+                            write(_uncompared(asked.evidence))
                         parity.itself[row.name] = noise.located(parity.calls - 1, "recorded, on two ports")
         for name, found in differing.items():
             for _, asked in found:
@@ -244,6 +247,11 @@ class ServiceProof:
         for content in contents:
             keep_set(folder, content)
         return lambda evidence: lines.write(folder, [evidence])
+
+
+def _uncompared(evidence: Evidence) -> Evidence:
+    """Return the evidence of a difference that says nothing of a transport."""
+    return replace(evidence, verdict=NOT_COMPARED, aspect="", where="", values={}, why=ITSELF)
 
 
 def _count(evidence: Evidence, parity: ServiceParity) -> None:

@@ -21,7 +21,7 @@ from lucky_transport.messages.names import is_pattern, matches
 from lucky_transport_migration.bench.environment import capture, checkout
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.programs import Program, read_programs
-from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, Evidence, read_folder
+from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, ITSELF, Evidence, read_folder
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.gate_verdict import GateVerdict, as_exchange, judge
 from lucky_transport_migration.gate.latency import Pairs
@@ -96,6 +96,7 @@ def collect(pattern: str = "*", folder: Path | None = None, since: str = "") -> 
         "commit": checkout(plan.path.parent),
         "methods": methods,
         "on_grpc": {one.method: seen[one.method].summary.calls for one in rest if one.method in seen},
+        "itself": [one.method for one in known if one.method in seen and seen[one.method].summary.unseen[ITSELF]],
         "never_seen": [one.method for one in rest if standing.placement(one.method).stage is not Stage.GRPC],
         "sent_back": list(map(_entry, demotions)),
         "programs": _programs(programs),

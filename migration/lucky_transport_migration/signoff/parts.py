@@ -166,6 +166,9 @@ def not_looked_at(result: Result) -> list[str]:
     if result["on_grpc"]:
         names = ", ".join(f"{short_name(name)} ({calls:,})" for name, calls in result["on_grpc"].items())
         found.append(f"Stays on gRPC, with the calls that were seen: {names}.")
+    if result["itself"]:
+        names = ", ".join(map(short_name, result["itself"]))
+        found.append(f"{names}: the server differs from itself in it, asked the same twice over gRPC.")
     if result["never_seen"]:
         names = map(short_name, result["never_seen"])
         found.append(f"On the way by a pattern or the default, and never seen: {', '.join(names)}.")

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from lucky_transport.cli.main import cli
 from lucky_transport_migration.catalogue.catalogue import Catalogue
 from lucky_transport_migration.catalogue.descriptors import methods_in
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, read_folder
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, ITSELF, NOT_COMPARED, read_folder
 from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, RecordedCall, line_of
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.service_replay import requests_of
@@ -200,6 +200,10 @@ def test_a_server_that_differs_from_itself_is_told_apart(weather: WeatherProgram
     last = done.output.splitlines()[-1]
     assert last.startswith("NOT COMPARED: the server differs from itself in Weather/GetForecast")
     assert [one.kind for one in read_folder(folder) if one.verdict == DIFFERENT] == ["aa"]
+    assert [one.why for one in read_folder(folder) if one.verdict == NOT_COMPARED] == [ITSELF]
+    done = CliRunner().invoke(cli, ["signoff", str(folder), "--report", str(tmp_path / "page")])
+    page = (tmp_path / "page" / "signoff.md").read_text()
+    assert "- Weather/GetForecast: the server differs from itself in it, asked the same twice over gRPC." in page
 
 
 def test_a_server_that_ends_in_a_call_ends_the_proof_with_its_last_lines(
