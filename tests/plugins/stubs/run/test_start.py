@@ -27,7 +27,7 @@ LIBRARY = {
 
 #: Of the core: how settings are read, how a call becomes bytes, and how these travel. No array and no typed message.
 CORE = {
-    *("_native", "call", "call_counts", "config", "deadline", "endpoint", "endpoint_options", "errors"),
+    *("_native", "call", "call_counts", "closing", "config", "deadline", "endpoint", "endpoint_options", "errors"),
     *("foreign_code", "fork", "found_file", "handler_options", "lazy_dict", "limits", "native", "nesting"),
     *("uninterrupted", "env", "env.registration"),
     *("messages", "messages._generated", "messages.fields", "messages.method", "messages.scalars"),
