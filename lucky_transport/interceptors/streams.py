@@ -53,50 +53,39 @@ class _End:
             callback(end)
 
 
-class InterceptedStream(Stream):
-    """A stream of a transport; `add_end_callback` as in `InterceptedCall`."""
+class _Intercepted:
+    """What is the same for a stream's reader in a thread and in a task. `add_end_callback` as in `InterceptedCall`."""
 
-    def __init__(self, inner: Stream) -> None:
+    def __init__(self, inner: Any) -> None:
         self._inner = inner
         self._end = _End(lambda: inner.dropped)
         self.add_end_callback = self._end.add_callback
 
     @property
-    def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - read-only here
+    def dropped(self) -> int:
         return self._inner.dropped
+
+    def cancel(self) -> None:
+        inner = vars(self).get("_inner")
+        if inner is not None:
+            inner.cancel()
+            self._end.tell(Cancelled("its reader left the stream"))
+
+
+class InterceptedStream(_Intercepted, Stream):  # pyright: ignore[reportIncompatibleVariableOverride] - read-only here
+    """A stream of a transport."""
 
     def __next__(self) -> Any:
         with self._end:
             return next(self._inner)
 
-    def cancel(self) -> None:
-        inner = vars(self).get("_inner")
-        if inner is not None:
-            inner.cancel()
-            self._end.tell(Cancelled("its reader left the stream"))
 
-
-class InterceptedAsyncStream(AsyncStream):
-    """A stream for asyncio; `add_end_callback` as in `InterceptedCall`."""
-
-    def __init__(self, inner: AsyncStream) -> None:
-        self._inner = inner
-        self._end = _End(lambda: inner.dropped)
-        self.add_end_callback = self._end.add_callback
-
-    @property
-    def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - read-only here
-        return self._inner.dropped
+class InterceptedAsyncStream(_Intercepted, AsyncStream):  # pyright: ignore[reportIncompatibleVariableOverride] - as above
+    """A stream for asyncio."""
 
     async def __anext__(self) -> Any:
         with self._end:
             return await self._inner.__anext__()
-
-    def cancel(self) -> None:
-        inner = vars(self).get("_inner")
-        if inner is not None:
-            inner.cancel()
-            self._end.tell(Cancelled("its reader left the stream"))
 
 
 class InterceptedItems:
