@@ -14,5 +14,6 @@
     report       what was called, of all processes     unpatched_processes  Pythons that the switch cannot reach
 
 What the launcher itself imports (command, launch, activation, targets, counts, report, unpatched_processes)
-imports neither grpc nor NumPy: starting a program costs what starting Python costs.
+imports neither grpc nor NumPy nor asyncio. What a program's first channel or server imports is named, module by
+module, in `tests/plugins/stubs/run/test_start.py`: no NumPy, no typed message.
 """
