@@ -218,21 +218,21 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
 
     def _send_request(
         self,
-        record: bytes,
+        request: bytes | CompactFields,
         correlation_id: int,
         method: int | str,
         deadline: Deadline | None,
         is_over: Callable[[], bool],
         message_bytes: int,
     ) -> None:
-        is_sent = self.send(record, correlation_id, message_bytes, deadline, is_over)
+        is_sent = self.send(request, correlation_id, message_bytes, deadline, is_over)
         if not is_sent and not is_over() and deadline is not None:
             raise PeerTimeout(
                 f"{name_of(method)}: the engine took no command within {deadline.timeout_s} s, its ring is full",
                 backend=self.backend,
                 hint="the engine may hang; restart it",
             )
-        self._requests.note_sent(method, correlation_id, record)
+        self._requests.note_sent(method, correlation_id, request)
 
     def send(
         self,

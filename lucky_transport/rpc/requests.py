@@ -5,7 +5,7 @@ Each connection has a table of method names, as HPACK has one of headers: a name
 
 from __future__ import annotations
 
-from lucky_transport.codec.envelope import Envelope, Kind, encode_compact, encode_envelope
+from lucky_transport.codec.envelope import CompactFields, Envelope, Kind, encode_envelope
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.rpc.error_envelope import Metadata, to_metadata
 from lucky_transport.rpc.flow_control import WindowSize
@@ -88,8 +88,10 @@ class RequestEncoder:
         metadata: Metadata,
         shape: Shape = Shape.UNARY,
         window: WindowSize | None = None,
-    ) -> bytes:
-        """Return the record. remaining_ns: what is left until the deadline, 0 for none. window: the answer's, at first.
+    ) -> bytes | CompactFields:
+        """Return the record, or its fields where they suffice.
+
+        remaining_ns: what is left until the deadline, 0 for none. window: the answer's, at first.
 
         Raises TypeError for metadata of other types.
         """
@@ -99,7 +101,7 @@ class RequestEncoder:
             path = str(method)
             number = self._names.number(path, correlation_id)
         if not shape and not path and not metadata:
-            return encode_compact(Kind.REQUEST, correlation_id, payload, number, remaining_ns)
+            return int(Kind.REQUEST), correlation_id, payload, number, remaining_ns, 0, None
         envelope = Envelope(
             number,
             correlation_id,
@@ -114,9 +116,9 @@ class RequestEncoder:
             envelope.items, envelope.window = window.items, window.bytes
         return encode_envelope(envelope)
 
-    def note_sent(self, method: int | str, correlation_id: int, record: bytes) -> None:
+    def note_sent(self, method: int | str, correlation_id: int, request: bytes | CompactFields) -> None:
         """Use the method's number from now on, unless the request that gave it may be refused unread."""
-        if len(record) <= self._read_bytes:
+        if isinstance(request, bytes) and len(request) <= self._read_bytes:
             self.note_answered(method, correlation_id)
 
     def note_answered(self, method: int | str, correlation_id: int) -> None:
