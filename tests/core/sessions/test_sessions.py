@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from lucky_transport.errors import (
     TransportError,
     UnknownSession,
 )
-from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.sessions import Sessions
 from tests.support.waiting import PATIENCE_S, until
@@ -334,6 +332,21 @@ def test_whatever_a_world_raises_ends_its_session(sessions: Sessions, worlds: An
         assert sessions.state(session).phase is Phase.FAILED
 
 
+class TakenLock:
+    """A lock that counts who tries to take it."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self.tries = 0
+
+    def acquire(self, *arguments: Any) -> bool:
+        self.tries += 1
+        return self._lock.acquire(*arguments)
+
+    def release(self) -> None:
+        self._lock.release()
+
+
 def test_a_world_is_built_however_often_it_is_told_to_run_meanwhile(sessions: Sessions, worlds: Any) -> None:
     began, go_on = threading.Event(), threading.Event()
 
@@ -350,70 +363,3 @@ def test_a_world_is_built_however_often_it_is_told_to_run_meanwhile(sessions: Se
     assert taken.tries == 0
     go_on.set()
     assert sessions.advance(session.id).ticks == 1
-
-
-class TakenLock:
-    """A lock that counts who tries to take it."""
-
-    def __init__(self, lock: Any) -> None:
-        self._lock = lock
-        self.tries = 0
-
-    def acquire(self, *arguments: Any) -> bool:
-        self.tries += 1
-        return self._lock.acquire(*arguments)
-
-    def release(self) -> None:
-        self._lock.release()
-
-
-class Watcher:
-    """Takes snapshots; outgrown: it takes none any more and has ended. on_snapshot: called with each."""
-
-    def __init__(self, *, outgrown: bool = False, on_snapshot: Callable[[], object] = lambda: None) -> None:
-        self.seen: list[int] = []
-        self.has_ended = outgrown
-        self._on_snapshot = on_snapshot
-
-    def on_snapshot(self, snapshot: WorldSnapshot) -> bool:
-        self._on_snapshot()
-        self.seen.append(snapshot.ticks)
-        return not self.has_ended
-
-    def end(self) -> None:
-        raise OSError("its file is gone")
-
-
-def test_a_watcher_that_comes_while_another_one_is_removed_sees_every_later_snapshot(sessions: Sessions) -> None:
-    session = sessions.create()
-    sessions.advance(session)
-    lock, late = sessions.find(session).world_lock, Watcher()
-    lock.subscribe(Watcher(outgrown=True, on_snapshot=lambda: lock.subscribe(late)))
-    for _ in range(3):
-        sessions.advance(session)
-    assert late.seen[-2:] == [3, 4]
-
-
-def test_a_session_ends_for_all_its_watchers_though_one_of_them_raises(sessions: Sessions, worlds: Any) -> None:
-    session = sessions.create()
-    sessions.advance(session)
-    for _ in range(2):
-        sessions.find(session).world_lock.subscribe(Watcher())
-    sessions.destroy(session)
-    assert worlds.made[0].closed == 1
-
-
-def test_a_session_is_not_idle_while_it_is_watched(
-    limited: Callable[..., AbstractContextManager[Sessions]],
-) -> None:
-    with limited(sweep_s=0.005) as sessions:
-        watcher = Watcher()
-        watched = sessions.create()
-        sessions.find(watched).world_lock.subscribe(watcher)
-        sessions.limits = replace(sessions.limits, idle_s=0.0)
-        for _ in range(3):  # another one that is created later is reaped: the watched one was idle for longer
-            other = sessions.create()
-            until(lambda other=other: other not in sessions.ids())
-        assert sessions.ids() == [watched]
-        watcher.has_ended = True  # its client has gone
-        until(lambda: sessions.ids() == [])
