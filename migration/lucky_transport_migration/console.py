@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from lucky_transport.errors import printable
 
-__all__ = ["print_text", "text_of", "watched"]
+__all__ = ["print_text", "terminated_as_by_ctrl_c", "text_of", "watched"]
 
 
 def print_text(console: Console, text: str, style: str = "") -> None:
@@ -49,3 +50,13 @@ def watched(what: str, total: int | None, *, silent: bool = False) -> Iterator[C
             bar.update(task, advance=1, description=printable(text or what))
 
         yield advance
+
+
+@contextmanager
+def terminated_as_by_ctrl_c() -> Generator[None]:
+    """SIGTERM raises KeyboardInterrupt, so that what was begun is ended in order. For the main thread only."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -199,11 +196,11 @@ def bench(
 
 def _measured(prepared: PreparedSuite, *, silent: bool) -> dict[str, Any]:
     """Run the suite, with a progress bar unless it is to be silent."""
-    from lucky_transport_migration.console import watched
+    from lucky_transport_migration.console import terminated_as_by_ctrl_c, watched
 
     tell = partial(echo, err=True) if not silent else lambda text: None
     tell(f"{plural(prepared.pieces, 'piece')} in {plural(prepared.plan.rounds, 'round')}")
-    with watched("measuring", prepared.pieces, silent=silent) as advance, _terminated_as_by_ctrl_c():
+    with watched("measuring", prepared.pieces, silent=silent) as advance, terminated_as_by_ctrl_c():
         return prepared.run("lucky-transport " + " ".join(sys.argv[1:]), advance, tell)
 
 
@@ -221,13 +218,3 @@ def _output(result: dict[str, Any], report: Path | None, *, as_json: bool) -> No
         terminal.show_bench(result)
     if "stopped" in result or any(one["word"] == "FAIL" for one in result.get("targets", ())):
         sys.exit(1)
-
-
-@contextmanager
-def _terminated_as_by_ctrl_c() -> Generator[None]:
-    """SIGTERM raises KeyboardInterrupt, so that what was measured is kept."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

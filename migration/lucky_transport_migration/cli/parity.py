@@ -182,7 +182,7 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
 
     from lucky_transport.config import load_settings
     from lucky_transport_migration.compare.rules import ComparisonRules
-    from lucky_transport_migration.console import watched
+    from lucky_transport_migration.console import terminated_as_by_ctrl_c, watched
     from lucky_transport_migration.parity.field_values import FieldValues
     from lucky_transport_migration.parity.service_proof import ServiceProof
     from lucky_transport_migration.parity.service_servers import ServerCommand
@@ -212,7 +212,8 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
         FieldValues.load(given["values"]),
         recorded,
     )
-    with watched("comparing calls" if recorded else "comparing methods", None, silent=as_json) as advance:
+    what = "comparing calls" if recorded else "comparing methods"
+    with terminated_as_by_ctrl_c(), watched(what, None, silent=as_json) as advance:
         outcome = proof.prove(advance)
     if as_json:
         click.echo(json.dumps(outcome.plain(), indent=2, allow_nan=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, ITSELF, 
 from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, RecordedCall, line_of
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.service_replay import requests_of
+from tests.support.waiting import PATIENCE_S, until, until_none_left
 from tests.support.weather import SERVICE, WeatherPrograms
 
 pytest.importorskip("grpc")
@@ -225,6 +227,18 @@ def test_a_server_that_ends_in_a_call_ends_the_proof_with_its_last_lines(
     assert status == f"a server ended in calls of {_FORECAST}: exit status 7"
     assert last.strip() == "going down"
     assert "not compared: /weather.v1.Weather/WatchForecast (no call of it could be compared)" in done.output
+
+
+def test_a_proof_that_is_terminated_ends_its_servers(weather: WeatherPrograms, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    server = f"sh -c 'echo $$ >> {pids}; exec {shlex.join(weather.server('PORT'))}'".replace("PORT", "{port}")
+    command = [sys.executable, "-m", "lucky_transport", "parity", "--server", server, "--proto", str(weather.proto)]
+    with subprocess.Popen([*command, "--requests", "100000"], stdout=subprocess.PIPE, text=True) as proof:
+        until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+        proof.terminate()
+        proof.communicate(timeout=PATIENCE_S)
+    assert proof.returncode == 130
+    until_none_left(lambda: [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()])
 
 
 def test_without_a_description_reflection_is_asked_and_else_both_options_named(weather: WeatherPrograms) -> None:
