@@ -131,7 +131,8 @@ def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) ->
         if given.get("credentials", "") is None:
             return makers.original(*args, **named)  # which refuses it
         route = switch.route(_text(given["target"]), _why_not(given.get("credentials")))
-        if route.is_staged or (switch.records and _can_be_recorded(given)):
+        is_recorded = switch.records(route.target, why_no_threads()) and not _is_of_a_transport(given)
+        if route.is_staged or is_recorded:
             return makers.staged(makers, route, given, counters)
         if route.endpoint:
             channel = makers.over_shm(route.endpoint, **_kept(given))
@@ -143,11 +144,12 @@ def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) ->
     return make_channel
 
 
-def _can_be_recorded(given: Mapping[str, Any]) -> bool:
-    """True unless it is a channel of our own transport, which is recorded above it, or there are no threads."""
+def _is_of_a_transport(given: Mapping[str, Any]) -> bool:
+    """True for a channel of our own transport, whose calls are recorded above it."""
     from lucky_transport_grpc.address import OF_A_TRANSPORT
 
-    return (OF_A_TRANSPORT, 1) not in (given.get("options") or ()) and not why_no_threads()
+    options = given.get("options")
+    return isinstance(options, (list, tuple)) and (OF_A_TRANSPORT, 1) in options
 
 
 def _kept(given: Mapping[str, Any]) -> dict[str, Any]:

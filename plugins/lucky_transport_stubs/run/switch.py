@@ -82,10 +82,15 @@ class Switch:
         self._awaited: set[str] = set()
         self._said: set[tuple[int, str, str]] = set()
 
-    @property
-    def records(self) -> bool:
-        """True when the settings ask for a recording of all calls."""
-        return bool(self._settings.record)
+    def records(self, target: str, refusal: str) -> bool:
+        """True when the settings ask for a recording of all calls.
+
+        refusal: why this process has no threads, which a recording needs; "" where it has. That is said.
+        """
+        if self._settings.record and refusal:
+            why = f"{refusal.partition(', ')[0]}, and a recording needs its threads"
+            self._say(f"calls to {target} are not recorded: {why}", f"recording {target}", "")
+        return bool(self._settings.record) and not refusal
 
     def serve(self, address: str) -> Served:
         """Return where a server's port is served that the program binds at `address`."""

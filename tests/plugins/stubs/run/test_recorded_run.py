@@ -110,3 +110,16 @@ def test_no_file_is_overwritten(tmp_path: Path) -> None:
     said = _run("run", "--transport", "grpc", "--record", str(file), "--", sys.executable, "-c", "", code=1)
     assert "is there already" in said
     assert file.read_text() == "mine"
+
+
+def test_our_own_clients_are_not_recorded_twice(tmp_path: Path) -> None:
+    program, file = tmp_path / "program.py", tmp_path / "run.jsonl"
+    program.write_text(
+        "import grpc, lucky_transport\n"
+        'with lucky_transport.serve("toy", "grpc://127.0.0.1:0", num_envs=1) as serving:\n'
+        "    with lucky_transport.connect(str(serving.endpoints[0])) as client:\n"
+        "        client.scene.list_entities()\n"
+    )
+    _run("run", "--transport", "grpc", "--record", str(file), "--", sys.executable, str(program))
+    assert [path.name for path in tmp_path.glob("run*.jsonl")] == ["run.jsonl"]
+    assert [one.call.rpartition("/")[2] for one in _calls(file)] == ["ListEntities"]

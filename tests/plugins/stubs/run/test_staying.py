@@ -133,6 +133,17 @@ def test_a_process_of_greenlets_stays_on_grpc(
     assert f" over gRPC: {reason}\n" in said
 
 
+def test_a_process_of_greenlets_says_that_it_is_not_recorded(launch: Launch, tmp_path: Path) -> None:
+    greenlets = GREENLETS.format(package="gevent", module="monkey", ask="is_module_patched")
+    program, file = tmp_path / "program.py", tmp_path / "run.jsonl"
+    program.write_text(greenlets + 'import grpc\ngrpc.insecure_channel("127.0.0.1:1").close()\n')
+    done = launch("--transport", "grpc", "--record", str(file), command=[sys.executable, str(program)])
+    assert done.returncode == 0, done.stderr
+    why = "gevent has patched this process, and a recording needs its threads"
+    assert f"calls to 127.0.0.1:1 are not recorded: {why}" in done.stderr
+    assert not file.exists()
+
+
 def test_a_runtime_directory_with_a_long_path_keeps_a_server_on_grpc(launch: Launch, tmp_path: Path) -> None:
     long = tmp_path / ("d" * 120)
     long.mkdir()
