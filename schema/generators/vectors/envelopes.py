@@ -63,7 +63,7 @@ def envelopes() -> Iterator[dict[str, Any]]:
         "fragment": encode_envelope(Envelope(0, 5, Kind.FRAGMENT, payload=b"piece", window=200, offset=95, total=300)),
         "headers": encode_envelope(Envelope(0, 5, Kind.HEADERS, metadata=[Metadatum("key", b"value")])),
     }.items():
-        yield _envelope(name, record, "python")
+        yield _envelope(name, record if isinstance(record, bytes) else encode_compact(*record), "python")
     everything = Envelope(
         40, 7, Kind.ERROR, 5, 16, "why", [Metadatum("k", b"v")], b"payload", "/a.B/C", 2, 3, 4, 5, 6, 7, [image], 8
     )
