@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,6 +27,8 @@ __all__ = ["GrpcServer", "server"]
 # Every call of an incomplete batch holds a thread, so there must be far more than one window of them, and so does every
 # stream; they are made when they are needed.
 _MAX_WORKERS = 2 * WINDOW + MAX_STREAMS
+#: How long a port that gRPC closes may stay taken, and how often that is looked at.
+_CLOSING_S, _CLOSING_POLL_S = 1.0, 0.001
 
 _OPTIONS = (
     ("grpc.so_reuseport", 0),  # else a second server on the same port silently gets half of the calls
@@ -80,7 +83,7 @@ class GrpcServer(Server):
                 self._socket.prepare()
                 undo.callback(self._socket.remove)
             port = self._bind(grpc_server)
-            undo.callback(_close_port, grpc_server)
+            undo.callback(self._close_port, grpc_server, port)
             if self._socket is not None:
                 self._socket.protect()
             grpc_server.start()
@@ -88,7 +91,7 @@ class GrpcServer(Server):
         self._running = _Running(grpc_server, pool, services)
         if self._socket is not None:
             return self._endpoint
-        return self._endpoint.with_address(f"{self._target.rpartition(':')[0]}:{port}")
+        return self._endpoint.with_address(self._at(port))
 
     def add_services(self, host: Host, grpc_server: Any) -> None:
         """Add what is served beside our services; for subclasses, called before the server listens."""
@@ -112,20 +115,27 @@ class GrpcServer(Server):
             )
         return port
 
+    def _close_port(self, grpc_server: Any, port: int) -> None:
+        """Close the port of a server whose start failed; gRPC does so by itself only for one that was started."""
+        with contextlib.suppress(RuntimeError, ValueError):  # no thread can be started; it was started
+            grpc_server.start()
+        with contextlib.suppress(RuntimeError):
+            grpc_server.stop(0)
+        end = time.monotonic() + _CLOSING_S
+        with contextlib.suppress(OSError):
+            while self._socket is None and bind_failure(self._at(port)) and time.monotonic() < end:
+                time.sleep(_CLOSING_POLL_S)  # a thread of gRPC's own closes it
+
+    def _at(self, port: int) -> str:
+        """Return the host of the target with that port."""
+        return f"{self._target.rpartition(':')[0]}:{port}"
+
     def stop(self, grace_s: float = 1.0) -> None:
         if self._running is not None:
             self._running.stop(grace_s)
             self._running = None
             if self._socket is not None:
                 self._socket.remove()
-
-
-def _close_port(grpc_server: Any) -> None:
-    """Close the port of a server whose start failed: gRPC does so for a server that was started, and for no other."""
-    with contextlib.suppress(RuntimeError, ValueError):  # no thread can be started; it was started
-        grpc_server.start()
-    with contextlib.suppress(RuntimeError):
-        grpc_server.stop(0)
 
 
 class _Running:
