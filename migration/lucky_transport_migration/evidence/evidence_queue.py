@@ -61,6 +61,7 @@ class EvidenceQueue:
             thread.join(timeout_s)
             if thread.is_alive():
                 self.refused += self._leave()
+                self._queue.put(None)  # the end that it was told of may be among what was left
                 return False
         while not deadline.expired:  # what the thread left, or all of it where none could be started
             try:

@@ -98,7 +98,8 @@ def test_many_threads_may_note_at_once(project: Any, both: Both, monkeypatch: py
 def test_a_file_that_is_being_written_is_not_closed_under_its_writer(
     project: Any, both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another file may get its descriptor."""
+    """Another file may get its descriptor. The thread ends once it has written."""
+    before = set(threading.enumerate())
     monkeypatch.setattr(policy_module, "_CLOSE_S", 0.0)
     writes, may_write = threading.Event(), threading.Event()
     policy = project.policy()
@@ -115,15 +116,17 @@ def test_a_file_that_is_being_written_is_not_closed_under_its_writer(
     policy.close()
     may_write.set()
     until(lambda: project.evidence)
+    until(lambda: set(threading.enumerate()) <= before)
 
 
 def test_closing_twice_and_noting_after_it_are_harmless(project: Any, both: Both) -> None:
+    before = set(threading.enumerate())
     policy = project.policy()
     policy.close()
     policy.note(both([JOINTS], [JOINTS]))
     policy.close()
     assert policy.decide(READ).primary == "grpc"
-    assert "lucky evidence" not in {thread.name for thread in threading.enumerate()}
+    assert not {thread.name for thread in threading.enumerate() if thread not in before}
 
 
 def test_a_forked_child_has_evidence_a_thread_and_a_summary_of_its_own(project: Any, both: Both) -> None:
