@@ -144,7 +144,7 @@ def test_parity_says_in_one_line_that_an_engine_has_no_services(user: Environmen
 def test_it_is_measured(user: Environment) -> None:
     for module in ("grpc", "hdrh", "matplotlib", "rich"):
         pytest.importorskip(module)
-    assert "shm" in user.run(_command("lucky-transport bench"))
+    assert "Shared memory" in user.run(_command("lucky-transport bench"))
 
 
 def test_it_is_served_with_a_seed_and_options(user: Environment) -> None:

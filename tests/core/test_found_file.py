@@ -173,8 +173,9 @@ def test_a_pyproject_of_another_user_is_refused_where_it_has_our_table(
         load_settings(environ={}, directory=shared)
 
 
+# What is imported is imported before: the other user may not be able to read Python's own files.
 _AS_A_USER = """
-import os, sys
+import os, sys, tomllib
 from lucky_transport.config import load_settings
 uid, gid = map(int, sys.argv[1:3])
 os.setgroups([]); os.setgid(gid); os.setuid(uid); os.chdir(sys.argv[3])
