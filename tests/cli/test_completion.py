@@ -56,6 +56,7 @@ def test_bash_gets_what_fits(run: Run, line: str, expected: list[str]) -> None:
 
 
 def test_methods_of_services_of_ones_own_are_offered(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("grpc_tools")
     (tmp_path / "weather.proto").write_text(
         'syntax = "proto3"; package weather.v1; message Query {}\n'
         "service Weather { rpc GetForecast(Query) returns (Query); }\n"

@@ -7,11 +7,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError, NotReachable
+from lucky_transport.errors import ConfigError, MissingExtra, NotReachable
 from lucky_transport.registry import load
 
 __all__ = ["file_set_from"]
@@ -39,9 +40,7 @@ def file_set_from(source: str, folders: Iterable[Path] = ()) -> bytes:
 
 
 def _from_proto(path: Path, folders: Iterable[Path]) -> bytes:
-    load("grpc_tools.protoc:main", owner="a .proto file", extra="dev")
-    spec = importlib.util.find_spec("grpc_tools")
-    assert spec is not None
+    spec = _spec_of("grpc_tools", "grpcio-tools", "give a descriptor set")
     assert spec.submodule_search_locations is not None
     known = Path(spec.submodule_search_locations[0]) / "_proto"
     with tempfile.TemporaryDirectory() as scratch:
@@ -55,13 +54,25 @@ def _from_proto(path: Path, folders: Iterable[Path]) -> bytes:
         return written.read_bytes()
 
 
+def _spec_of(module: str, package: str, instead: str) -> ModuleSpec:
+    """Return where a module lies; raises MissingExtra, with the package that has it and another way."""
+    spec = importlib.util.find_spec(module)
+    if spec is None:
+        raise MissingExtra(
+            f"{_OWNER} needs the package {package!r}, which is not installed",
+            hint=f"pip install {package}, or {instead}",
+        )
+    return spec
+
+
 def _from_server(source: str) -> bytes:
     endpoint = Endpoint.parse(source)
     if endpoint.scheme != "grpc":
         raise ConfigError(
             f"{source}: reflection is asked for over gRPC", hint="give the server's port: grpc://host:port"
         )
-    stub = load("grpc_reflection.v1alpha.reflection_pb2_grpc:ServerReflectionStub", owner=_OWNER, extra="discovery")
+    _spec_of("grpc_reflection", "grpcio-reflection", "give the service's .proto")
+    stub = load("grpc_reflection.v1alpha.reflection_pb2_grpc:ServerReflectionStub", owner=_OWNER)
     import grpc  # reflection has brought it
 
     with grpc.insecure_channel(endpoint.address) as channel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,3 +116,20 @@ def test_what_describes_nothing_is_refused(project: Path, name: str, content: st
     assert done.exit_code == 1
     assert message in done.output
     assert not (project / "lucky-evidence").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "module", "message"),
+    [
+        ("weather.proto", "grpc_tools", "pip install grpcio-tools, or give a descriptor set"),
+        ("grpc://127.0.0.1:1", "grpc_reflection", "pip install grpcio-reflection, or give the service's .proto"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_another_way(
+    project: Path, monkeypatch: pytest.MonkeyPatch, source: str, module: str, message: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    (project / "weather.proto").write_text('syntax = "proto3";')
+    done = stage("register", source)
+    assert done.exit_code == 1
+    assert message in done.output
