@@ -10,7 +10,6 @@ arguments are refused before anything is sent, and leave the env unchanged.
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,9 +19,7 @@ from typing import Any, Self
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from lucky_transport.client.client import Client
@@ -31,8 +28,8 @@ from lucky_transport.env.actions import preparation, prepared_after
 from lucky_transport.env.autoreset import NotSteppable, check_mode, no_step_error, parse_mode, state_error
 from lucky_transport.env.composite import CompositeActions
 from lucky_transport.env.connection import EnvConnection, Owner
-from lucky_transport.env.infos import attributes_of, frames_per_second
-from lucky_transport.env.rendering import RENDER_MODES, EnvRenderer, can_render, make_renderer
+from lucky_transport.env.described import DescribedEnv
+from lucky_transport.env.rendering import make_renderer
 from lucky_transport.env.resetting import ResetNegotiator, Seed, neutral_actions, read_reset
 from lucky_transport.env.results import RewardFunction, StepResult, StepResults, plain_results
 from lucky_transport.env.tensors import TorchObservations
@@ -53,7 +50,7 @@ __all__ = ["RewardFunction", "VectorEnv"]
 _STATE_UNKNOWN = (NotSteppable.FRESH, NotSteppable.LOST, NotSteppable.UNDER_WAY)
 
 
-class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
+class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):  # where skrl looks for it
     """A batch of envs behind a transport; made by `lucky_transport.make` or `gymnasium.make_vec`.
 
     `batch_spec` is the engine's description of itself, `transport` the connection, `client` the typed calls over it,
@@ -61,11 +58,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
     passes that array to `step`. Where the spec has parts, observations and actions are dicts and tuples of arrays,
     nested as in the spaces.
     """
-
-    observation_space: Space[Any]
-    action_space: Space[Any]
-    single_observation_space: Space[Any]
-    single_action_space: Space[Any]
 
     closed = True  # until it is made: Gymnasium closes what it collects, also half made
 
@@ -122,23 +114,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         self._connection = EnvConnection(transport, owner)
         self._end = weakref.finalize(self, self._connection.end)
         self.closed = False
-
-    def _describe(self, renderer: EnvRenderer | None) -> None:
-        """Set what Gymnasium's API asks of an env: spaces, metadata and attributes; none of it changes later."""
-        spec = self.batch_spec
-        self.num_envs = spec.num_envs
-        observation_space, action_space = spec.observation_space(), spec.action_space()
-        self.single_observation_space, self.single_action_space = observation_space, action_space
-        self.observation_space = batch_space(observation_space, spec.num_envs)
-        self.action_space = batch_space(action_space, spec.num_envs)
-        self._renderer = renderer
-        self.render_mode = None if renderer is None else RENDER_MODES[0]
-        render_modes = list(RENDER_MODES) if renderer is not None or can_render(self.transport) else []
-        self.metadata = {"render_modes": render_modes, "autoreset_mode": self.autoreset_mode}
-        fps = frames_per_second(spec)
-        if fps is not None:
-            self.metadata["render_fps"] = fps
-        self._attributes = attributes_of(spec)
 
     @property
     def out_of_bounds(self) -> int:
@@ -325,27 +300,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
             self._prepared = prepared_after(self._tensors.before_exchange, self._prepared)
         return self._tensors.newest(frame, device, under_way=under_way)
 
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Return an attribute of the envs, once per env; raises AttributeError naming those there are."""
-        if name not in self._attributes:
-            raise AttributeError(
-                f"the envs have no attribute {name!r}; they have: {', '.join(sorted(self._attributes))}"
-            )
-        return (self._attributes[name],) * self.num_envs
-
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Return an attribute of the envs (as Gymnasium's `call` does for what cannot be called), or render them."""
-        if name == "render":
-            return self.render()
-        return self.get_attr(name)
-
-    def set_attr(self, name: str, values: Any) -> None:
-        """Raise AttributeError: the engine's attributes are fixed."""
-        raise AttributeError(
-            f"attribute {name!r} cannot be set: it is engine {self.batch_spec.engine!r}'s own; pass "
-            f"reset(options={{...}}), or start the engine with other options"
-        )
-
     @cached_property
     def client(self) -> Client:
         """Typed calls to the engine (`env.client.scene.get_info()`), over the env's own transport and closed with it.
@@ -353,19 +307,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         It is what `lucky_transport.connect` returns, without a second connection.
         """
         return Client(self.transport)
-
-    def render(self) -> tuple[Any, ...]:
-        """Return one image per env, uint8 (height, width, 3), of the state after the last step or reset.
-
-        Without a render mode it warns and returns None per env, as Gymnasium's own envs do. Raises PeerTimeout,
-        PeerDied, ClosedError, EngineFailed.
-        """
-        if self._renderer is None:
-            warnings.warn(
-                "render() without a render mode shows nothing; pass make(..., render_mode='rgb_array')", stacklevel=2
-            )
-            return (None,) * self.num_envs
-        return self._renderer.render()
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the transport and end the owner; called once, by `close`. Arrays already handed out stay readable."""
