@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
 import os
 import signal
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # Before anything imports grpc: tests fork, and its core crashes forked children now and then while it handles forks.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -24,6 +27,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.assertion_cache import rewrite_share
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.support.foreign_files import MakeForeignFile
@@ -57,6 +61,25 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test on a loop of its own, with what its asynchronous context managers hand out there."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+
+    async def run() -> None:
+        async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
+            arguments: dict[str, Any] = {}
+            for name in inspect.signature(pyfuncitem.obj).parameters:
+                value = pyfuncitem.funcargs[name]
+                is_entered = isinstance(value, AbstractAsyncContextManager)
+                arguments[name] = await stack.enter_async_context(value) if is_entered else value
+            await pyfuncitem.obj(**arguments)
+
+    asyncio.run(run())
+    return True
 
 
 @pytest.fixture(scope="module", autouse=True)

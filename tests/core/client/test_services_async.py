@@ -6,9 +6,9 @@ import asyncio
 import gc
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, assert_type
 
 import pytest
@@ -39,11 +39,9 @@ from lucky_transport.messages import (
     StreamCameraRequest,
 )
 from lucky_transport.transport import Transport
-from tests.support.waiting import PATIENCE_S, until, until_in_loop
+from tests.support.waiting import PATIENCE_S, until_in_loop
 
 ITEMS = 500
-
-Run = Callable[[Callable[[AsyncClient], Awaitable[None]]], None]
 
 
 class SlowToy(ToyEngine):
@@ -102,205 +100,156 @@ def engine(transport: str) -> Iterator[SlowToy]:
 
 
 @pytest.fixture
-def run(engine: SlowToy) -> Run:
-    """Run `use` with a connected client, in an event loop of its own."""
-
-    def run(use: Callable[[AsyncClient], Awaitable[None]]) -> None:
-        async def main() -> None:
-            async with lucky_transport.connect_async(engine.endpoint) as client:
-                await asyncio.wait_for(use(client), PATIENCE_S)
-
-        asyncio.run(main())
-
-    return run
+def client(engine: SlowToy) -> AbstractAsyncContextManager[AsyncClient]:
+    """A client, connected on the test's event loop."""
+    return lucky_transport.connect_async(engine.endpoint)
 
 
-def test_a_method_is_awaited_and_takes_the_same_arguments(run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        schema = await client.agent.get_schema("agent_1", timeout_s=5)
-        assert_type(schema, GetAgentSchemaResponse)
-        assert schema.schema is not None
-        assert schema.schema.agent_name == "agent_1"
-        assert client.spec.num_envs == 2
-
-    run(use)
+async def test_a_method_is_awaited_and_takes_the_same_arguments(client: AsyncClient) -> None:
+    schema = await client.agent.get_schema("agent_1", timeout_s=5)
+    assert_type(schema, GetAgentSchemaResponse)
+    assert schema.schema is not None
+    assert schema.schema.agent_name == "agent_1"
+    assert client.spec.num_envs == 2
 
 
-def test_errors_are_those_of_the_ordinary_client(run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        with pytest.raises(Unimplemented, match=r"does not implement /hazel\.rpc\.DebugService/Draw"):
-            await client.debug.draw()
-        with pytest.raises(EngineFailed, match="LookupError"):
-            await client.lidar.get_beam_count(3)
-        with pytest.raises(TypeError, match="did you mean 'agent_name'"):
-            await client.agent.get_schema(agent_nam="x")  # type: ignore[call-overload] # pyright: ignore
-        with pytest.raises(EngineFailed, match="ArithmeticError"):
-            async for _ in client.viewport.stream():
-                pass
-
-    run(use)
+async def test_errors_are_those_of_the_ordinary_client(client: AsyncClient) -> None:
+    with pytest.raises(Unimplemented, match=r"does not implement /hazel\.rpc\.DebugService/Draw"):
+        await client.debug.draw()
+    with pytest.raises(EngineFailed, match="LookupError"):
+        await client.lidar.get_beam_count(3)
+    with pytest.raises(TypeError, match="did you mean 'agent_name'"):
+        await client.agent.get_schema(agent_nam="x")  # type: ignore[call-overload] # pyright: ignore
+    with pytest.raises(EngineFailed, match="ArithmeticError"):
+        async for _ in client.viewport.stream():
+            pass
 
 
-def test_many_calls_wait_side_by_side(run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        names = [f"agent_{number % 2}" for number in range(100)]
-        found = await asyncio.gather(*(client.agent.get_schema(name) for name in names))
-        assert [one.schema.agent_name for one in found if one.schema is not None] == names
-
-    run(use)
+async def test_many_calls_wait_side_by_side(client: AsyncClient) -> None:
+    names = [f"agent_{number % 2}" for number in range(100)]
+    found = await asyncio.gather(*(client.agent.get_schema(name) for name in names))
+    assert [one.schema.agent_name for one in found if one.schema is not None] == names
 
 
-def test_a_slow_call_keeps_no_other_task_waiting(engine: SlowToy, run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        slow = asyncio.create_task(client.lidar.get_beam_angles())
-        for _ in range(20):
-            await client.agent.get_schema()
-        assert not slow.done()
-        engine.gate.set()
-        assert_type(await slow, LidarBeamAnglesResponse)
-
-    run(use)
+async def test_a_slow_call_keeps_no_other_task_waiting(engine: SlowToy, client: AsyncClient) -> None:
+    slow = asyncio.create_task(client.lidar.get_beam_angles())
+    for _ in range(20):
+        await client.agent.get_schema()
+    assert not slow.done()
+    engine.gate.set()
+    assert_type(await slow, LidarBeamAnglesResponse)
 
 
-def test_cancelling_a_task_ends_its_wait_at_once(engine: SlowToy, run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        slow = asyncio.create_task(client.lidar.get_beam_angles())
-        await asyncio.sleep(0.01)
-        slow.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await slow
-        assert not engine.gate.is_set()
-        assert (await client.agent.get_schema()).schema is not None
-
-    run(use)
+async def test_cancelling_a_task_ends_its_wait_at_once(engine: SlowToy, client: AsyncClient) -> None:
+    slow = asyncio.create_task(client.lidar.get_beam_angles())
+    await asyncio.sleep(0.01)
+    slow.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await slow
+    assert not engine.gate.is_set()
+    assert (await client.agent.get_schema()).schema is not None
 
 
-def test_a_stream_that_skips_nothing_gives_every_item_in_order(run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        stream = client.agent.stream_policy_slot_state(1)
-        assert_type(stream, AsyncItemStream[PolicySlotSummary])
-        assert isinstance(stream, AsyncStream)
-        assert [item.slot_id async for item in stream] == list(range(ITEMS))
-        with pytest.raises(StopAsyncIteration):
-            await anext(stream)
-
-    run(use)
+async def test_a_stream_that_skips_nothing_gives_every_item_in_order(client: AsyncClient) -> None:
+    stream = client.agent.stream_policy_slot_state(1)
+    assert_type(stream, AsyncItemStream[PolicySlotSummary])
+    assert isinstance(stream, AsyncStream)
+    assert [item.slot_id async for item in stream] == list(range(ITEMS))
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
 
 
 @pytest.mark.parametrize("transport", ["inproc"], indirect=True)
-def test_a_stream_that_may_skip_is_asked_only_when_somebody_waits(engine: SlowToy, run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        stream = client.camera.stream("front")
-        for number in range(1, 6):
-            assert (await anext(stream)).frame_number == number
-            await asyncio.sleep(0.005)
-            assert engine.looked == number
-        stream.cancel()
-
-    run(use)
+async def test_a_stream_that_may_skip_is_asked_only_when_somebody_waits(engine: SlowToy, client: AsyncClient) -> None:
+    stream = client.camera.stream("front")
+    for number in range(1, 6):
+        assert (await anext(stream)).frame_number == number
+        await asyncio.sleep(0.005)
+        assert engine.looked == number
+    stream.cancel()
 
 
-def test_leaving_a_loop_ends_the_stream_on_the_engines_side(engine: SlowToy, run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        async for frame in client.camera.stream("front", fps=30):
-            assert_type(frame, ImageFrame)
-            if frame.frame_number == 3:
-                break
-        gc.collect()
-        await until_in_loop(lambda: engine.calls[0].is_over)
-
-    run(use)
+async def test_leaving_a_loop_ends_the_stream_on_the_engines_side(engine: SlowToy, client: AsyncClient) -> None:
+    async for frame in client.camera.stream("front", fps=30):
+        assert_type(frame, ImageFrame)
+        if frame.frame_number == 3:
+            break
+    gc.collect()
+    await until_in_loop(lambda: engine.calls[0].is_over)
 
 
-def test_leaving_a_with_block_ends_the_stream(engine: SlowToy, run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        async with client.camera.stream("front") as stream:
-            await anext(stream)
-            assert stream.dropped == 0
-        with pytest.raises(Cancelled):
-            await anext(stream)
-        await stream.aclose()
-        await until_in_loop(lambda: engine.calls[0].is_over)
-
-    run(use)
-
-
-def test_cancelling_a_task_ends_the_stream_it_waits_for(engine: SlowToy, run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        stream = client.camera.stream("stuck")
+async def test_leaving_a_with_block_ends_the_stream(engine: SlowToy, client: AsyncClient) -> None:
+    async with client.camera.stream("front") as stream:
         await anext(stream)
-        waiting = asyncio.create_task(_next(stream))
-        await asyncio.sleep(0.01)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await until_in_loop(lambda: engine.calls[0].is_over)
-
-    run(use)
-
-
-def test_a_stream_is_cancelled_from_another_thread(engine: SlowToy, run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        stream = client.camera.stream("stuck")
+        assert stream.dropped == 0
+    with pytest.raises(Cancelled):
         await anext(stream)
-        waiting = asyncio.create_task(_next(stream))
-        await asyncio.sleep(0.01)
-        threading.Thread(target=stream.cancel).start()
-        with pytest.raises(Cancelled):
-            await waiting
-        await until_in_loop(lambda: engine.calls[0].is_over)
+    await stream.aclose()
+    await until_in_loop(lambda: engine.calls[0].is_over)
 
-    run(use)
+
+async def test_cancelling_a_task_ends_the_stream_it_waits_for(engine: SlowToy, client: AsyncClient) -> None:
+    stream = client.camera.stream("stuck")
+    await anext(stream)
+    waiting = asyncio.create_task(_next(stream))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await until_in_loop(lambda: engine.calls[0].is_over)
+
+
+async def test_a_stream_is_cancelled_from_another_thread(engine: SlowToy, client: AsyncClient) -> None:
+    stream = client.camera.stream("stuck")
+    await anext(stream)
+    waiting = asyncio.create_task(_next(stream))
+    await asyncio.sleep(0.01)
+    threading.Thread(target=stream.cancel).start()
+    with pytest.raises(Cancelled):
+        await waiting
+    await until_in_loop(lambda: engine.calls[0].is_over)
 
 
 async def _next(stream: AsyncStream) -> Any:
     return await anext(stream)
 
 
-def test_streams_and_calls_go_on_side_by_side(run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        async def count(robot: int) -> int:
-            return len([item async for item in client.agent.stream_policy_slot_state(robot)])
+async def test_streams_and_calls_go_on_side_by_side(client: AsyncClient) -> None:
+    async def count(robot: int) -> int:
+        return len([item async for item in client.agent.stream_policy_slot_state(robot)])
 
-        counts = await asyncio.gather(*(count(robot) for robot in range(20)), client.agent.get_schema())
-        assert counts[:-1] == [ITEMS] * 20
-
-    run(use)
+    counts = await asyncio.gather(*(count(robot) for robot in range(20)), client.agent.get_schema())
+    assert counts[:-1] == [ITEMS] * 20
 
 
-def test_closing_ends_what_waits(engine: SlowToy) -> None:
-    async def main() -> None:
-        client = await lucky_transport.connect_async(engine.endpoint)
-        slow = asyncio.create_task(client.lidar.get_beam_angles())
-        stream = client.camera.stream("stuck")
-        await anext(stream)
-        waiting = asyncio.create_task(_next(stream))
-        await asyncio.sleep(0.01)
-        await client.close()
-        await client.close()
-        with pytest.raises(ClosedError, match="connect again"):
-            await slow
-        with pytest.raises(Cancelled):
-            await waiting
-        with pytest.raises(ClosedError):
-            await client.agent.get_schema()
-        assert repr(client) == "<asyncio client, closed>"
-        await until_in_loop(lambda: engine.calls[0].is_over)
-
-    asyncio.run(main())
-
-
-def test_no_thread_is_left_behind(engine: SlowToy, run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
+async def test_closing_ends_what_waits(engine: SlowToy) -> None:
+    client = await lucky_transport.connect_async(engine.endpoint)
+    slow = asyncio.create_task(client.lidar.get_beam_angles())
+    stream = client.camera.stream("stuck")
+    await anext(stream)
+    waiting = asyncio.create_task(_next(stream))
+    await asyncio.sleep(0.01)
+    await client.close()
+    await client.close()
+    with pytest.raises(ClosedError, match="connect again"):
+        await slow
+    with pytest.raises(Cancelled):
+        await waiting
+    with pytest.raises(ClosedError):
         await client.agent.get_schema()
-        await anext(client.camera.stream("front"))
+    assert repr(client) == "<asyncio client, closed>"
+    await until_in_loop(lambda: engine.calls[0].is_over)
 
+
+async def test_no_thread_is_left_behind(engine: SlowToy, client: AsyncClient) -> None:
     engine.gate.set()
-    run(use)
-    until(lambda: not any(thread.name.startswith("lucky_transport_") for thread in threading.enumerate()))
+    await client.agent.get_schema()
+    await anext(client.camera.stream("front"))
+    await client.close()
+    await until_in_loop(lambda: not any(one.name.startswith("lucky_transport_") for one in threading.enumerate()))
 
 
-def test_a_transport_that_cannot_carry_the_calls_is_closed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_transport_that_cannot_carry_the_calls_is_closed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
 
     def refuse(self: Transport) -> None:
@@ -313,14 +262,9 @@ def test_a_transport_that_cannot_carry_the_calls_is_closed_again(monkeypatch: py
     original = InprocTransport.close
     monkeypatch.setattr(InprocTransport, "async_calls", refuse)
     monkeypatch.setattr(InprocTransport, "close", close)
-    with api.serve("toy", "inproc://refusing") as serving:
-
-        async def main() -> None:
-            async with lucky_transport.connect_async(str(serving.endpoints[0])):
-                pass
-
-        with pytest.raises(NotReachable, match="no room for another client"):
-            asyncio.run(main())
+    with api.serve("toy", "inproc://refusing") as serving, pytest.raises(NotReachable, match="no room for another"):
+        async with lucky_transport.connect_async(str(serving.endpoints[0])):
+            pass
     assert closed == [True]
 
 
@@ -338,43 +282,36 @@ def test_a_client_belongs_to_the_loop_in_which_it_was_connected(engine: SlowToy)
 
 
 @pytest.mark.usefixtures("engine")
-def test_before_it_is_connected_a_client_says_what_to_do(engine: SlowToy) -> None:
-    async def main() -> None:
-        client = lucky_transport.connect_async(engine.endpoint)
-        assert repr(client) == "<asyncio client, not connected>"
-        with pytest.raises(LocalProtocolError, match="async with"):
-            await client.agent.get_schema()
-
-    asyncio.run(main())
+async def test_before_it_is_connected_a_client_says_what_to_do(engine: SlowToy) -> None:
+    client = lucky_transport.connect_async(engine.endpoint)
+    assert repr(client) == "<asyncio client, not connected>"
+    with pytest.raises(LocalProtocolError, match="async with"):
+        await client.agent.get_schema()
 
 
-def test_what_connecting_raises_comes_from_connecting() -> None:
-    async def main() -> None:
-        with pytest.raises(NotReachable):
-            await lucky_transport.connect_async("inproc://nowhere")
-
-    asyncio.run(main())
+async def test_what_connecting_raises_comes_from_connecting() -> None:
+    with pytest.raises(NotReachable):
+        await lucky_transport.connect_async("inproc://nowhere")
     with pytest.raises(ConfigError, match="no endpoint"):
         lucky_transport.connect_async()
 
 
 @pytest.mark.parametrize("transport", ["inproc"], indirect=True)
-def test_it_shows_what_the_ordinary_client_shows(run: Run) -> None:
-    async def use(client: AsyncClient) -> None:
-        assert dir(client) == sorted([*SERVICES, "close", "implemented", "spec", "transport"])
-        assert repr(client).startswith("<asyncio client of engine 'toy' (2 envs) over inproc")
-        found = client.implemented()
-        assert found is not None
-        assert "lidar.get_beam_angles" in found
-        assert "list(*, timeout_s=None) -> ListCamerasResponse" in repr(client.camera)
-        with pytest.raises(AttributeError, match="did you mean 'scene'"):
-            getattr(client, "scen")  # noqa: B009
-
-    run(use)
+async def test_it_shows_what_the_ordinary_client_shows(client: AsyncClient) -> None:
+    assert dir(client) == sorted([*SERVICES, "close", "implemented", "spec", "transport"])
+    assert repr(client).startswith("<asyncio client of engine 'toy' (2 envs) over inproc")
+    found = client.implemented()
+    assert found is not None
+    assert "lidar.get_beam_angles" in found
+    assert "list(*, timeout_s=None) -> ListCamerasResponse" in repr(client.camera)
+    with pytest.raises(AttributeError, match="did you mean 'scene'"):
+        getattr(client, "scen")  # noqa: B009
 
 
 @pytest.mark.parametrize("transport", ["inproc"], indirect=True)
-def test_a_transports_own_calls_are_used_where_it_has_some(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+async def test_a_transports_own_calls_are_used_where_it_has_some(
+    monkeypatch: pytest.MonkeyPatch, engine: SlowToy
+) -> None:
     class Own(AsyncCalls):
         closed = False
 
@@ -389,31 +326,24 @@ def test_a_transports_own_calls_are_used_where_it_has_some(monkeypatch: pytest.M
 
     own = Own()
     monkeypatch.setattr("lucky_transport.inproc.InprocTransport.async_calls", lambda transport: own)
-
-    async def use(client: AsyncClient) -> None:
+    async with lucky_transport.connect_async(engine.endpoint) as client:
         assert await client.lidar.get_beam_angles() == ("get_lidar_beam_angles", LidarSensorRequest())
         assert client.camera.stream("x") == "stream_camera"  # pyright: ignore[reportUnnecessaryComparison]
-
-    run(use)
     assert own.closed
 
 
 @pytest.mark.usefixtures("engine")
-def test_connecting_and_closing_use_no_executor_of_the_program(engine: SlowToy) -> None:
+async def test_connecting_and_closing_use_no_executor_of_the_program(engine: SlowToy) -> None:
     """The loop's own may be full of the program's work for as long as it likes."""
     gate = threading.Event()
-
-    async def program() -> None:
-        with ThreadPoolExecutor(1) as full:
-            loop = asyncio.get_running_loop()
-            loop.set_default_executor(full)
-            busy = loop.run_in_executor(None, gate.wait, PATIENCE_S)
-            try:
-                async with asyncio.timeout(PATIENCE_S / 2), lucky_transport.connect_async(engine.endpoint) as client:
-                    assert client.spec.num_envs == 2
-                assert not busy.done()
-            finally:
-                gate.set()
-            await busy
-
-    asyncio.run(program())
+    with ThreadPoolExecutor(1) as full:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(full)
+        busy = loop.run_in_executor(None, gate.wait, PATIENCE_S)
+        try:
+            async with asyncio.timeout(PATIENCE_S / 2), lucky_transport.connect_async(engine.endpoint) as client:
+                assert client.spec.num_envs == 2
+            assert not busy.done()
+        finally:
+            gate.set()
+        await busy

@@ -95,96 +95,78 @@ def calls_of(client: AsyncClient) -> AsyncCalls:
     return client._connection.calls  # pyright: ignore[reportPrivateUsage]
 
 
-def test_many_calls_at_once_make_no_thread(engine: Gated, endpoint: str) -> None:
-    async def main() -> None:
-        async with lucky_transport.connect_async(endpoint) as client:
-            await client.agent.get_schema()
-            before = client_threads()
-            slow = [asyncio.create_task(client.lidar.get_beam_angles()) for _ in range(CALLS)]
-            assert len(await asyncio.gather(*(client.agent.get_schema() for _ in range(CALLS)))) == CALLS
-            assert not any(task.done() for task in slow)
-            assert not client_threads() - before  # a thread of an earlier test may end meanwhile
-            engine.gate.set()
-            assert len(await asyncio.gather(*slow)) == CALLS
-            assert not client_threads() - before  # a thread of an earlier test may end meanwhile
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+async def test_many_calls_at_once_make_no_thread(engine: Gated, endpoint: str) -> None:
+    async with lucky_transport.connect_async(endpoint) as client:
+        await client.agent.get_schema()
+        before = client_threads()
+        slow = [asyncio.create_task(client.lidar.get_beam_angles()) for _ in range(CALLS)]
+        assert len(await asyncio.gather(*(client.agent.get_schema() for _ in range(CALLS)))) == CALLS
+        assert not any(task.done() for task in slow)
+        assert not client_threads() - before  # a thread of an earlier test may end meanwhile
+        engine.gate.set()
+        assert len(await asyncio.gather(*slow)) == CALLS
+        assert not client_threads() - before  # a thread of an earlier test may end meanwhile
 
 
-def test_a_deadline_ends_the_call_and_the_stream_alone(endpoint: str) -> None:
-    async def main() -> None:
-        async with lucky_transport.connect_async(endpoint) as client:
-            slow = asyncio.create_task(client.lidar.get_beam_angles())
-            with pytest.raises(PeerTimeout, match=r"did not end within 0\.05 s"):
-                await client.lidar.get_beam_angles(timeout_s=0.05)
-            with pytest.raises(PeerTimeout, match=r"did not end within 0\.05 s"):
-                await anext(client.telemetry.stream(timeout_s=0.05))
-            assert not slow.done()
-            slow.cancel()
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+async def test_a_deadline_ends_the_call_and_the_stream_alone(endpoint: str) -> None:
+    async with lucky_transport.connect_async(endpoint) as client:
+        slow = asyncio.create_task(client.lidar.get_beam_angles())
+        with pytest.raises(PeerTimeout, match=r"did not end within 0\.05 s"):
+            await client.lidar.get_beam_angles(timeout_s=0.05)
+        with pytest.raises(PeerTimeout, match=r"did not end within 0\.05 s"):
+            await anext(client.telemetry.stream(timeout_s=0.05))
+        assert not slow.done()
+        slow.cancel()
 
 
-def test_a_call_has_the_configured_deadline(endpoint: str) -> None:
-    async def main() -> None:
-        async with lucky_transport.connect_async(endpoint, command_timeout_s=0.05) as client:
-            with pytest.raises(PeerTimeout, match="LUCKY_COMMAND_TIMEOUT_S"):
-                await client.lidar.get_beam_angles()
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+async def test_a_call_has_the_configured_deadline(endpoint: str) -> None:
+    async with lucky_transport.connect_async(endpoint, command_timeout_s=0.05) as client:
+        with pytest.raises(PeerTimeout, match="LUCKY_COMMAND_TIMEOUT_S"):
+            await client.lidar.get_beam_angles()
 
 
-def test_a_cancelled_task_leaves_no_open_call(engine: Gated, endpoint: str) -> None:
-    async def main() -> None:
-        async with lucky_transport.connect_async(endpoint) as client:
-            calls: Any = calls_of(client)
-            slow = [asyncio.create_task(client.lidar.get_beam_angles()) for _ in range(20)]
-            streams = [asyncio.create_task(_first(client.telemetry.stream())) for _ in range(5)]
-            await until_in_loop(lambda: len(engine.streams_seen) == len(streams))
-            for task in (*slow, *streams):
-                task.cancel()
-            ends = await asyncio.gather(*slow, *streams, return_exceptions=True)
-            assert {type(end) for end in ends} == {asyncio.CancelledError}
-            assert calls._calls.open_calls == 0
-            await until_in_loop(lambda: all(call.is_over for call in engine.streams_seen))
-            assert (await client.agent.get_schema()).schema is not None
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+async def test_a_cancelled_task_leaves_no_open_call(engine: Gated, endpoint: str) -> None:
+    async with lucky_transport.connect_async(endpoint) as client:
+        calls: Any = calls_of(client)
+        slow = [asyncio.create_task(client.lidar.get_beam_angles()) for _ in range(20)]
+        streams = [asyncio.create_task(_first(client.telemetry.stream())) for _ in range(5)]
+        await until_in_loop(lambda: len(engine.streams_seen) == len(streams))
+        for task in (*slow, *streams):
+            task.cancel()
+        ends = await asyncio.gather(*slow, *streams, return_exceptions=True)
+        assert {type(end) for end in ends} == {asyncio.CancelledError}
+        assert calls._calls.open_calls == 0
+        await until_in_loop(lambda: all(call.is_over for call in engine.streams_seen))
+        assert (await client.agent.get_schema()).schema is not None
 
 
 async def _first(stream: Any) -> Any:
     return await anext(stream)
 
 
-def test_closing_ends_every_pending_call(endpoint: str) -> None:
-    async def main() -> None:
-        client = await lucky_transport.connect_async(endpoint)
-        slow = [asyncio.create_task(client.lidar.get_beam_angles()) for _ in range(CALLS)]
-        await client.agent.get_schema()
-        await client.close()
-        ends = await asyncio.gather(*slow, return_exceptions=True)
-        assert {type(end) for end in ends} == {ClosedError}
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+async def test_closing_ends_every_pending_call(endpoint: str) -> None:
+    client = await lucky_transport.connect_async(endpoint)
+    slow = [asyncio.create_task(client.lidar.get_beam_angles()) for _ in range(CALLS)]
+    await client.agent.get_schema()
+    await client.close()
+    ends = await asyncio.gather(*slow, return_exceptions=True)
+    assert {type(end) for end in ends} == {ClosedError}
 
 
-def test_a_client_that_is_dropped_closes_its_connection(endpoint: str) -> None:
-    async def main() -> None:
-        client = await lucky_transport.connect_async(endpoint)
-        await client.agent.get_schema()
-        calls: Any = calls_of(client)
-        connection = calls._calls
-        del client, calls
+async def test_a_client_that_is_dropped_closes_its_connection(endpoint: str) -> None:
+    client = await lucky_transport.connect_async(endpoint)
+    await client.agent.get_schema()
+    calls: Any = calls_of(client)
+    connection = calls._calls
+    del client, calls
 
-        def has_ended() -> bool:
-            gc.collect()
-            return connection._error is not None
+    def has_ended() -> bool:
+        gc.collect()
+        return connection._error is not None
 
-        await until_in_loop(has_ended)  # the loop's last callbacks may hold the client for a moment
-        with pytest.raises(ClosedError):
-            connection.check()
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+    await until_in_loop(has_ended)  # the loop's last callbacks may hold the client for a moment
+    with pytest.raises(ClosedError):
+        connection.check()
 
 
 def test_loops_in_several_threads_each_have_their_own_client(endpoint: str) -> None:
@@ -203,17 +185,14 @@ def test_loops_in_several_threads_each_have_their_own_client(endpoint: str) -> N
     assert results == [53] * 4
 
 
-def test_calls_of_the_loop_and_steps_go_on_side_by_side(endpoint: str) -> None:
-    async def main() -> None:
-        async with lucky_transport.connect_async(endpoint) as client:
-            transport = client.transport
-            stepping = asyncio.create_task(asyncio.to_thread(_step, transport, 300))
-            while not stepping.done():
-                assert (await client.agent.get_schema()).schema is not None
-                await client.batch.set_seeds()
-            assert await stepping == 300
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+async def test_calls_of_the_loop_and_steps_go_on_side_by_side(endpoint: str) -> None:
+    async with lucky_transport.connect_async(endpoint) as client:
+        transport = client.transport
+        stepping = asyncio.create_task(asyncio.to_thread(_step, transport, 300))
+        while not stepping.done():
+            assert (await client.agent.get_schema()).schema is not None
+            await client.batch.set_seeds()
+        assert await stepping == 300
 
 
 def _step(transport: Any, count: int) -> int:
@@ -244,33 +223,27 @@ def test_the_death_of_the_engine_ends_what_waits() -> None:
         asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
 
 
-def test_images_come_as_bytes_or_as_views(endpoint: str) -> None:
-    async def main() -> None:
-        async with lucky_transport.connect_async(endpoint) as client:
-            copies = [frame async for frame in client.camera.stream("front")]
-            assert [bytes(frame.data) for frame in copies] == [bytes([number]) * 64 for number in range(20)]
-            assert {type(frame.data) for frame in copies} == {bytes}
-            views = client.camera.stream("front", copy=False)
-            for number in range(20):
-                frame: Any = await anext(views)
-                assert type(frame.data) is memoryview
-                assert frame.data == bytes([number]) * 64
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+async def test_images_come_as_bytes_or_as_views(endpoint: str) -> None:
+    async with lucky_transport.connect_async(endpoint) as client:
+        copies = [frame async for frame in client.camera.stream("front")]
+        assert [bytes(frame.data) for frame in copies] == [bytes([number]) * 64 for number in range(20)]
+        assert {type(frame.data) for frame in copies} == {bytes}
+        views = client.camera.stream("front", copy=False)
+        for number in range(20):
+            frame: Any = await anext(views)
+            assert type(frame.data) is memoryview
+            assert frame.data == bytes([number]) * 64
 
 
-def test_an_engine_that_takes_no_further_client_is_called_by_threads(
+async def test_an_engine_that_takes_no_further_client_is_called_by_threads(
     endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: Any, **options: Any) -> Any:
         raise NotReachable("nobody listens", backend="shm")
 
-    async def main() -> None:
-        async with lucky_transport.connect_async(endpoint) as client:
-            assert isinstance(calls_of(client), LoopCalls)
-        monkeypatch.setattr(command_client, "connect_pipe", refuse)
-        async with lucky_transport.connect_async(endpoint) as client:
-            assert isinstance(calls_of(client), ThreadedCalls)
-            assert (await client.agent.get_schema()).schema is not None
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+    async with lucky_transport.connect_async(endpoint) as client:
+        assert isinstance(calls_of(client), LoopCalls)
+    monkeypatch.setattr(command_client, "connect_pipe", refuse)
+    async with lucky_transport.connect_async(endpoint) as client:
+        assert isinstance(calls_of(client), ThreadedCalls)
+        assert (await client.agent.get_schema()).schema is not None

@@ -1,4 +1,4 @@
-"""Asyncio servers and channels over shared memory for one scenario; whatever it started is gone when it ends."""
+"""Asyncio servers and channels over shared memory for one test; whatever it started is gone when it ends."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.resources import STUB_THREADS, connections_of, rings, threads_of
-from tests.support.waiting import PATIENCE_S, until_none_left
+from tests.support.waiting import until_none_left
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -101,11 +100,11 @@ class Held:
         }
 
 
-class Ends:
-    """Both ends, made on the loop that runs the scenario, and closed with it."""
+class Ends(AsyncExitStack):
+    """Both ends, made on the loop that runs the test, and closed with it."""
 
-    def __init__(self, stack: AsyncExitStack, handlers_of: Callable[[Mapping[str, Any]], Any]) -> None:
-        self._stack = stack
+    def __init__(self, handlers_of: Callable[[Mapping[str, Any]], Any]) -> None:
+        super().__init__()
         self._handlers_of = handlers_of
 
     def held(self) -> Held:
@@ -115,7 +114,7 @@ class Ends:
     def server(self, methods: Mapping[str, Any], **arguments: Any) -> Any:
         """Return a server of "t.Test" that is not started; behaviours, or handlers, by "arity Name"."""
         server = lucky_transport_stubs.aio_server(handlers=(self._handlers_of(methods),), **arguments)
-        self._stack.push_async_callback(server.stop, None)
+        self.push_async_callback(server.stop, None)
         return server
 
     async def serve(self, methods: Mapping[str, Any], *, target: str = "", **arguments: Any) -> Any:
@@ -129,7 +128,7 @@ class Ends:
     def dial(self, target: Any, **arguments: Any) -> Client:
         """Return a client of a server, or of whoever will listen at a target."""
         channel = lucky_transport_stubs.aio_channel(getattr(target, "target", target), **arguments)
-        self._stack.push_async_callback(channel.close)
+        self.push_async_callback(channel.close)
         return Client(channel)
 
     async def pair(self, methods: Mapping[str, Any], **arguments: Any) -> Client:
@@ -137,16 +136,12 @@ class Ends:
         return self.dial(await self.serve(methods, **arguments))
 
 
-#: Runs a scenario, a coroutine function that takes `Ends`, on a loop of its own; returns what it returns.
-Aio = Callable[[Callable[[Ends], Awaitable[Any]]], Any]
-
-
 @pytest.fixture
-def aio(handlers_of: Any) -> Iterator[Aio]:
-    """Nothing of a scenario may be left: no connection, no memory of rings, no thread, no file."""
+def ends(handlers_of: Any) -> Iterator[Ends]:
+    """Nothing of a test may be left: no connection, no memory of rings, no thread, no file."""
     gc.collect()
     mapped, threads, mine = rings(), set(threads_of(*STUB_THREADS)), f"lucky_{os.getpid()}_"
-    yield partial(_run, handlers_of)
+    yield Ends(handlers_of)
 
     def left() -> Collection[object]:
         gc.collect()
@@ -156,14 +151,6 @@ def aio(handlers_of: Any) -> Iterator[Aio]:
         return [*files, *connections_of(mine), *memory, *(set(threads_of(*STUB_THREADS)) - threads)]
 
     until_none_left(left)
-
-
-def _run(handlers_of: Any, scenario: Callable[[Ends], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
-            return await scenario(Ends(stack, handlers_of))
-
-    return asyncio.run(main())
 
 
 def address() -> str:

@@ -32,59 +32,45 @@ async def _listed(call: Any) -> list[bytes]:
     return [response async for response in call]
 
 
-def test_long_streams_flow_both_ways_at_once(aio: Any) -> None:
+async def test_long_streams_flow_both_ways_at_once(ends: Any) -> None:
     def numbers() -> Iterator[bytes]:
         return (b"%d" % number for number in range(3000))
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"stream_stream Double": double})
-        got = await _listed(client.stream_stream("Double")(numbers()))
-        assert got == [b"%d" % (2 * number) for number in range(3000)]
-
-    aio(scenario)
+    client = await ends.pair({"stream_stream Double": double})
+    got = await _listed(client.stream_stream("Double")(numbers()))
+    assert got == [b"%d" % (2 * number) for number in range(3000)]
 
 
-def test_a_connection_can_be_waited_for_in_each_arity(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair(
-            {"unary_unary Echo": echo, "unary_stream Count": count, "stream_stream Double": double}
-        )
-        for call in (
-            client.unary_unary("Echo")(b""),
-            client.unary_stream("Count")(b"1"),
-            client.stream_stream("Double")(),
-        ):
-            await call.wait_for_connection()
-            call.cancel()
-
-    aio(scenario)
+async def test_a_connection_can_be_waited_for_in_each_arity(ends: Any) -> None:
+    client = await ends.pair({"unary_unary Echo": echo, "unary_stream Count": count, "stream_stream Double": double})
+    for call in (
+        client.unary_unary("Echo")(b""),
+        client.unary_stream("Count")(b"1"),
+        client.stream_stream("Double")(),
+    ):
+        await call.wait_for_connection()
+        call.cancel()
 
 
 @pytest.mark.parametrize("size", [0, 1, 100_000, 1_000_000, 4_000_000])
-def test_messages_of_every_length_arrive_whole(aio: Any, size: int) -> None:
+async def test_messages_of_every_length_arrive_whole(ends: Any, size: int) -> None:
     message = bytes(range(256)) * (size // 256) + bytes(size % 256)
-
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Echo": echo, "stream_stream Mirror": mirror})
-        assert await client.unary_unary("Echo")(message) == message
-        assert await _listed(client.stream_stream("Mirror")([message, message])) == [message, message]
 
     async def mirror(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         async for request in requests:
             yield request
 
-    aio(scenario)
+    client = await ends.pair({"unary_unary Echo": echo, "stream_stream Mirror": mirror})
+    assert await client.unary_unary("Echo")(message) == message
+    assert await _listed(client.stream_stream("Mirror")([message, message])) == [message, message]
 
 
 @pytest.mark.parametrize("message", ["text", 3, bytearray(b"x")])
-def test_what_is_no_bytes_is_refused_where_it_is_given(aio: Any, message: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Echo": echo, "stream_unary Total": total})
-        with pytest.raises(TypeError, match="expected bytes, got"):
-            await client.unary_unary("Echo")(message)
-        call = client.stream_unary("Total")()
-        with pytest.raises(TypeError, match="expected bytes, got"):
-            await call.write(message)
-        call.cancel()
-
-    aio(scenario)
+async def test_what_is_no_bytes_is_refused_where_it_is_given(ends: Any, message: Any) -> None:
+    client = await ends.pair({"unary_unary Echo": echo, "stream_unary Total": total})
+    with pytest.raises(TypeError, match="expected bytes, got"):
+        await client.unary_unary("Echo")(message)
+    call = client.stream_unary("Total")()
+    with pytest.raises(TypeError, match="expected bytes, got"):
+        await call.write(message)
+    call.cancel()

@@ -19,15 +19,12 @@ async def give(value: Any) -> Any:
     return value
 
 
-def test_a_thread_gets_what_the_coroutine_returns_or_raises(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        loop = asyncio.get_running_loop()
-        assert await asyncio.to_thread(lambda: await_on(loop, give(3))) == 3
-        for error in (ValueError("boom"), TimeoutError("its own")):
-            with pytest.raises(type(error), match=str(error)):
-                await asyncio.to_thread(lambda error=error: await_on(loop, give(error)))
-
-    aio(scenario)
+async def test_a_thread_gets_what_the_coroutine_returns_or_raises(ends: Any) -> None:
+    loop = asyncio.get_running_loop()
+    assert await asyncio.to_thread(lambda: await_on(loop, give(3))) == 3
+    for error in (ValueError("boom"), TimeoutError("its own")):
+        with pytest.raises(type(error), match=str(error)):
+            await asyncio.to_thread(lambda error=error: await_on(loop, give(error)))
 
 
 def test_a_closed_loop_is_told_at_once() -> None:

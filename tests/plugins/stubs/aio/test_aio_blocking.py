@@ -42,31 +42,25 @@ SYNC = {
 }
 
 
-def test_blocking_handlers_of_each_arity_run_in_the_pool(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        with ThreadPoolExecutor(2, thread_name_prefix="mine") as pool:
-            client = await ends.pair(SYNC, migration_thread_pool=pool)
-            assert await client.unary_unary("Echo")(b"x") == b"x"
-            counted = [item async for item in client.unary_stream("Count")(b"3")]
-            assert [item.split()[0] for item in counted] == [b"0", b"1", b"2"]
-            assert len({item.split()[1] for item in counted}) == 1
-            assert counted[0].split()[1].startswith(b"mine")
-            assert await client.stream_unary("Total")([b"1", b"2"]) == b"3"
-            assert [item async for item in client.stream_stream("Double")([b"1", b"2"])] == [b"2", b"4"]
-
-    aio(scenario)
-
-
-def test_without_a_pool_they_run_in_the_loops(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair(SYNC)
+async def test_blocking_handlers_of_each_arity_run_in_the_pool(ends: Any) -> None:
+    with ThreadPoolExecutor(2, thread_name_prefix="mine") as pool:
+        client = await ends.pair(SYNC, migration_thread_pool=pool)
         assert await client.unary_unary("Echo")(b"x") == b"x"
+        counted = [item async for item in client.unary_stream("Count")(b"3")]
+        assert [item.split()[0] for item in counted] == [b"0", b"1", b"2"]
+        assert len({item.split()[1] for item in counted}) == 1
+        assert counted[0].split()[1].startswith(b"mine")
+        assert await client.stream_unary("Total")([b"1", b"2"]) == b"3"
         assert [item async for item in client.stream_stream("Double")([b"1", b"2"])] == [b"2", b"4"]
 
-    aio(scenario)
+
+async def test_without_a_pool_they_run_in_the_loops(ends: Any) -> None:
+    client = await ends.pair(SYNC)
+    assert await client.unary_unary("Echo")(b"x") == b"x"
+    assert [item async for item in client.stream_stream("Double")([b"1", b"2"])] == [b"2", b"4"]
 
 
-def test_the_context_of_a_blocking_handler_is_whole(aio: Any, error_of: Any) -> None:
+async def test_the_context_of_a_blocking_handler_is_whole(ends: Any, error_of: Any) -> None:
     ended: list[str] = []
 
     def facts(request: bytes, context: Any) -> bytes:
@@ -98,22 +92,19 @@ def test_the_context_of_a_blocking_handler_is_whole(aio: Any, error_of: Any) -> 
         assert context.cancel()
         return b""
 
-    async def scenario(ends: Any) -> None:
-        named = {"Facts": facts, "Abort": abort, "Set": set_code, "Cancel": cancel}
-        client = await ends.pair({f"unary_unary {name}": function for name, function in named.items()})
-        call = client.unary_unary("Facts")(b"x", timeout=60)
-        assert await call == b"ok"
-        assert await call.initial_metadata() == grpc.aio.Metadata(("key", "value"))
-        assert await call.trailing_metadata() == grpc.aio.Metadata(("end", "value"))
-        await until_in_loop(lambda: ended == ["facts"])
-        assert await error_of(client.unary_unary("Abort")(b"")) == ("ABORTED", "set before")
-        assert await error_of(client.unary_unary("Set")(b"")) == ("DATA_LOSS", "lost")
-        assert (await error_of(client.unary_unary("Cancel")(b"")))[0] == "CANCELLED"
-
-    aio(scenario)
+    named = {"Facts": facts, "Abort": abort, "Set": set_code, "Cancel": cancel}
+    client = await ends.pair({f"unary_unary {name}": function for name, function in named.items()})
+    call = client.unary_unary("Facts")(b"x", timeout=60)
+    assert await call == b"ok"
+    assert await call.initial_metadata() == grpc.aio.Metadata(("key", "value"))
+    assert await call.trailing_metadata() == grpc.aio.Metadata(("end", "value"))
+    await until_in_loop(lambda: ended == ["facts"])
+    assert await error_of(client.unary_unary("Abort")(b"")) == ("ABORTED", "set before")
+    assert await error_of(client.unary_unary("Set")(b"")) == ("DATA_LOSS", "lost")
+    assert (await error_of(client.unary_unary("Cancel")(b"")))[0] == "CANCELLED"
 
 
-def test_a_blocking_generator_ends_when_its_caller_has_gone(aio: Any) -> None:
+async def test_a_blocking_generator_ends_when_its_caller_has_gone(ends: Any) -> None:
     ended: list[bool] = []
 
     def endless(request: bytes, context: Any) -> Iterator[bytes]:
@@ -123,35 +114,28 @@ def test_a_blocking_generator_ends_when_its_caller_has_gone(aio: Any) -> None:
         finally:
             ended.append(context.is_active())
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_stream Endless": endless})
-        call = client.unary_stream("Endless")(b"")
-        await call.read()
-        call.cancel()
-        await until_in_loop(lambda: ended == [False])
-
-    aio(scenario)
+    client = await ends.pair({"unary_stream Endless": endless})
+    call = client.unary_stream("Endless")(b"")
+    await call.read()
+    call.cancel()
+    await until_in_loop(lambda: ended == [False])
 
 
-def test_a_callback_that_is_added_as_the_handler_ends_is_refused_or_runs(
-    aio: Any, monkeypatch: pytest.MonkeyPatch
+async def test_a_callback_that_is_added_as_the_handler_ends_is_refused_or_runs(
+    ends: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread of the pool may have asked whether the call is active just before it ended."""
+    contexts: list[Any] = []
+    ran: list[str] = []
 
-    async def scenario(ends: Any) -> None:
-        contexts: list[Any] = []
-        ran: list[str] = []
+    def keep(request: bytes, context: Any) -> bytes:
+        contexts.append(context)
+        assert context.add_callback(lambda: ran.append("before the end"))
+        return request
 
-        def keep(request: bytes, context: Any) -> bytes:
-            contexts.append(context)
-            assert context.add_callback(lambda: ran.append("before the end"))
-            return request
-
-        client = await ends.pair({"unary_unary Keep": keep})
-        assert await client.unary_unary("Keep")(b"x") == b"x"
-        await until_in_loop(lambda: ran == ["before the end"])
-        monkeypatch.setattr(contexts[0], "is_active", lambda: True)
-        assert not contexts[0].add_callback(lambda: ran.append("after the end"))
-        assert ran == ["before the end"]
-
-    aio(scenario)
+    client = await ends.pair({"unary_unary Keep": keep})
+    assert await client.unary_unary("Keep")(b"x") == b"x"
+    await until_in_loop(lambda: ran == ["before the end"])
+    monkeypatch.setattr(contexts[0], "is_active", lambda: True)
+    assert not contexts[0].add_callback(lambda: ran.append("after the end"))
+    assert ran == ["before the end"]

@@ -31,81 +31,68 @@ async def echo(request: bytes, context: Any) -> bytes:
 ECHO = {"unary_unary Echo": echo}
 
 
-def test_a_closed_channel_takes_no_calls(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair(ECHO)
-        async with client.channel:
-            assert await client.unary_unary("Echo")(b"x") == b"x"
-        assert client.channel.get_state() is State.SHUTDOWN
-        await client.channel.close()
-        for arity in ("unary_unary", "unary_stream", "stream_unary", "stream_stream"):
-            with pytest.raises(grpc.aio.UsageError, match=r"Channel is closed\."):
-                getattr(client, arity)("Echo")(b"")
+async def test_a_closed_channel_takes_no_calls(ends: Any) -> None:
+    client = await ends.pair(ECHO)
+    async with client.channel:
+        assert await client.unary_unary("Echo")(b"x") == b"x"
+    assert client.channel.get_state() is State.SHUTDOWN
+    await client.channel.close()
+    for arity in ("unary_unary", "unary_stream", "stream_unary", "stream_stream"):
         with pytest.raises(grpc.aio.UsageError, match=r"Channel is closed\."):
-            await client.channel.wait_for_state_change(State.READY)
-
-    aio(scenario)
-
-
-def test_closing_cancels_what_is_open(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        held = ends.held()
-        client = await ends.pair(held.methods)
-        call = asyncio.ensure_future(client.unary_unary("Hold")(b""))
-        await until_in_loop(lambda: held.begun)
-        await client.channel.close()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-
-    aio(scenario)
+            getattr(client, arity)("Echo")(b"")
+    with pytest.raises(grpc.aio.UsageError, match=r"Channel is closed\."):
+        await client.channel.wait_for_state_change(State.READY)
 
 
-def test_closing_lets_calls_end_in_their_grace(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        soon, never = ends.held(), ends.held()
-        client = await ends.pair({"unary_unary Soon": soon.hold, "unary_unary Never": never.hold})
-        ended, cancelled = (asyncio.ensure_future(client.unary_unary(name)(b"")) for name in ("Soon", "Never"))
-        await until_in_loop(lambda: soon.begun and never.begun)
-        closing = asyncio.create_task(client.channel.close(3))
-        await asyncio.sleep(0)
-        soon.release.set()
-        assert await ended == b"done"
-        assert not cancelled.done()
-        await closing
-        with pytest.raises(asyncio.CancelledError):
-            await cancelled
-
-    aio(scenario)
+async def test_closing_cancels_what_is_open(ends: Any) -> None:
+    held = ends.held()
+    client = await ends.pair(held.methods)
+    call = asyncio.ensure_future(client.unary_unary("Hold")(b""))
+    await until_in_loop(lambda: held.begun)
+    await client.channel.close()
+    with pytest.raises(asyncio.CancelledError):
+        await call
 
 
-def test_a_call_outlives_the_channel_that_was_dropped(aio: Any) -> None:
+async def test_closing_lets_calls_end_in_their_grace(ends: Any) -> None:
+    soon, never = ends.held(), ends.held()
+    client = await ends.pair({"unary_unary Soon": soon.hold, "unary_unary Never": never.hold})
+    ended, cancelled = (asyncio.ensure_future(client.unary_unary(name)(b"")) for name in ("Soon", "Never"))
+    await until_in_loop(lambda: soon.begun and never.begun)
+    closing = asyncio.create_task(client.channel.close(3))
+    await asyncio.sleep(0)
+    soon.release.set()
+    assert await ended == b"done"
+    assert not cancelled.done()
+    await closing
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+
+
+async def test_a_call_outlives_the_channel_that_was_dropped(ends: Any) -> None:
     async def soon(request: bytes, context: Any) -> bytes:
         await asyncio.sleep(0.05)
         return b"done"
 
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve({"unary_unary Soon": soon})
-        call = lucky_transport_stubs.aio_channel(server.target).unary_unary("/t.Test/Soon")(b"")
-        gc.collect()
-        assert await call == b"done"
-
-    aio(scenario)
+    server = await ends.serve({"unary_unary Soon": soon})
+    call = lucky_transport_stubs.aio_channel(server.target).unary_unary("/t.Test/Soon")(b"")
+    gc.collect()
+    assert await call == b"done"
 
 
-def test_a_channel_that_was_never_closed_leaves_nothing_behind(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        held = ends.held()
-        server = await ends.serve({**ECHO, **held.methods})
-        channel = lucky_transport_stubs.aio_channel(server.target)
-        assert await channel.unary_unary("/t.Test/Echo")(b"x") == b"x"
-        task = asyncio.ensure_future(channel.unary_unary("/t.Test/Hold")(b""))
-        await until_in_loop(lambda: held.begun)
-        task.cancel()
-
-    aio(scenario)
+async def test_a_channel_that_was_never_closed_leaves_nothing_behind(ends: Any) -> None:
+    held = ends.held()
+    server = await ends.serve({**ECHO, **held.methods})
+    channel = lucky_transport_stubs.aio_channel(server.target)
+    assert await channel.unary_unary("/t.Test/Echo")(b"x") == b"x"
+    task = asyncio.ensure_future(channel.unary_unary("/t.Test/Hold")(b""))
+    await until_in_loop(lambda: held.begun)
+    task.cancel()
 
 
-def test_a_loop_that_is_closed_in_the_middle_of_calls_leaves_nothing_behind(aio: Any, spawn: Any, address: Any) -> None:
+def test_a_loop_that_is_closed_in_the_middle_of_calls_leaves_nothing_behind(
+    ends: Any, spawn: Any, address: Any
+) -> None:
     spawn(target := address())
 
     async def begin() -> list[Any]:
@@ -124,7 +111,7 @@ def test_a_loop_that_is_closed_in_the_middle_of_calls_leaves_nothing_behind(aio:
     gc.collect()
 
 
-def test_several_loops_in_threads_each_have_their_channel(aio: Any, address: Callable[[], str]) -> None:
+async def test_several_loops_in_threads_each_have_their_channel(ends: Any, address: Callable[[], str]) -> None:
     got: list[bytes] = []
 
     def work(target: str, number: int) -> None:
@@ -135,52 +122,43 @@ def test_several_loops_in_threads_each_have_their_channel(aio: Any, address: Cal
 
         asyncio.run(main())
 
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve(ECHO)
-        threads = [threading.Thread(target=work, args=(server.target, number)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        while any(thread.is_alive() for thread in threads):
-            await asyncio.sleep(0.01)
-        assert sorted(got) == [b"%d" % number for number in range(4) for _ in range(30)]
-
-    aio(scenario)
+    server = await ends.serve(ECHO)
+    threads = [threading.Thread(target=work, args=(server.target, number)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        await asyncio.sleep(0.01)
+    assert sorted(got) == [b"%d" % number for number in range(4) for _ in range(30)]
 
 
-def test_a_thread_may_drop_a_channel_of_another_loop(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve(ECHO)
-        held = [lucky_transport_stubs.aio_channel(server.target)]
-        assert await held[0].unary_unary("/t.Test/Echo")(b"x") == b"x"
-        await asyncio.to_thread(held.clear)
-
-    aio(scenario)
+async def test_a_thread_may_drop_a_channel_of_another_loop(ends: Any) -> None:
+    server = await ends.serve(ECHO)
+    held = [lucky_transport_stubs.aio_channel(server.target)]
+    assert await held[0].unary_unary("/t.Test/Echo")(b"x") == b"x"
+    await asyncio.to_thread(held.clear)
 
 
-def test_a_channel_that_is_dropped_in_the_moment_it_connects_leaves_nothing_behind(
-    aio: Any, monkeypatch: pytest.MonkeyPatch
+async def test_a_channel_that_is_dropped_in_the_moment_it_connects_leaves_nothing_behind(
+    ends: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(ends: Any) -> None:
-        faults: list[Any] = []
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
-        channel = lucky_transport_stubs.aio_channel((await ends.serve(ECHO)).target)
-        connection = compiled_half(channel)
-        met = asyncio.Event()
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+    channel = lucky_transport_stubs.aio_channel((await ends.serve(ECHO)).target)
+    connection = compiled_half(channel)
+    met = asyncio.Event()
 
-        class Reader(LoopReader):
-            def __init__(self, *arguments: Any) -> None:
-                connection.close()  # as the collector does it
-                super().__init__(*arguments)
-                met.set()
+    class Reader(LoopReader):
+        def __init__(self, *arguments: Any) -> None:
+            connection.close()  # as the collector does it
+            super().__init__(*arguments)
+            met.set()
 
-        monkeypatch.setattr(aio_connection, "LoopReader", Reader)
-        channel.get_state(try_to_connect=True)
-        await met.wait()
-        await asyncio.sleep(0)
-        assert faults == []
-        assert channel.get_state() is State.SHUTDOWN
-
-    aio(scenario)
+    monkeypatch.setattr(aio_connection, "LoopReader", Reader)
+    channel.get_state(try_to_connect=True)
+    await met.wait()
+    await asyncio.sleep(0)
+    assert faults == []
+    assert channel.get_state() is State.SHUTDOWN
 
 
 def _in_a_child(work: Callable[[], None]) -> None:
@@ -196,26 +174,23 @@ def _in_a_child(work: Callable[[], None]) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_a_forked_child_that_runs_another_loop_is_told_why_not(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair(ECHO)
-        assert await client.unary_unary("Echo")(b"x") == b"x"
+async def test_a_forked_child_that_runs_another_loop_is_told_why_not(ends: Any) -> None:
+    client = await ends.pair(ECHO)
+    assert await client.unary_unary("Echo")(b"x") == b"x"
 
-        async def in_the_child() -> None:
-            with pytest.raises(grpc.aio.UsageError, match="belongs to the event loop of the parent process"):
-                client.unary_unary("Echo")(b"x")
-            client.channel.__del__()
+    async def in_the_child() -> None:
+        with pytest.raises(grpc.aio.UsageError, match="belongs to the event loop of the parent process"):
+            client.unary_unary("Echo")(b"x")
+        client.channel.__del__()
 
-        _in_a_child(lambda: asyncio.run(in_the_child()))
-        for _ in range(3):
-            assert await client.unary_unary("Echo")(b"y") == b"y"
-
-    aio(scenario)
+    _in_a_child(lambda: asyncio.run(in_the_child()))
+    for _ in range(3):
+        assert await client.unary_unary("Echo")(b"y") == b"y"
 
 
 @pytest.mark.parametrize("used", [False, True], ids=["idle", "used"])
 def test_a_forked_child_that_runs_the_channels_loop_connects_anew(
-    aio: Any, spawn: Any, address: Callable[[], str], used: bool
+    ends: Any, spawn: Any, address: Callable[[], str], used: bool
 ) -> None:
     spawn(target := address())
     loop = asyncio.new_event_loop()

@@ -40,119 +40,95 @@ def test_we_have_every_method_of_the_compiled_half(ours: type, compiled: type) -
     assert inspect.iscoroutinefunction(RingCall.unary_unary)
 
 
-def test_a_channel_is_idle_until_it_is_used(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair(ECHO)
-        assert client.channel.get_state() is State.IDLE
-        await client.unary_unary("Echo")(b"")
-        assert client.channel.get_state() is State.READY
-
-    aio(scenario)
+async def test_a_channel_is_idle_until_it_is_used(ends: Any) -> None:
+    client = await ends.pair(ECHO)
+    assert client.channel.get_state() is State.IDLE
+    await client.unary_unary("Echo")(b"")
+    assert client.channel.get_state() is State.READY
 
 
-def test_ready_is_reached_without_a_call(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair(ECHO)
-        await client.channel.channel_ready()
-        assert client.channel.get_state() is State.READY
-
-    aio(scenario)
+async def test_ready_is_reached_without_a_call(ends: Any) -> None:
+    client = await ends.pair(ECHO)
+    await client.channel.channel_ready()
+    assert client.channel.get_state() is State.READY
 
 
-def test_each_state_can_be_waited_for(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair(ECHO)
-        seen = [client.channel.get_state(try_to_connect=True)]
-        while seen[-1] is not State.READY:
-            if client.channel.get_state() is seen[-1]:
-                await client.channel.wait_for_state_change(seen[-1])
-            seen.append(client.channel.get_state())
-        assert seen == [State.IDLE, State.CONNECTING, State.READY]
-
-    aio(scenario)
+async def test_each_state_can_be_waited_for(ends: Any) -> None:
+    client = await ends.pair(ECHO)
+    seen = [client.channel.get_state(try_to_connect=True)]
+    while seen[-1] is not State.READY:
+        if client.channel.get_state() is seen[-1]:
+            await client.channel.wait_for_state_change(seen[-1])
+        seen.append(client.channel.get_state())
+    assert seen == [State.IDLE, State.CONNECTING, State.READY]
 
 
-def test_a_server_that_is_not_there_fails_the_call_at_once(aio: Any, address: Any, error_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = ends.dial(address())
-        for make in (
-            lambda: client.unary_unary("Echo")(b""),
-            lambda: client.stream_unary("Echo")([b""]),
-            lambda: client.unary_stream("Echo")(b"").read(),
-            lambda: client.stream_stream("Echo")([b""]).read(),
-            lambda: client.stream_stream("Echo")().write(b""),
-            lambda: client.unary_unary("Echo")(b"").wait_for_connection(),
-        ):
-            code, details = await error_of(make())
-            assert code == "UNAVAILABLE"
-            assert details.startswith("failed to connect to all addresses")
-        assert client.channel.get_state() is State.TRANSIENT_FAILURE
-
-    aio(scenario)
+async def test_a_server_that_is_not_there_fails_the_call_at_once(ends: Any, address: Any, error_of: Any) -> None:
+    client = ends.dial(address())
+    for make in (
+        lambda: client.unary_unary("Echo")(b""),
+        lambda: client.stream_unary("Echo")([b""]),
+        lambda: client.unary_stream("Echo")(b"").read(),
+        lambda: client.stream_stream("Echo")([b""]).read(),
+        lambda: client.stream_stream("Echo")().write(b""),
+        lambda: client.unary_unary("Echo")(b"").wait_for_connection(),
+    ):
+        code, details = await error_of(make())
+        assert code == "UNAVAILABLE"
+        assert details.startswith("failed to connect to all addresses")
+    assert client.channel.get_state() is State.TRANSIENT_FAILURE
 
 
-def test_who_waits_for_the_server_gets_it_once_it_is_there(aio: Any, address: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = ends.dial(target := address())
-        call = client.unary_unary("Echo")(b"x", wait_for_ready=True)
-        ready = asyncio.create_task(client.channel.channel_ready())
-        await asyncio.sleep(0.1)
-        assert not call.done()
-        await ends.serve(ECHO, target=target)
-        assert await call == b"x"
-        await ready
-
-    aio(scenario)
+async def test_who_waits_for_the_server_gets_it_once_it_is_there(ends: Any, address: Any) -> None:
+    client = ends.dial(target := address())
+    call = client.unary_unary("Echo")(b"x", wait_for_ready=True)
+    ready = asyncio.create_task(client.channel.channel_ready())
+    await asyncio.sleep(0.1)
+    assert not call.done()
+    await ends.serve(ECHO, target=target)
+    assert await call == b"x"
+    await ready
 
 
-def test_waiting_for_the_server_ends_with_the_deadline_or_a_cancel(aio: Any, address: Any, error_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = ends.dial(address())
-        late = client.unary_unary("Echo")(b"", wait_for_ready=True, timeout=0.05)
-        cancelled = client.unary_unary("Echo")(b"", wait_for_ready=True)
-        assert (await error_of(late))[0] == "DEADLINE_EXCEEDED"
-        cancelled.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await cancelled
-
-    aio(scenario)
-
-
-def test_a_server_that_is_bound_and_not_started_is_waited_for(aio: Any, address: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = ends.server(ECHO)
-        server.add_insecure_port(target := address())
-        call = ends.dial(target).unary_unary("Echo")(b"x")
-        await asyncio.sleep(0.1)
-        assert not call.done()
-        await server.start()
-        assert await call == b"x"
-
-    aio(scenario)
+async def test_waiting_for_the_server_ends_with_the_deadline_or_a_cancel(
+    ends: Any, address: Any, error_of: Any
+) -> None:
+    client = ends.dial(address())
+    late = client.unary_unary("Echo")(b"", wait_for_ready=True, timeout=0.05)
+    cancelled = client.unary_unary("Echo")(b"", wait_for_ready=True)
+    assert (await error_of(late))[0] == "DEADLINE_EXCEEDED"
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
 
 
-def test_many_channels_lead_to_one_server(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve(ECHO)
-        clients = [ends.dial(server) for _ in range(8)]
-        calls = [client.unary_unary("Echo")(b"%d" % number) for number, client in enumerate(clients) for _ in range(20)]
-        assert await asyncio.gather(*calls) == [b"%d" % number for number in range(8) for _ in range(20)]
+async def test_a_server_that_is_bound_and_not_started_is_waited_for(ends: Any, address: Any) -> None:
+    server = ends.server(ECHO)
+    server.add_insecure_port(target := address())
+    call = ends.dial(target).unary_unary("Echo")(b"x")
+    await asyncio.sleep(0.1)
+    assert not call.done()
+    await server.start()
+    assert await call == b"x"
 
-    aio(scenario)
+
+async def test_many_channels_lead_to_one_server(ends: Any) -> None:
+    server = await ends.serve(ECHO)
+    clients = [ends.dial(server) for _ in range(8)]
+    calls = [client.unary_unary("Echo")(b"%d" % number) for number, client in enumerate(clients) for _ in range(20)]
+    assert await asyncio.gather(*calls) == [b"%d" % number for number in range(8) for _ in range(20)]
 
 
-def test_other_endpoints_get_a_real_channel(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = grpc.aio.server()
-        server.add_generic_rpc_handlers([_echo_handler()])
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        channel = lucky_transport_stubs.aio_channel(f"grpc://127.0.0.1:{port}")
-        assert await channel.unary_unary("/t.Test/Echo")(b"x", wait_for_ready=True) == b"x"
-        await channel.close()
-        await server.stop(None)
-
-    asyncio.run(scenario(None))
+@pytest.mark.usefixtures("ends")
+async def test_other_endpoints_get_a_real_channel() -> None:
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers([_echo_handler()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    channel = lucky_transport_stubs.aio_channel(f"grpc://127.0.0.1:{port}")
+    assert await channel.unary_unary("/t.Test/Echo")(b"x", wait_for_ready=True) == b"x"
+    await channel.close()
+    await server.stop(None)
 
 
 def _echo_handler() -> Any:
@@ -160,76 +136,56 @@ def _echo_handler() -> Any:
 
 
 @pytest.mark.parametrize("endpoint", ["demo", "http://demo", "shm://"])
-def test_what_is_no_endpoint_is_refused(aio: Any, endpoint: str) -> None:
-    async def scenario(ends: Any) -> None:
-        with pytest.raises(ConfigError):
-            lucky_transport_stubs.aio_channel(endpoint)
-
-    aio(scenario)
+async def test_what_is_no_endpoint_is_refused(ends: Any, endpoint: str) -> None:
+    with pytest.raises(ConfigError):
+        lucky_transport_stubs.aio_channel(endpoint)
 
 
-def test_the_configured_endpoint_is_the_default(aio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve(ECHO)
-        monkeypatch.setenv("LUCKY_ENDPOINT", server.target)
-        assert await ends.dial(None).unary_unary("Echo")(b"x") == b"x"
-
-    aio(scenario)
+async def test_the_configured_endpoint_is_the_default(ends: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await ends.serve(ECHO)
+    monkeypatch.setenv("LUCKY_ENDPOINT", server.target)
+    assert await ends.dial(None).unary_unary("Echo")(b"x") == b"x"
 
 
-def test_registered_methods_are_taken_by_keyword_and_by_place(aio: Any) -> None:
+async def test_registered_methods_are_taken_by_keyword_and_by_place(ends: Any) -> None:
     """As generated code passes it, where the grpc that is installed knows it."""
     if "_registered_method" not in inspect.signature(grpc_inside.AioChannelBase.unary_unary).parameters:
         pytest.skip("generated code for this grpcio says nothing of registered methods")
-
-    async def scenario(ends: Any) -> None:
-        channel = (await ends.pair(ECHO)).channel
-        assert await channel.unary_unary("/t.Test/Echo", None, None, True)(b"x") == b"x"
-        assert await channel.unary_unary("/t.Test/Echo", _registered_method=True)(b"x") == b"x"
-
-    aio(scenario)
+    channel = (await ends.pair(ECHO)).channel
+    assert await channel.unary_unary("/t.Test/Echo", None, None, True)(b"x") == b"x"
+    assert await channel.unary_unary("/t.Test/Echo", _registered_method=True)(b"x") == b"x"
 
 
-def test_credentials_are_refused(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair(ECHO)
-        with pytest.raises(grpc.aio.UsageError, match="only valid on secure channels"):
-            client.unary_unary("Echo")(b"", credentials=grpc.access_token_call_credentials("token"))
-
-    aio(scenario)
+async def test_credentials_are_refused(ends: Any) -> None:
+    client = await ends.pair(ECHO)
+    with pytest.raises(grpc.aio.UsageError, match="only valid on secure channels"):
+        client.unary_unary("Echo")(b"", credentials=grpc.access_token_call_credentials("token"))
 
 
-def test_a_compression_may_be_named_and_no_handler_sees_it(aio: Any) -> None:
+async def test_a_compression_may_be_named_and_no_handler_sees_it(ends: Any) -> None:
     async def keys(request: bytes, context: Any) -> bytes:
         return " ".join(key for key, _ in context.invocation_metadata()).encode()
 
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve({"unary_unary Keys": keys}, compression=grpc.Compression.Gzip)
-        client = ends.dial(server, compression=grpc.Compression.Gzip)
-        assert await client.unary_unary("Keys")(b"", compression=grpc.Compression.Deflate) == b"user-agent"
-
-    aio(scenario)
+    server = await ends.serve({"unary_unary Keys": keys}, compression=grpc.Compression.Gzip)
+    client = ends.dial(server, compression=grpc.Compression.Gzip)
+    assert await client.unary_unary("Keys")(b"", compression=grpc.Compression.Deflate) == b"user-agent"
 
 
-def test_connecting_and_waiting_use_no_executor_of_the_program(aio: Any) -> None:
+async def test_connecting_and_waiting_use_no_executor_of_the_program(ends: Any) -> None:
     """The loop's own may be full of the program's work for as long as it likes."""
-
-    async def scenario(ends: Any) -> None:
-        gate = threading.Event()
-        with ThreadPoolExecutor(1) as full:
-            loop = asyncio.get_running_loop()
-            loop.set_default_executor(full)
-            busy = loop.run_in_executor(None, gate.wait, PATIENCE_S)
-            try:
-                client = await ends.pair(ECHO)
-                assert await client.unary_unary("Echo")(b"x", timeout=PATIENCE_S) == b"x"
-                nowhere = ends.dial("shm://nobody").unary_unary("Echo")
-                with pytest.raises(grpc.RpcError) as caught:
-                    await nowhere(b"x", timeout=PATIENCE_S)
-                assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-                assert not busy.done()
-            finally:
-                gate.set()
-            await busy
-
-    aio(scenario)
+    gate = threading.Event()
+    with ThreadPoolExecutor(1) as full:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(full)
+        busy = loop.run_in_executor(None, gate.wait, PATIENCE_S)
+        try:
+            client = await ends.pair(ECHO)
+            assert await client.unary_unary("Echo")(b"x", timeout=PATIENCE_S) == b"x"
+            nowhere = ends.dial("shm://nobody").unary_unary("Echo")
+            with pytest.raises(grpc.RpcError) as caught:
+                await nowhere(b"x", timeout=PATIENCE_S)
+            assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+            assert not busy.done()
+        finally:
+            gate.set()
+        await busy

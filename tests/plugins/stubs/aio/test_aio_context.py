@@ -34,7 +34,7 @@ ECHO = {"unary_unary Echo": echo}
         (OK, "UNKNOWN"),
     ],
 )
-def test_abort_ends_the_call_with_its_status(aio: Any, error_of: Any, code: Any, expected: str) -> None:
+async def test_abort_ends_the_call_with_its_status(ends: Any, error_of: Any, code: Any, expected: str) -> None:
     async def abort(request: bytes, context: Any) -> bytes:
         await context.abort(code, "not here", (("key", "value"),))
         raise AssertionError("abort returned")
@@ -43,32 +43,26 @@ def test_abort_ends_the_call_with_its_status(aio: Any, error_of: Any, code: Any,
         yield b"first"
         await context.abort(code, "not here", (("key", "value"),))
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Abort": abort, "unary_stream Aborts": abort_stream})
-        call = client.unary_unary("Abort")(b"")
-        assert await error_of(call) == (expected, "not here")
-        assert await call.trailing_metadata() == grpc.aio.Metadata(("key", "value"))
-        stream = client.unary_stream("Aborts")(b"")
-        assert await stream.read() == b"first"
-        assert await error_of(stream.read()) == (expected, "not here")
-
-    aio(scenario)
+    client = await ends.pair({"unary_unary Abort": abort, "unary_stream Aborts": abort_stream})
+    call = client.unary_unary("Abort")(b"")
+    assert await error_of(call) == (expected, "not here")
+    assert await call.trailing_metadata() == grpc.aio.Metadata(("key", "value"))
+    stream = client.unary_stream("Aborts")(b"")
+    assert await stream.read() == b"first"
+    assert await error_of(stream.read()) == (expected, "not here")
 
 
-def test_abort_takes_what_was_set_before(aio: Any, error_of: Any) -> None:
+async def test_abort_takes_what_was_set_before(ends: Any, error_of: Any) -> None:
     async def abort(request: bytes, context: Any) -> bytes:
         context.set_details("set before")
         context.set_trailing_metadata((("key", "before"),))
         await context.abort_with_status(_Status())
         return b""
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Abort": abort})
-        call = client.unary_unary("Abort")(b"")
-        assert await error_of(call) == ("ABORTED", "set before")
-        assert await call.trailing_metadata() == grpc.aio.Metadata(("key", "before"))
-
-    aio(scenario)
+    client = await ends.pair({"unary_unary Abort": abort})
+    call = client.unary_unary("Abort")(b"")
+    assert await error_of(call) == ("ABORTED", "set before")
+    assert await call.trailing_metadata() == grpc.aio.Metadata(("key", "before"))
 
 
 class _Status(grpc.Status):
@@ -77,7 +71,9 @@ class _Status(grpc.Status):
     trailing_metadata = ()
 
 
-def test_an_abort_that_the_handler_swallows_stands(aio: Any, error_of: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_abort_that_the_handler_swallows_stands(
+    ends: Any, error_of: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     async def swallow(request: bytes, context: Any) -> bytes:
         with pytest.raises(grpc.aio.AbortError):
             await context.abort(grpc.StatusCode.ABORTED, "first")
@@ -88,15 +84,13 @@ def test_an_abort_that_the_handler_swallows_stands(aio: Any, error_of: Any, capl
         assert context.done()
         return b"never seen"
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Swallow": swallow})
-        assert await error_of(client.unary_unary("Swallow")(b"")) == ("ABORTED", "first")
-
-    aio(scenario)
+    client = await ends.pair({"unary_unary Swallow": swallow})
+    assert await error_of(client.unary_unary("Swallow")(b"")) == ("ABORTED", "first")
+    await ends.aclose()
     assert not [record for record in caplog.records if "Unexpected" in record.message]
 
 
-def test_a_status_that_is_set_goes_with_the_end(aio: Any, error_of: Any) -> None:
+async def test_a_status_that_is_set_goes_with_the_end(ends: Any, error_of: Any) -> None:
     async def set_both(request: bytes, context: Any) -> bytes:
         context.set_code(grpc.StatusCode.DATA_LOSS)
         context.set_details("some is lost")
@@ -105,16 +99,15 @@ def test_a_status_that_is_set_goes_with_the_end(aio: Any, error_of: Any) -> None
             raise ValueError("and more")
         return b"dropped"
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Set": set_both})
-        assert await error_of(client.unary_unary("Set")(b"")) == ("DATA_LOSS", "some is lost")
-        unexpected = ("DATA_LOSS", "Unexpected <class 'ValueError'>: and more")
-        assert await error_of(client.unary_unary("Set")(b"x")) == unexpected
-
-    aio(scenario)
+    client = await ends.pair({"unary_unary Set": set_both})
+    assert await error_of(client.unary_unary("Set")(b"")) == ("DATA_LOSS", "some is lost")
+    unexpected = ("DATA_LOSS", "Unexpected <class 'ValueError'>: and more")
+    assert await error_of(client.unary_unary("Set")(b"x")) == unexpected
 
 
-def test_what_a_handler_raises_is_told_and_logged(aio: Any, error_of: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_a_handler_raises_is_told_and_logged(
+    ends: Any, error_of: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     async def fail(request: bytes, context: Any) -> bytes:
         raise ValueError("boom")
 
@@ -125,23 +118,21 @@ def test_what_a_handler_raises_is_told_and_logged(aio: Any, error_of: Any, caplo
     async def foreign(request: bytes, context: Any) -> bytes:
         raise grpc.aio.AbortError("not ours")
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair(
-            {"unary_unary Fail": fail, "stream_stream Fails": fail_stream, "unary_unary Foreign": foreign}
-        )
-        words = ("UNKNOWN", "Unexpected <class 'ValueError'>: boom")
-        assert await error_of(client.unary_unary("Fail")(b"")) == words
-        stream = client.stream_stream("Fails")([])
-        assert await stream.read() == b"first"
-        assert await error_of(stream.read()) == words
-        code, details = await error_of(client.unary_unary("Foreign")(b""))
-        assert (code, details) == ("UNKNOWN", "Unexpected <class 'AssertionError'>: Abort error has been replaced!")
-
-    aio(scenario)
+    client = await ends.pair(
+        {"unary_unary Fail": fail, "stream_stream Fails": fail_stream, "unary_unary Foreign": foreign}
+    )
+    words = ("UNKNOWN", "Unexpected <class 'ValueError'>: boom")
+    assert await error_of(client.unary_unary("Fail")(b"")) == words
+    stream = client.stream_stream("Fails")([])
+    assert await stream.read() == b"first"
+    assert await error_of(stream.read()) == words
+    code, details = await error_of(client.unary_unary("Foreign")(b""))
+    assert (code, details) == ("UNKNOWN", "Unexpected <class 'AssertionError'>: Abort error has been replaced!")
+    await ends.aclose()
     assert "Unexpected [ValueError] raised by servicer method [/t.Test/Fail]" in caplog.text
 
 
-def test_messages_are_what_the_serializers_make_of_them(aio: Any, error_of: Any) -> None:
+async def test_messages_are_what_the_serializers_make_of_them(ends: Any, error_of: Any) -> None:
     async def double(request: str, context: Any) -> Any:
         return {"none": None, "int": 3, "text": "text"}.get(request, request)
 
@@ -149,24 +140,20 @@ def test_messages_are_what_the_serializers_make_of_them(aio: Any, error_of: Any)
     coded = grpc.unary_unary_rpc_method_handler(
         double, request_deserializer=bytes.decode, response_serializer=str.encode
     )
-
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Plain": plain, "unary_unary Coded": coded})
-        assert await client.unary_unary("Plain")(b"none") == b""
-        assert await client.unary_unary("Plain")(b"text") == b"text"
-        assert await error_of(client.unary_unary("Plain")(b"int")) == (
-            "UNKNOWN",
-            "Unexpected <class 'TypeError'>: Expected bytes, got int",
-        )
-        assert (await error_of(client.unary_unary("Plain")(b"\xff")))[0] == "UNKNOWN"
-        assert (await error_of(client.unary_unary("Coded")(b"none")))[0] == "UNKNOWN"
-        method = client.channel.unary_unary("/t.Test/Plain", str.encode, bytes.decode)
-        assert await method("hello") == "hello"
-
-    aio(scenario)
+    client = await ends.pair({"unary_unary Plain": plain, "unary_unary Coded": coded})
+    assert await client.unary_unary("Plain")(b"none") == b""
+    assert await client.unary_unary("Plain")(b"text") == b"text"
+    assert await error_of(client.unary_unary("Plain")(b"int")) == (
+        "UNKNOWN",
+        "Unexpected <class 'TypeError'>: Expected bytes, got int",
+    )
+    assert (await error_of(client.unary_unary("Plain")(b"\xff")))[0] == "UNKNOWN"
+    assert (await error_of(client.unary_unary("Coded")(b"none")))[0] == "UNKNOWN"
+    method = client.channel.unary_unary("/t.Test/Plain", str.encode, bytes.decode)
+    assert await method("hello") == "hello"
 
 
-def test_the_context_tells_who_calls(aio: Any) -> None:
+async def test_the_context_tells_who_calls(ends: Any) -> None:
     async def facts(request: bytes, context: Any) -> bytes:
         assert context.peer_identities() is None
         assert context.peer_identity_key() is None
@@ -177,16 +164,13 @@ def test_the_context_tells_who_calls(aio: Any) -> None:
         context.disable_next_message_compression()
         return context.peer().encode()
 
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve({"unary_unary Facts": facts})
-        one, other = ends.dial(server), ends.dial(server)
-        peers = [await client.unary_unary("Facts")(b"") for client in (one, one, other)]
-        assert peers[0] == peers[1] != peers[2]
-
-    aio(scenario)
+    server = await ends.serve({"unary_unary Facts": facts})
+    one, other = ends.dial(server), ends.dial(server)
+    peers = [await client.unary_unary("Facts")(b"") for client in (one, one, other)]
+    assert peers[0] == peers[1] != peers[2]
 
 
-def test_a_handler_of_another_arity_gets_what_there_is(aio: Any, error_of: Any) -> None:
+async def test_a_handler_of_another_arity_gets_what_there_is(ends: Any, error_of: Any) -> None:
     async def first(requests: AsyncIterator[bytes], context: Any) -> bytes:
         return b" ".join([request async for request in requests])
 
@@ -201,21 +185,18 @@ def test_a_handler_of_another_arity_gets_what_there_is(aio: Any, error_of: Any) 
         return
         yield
 
-    async def scenario(ends: Any) -> None:
-        methods = {"unary_stream One": one, "unary_stream Two": two, "unary_stream None": none}
-        client = await ends.pair({**ECHO, "stream_unary First": first, **methods})
-        assert await client.unary_unary("First")(b"x") == b"x"
-        assert [item async for item in client.unary_stream("Echo")(b"x")] == [b"x"]
-        assert await client.stream_unary("Echo")([b"x", b"y"]) == b"x"
-        assert await client.unary_unary("One")(b"x") == b"x"
-        assert (await error_of(client.unary_unary("Two")(b"x")))[0] == "INTERNAL"
-        assert (await error_of(client.unary_unary("None")(b"x")))[0] == "INTERNAL"
-        assert (await error_of(client.stream_unary("Echo")([])))[0] == "UNIMPLEMENTED"
-
-    aio(scenario)
+    methods = {"unary_stream One": one, "unary_stream Two": two, "unary_stream None": none}
+    client = await ends.pair({**ECHO, "stream_unary First": first, **methods})
+    assert await client.unary_unary("First")(b"x") == b"x"
+    assert [item async for item in client.unary_stream("Echo")(b"x")] == [b"x"]
+    assert await client.stream_unary("Echo")([b"x", b"y"]) == b"x"
+    assert await client.unary_unary("One")(b"x") == b"x"
+    assert (await error_of(client.unary_unary("Two")(b"x")))[0] == "INTERNAL"
+    assert (await error_of(client.unary_unary("None")(b"x")))[0] == "INTERNAL"
+    assert (await error_of(client.stream_unary("Echo")([])))[0] == "UNIMPLEMENTED"
 
 
-def test_who_asked_for_it_is_told_when_a_handler_has_ended(aio: Any, error_of: Any) -> None:
+async def test_who_asked_for_it_is_told_when_a_handler_has_ended(ends: Any, error_of: Any) -> None:
     told: list[Any] = []
 
     async def tell(request: bytes, context: Any) -> bytes:
@@ -226,12 +207,9 @@ def test_who_asked_for_it_is_told_when_a_handler_has_ended(aio: Any, error_of: A
             await asyncio.Event().wait()
         return request
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Tell": tell})
-        await client.unary_unary("Tell")(b"x")
-        await until_in_loop(lambda: len(told) == 2)
-        assert told == [(b"x", True, True), "also"]
-        await error_of(client.unary_unary("Tell")(b"wait", timeout=0.02))
-        await until_in_loop(lambda: len(told) == 4)
-
-    aio(scenario)
+    client = await ends.pair({"unary_unary Tell": tell})
+    await client.unary_unary("Tell")(b"x")
+    await until_in_loop(lambda: len(told) == 2)
+    assert told == [(b"x", True, True), "also"]
+    await error_of(client.unary_unary("Tell")(b"wait", timeout=0.02))
+    await until_in_loop(lambda: len(told) == 4)

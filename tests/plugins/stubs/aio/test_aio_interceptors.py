@@ -68,64 +68,51 @@ class StreamStream(grpc.aio.StreamStreamClientInterceptor):
         return await continuation(_with(client_call_details, "ss"), request_iterator)
 
 
-def test_intercepted_streams_can_be_read_and_written(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve(KEYS)
-        client = ends.dial(server, interceptors=[StreamUnary(), StreamStream()])
-        call = client.stream_unary("Keys2")()
-        await call.write(b"")
-        await call.done_writing()
-        assert await call == b"1 su"
-        call = client.stream_stream("Keys3")()
-        await call.write(b"")
-        await call.done_writing()
-        assert await call.read() == b"1 ss"
-        assert await call.code() is grpc.StatusCode.OK
-
-    aio(scenario)
+async def test_intercepted_streams_can_be_read_and_written(ends: Any) -> None:
+    server = await ends.serve(KEYS)
+    client = ends.dial(server, interceptors=[StreamUnary(), StreamStream()])
+    call = client.stream_unary("Keys2")()
+    await call.write(b"")
+    await call.done_writing()
+    assert await call == b"1 su"
+    call = client.stream_stream("Keys3")()
+    await call.write(b"")
+    await call.done_writing()
+    assert await call.read() == b"1 ss"
+    assert await call.code() is grpc.StatusCode.OK
 
 
-def test_intercepted_calls_fail_and_are_cancelled_as_others_are(aio: Any, error_of: Any) -> None:
+async def test_intercepted_calls_fail_and_are_cancelled_as_others_are(ends: Any, error_of: Any) -> None:
     async def wait(request: bytes, context: Any) -> bytes:
         await asyncio.Event().wait()
         return b""
 
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve({"unary_unary Wait": wait})
-        client = ends.dial(server, interceptors=[UnaryUnary("one")])
-        assert await error_of(client.unary_unary("Nothing")(b"")) == ("UNIMPLEMENTED", "Method not found!")
-        assert (await error_of(client.unary_unary("Wait")(b"", timeout=0.02)))[0] == "DEADLINE_EXCEEDED"
-        call = client.unary_unary("Wait")(b"")
-        await asyncio.sleep(0.02)
-        assert call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-
-    aio(scenario)
+    server = await ends.serve({"unary_unary Wait": wait})
+    client = ends.dial(server, interceptors=[UnaryUnary("one")])
+    assert await error_of(client.unary_unary("Nothing")(b"")) == ("UNIMPLEMENTED", "Method not found!")
+    assert (await error_of(client.unary_unary("Wait")(b"", timeout=0.02)))[0] == "DEADLINE_EXCEEDED"
+    call = client.unary_unary("Wait")(b"")
+    await asyncio.sleep(0.02)
+    assert call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
 
 
-def test_an_interceptor_of_several_kinds_counts_as_the_first(aio: Any) -> None:
+async def test_an_interceptor_of_several_kinds_counts_as_the_first(ends: Any) -> None:
     class Both(UnaryUnary, UnaryStream):
         pass
 
-    async def scenario(ends: Any) -> None:
-        client = ends.dial(await ends.serve(KEYS), interceptors=[Both("both")])
-        assert await client.unary_unary("Keys")(b"") == b"both"
-        assert [item async for item in client.unary_stream("Keys1")(b"")] == [b""]
-
-    aio(scenario)
+    client = ends.dial(await ends.serve(KEYS), interceptors=[Both("both")])
+    assert await client.unary_unary("Keys")(b"") == b"both"
+    assert [item async for item in client.unary_stream("Keys1")(b"")] == [b""]
 
 
-def test_what_is_no_interceptor_is_refused(aio: Any, address: Any) -> None:
+async def test_what_is_no_interceptor_is_refused(ends: Any, address: Any) -> None:
     strangers: Any = [object()]
-
-    async def scenario(ends: Any) -> None:
-        with pytest.raises(ValueError, match="must be UnaryUnaryClientInterceptor or"):
-            lucky_transport_stubs.aio_channel(address(), interceptors=strangers)
-        with pytest.raises(ValueError, match="must be ServerInterceptor"):
-            lucky_transport_stubs.aio_server(interceptors=strangers)
-
-    aio(scenario)
+    with pytest.raises(ValueError, match="must be UnaryUnaryClientInterceptor or"):
+        lucky_transport_stubs.aio_channel(address(), interceptors=strangers)
+    with pytest.raises(ValueError, match="must be ServerInterceptor"):
+        lucky_transport_stubs.aio_server(interceptors=strangers)
 
 
 # -- of servers -------------------------------------------------------------------------------------------------------
@@ -146,16 +133,13 @@ async def seen(request: bytes, context: Any) -> bytes:
     return _seen.get().encode()
 
 
-def test_server_interceptors_are_asked_in_their_order_and_share_a_context_with_the_handler(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Seen": seen}, interceptors=[Noting("a"), Noting("b")])
-        assert await client.unary_unary("Seen")(b"") == b"ab"
-        assert await client.unary_unary("Seen")(b"") == b"ab"
-
-    aio(scenario)
+async def test_server_interceptors_are_asked_in_their_order_and_share_a_context_with_the_handler(ends: Any) -> None:
+    client = await ends.pair({"unary_unary Seen": seen}, interceptors=[Noting("a"), Noting("b")])
+    assert await client.unary_unary("Seen")(b"") == b"ab"
+    assert await client.unary_unary("Seen")(b"") == b"ab"
 
 
-def test_a_server_interceptor_may_refuse_answer_and_send_elsewhere(aio: Any, error_of: Any) -> None:
+async def test_a_server_interceptor_may_refuse_answer_and_send_elsewhere(ends: Any, error_of: Any) -> None:
     class Deciding(grpc.aio.ServerInterceptor):
         async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
             name = handler_call_details.method.rpartition("/")[2]
@@ -173,15 +157,12 @@ def test_a_server_interceptor_may_refuse_answer_and_send_elsewhere(aio: Any, err
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "you may not")
             return b""
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Seen": seen}, interceptors=[Noting("a"), Deciding()])
-        assert await error_of(client.unary_unary("Refuse")(b"")) == ("UNIMPLEMENTED", "Method not found!")
-        assert await error_of(client.unary_unary("Abort")(b"")) == ("PERMISSION_DENIED", "you may not")
-        code, details = await error_of(client.unary_unary("Raise")(b""))
-        assert (code, details) == ("UNKNOWN", "Unexpected <class 'ValueError'>: not today")
-        assert await client.unary_unary("Elsewhere")(b"", metadata=(("elsewhere", "yes"),)) == b"a"
-
-    aio(scenario)
+    client = await ends.pair({"unary_unary Seen": seen}, interceptors=[Noting("a"), Deciding()])
+    assert await error_of(client.unary_unary("Refuse")(b"")) == ("UNIMPLEMENTED", "Method not found!")
+    assert await error_of(client.unary_unary("Abort")(b"")) == ("PERMISSION_DENIED", "you may not")
+    code, details = await error_of(client.unary_unary("Raise")(b""))
+    assert (code, details) == ("UNKNOWN", "Unexpected <class 'ValueError'>: not today")
+    assert await client.unary_unary("Elsewhere")(b"", metadata=(("elsewhere", "yes"),)) == b"a"
 
 
 class _Details(grpc.HandlerCallDetails):

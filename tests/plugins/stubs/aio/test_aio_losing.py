@@ -22,62 +22,52 @@ async def echo(request: bytes, context: Any) -> bytes:
 ECHO = {"unary_unary Echo": echo}
 
 
-def test_a_killed_server_ends_every_call_at_once(aio: Any, address: Any, spawn: Any, error_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        process = spawn(target := address())
-        client = ends.dial(target)
-        stream = client.unary_stream("Stream")(b"")
-        assert await stream.read() == b"first"
-        calls = [client.unary_unary("Wait")(b"") for _ in range(3)]
-        writing = client.stream_unary("Wait")()
-        assert await client.unary_unary("Echo")(b"x") == b"x"  # what was sent before has come by now
-        process.send_signal(signal.SIGKILL)
-        for call in (*calls, stream.read(), writing):
-            code, details = await error_of(call)
-            assert (code, details.partition(": ")[0]) == ("UNAVAILABLE", "Socket closed")
-        assert client.channel.get_state() is State.IDLE
-
-    aio(scenario)
+async def test_a_killed_server_ends_every_call_at_once(ends: Any, address: Any, spawn: Any, error_of: Any) -> None:
+    process = spawn(target := address())
+    client = ends.dial(target)
+    stream = client.unary_stream("Stream")(b"")
+    assert await stream.read() == b"first"
+    calls = [client.unary_unary("Wait")(b"") for _ in range(3)]
+    writing = client.stream_unary("Wait")()
+    assert await client.unary_unary("Echo")(b"x") == b"x"  # what was sent before has come by now
+    process.send_signal(signal.SIGKILL)
+    for call in (*calls, stream.read(), writing):
+        code, details = await error_of(call)
+        assert (code, details.partition(": ")[0]) == ("UNAVAILABLE", "Socket closed")
+    assert client.channel.get_state() is State.IDLE
 
 
-def test_the_channel_finds_the_server_that_comes_after(aio: Any, address: Any, spawn: Any, error_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        target = address()
-        client = ends.dial(target)
-        for _ in range(2):
-            process = spawn(target)
-            assert await client.unary_unary("Echo")(b"x") == b"x"
-            call = client.unary_unary("Wait")(b"")
-            assert await client.unary_unary("Echo")(b"x") == b"x"
-            process.kill()
-            assert (await error_of(call))[0] == "UNAVAILABLE"
-            assert (await error_of(client.unary_unary("Echo")(b"")))[0] == "UNAVAILABLE"
-            process.wait()
-
-    aio(scenario)
-
-
-def test_a_server_of_the_same_loop_can_be_restarted_between_two_calls(aio: Any, address: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        target = address()
-        client = ends.dial(target)
-        for _ in range(3):
-            server = await ends.serve(ECHO, target=target)
-            assert await client.unary_unary("Echo")(b"x") == b"x"
-            await server.stop(None)
-
-    aio(scenario)
+async def test_the_channel_finds_the_server_that_comes_after(
+    ends: Any, address: Any, spawn: Any, error_of: Any
+) -> None:
+    target = address()
+    client = ends.dial(target)
+    for _ in range(2):
+        process = spawn(target)
+        assert await client.unary_unary("Echo")(b"x") == b"x"
+        call = client.unary_unary("Wait")(b"")
+        assert await client.unary_unary("Echo")(b"x") == b"x"
+        process.kill()
+        assert (await error_of(call))[0] == "UNAVAILABLE"
+        assert (await error_of(client.unary_unary("Echo")(b"")))[0] == "UNAVAILABLE"
+        process.wait()
 
 
-def test_who_watches_the_channel_is_told_that_the_server_has_gone(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve(ECHO)
-        channel = ends.dial(server).channel
-        await channel.channel_ready()
-        watching = asyncio.create_task(channel.wait_for_state_change(State.READY))
-        await asyncio.sleep(0)
+async def test_a_server_of_the_same_loop_can_be_restarted_between_two_calls(ends: Any, address: Any) -> None:
+    target = address()
+    client = ends.dial(target)
+    for _ in range(3):
+        server = await ends.serve(ECHO, target=target)
+        assert await client.unary_unary("Echo")(b"x") == b"x"
         await server.stop(None)
-        await watching
-        assert channel.get_state() is not State.READY
 
-    aio(scenario)
+
+async def test_who_watches_the_channel_is_told_that_the_server_has_gone(ends: Any) -> None:
+    server = await ends.serve(ECHO)
+    channel = ends.dial(server).channel
+    await channel.channel_ready()
+    watching = asyncio.create_task(channel.wait_for_state_change(State.READY))
+    await asyncio.sleep(0)
+    await server.stop(None)
+    await watching
+    assert channel.get_state() is not State.READY

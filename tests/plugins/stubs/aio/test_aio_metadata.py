@@ -15,7 +15,7 @@ async def echo(request: bytes, context: Any) -> bytes:
     return request
 
 
-def test_initial_metadata_go_once_and_first(aio: Any) -> None:
+async def test_initial_metadata_go_once_and_first(ends: Any) -> None:
     async def twice(request: bytes, context: Any) -> bytes:
         await context.send_initial_metadata((("a", "1"),))
         with pytest.raises(grpc.aio.UsageError, match="already sent"):
@@ -29,16 +29,13 @@ def test_initial_metadata_go_once_and_first(aio: Any) -> None:
         with pytest.raises(RuntimeError, match="Compression setting"):
             context.set_compression(grpc.Compression.Gzip)
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Twice": twice, "unary_stream Late": late})
-        assert await client.unary_unary("Twice")(b"") == b"refused"
-        assert [item async for item in client.unary_stream("Late")(b"")] == [b"first"]
-
-    aio(scenario)
+    client = await ends.pair({"unary_unary Twice": twice, "unary_stream Late": late})
+    assert await client.unary_unary("Twice")(b"") == b"refused"
+    assert [item async for item in client.unary_stream("Late")(b"")] == [b"first"]
 
 
 @pytest.mark.parametrize("where", ["initial", "trailing"])
-def test_invalid_metadata_of_a_handler_fail_the_call(aio: Any, error_of: Any, where: str) -> None:
+async def test_invalid_metadata_of_a_handler_fail_the_call(ends: Any, error_of: Any, where: str) -> None:
     async def invalid(request: bytes, context: Any) -> bytes:
         if where == "initial":
             await context.send_initial_metadata((("A B", ""),))
@@ -46,47 +43,35 @@ def test_invalid_metadata_of_a_handler_fail_the_call(aio: Any, error_of: Any, wh
             context.set_trailing_metadata((("A B", ""),))
         return b""
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Invalid": invalid})
-        assert await error_of(client.unary_unary("Invalid")(b"")) == ("INTERNAL", "Invalid metadata")
-
-    aio(scenario)
+    client = await ends.pair({"unary_unary Invalid": invalid})
+    assert await error_of(client.unary_unary("Invalid")(b"")) == ("INTERNAL", "Invalid metadata")
 
 
 @pytest.mark.parametrize("metadata", [3, {"a": "b"}, (("a",),), (["a", "b"],), ((1, "b"),), (("a", 1),)])
-def test_trailing_metadata_that_are_no_pairs_are_refused(aio: Any, metadata: Any) -> None:
+async def test_trailing_metadata_that_are_no_pairs_are_refused(ends: Any, metadata: Any) -> None:
     async def wrong(request: bytes, context: Any) -> bytes:
         with pytest.raises(TypeError, match="Invalid trailing metadata type"):
             context.set_trailing_metadata(metadata)
         return b"refused"
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Wrong": wrong})
-        assert await client.unary_unary("Wrong")(b"") == b"refused"
-
-    aio(scenario)
+    client = await ends.pair({"unary_unary Wrong": wrong})
+    assert await client.unary_unary("Wrong")(b"") == b"refused"
 
 
 @pytest.mark.parametrize("metadata", [(("A B", "x"),), (("key", "a\nb"),), (("UPPER", "x"),)])
-def test_invalid_metadata_fail_the_call_in_each_arity(aio: Any, error_of: Any, metadata: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Echo": echo})
-        for call in (
-            client.unary_unary("Echo")(b"", metadata=metadata),
-            client.stream_unary("Echo")([b""], metadata=metadata),
-            client.unary_stream("Echo")(b"", metadata=metadata).read(),
-            client.stream_stream("Echo")([b""], metadata=metadata).read(),
-        ):
-            assert await error_of(call) == ("INTERNAL", "Invalid metadata")
-
-    aio(scenario)
+async def test_invalid_metadata_fail_the_call_in_each_arity(ends: Any, error_of: Any, metadata: Any) -> None:
+    client = await ends.pair({"unary_unary Echo": echo})
+    for call in (
+        client.unary_unary("Echo")(b"", metadata=metadata),
+        client.stream_unary("Echo")([b""], metadata=metadata),
+        client.unary_stream("Echo")(b"", metadata=metadata).read(),
+        client.stream_stream("Echo")([b""], metadata=metadata).read(),
+    ):
+        assert await error_of(call) == ("INTERNAL", "Invalid metadata")
 
 
-def test_too_much_metadata_is_refused(aio: Any, error_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_unary Echo": echo})
-        code, details = await error_of(client.unary_unary("Echo")(b"", metadata=(("key", 17_000 * "x"),)))
-        assert code == "RESOURCE_EXHAUSTED"
-        assert "metadata size exceeds" in details
-
-    aio(scenario)
+async def test_too_much_metadata_is_refused(ends: Any, error_of: Any) -> None:
+    client = await ends.pair({"unary_unary Echo": echo})
+    code, details = await error_of(client.unary_unary("Echo")(b"", metadata=(("key", 17_000 * "x"),)))
+    assert code == "RESOURCE_EXHAUSTED"
+    assert "metadata size exceeds" in details

@@ -119,45 +119,34 @@ async def _call_from_a_loop(client: Any, error_of: Any) -> None:
     assert await call.trailing_metadata() == grpc.aio.Metadata(("key-bin", b"\x00"))
 
 
-def test_threads_call_an_asyncio_server(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve(AIO)
-        await asyncio.gather(*(asyncio.to_thread(_call_from_a_thread, server.target) for _ in range(3)))
-
-    aio(scenario)
+async def test_threads_call_an_asyncio_server(ends: Any) -> None:
+    server = await ends.serve(AIO)
+    await asyncio.gather(*(asyncio.to_thread(_call_from_a_thread, server.target) for _ in range(3)))
 
 
-def test_a_loop_calls_a_server_of_threads(aio: Any, address: Any, error_of: Any, handlers_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        with ThreadPoolExecutor(4) as pool:
-            server = lucky_transport_stubs.server(pool, handlers=(handlers_of(SYNC),))
-            server.add_insecure_port(target := address())
-            server.start()
-            try:
-                await asyncio.gather(*(_call_from_a_loop(ends.dial(target), error_of) for _ in range(3)))
-            finally:
-                server.stop(None)
-
-    aio(scenario)
+async def test_a_loop_calls_a_server_of_threads(ends: Any, address: Any, error_of: Any, handlers_of: Any) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        server = lucky_transport_stubs.server(pool, handlers=(handlers_of(SYNC),))
+        server.add_insecure_port(target := address())
+        server.start()
+        try:
+            await asyncio.gather(*(_call_from_a_loop(ends.dial(target), error_of) for _ in range(3)))
+        finally:
+            server.stop(None)
 
 
-def test_loop_and_threads_share_a_server(aio: Any, error_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve(AIO)
-        await asyncio.gather(
-            asyncio.to_thread(_call_from_a_thread, server.target), _call_from_a_loop(ends.dial(server), error_of)
-        )
-
-    aio(scenario)
+async def test_loop_and_threads_share_a_server(ends: Any, error_of: Any) -> None:
+    server = await ends.serve(AIO)
+    await asyncio.gather(
+        asyncio.to_thread(_call_from_a_thread, server.target), _call_from_a_loop(ends.dial(server), error_of)
+    )
 
 
 @pytest.mark.parametrize("strategy", ["block", "adaptive", "spin"])
-def test_every_way_to_wait_works(aio: Any, error_of: Any, monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
+async def test_every_way_to_wait_works(
+    ends: Any, error_of: Any, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
     monkeypatch.setenv("LUCKY_WAIT", strategy)
-
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve(AIO)
-        await _call_from_a_loop(ends.dial(server), error_of)
-        await asyncio.to_thread(_call_from_a_thread, server.target)
-
-    aio(scenario)
+    server = await ends.serve(AIO)
+    await _call_from_a_loop(ends.dial(server), error_of)
+    await asyncio.to_thread(_call_from_a_thread, server.target)

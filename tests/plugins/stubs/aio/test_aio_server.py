@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import subprocess
 import sys
@@ -28,145 +27,117 @@ async def echo(request: bytes, context: Any) -> bytes:
 ECHO = {"unary_unary Echo": echo}
 
 
-def test_more_calls_than_allowed_are_refused(aio: Any, error_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        held = ends.held()
-        client = await ends.pair({**ECHO, **held.methods}, maximum_concurrent_rpcs=2)
-        calls = [client.unary_unary("Hold")(b"") for _ in range(2)]
-        await until_in_loop(lambda: held.begun == 2)
-        words = ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!")
-        assert await error_of(client.unary_unary("Echo")(b"")) == words
-        assert (await error_of(client.unary_unary("Nothing")(b"")))[0] == "UNIMPLEMENTED"
-        calls[0].cancel()
-        while (outcome := await client.unary_unary("Echo")(b"x").code()).name == "RESOURCE_EXHAUSTED":
-            await asyncio.sleep(0.002)
-        assert outcome is OK
-
-    aio(scenario)
+async def test_more_calls_than_allowed_are_refused(ends: Any, error_of: Any) -> None:
+    held = ends.held()
+    client = await ends.pair({**ECHO, **held.methods}, maximum_concurrent_rpcs=2)
+    calls = [client.unary_unary("Hold")(b"") for _ in range(2)]
+    await until_in_loop(lambda: held.begun == 2)
+    words = ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!")
+    assert await error_of(client.unary_unary("Echo")(b"")) == words
+    assert (await error_of(client.unary_unary("Nothing")(b"")))[0] == "UNIMPLEMENTED"
+    calls[0].cancel()
+    while (outcome := await client.unary_unary("Echo")(b"x").code()).name == "RESOURCE_EXHAUSTED":
+        await asyncio.sleep(0.002)
+    assert outcome is OK
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_below_one_is_refused(aio: Any, limit: int) -> None:
-    async def scenario(ends: Any) -> None:
-        with pytest.raises(ValueError, match="should be a positive integer"):
-            lucky_transport_stubs.aio_server(maximum_concurrent_rpcs=limit)
-
-    aio(scenario)
+async def test_a_limit_below_one_is_refused(ends: Any, limit: int) -> None:
+    with pytest.raises(ValueError, match="should be a positive integer"):
+        lucky_transport_stubs.aio_server(maximum_concurrent_rpcs=limit)
 
 
-def test_a_stop_without_grace_ends_every_call(aio: Any, error_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        held = ends.held()
-        server = await ends.serve(held.methods)
-        client = ends.dial(server)
-        call = client.unary_unary("Hold")(b"")
-        await until_in_loop(lambda: held.begun)
-        assert await server.wait_for_termination(0.01)
-        await server.stop(None)
-        assert held.ended == 1
-        assert await error_of(call) == ("UNAVAILABLE", "Cancelling all calls")
-        assert not await server.wait_for_termination()
-        assert (await error_of(client.unary_unary("Hold")(b"")))[0] == "UNAVAILABLE"
-        with pytest.raises(grpc.aio.UsageError, match="not in ready state"):
-            await server.start()
-        await server.stop(None)
-
-    aio(scenario)
+async def test_a_stop_without_grace_ends_every_call(ends: Any, error_of: Any) -> None:
+    held = ends.held()
+    server = await ends.serve(held.methods)
+    client = ends.dial(server)
+    call = client.unary_unary("Hold")(b"")
+    await until_in_loop(lambda: held.begun)
+    assert await server.wait_for_termination(0.01)
+    await server.stop(None)
+    assert held.ended == 1
+    assert await error_of(call) == ("UNAVAILABLE", "Cancelling all calls")
+    assert not await server.wait_for_termination()
+    assert (await error_of(client.unary_unary("Hold")(b"")))[0] == "UNAVAILABLE"
+    with pytest.raises(grpc.aio.UsageError, match="not in ready state"):
+        await server.start()
+    await server.stop(None)
 
 
-def test_a_stop_with_grace_lets_calls_end_and_refuses_new_ones(aio: Any, error_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        held = ends.held()
-        server = await ends.serve({**held.methods, **ECHO})
-        client = ends.dial(server)
-        call = client.unary_unary("Hold")(b"")
-        await until_in_loop(lambda: held.begun)
-        stopping = asyncio.create_task(server.stop(1000))
-        await asyncio.sleep(0)
-        assert (await error_of(client.unary_unary("Echo")(b"")))[0] == "UNAVAILABLE"
-        held.release.set()
-        assert await call == b"done"
-        await stopping
-
-    aio(scenario)
+async def test_a_stop_with_grace_lets_calls_end_and_refuses_new_ones(ends: Any, error_of: Any) -> None:
+    held = ends.held()
+    server = await ends.serve({**held.methods, **ECHO})
+    client = ends.dial(server)
+    call = client.unary_unary("Hold")(b"")
+    await until_in_loop(lambda: held.begun)
+    stopping = asyncio.create_task(server.stop(1000))
+    await asyncio.sleep(0)
+    assert (await error_of(client.unary_unary("Echo")(b"")))[0] == "UNAVAILABLE"
+    held.release.set()
+    assert await call == b"done"
+    await stopping
 
 
-def test_the_shortest_of_several_graces_counts(aio: Any, error_of: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        held = ends.held()
-        server = await ends.serve(held.methods)
-        call = ends.dial(server).unary_unary("Hold")(b"")
-        await until_in_loop(lambda: held.begun)
-        long = asyncio.create_task(server.stop(1000))
-        await asyncio.sleep(0.01)
-        await server.stop(0.05)
-        await long
-        assert (await error_of(call))[0] == "UNAVAILABLE"
-
-    aio(scenario)
+async def test_the_shortest_of_several_graces_counts(ends: Any, error_of: Any) -> None:
+    held = ends.held()
+    server = await ends.serve(held.methods)
+    call = ends.dial(server).unary_unary("Hold")(b"")
+    await until_in_loop(lambda: held.begun)
+    long = asyncio.create_task(server.stop(1000))
+    await asyncio.sleep(0.01)
+    await server.stop(0.05)
+    await long
+    assert (await error_of(call))[0] == "UNAVAILABLE"
 
 
-def test_a_name_that_is_taken_and_other_addresses_are_refused(aio: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve(ECHO)
-        other = lucky_transport_stubs.aio_server()
-        for address in (server.target, "127.0.0.1:0", "shm://"):
-            with pytest.raises(RuntimeError, match="Failed to bind to address"):
-                other.add_insecure_port(address)
+async def test_a_name_that_is_taken_and_other_addresses_are_refused(ends: Any) -> None:
+    server = await ends.serve(ECHO)
+    other = lucky_transport_stubs.aio_server()
+    for address in (server.target, "127.0.0.1:0", "shm://"):
         with pytest.raises(RuntimeError, match="Failed to bind to address"):
-            other.add_secure_port(server.target, grpc.local_server_credentials())
-
-    aio(scenario)
-
-
-def test_a_server_listens_at_several_names(aio: Any, address: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = ends.server(ECHO)
-        targets = [address(), address(), address()]
-        assert [server.add_insecure_port(target) for target in targets[:2]] == [1, 1]
-        await server.start()
-        await server.start()
-        assert server.add_insecure_port(targets[2]) == 1
-        for target in targets:
-            assert await ends.dial(target).unary_unary("Echo")(b"x") == b"x"
-
-    aio(scenario)
+            other.add_insecure_port(address)
+    with pytest.raises(RuntimeError, match="Failed to bind to address"):
+        other.add_secure_port(server.target, grpc.local_server_credentials())
 
 
-def test_handlers_are_added_both_ways(aio: Any, address: Any) -> None:
+async def test_a_server_listens_at_several_names(ends: Any, address: Any) -> None:
+    server = ends.server(ECHO)
+    targets = [address(), address(), address()]
+    assert [server.add_insecure_port(target) for target in targets[:2]] == [1, 1]
+    await server.start()
+    await server.start()
+    assert server.add_insecure_port(targets[2]) == 1
+    for target in targets:
+        assert await ends.dial(target).unary_unary("Echo")(b"x") == b"x"
+
+
+async def test_handlers_are_added_both_ways(ends: Any, address: Any) -> None:
     async def other(request: bytes, context: Any) -> bytes:
         return b"other"
 
-    async def scenario(ends: Any) -> None:
-        server = ends.server({})
-        handlers = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.Test", handlers),))
-        server.add_registered_method_handlers("t.More", {"Other": grpc.unary_unary_rpc_method_handler(other)})
-        server.add_insecure_port(target := address())
-        await server.start()
-        client = ends.dial(target)
-        assert await client.unary_unary("Echo")(b"x") == b"x"
-        assert await client.channel.unary_unary("/t.More/Other")(b"x") == b"other"
-
-    aio(scenario)
+    server = ends.server({})
+    handlers = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.Test", handlers),))
+    server.add_registered_method_handlers("t.More", {"Other": grpc.unary_unary_rpc_method_handler(other)})
+    server.add_insecure_port(target := address())
+    await server.start()
+    client = ends.dial(target)
+    assert await client.unary_unary("Echo")(b"x") == b"x"
+    assert await client.channel.unary_unary("/t.More/Other")(b"x") == b"other"
 
 
-def test_a_server_that_was_never_stopped_leaves_nothing_behind(aio: Any, address: Any) -> None:
-    async def scenario(ends: Any) -> None:
-        server = lucky_transport_stubs.aio_server()
-        server.add_insecure_port(address())
-        started = lucky_transport_stubs.aio_server()
-        started.add_generic_rpc_handlers(())
-        started.add_insecure_port(target := address())
-        await started.start()
-        with pytest.raises(grpc.aio.AioRpcError):
-            await ends.dial(target).unary_unary("Echo")(b"")
-
-    aio(scenario)
-    gc.collect()
+async def test_a_server_that_was_never_stopped_leaves_nothing_behind(ends: Any, address: Any) -> None:
+    server = lucky_transport_stubs.aio_server()
+    server.add_insecure_port(address())
+    started = lucky_transport_stubs.aio_server()
+    started.add_generic_rpc_handlers(())
+    started.add_insecure_port(target := address())
+    await started.start()
+    with pytest.raises(grpc.aio.AioRpcError):
+        await ends.dial(target).unary_unary("Echo")(b"")
 
 
-def test_a_program_that_ends_without_stopping_leaves_nothing_behind(aio: Any, address: Any) -> None:
+def test_a_program_that_ends_without_stopping_leaves_nothing_behind(ends: Any, address: Any) -> None:
     program = """
 import asyncio, sys, lucky_transport_stubs
 kept = []
@@ -179,7 +150,7 @@ asyncio.run(main())
     subprocess.run([sys.executable, "-W", "error", "-c", program, address()], check=True, timeout=60)
 
 
-def test_a_caller_that_dies_ends_its_handlers(aio: Any) -> None:
+async def test_a_caller_that_dies_ends_its_handlers(ends: Any) -> None:
     ended: list[str] = []
     program = """
 import asyncio, os, sys, lucky_transport_stubs
@@ -197,51 +168,43 @@ asyncio.run(main())
         finally:
             ended.append("ended")
 
-    async def scenario(ends: Any) -> None:
-        server = await ends.serve({"unary_stream Wait": first_and_wait})
-        process = await asyncio.to_thread(
-            subprocess.run, [sys.executable, "-c", program, server.target], check=False, timeout=60
-        )
-        assert process.returncode == 1
-        await until_in_loop(lambda: ended)
-
-    aio(scenario)
+    server = await ends.serve({"unary_stream Wait": first_and_wait})
+    process = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", program, server.target], check=False, timeout=60
+    )
+    assert process.returncode == 1
+    await until_in_loop(lambda: ended)
 
 
-def test_a_handler_that_never_awaits_holds_up_no_cancellation_of_others(aio: Any) -> None:
+async def test_a_handler_that_never_awaits_holds_up_no_cancellation_of_others(ends: Any) -> None:
     """A busy stream and many calls at once: the loop serves a little of each."""
 
     async def flood(request: bytes, context: Any) -> AsyncIterator[bytes]:
         while True:
             yield b"x"
 
-    async def scenario(ends: Any) -> None:
-        client = await ends.pair({"unary_stream Flood": flood, **ECHO})
-        call = client.unary_stream("Flood")(b"")
+    client = await ends.pair({"unary_stream Flood": flood, **ECHO})
+    call = client.unary_stream("Flood")(b"")
 
-        async def drain() -> None:
-            async for _ in call:
-                pass
+    async def drain() -> None:
+        async for _ in call:
+            pass
 
-        task = asyncio.create_task(drain())
-        for number in range(20):
-            assert await client.unary_unary("Echo")(b"%d" % number) == b"%d" % number
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    aio(scenario)
+    task = asyncio.create_task(drain())
+    for number in range(20):
+        assert await client.unary_unary("Echo")(b"%d" % number) == b"%d" % number
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
-def test_no_call_of_a_clean_run_is_logged_as_a_problem(aio: Any, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(ends: Any) -> None:
-        held = ends.held()
-        client = await ends.pair({**ECHO, **held.methods})
-        await client.unary_unary("Echo")(b"")
-        call = client.unary_unary("Hold")(b"")
-        await until_in_loop(lambda: held.begun)
-        call.cancel()
-        await until_in_loop(lambda: held.ended)
-
-    aio(scenario)
+async def test_no_call_of_a_clean_run_is_logged_as_a_problem(ends: Any, caplog: pytest.LogCaptureFixture) -> None:
+    held = ends.held()
+    client = await ends.pair({**ECHO, **held.methods})
+    await client.unary_unary("Echo")(b"")
+    call = client.unary_unary("Hold")(b"")
+    await until_in_loop(lambda: held.begun)
+    call.cancel()
+    await until_in_loop(lambda: held.ended)
+    await ends.aclose()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

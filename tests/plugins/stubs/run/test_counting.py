@@ -80,7 +80,7 @@ def test_a_counted_channel_is_a_channel(channel: Any) -> None:
 
 
 @pytest.mark.parametrize("way", ["grpc", "shm", "grpc.aio", "shm.aio"])
-def test_what_is_counted_looks_as_it_does_uncounted(
+async def test_what_is_counted_looks_as_it_does_uncounted(
     way: str, grpc_port: int, counter_of: Callable[[str], CallCounter]
 ) -> None:
     make: dict[str, Callable[[], Any]] = {
@@ -89,20 +89,16 @@ def test_what_is_counted_looks_as_it_does_uncounted(
         "grpc.aio": lambda: grpc.aio.insecure_channel(f"127.0.0.1:{grpc_port}"),
         "shm.aio": lambda: lucky_transport_stubs.aio_channel("shm://nobody"),
     }
-
-    async def look() -> None:
-        plain, seen = make[way](), counted(make[way](), counter_of)
-        assert appearance(seen, "channel") == appearance(plain, "channel")
-        for arity in ("unary_unary", "unary_stream", "stream_unary", "stream_stream"):
-            methods = [getattr(channel, arity)(ECHO) for channel in (plain, seen)]
-            public = grpc if "aio" not in way else grpc.aio
-            kind = getattr(public, f"{arity.title().replace('_', '')}MultiCallable")
-            assert all(isinstance(method, kind) and method._method == ECHO.encode() for method in methods)
-            assert appearance(methods[1], "method") == appearance(methods[0], "method")
-            assert inspect.signature(methods[1]) == inspect.signature(methods[0])
-            assert {*dir(methods[0])} <= {*dir(methods[1])}
-
-    asyncio.run(look())
+    plain, seen = make[way](), counted(make[way](), counter_of)
+    assert appearance(seen, "channel") == appearance(plain, "channel")
+    for arity in ("unary_unary", "unary_stream", "stream_unary", "stream_stream"):
+        methods = [getattr(channel, arity)(ECHO) for channel in (plain, seen)]
+        public = grpc if "aio" not in way else grpc.aio
+        kind = getattr(public, f"{arity.title().replace('_', '')}MultiCallable")
+        assert all(isinstance(method, kind) and method._method == ECHO.encode() for method in methods)
+        assert appearance(methods[1], "method") == appearance(methods[0], "method")
+        assert inspect.signature(methods[1]) == inspect.signature(methods[0])
+        assert {*dir(methods[0])} <= {*dir(methods[1])}
 
 
 def test_interceptors_see_and_change_its_calls(channel: Any, counts: Callable[[], dict[str, int]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -60,7 +59,7 @@ def test_its_calls_do(pair: Any) -> None:
         assert their_names <= our_names
 
 
-def test_asyncio_its_channel_methods_and_calls_do(pair: Any) -> None:
+async def test_asyncio_its_channel_methods_and_calls_do(pair: Any) -> None:
     async def looks(channel: Any) -> list[Any]:
         seen: list[Any] = [appearance(channel, "channel"), getattr(channel._channel, "target", None)]
         for arity in ARITIES:
@@ -70,8 +69,5 @@ def test_asyncio_its_channel_methods_and_calls_do(pair: Any) -> None:
         assert await call == b"x"
         return seen
 
-    async def program() -> None:
-        async with grpc.aio.insecure_channel(pair.target) as real, pair.aio_channel() as staged:
-            assert await looks(staged) == await looks(real)
-
-    asyncio.run(program())
+    async with grpc.aio.insecure_channel(pair.target) as real, pair.aio_channel() as staged:
+        assert await looks(staged) == await looks(real)

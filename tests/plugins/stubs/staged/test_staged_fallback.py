@@ -270,17 +270,13 @@ def test_a_future_ends_as_its_engine_ended_where_the_request_cannot_be_serialize
         assert future.done()
 
 
-def test_asyncio_a_call_ends_as_its_engine_ended_where_grpc_cannot_be_asked(pair: Any, policy: Any) -> None:
+async def test_asyncio_a_call_ends_as_its_engine_ended_where_grpc_cannot_be_asked(pair: Any, policy: Any) -> None:
     pair.endpoint, policy.decision = f"shm://{unique_name()}", READ_OVER_SHM[0]
-
-    async def program() -> None:
-        async with pair.aio_channel() as channel:
-            channel._channel._sides["grpc"].close()
-            over = asyncio.Event()
-            for call in (channel.unary_unary(ECHO)(b"xy"), channel.unary_stream(COUNT)(b"xy")):
-                over.clear()
-                call.add_done_callback(lambda _: over.set())
-                assert await call.code() is grpc.StatusCode.UNAVAILABLE
-                await over.wait()
-
-    asyncio.run(asyncio.wait_for(program(), PATIENCE_S))
+    async with pair.aio_channel() as channel:
+        channel._channel._sides["grpc"].close()
+        over = asyncio.Event()
+        for call in (channel.unary_unary(ECHO)(b"xy"), channel.unary_stream(COUNT)(b"xy")):
+            over.clear()
+            call.add_done_callback(lambda _: over.set())
+            assert await call.code() is grpc.StatusCode.UNAVAILABLE
+            await over.wait()
