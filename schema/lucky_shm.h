@@ -26,6 +26,7 @@
 #define LUCKY_FEATURE_SPEC 32u
 #define LUCKY_FEATURE_PARKS 64u
 #define LUCKY_FEATURE_SLOTS 128u
+#define LUCKY_FEATURE_ARENAS 256u
 
 /* Element types: values of obs_dtype and act_dtype. */
 #define LUCKY_DTYPE_FLOAT32 0u
@@ -74,7 +75,7 @@
 #define LUCKY_OFFSET_ENGINE_STATE 1036 /* uint32_t: 0 loading, 1 ready, 2 closing */
 #define LUCKY_OFFSET_SERVER_START 1040 /* uint64_t: engine's start time in clock ticks since boot (guards against a reused pid) */
 #define LUCKY_OFFSET_CLIENT_START 1048 /* uint64_t: client's start time; set before its features, cleared before its pid */
-#define LUCKY_OFFSET_TOTAL_SIZE 1056 /* uint64_t: bytes of the whole segment */
+#define LUCKY_OFFSET_TOTAL_SIZE 1056 /* uint64_t: bytes of the whole segment, without its arenas */
 #define LUCKY_OFFSET_TRUNCATED_OFFSET 1064 /* uint64_t: truncated u8 [num_envs] */
 #define LUCKY_OFFSET_SIGNALS_OFFSET 1072 /* uint64_t: signals f32 [num_terms, num_envs]: reward terms, then termination terms */
 #define LUCKY_OFFSET_NUM_TERMS 1080 /* uint32_t: rows of the signals region */
@@ -99,5 +100,7 @@
 #define LUCKY_OFFSET_GPU_OBS_GENERATION 1712 /* uint32_t: another for each handle; odd while it is changed; 0: there is only one */
 #define LUCKY_OFFSET_GPU_CLIENT_GENERATION 1716 /* uint32_t: that of the handle the client has open, with bit 0 set; 0: none */
 #define LUCKY_OFFSET_GPU_DEVICE_UUID 1720 /* uint8_t[16]: of the device, the same in every process; zeros: by gpu_device_id */
+#define LUCKY_OFFSET_ARENA_OFFSET 1736 /* uint64_t: long messages, client to engine; the engine's own lie right behind (ARENAS) */
+#define LUCKY_OFFSET_ARENA_SIZE 1744 /* uint64_t: bytes of each arena */
 
 #endif

@@ -121,7 +121,7 @@ def _report(found: segment_files.SegmentInfo, mapping: mmap) -> SegmentReport:
         problem = str(error)
     return SegmentReport(
         found.path,
-        len(mapping),
+        found.size_bytes,
         found.engine_pid,
         found.client_pid,
         found.engine,

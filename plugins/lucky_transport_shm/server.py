@@ -192,7 +192,9 @@ class ShmServer(Server):
             if self._peer is not None:
                 self._peer.close()
             self._peer = client_of(mapping, self._segment.lock_path)
-            self._channel.set_peer(peer_bits(header.get(mapping, "client_features")))
+            features = header.get(mapping, "client_features")
+            self._channel.set_peer(peer_bits(features))
+            self._pipe.know_client(features)
 
     def _look_after_client(self, found: int) -> None:
         """Between exchanges: notice a client that came, left, died or broke the counters.
@@ -269,6 +271,8 @@ class ShmServer(Server):
     def _feed(self) -> None:
         """Handle the client's commands, as far as it reads its answers; one that writes garbage gets none any more."""
         try:
+            if self._peer is None:
+                self._know_client()
             self._commands_wait = not self._calls.feed()
             position = self._pipe.reader.position
         except TransportError as error:

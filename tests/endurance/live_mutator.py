@@ -31,14 +31,13 @@ _BACK_S = 0.001
 _LOOK_S = 0.05
 _FRAMES, _ACTIONS = FIELDS["frame_seq"], FIELDS["action_seq"]
 #: Where the rings of the engine lie in its segment, and those of the listener's clients in their memory.
-_PLAN = plan(LiveEngine(2).spec)
-_TOTAL = _PLAN.total_size
+_PLAN = plan(LiveEngine(2).spec, arena_bytes=DEFAULT_ARENA_BYTES)
 _RINGS = {
-    _TOTAL: tuple(_PLAN[ring].offset for ring in ("ring_s2c", "ring_c2s")),
+    _PLAN.file_bytes: tuple(_PLAN[ring].offset for ring in ("ring_s2c", "ring_c2s")),
     total_bytes(DEFAULT_RING_BYTES, DEFAULT_ARENA_BYTES): (256, 256 + RING_HEAD_BYTES + DEFAULT_RING_BYTES),
 }
-#: Where their arenas begin, and how much of each is written to.
-_ARENAS = tuple(total_bytes(DEFAULT_RING_BYTES, DEFAULT_ARENA_BYTES) - back * DEFAULT_ARENA_BYTES for back in (2, 1))
+#: How far before the end of either their arenas begin, and how much of each is written to.
+_ARENAS = (2 * DEFAULT_ARENA_BYTES, DEFAULT_ARENA_BYTES)
 _ARENA_USED = 1 << 18
 #: Positions and park words in the head of a ring.
 _RING_WORDS = (0, 128, 192)
@@ -155,16 +154,17 @@ class LiveMutator:
                 4,
                 False,
             )  # of the envelopes that come and go
-        if rings and kind == "rings":  # a slab, or around it
-            return rnd.choice(_ARENAS) + rnd.randrange(0, _ARENA_USED, 4), 4, False
+        if rings and (kind == "rings" or 0.7 <= which < 0.75):  # a slab, or around it
+            return total - rnd.choice(_ARENAS) + rnd.randrange(0, _ARENA_USED, 4), 4, False
         if which < 0.35:
             place = FIELDS[rnd.choice(_LIVE)]
             return place.offset, 8 if place.code == "Q" else 4, place is _FRAMES
         if which < 0.37:
             place = FIELDS[rnd.choice(sorted(FIELDS))]
             return place.offset, {"B": 1, "I": 4, "Q": 8}.get(place.code, 8), True
-        at = rnd.randrange(HEADER_BYTES, HEADER_BYTES + 2048 if which < 0.85 else total - 8, 4)
-        return at, 4, at > total - 16384  # there lies the spec
+        end = _PLAN.total_size if rings else total
+        at = rnd.randrange(HEADER_BYTES, HEADER_BYTES + 2048 if which < 0.85 else end - 8, 4)
+        return at, 4, at > end - 16384  # there lies the spec
 
 
 def _kind(path: Path) -> str:

@@ -92,8 +92,10 @@ def map_private(path: Path, least_bytes: int, too_short: str, hint: str) -> Mapp
         os.close(fd)
 
 
-def allocate(path: Path, size: int, what: str, hint: str) -> Mapping:
+def allocate(path: Path, size: int, what: str, hint: str, *, mapped: int = 0) -> Mapping:
     """Make the file with `size` zero bytes and map it; on failure no file is left.
+
+    mapped: bytes of the file, and of its mapping, where these are more; what is behind `size` has no memory.
 
     Raises NoSpace when the memory is not there (`what` needs it; `hint` is how it needs less), FileExistsError,
     SegmentError when the system refuses.
@@ -102,7 +104,9 @@ def allocate(path: Path, size: int, what: str, hint: str) -> Mapping:
     try:
         # All pages before the first touch: a full /dev/shm is an error here, and never SIGBUS later.
         os.posix_fallocate(fd, 0, size)
-        return map_file(fd, size, path)
+        if mapped > size:
+            os.ftruncate(fd, mapped)
+        return map_file(fd, max(size, mapped), path)
     except BaseException as error:
         os.unlink(path)
         if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.ENOMEM):

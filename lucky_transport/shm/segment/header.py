@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lucky_transport import native
 from lucky_transport.errors import SegmentError, SpecError
+from lucky_transport.shm.arena import LARGEST_ARENA, PAGE
 from lucky_transport.shm.segment.layout import (
     ERROR_BYTES,
     EXTENSION_BYTES,
@@ -86,6 +87,8 @@ def write(
     features = ENGINE_FEATURES if spec.hold else ENGINE_FEATURES & ~Feature.HOLD
     if layout.observation_slots > 1:
         features |= Feature.SLOTS
+    if layout.arena_bytes:
+        features |= Feature.ARENAS
     values: dict[str, Any] = {
         "magic": MAGIC,
         "server_pid": pid,
@@ -119,6 +122,8 @@ def write(
         "error_size": ERROR_BYTES,
         "error_offset": layout["error"].offset,
         "schema_hash": _digest(text),
+        "arena_offset": layout.arena_offset,
+        "arena_size": layout.arena_bytes,
     }
     for name, value in values.items():
         put(mapping, name, value)
@@ -157,7 +162,7 @@ def read(mapping: mmap, where: str) -> tuple[BatchSpec, SegmentLayout]:
         _expect(where, name, header[name] == value, f"{header[name]}, the spec says {value}")
     for name, dtype in (("obs_dtype", spec.observation.dtype), ("act_dtype", spec.action.dtype)):
         _expect(where, name, header[name] == dtype_code(dtype), f"{header[name]}, the spec says {dtype}")
-    return spec, _read_layout(where, header, spec, total)
+    return spec, _read_layout(where, header, spec, size)
 
 
 def _check_version(where: str, version: int) -> None:
@@ -190,9 +195,12 @@ def _read_spec(mapping: mmap, where: str, header: dict[str, Any], total: int) ->
         raise SegmentError(f"{where}: {error}", backend="shm") from error
 
 
-def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, total: int) -> SegmentLayout:
-    """Return the regions at the offsets the peer states, with the sizes that the spec implies."""
-    ring = header["cmd_ring_size"]
+def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, size: int) -> SegmentLayout:
+    """Return the regions at the offsets the peer states, with the sizes that the spec implies.
+
+    size: bytes that are mapped.
+    """
+    ring, total = header["cmd_ring_size"], header["total_size"]
     slots = header["obs_slots"] if header["engine_features"] & Feature.SLOTS else 1
     _expect(where, "obs_slots", 1 <= slots <= MOST_SLOTS, f"{slots}, expected from 1 to {MOST_SLOTS}")
     try:
@@ -223,4 +231,11 @@ def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, total: int
         _expect(where, stated[after.name], not overlap, f"{after.offset}: overlaps {before.name}")
     _expect(where, "error_size", header["error_size"] == ERROR_BYTES, f"{header['error_size']}, not {ERROR_BYTES}")
     assert regions["ring_s2c"].size == RING_HEAD_BYTES + ring
-    return SegmentLayout(regions, total, slots)
+    arena_offset = arena_bytes = 0
+    if header["engine_features"] & Feature.ARENAS:
+        arena_offset, arena_bytes = header["arena_offset"], header["arena_size"]
+    fits = arena_bytes % PAGE == 0 and arena_bytes <= LARGEST_ARENA
+    _expect(where, "arena_size", fits, f"{arena_bytes}, expected a multiple of {PAGE} up to {LARGEST_ARENA}")
+    fits = not arena_bytes or (arena_offset % PAGE == 0 and total <= arena_offset <= size - 2 * arena_bytes)
+    _expect(where, "arena_offset", fits, f"{arena_offset}: two arenas of {arena_bytes} do not fit, mapped are {size}")
+    return SegmentLayout(regions, total, slots, arena_offset, arena_bytes)

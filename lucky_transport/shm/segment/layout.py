@@ -1,11 +1,12 @@
 """The layout of a segment, version 1 (little-endian). All offsets are computed here; the C headers are made from it.
 
     0      4096
-    │header│observations│actions│rewards│terminated│truncated│control│signals│ring│ring│images│spec│error│
+    │header│observations│actions│rewards│terminated│truncated│control│signals│ring│ring│images│spec│error│arena│arena│
 
 `SEED_FIELDS` are the fields of the original plan, in its order and naturally aligned. What that plan lacks is in the
 extension block (`EXTENSION_FIELDS`), prefixed with its size and announced by feature bits: a peer that knows only the
-first fields still works. Fields are appended, never moved. Regions start on 64-byte boundaries.
+first fields still works. Fields are appended, never moved. Regions start on 64-byte boundaries. The arenas
+(`lucky_transport.shm.arena`) lie behind the segment's `total_size`, since they are no memory until they are used.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from enum import IntFlag
 from typing import TYPE_CHECKING, NamedTuple
 
 from lucky_transport.errors import SpecError
+from lucky_transport.shm.arena import PAGE
 from lucky_transport.shm.ring import CACHE_LINE, DEFAULT_RING_BYTES
 from lucky_transport.shm.ring import HEAD_BYTES as RING_HEAD_BYTES
 
@@ -59,6 +61,7 @@ class Feature(IntFlag):
     SPEC = 32  # the spec region
     PARKS = 64  # may park, so its peer must wake it; a side that only polls saves the peer the system call
     SLOTS = 128  # frames by turns in the observation slots; where either side lacks it, all in the first
+    ARENAS = 256  # long messages beside the rings; where either side lacks it, they are cut into fragments
 
 
 class EngineState:
@@ -120,7 +123,7 @@ _EXTENSION: tuple[tuple[str, str, bool, str], ...] = (
         False,
         "client's start time; set before its features, cleared before its pid",
     ),
-    ("total_size", "Q", False, "bytes of the whole segment"),
+    ("total_size", "Q", False, "bytes of the whole segment, without its arenas"),
     ("truncated_offset", "Q", False, "truncated u8 [num_envs]"),
     ("signals_offset", "Q", False, "signals f32 [num_terms, num_envs]: reward terms, then termination terms"),
     ("num_terms", "I", False, "rows of the signals region"),
@@ -145,6 +148,8 @@ _EXTENSION: tuple[tuple[str, str, bool, str], ...] = (
     ("gpu_obs_generation", "I", False, "another for each handle; odd while it is changed; 0: there is only one"),
     ("gpu_client_generation", "I", False, "that of the handle the client has open, with bit 0 set; 0: none"),
     ("gpu_device_uuid", "16s", False, "of the device, the same in every process; zeros: by gpu_device_id"),
+    ("arena_offset", "Q", False, "long messages, client to engine; the engine's own lie right behind (ARENAS)"),
+    ("arena_size", "Q", False, "bytes of each arena"),
 )
 #: The last field of the first extension block: an engine may know no later ones, which then are 0.
 _FIRST_LAST = "park_command"
@@ -203,12 +208,19 @@ class SegmentLayout:
     """The regions of one segment by name, in their order on the wire, and its total size in bytes.
 
     observation_slots: how many times the observations region holds a frame's observations, one behind the other, each
-    at the next 64-byte boundary.
+    at the next 64-byte boundary. arena_bytes: of each of the two arenas at `arena_offset`, 0 without any.
     """
 
     regions: dict[str, Region]
     total_size: int
     observation_slots: int = 1
+    arena_offset: int = 0
+    arena_bytes: int = 0
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of the segment's file."""
+        return self.arena_offset + 2 * self.arena_bytes if self.arena_bytes else self.total_size
 
     def slot_offset(self, slot: int) -> int:
         """Return where the observations of a slot lie."""
@@ -220,7 +232,12 @@ class SegmentLayout:
 
 
 def plan(
-    spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, image_bytes: int = 0, observation_slots: int = 1
+    spec: BatchSpec,
+    *,
+    ring_bytes: int = DEFAULT_RING_BYTES,
+    image_bytes: int = 0,
+    observation_slots: int = 1,
+    arena_bytes: int = 0,
 ) -> SegmentLayout:
     """Return the layout of a segment for `spec`.
 
@@ -251,7 +268,8 @@ def plan(
     for name, size in sizes:
         regions[name] = Region(name, offset, size)
         offset = _aligned(offset + size)
-    return SegmentLayout(regions, offset, observation_slots)
+    arena_offset = -(-offset // PAGE) * PAGE if arena_bytes else 0
+    return SegmentLayout(regions, offset, observation_slots, arena_offset, arena_bytes)
 
 
 def _aligned(size: int) -> int:

@@ -29,6 +29,7 @@ from lucky_transport.errors import (
     did_you_mean,
     from_wire,
 )
+from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.liveness import start_time
 from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
@@ -142,6 +143,7 @@ def create(
     *,
     ring_bytes: int = DEFAULT_RING_BYTES,
     observation_slots: int = 1,
+    arena_bytes: int = DEFAULT_ARENA_BYTES,
     directory: Path = DIRECTORY,
 ) -> Segment:
     """Make the segment `name` for `spec`; a dead engine's segment of that name is replaced.
@@ -157,9 +159,9 @@ def create(
         raise Busy(f"segment {path} belongs to the engine of {owner}", backend="shm", hint="use another name")
     try:
         remove_dead(path)
-        layout = plan(spec, ring_bytes=ring_bytes, observation_slots=observation_slots)
+        layout = plan(spec, ring_bytes=ring_bytes, observation_slots=observation_slots, arena_bytes=arena_bytes)
         try:
-            mapping = allocate(path, layout.total_size, "a segment", "use fewer envs")
+            mapping = allocate(path, layout.total_size, "a segment", "use fewer envs", mapped=layout.file_bytes)
         except FileExistsError as error:
             raise SegmentError(
                 f"{path} was made by somebody else just now", backend="shm", hint="use another name"

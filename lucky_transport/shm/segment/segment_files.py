@@ -121,7 +121,7 @@ def find(directory: Path = DIRECTORY, name: str = "") -> list[SegmentInfo]:
             engine_pid, engine = _side(mapping, path, lockfile.ENGINE, "server")
             client_pid, client = _side(mapping, path, lockfile.CLIENT, "client")
             envs, frames = header.get(mapping, "num_envs"), header.get(mapping, "frame_seq")
-            size = len(mapping)
+            size = min(len(mapping), header.get(mapping, "total_size"))
             found.append(SegmentInfo(path.name, path, size, envs, engine_pid, client_pid, frames, engine, client))
     return found
 

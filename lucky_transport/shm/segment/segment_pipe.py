@@ -1,4 +1,4 @@
-"""The segment's own two rings as a pipe: the client's end and the engine's end.
+"""The segment's own two rings as a pipe, with their arenas: the client's end and the engine's end.
 
 The client waits at `park_command`. The engine waits at `park_engine` in its channel, for actions and records together,
 so its end has no `wait`.
@@ -6,11 +6,14 @@ so its end has no `wait`.
 
 from __future__ import annotations
 
+import contextlib
+from mmap import MADV_REMOVE
+
 from lucky_transport.errors import LocalProtocolError, PeerDied
 from lucky_transport.shm.files.liveness import Process
 from lucky_transport.shm.files.mapping import Mapping
 from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, open_writer
-from lucky_transport.shm.segment.layout import FIELDS, RING_HEAD_BYTES
+from lucky_transport.shm.segment.layout import FIELDS, RING_HEAD_BYTES, Feature
 from lucky_transport.shm.segment.segment import Segment
 from lucky_transport.shm.timing import PEER_POLL_NS
 from lucky_transport.shm.wait import PEER_WAKES
@@ -35,9 +38,15 @@ class SegmentPipe(RingPipe):
     ) -> None:
         mine, theirs = (_ENGINE, _CLIENT) if engine else (_CLIENT, _ENGINE)
         inward, outward = ("ring_c2s", "ring_s2c") if engine else ("ring_s2c", "ring_c2s")
+        layout = segment.layout
+        arenas = (layout.arena_offset, layout.arena_offset + layout.arena_bytes)
+        from_arena, to_arena = arenas if engine else arenas[::-1]
         common: EndOptions = {"strategy": strategy, "peer": peer_bits, "empty": engine}
-        to_peer: EndOptions = {**common, "park": theirs}
-        to_me: EndOptions = {**common, "park": mine}
+        to_peer: EndOptions = {**common, "park": theirs, "arena": to_arena, "arena_bytes": layout.arena_bytes}
+        to_me: EndOptions = {**common, "park": mine, "arena": from_arena, "arena_bytes": layout.arena_bytes}
+        self._with_arena = (segment, outward, to_peer) if engine and layout.arena_bytes else None
+        if self._with_arena:
+            to_peer = {**common, "park": theirs}
         writer = open_writer(*_place(segment, outward), **to_peer)
         reader = open_reader(*_place(segment, inward), **to_me)
         super().__init__(f"the pipe to {peer} at {segment.path}", peer, writer, reader)
@@ -63,12 +72,23 @@ class SegmentPipe(RingPipe):
         peer_bits: int = PEER_WAKES,
         client: str = "",
     ) -> SegmentPipe:
-        """Return the engine's end, with both rings emptied; no client may be using them.
+        """Return the engine's end, with both rings emptied and no memory in the arenas; no client may be using them.
 
         It does not look whether the client lives: the engine's loop does, and closes it then.
         """
+        layout = segment.layout
+        if layout.arena_bytes:
+            with contextlib.suppress(OSError):  # it is cut
+                segment.mapping.madvise(MADV_REMOVE, layout.arena_offset, 2 * layout.arena_bytes)
         peer = client or f"the client of {segment.path}"
         return cls(segment, peer, None, engine=True, strategy=strategy, peer_bits=peer_bits)
+
+    def know_client(self, features: int) -> None:
+        """At the engine's end: put long messages beside the ring if the client that has come knows arenas."""
+        if self._with_arena and features & Feature.ARENAS and not self._writer.position:
+            segment, ring, options = self._with_arena
+            self._with_arena = None
+            self.use(open_writer(*_place(segment, ring), **options), self.reader)
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""
@@ -121,7 +141,7 @@ class SegmentPipe(RingPipe):
 
     def _let_go(self) -> None:
         super()._let_go()
-        self._mapping = self._process = None
+        self._mapping = self._process = self._with_arena = None
 
 
 def _place(segment: Segment, ring: str) -> tuple[Mapping, int, int]:

@@ -31,7 +31,9 @@ int main(int argc, char **argv) {
     printf("%d %u %u %u %u %u\n", u32(LUCKY_OFFSET_MAGIC) == LUCKY_MAGIC, u32(LUCKY_OFFSET_VERSION),
            u32(LUCKY_OFFSET_SERVER_PID), u32(LUCKY_OFFSET_NUM_ENVS), u32(LUCKY_OFFSET_OBS_SIZE),
            u32(LUCKY_OFFSET_ACT_SIZE));
-    printf("%d\n", u64(LUCKY_OFFSET_TOTAL_SIZE) == size);
+    fseek(file, 0, SEEK_END);
+    printf("%d %d\n", u64(LUCKY_OFFSET_TOTAL_SIZE) <= size,
+           u64(LUCKY_OFFSET_ARENA_OFFSET) + 2 * u64(LUCKY_OFFSET_ARENA_SIZE) == (uint64_t)ftell(file));
     printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", u64(LUCKY_OFFSET_OBS_OFFSET), u64(LUCKY_OFFSET_ACT_OFFSET),
            u64(LUCKY_OFFSET_SIGNALS_OFFSET));
     printf("%.*s\n", (int)u32(LUCKY_OFFSET_SPEC_SIZE), segment + u64(LUCKY_OFFSET_SPEC_OFFSET));
@@ -54,7 +56,7 @@ def test_a_c_program_reads_a_real_segment_by_the_header(tmp_path: Path) -> None:
     regions = made.layout.regions
     assert read.splitlines() == [
         f"1 1 {os.getpid()} 3 5 2",
-        "1",
+        "1 1",
         f"{regions['observations'].offset} {regions['actions'].offset} {regions['signals'].offset}",
         spec.to_json(),
     ]

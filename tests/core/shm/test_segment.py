@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ConfigError, NoSpace, NotReachable, SegmentError
+from lucky_transport.shm.arena import PAGE
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.segment import header, segment, segment_files
 from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES
@@ -32,7 +33,7 @@ RING = 4096
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Segment]:
-    one = segment.create("one", SPEC, ring_bytes=RING, directory=tmp_path)
+    one = segment.create("one", SPEC, ring_bytes=RING, arena_bytes=PAGE, directory=tmp_path)
     one.publish_ready()
     yield one
     one.unlink()
@@ -73,8 +74,11 @@ def test_an_independent_reader_finds_every_seed_field_at_its_offset(made: Segmen
 def test_the_file_is_private_and_as_large_as_it_says(made: Segment) -> None:
     status = made.path.stat()
     assert status.st_mode & 0o777 == 0o600
-    assert status.st_size == made.layout.total_size == header.get(made.mapping, "total_size")
-    assert status.st_blocks * 512 >= status.st_size  # allocated, not sparse: no later touch can fail
+    assert status.st_size == made.layout.file_bytes == len(made.mapping)
+    assert header.get(made.mapping, "total_size") == made.layout.total_size < made.layout.arena_offset + 1
+    allocated = status.st_blocks * 512
+    assert allocated >= made.layout.total_size  # not sparse: no later touch can fail
+    assert allocated < made.layout.total_size + made.layout.arena_bytes  # the arenas have no memory yet
 
 
 def test_a_segment_is_not_ready_before_its_version_is_written(tmp_path: Path) -> None:

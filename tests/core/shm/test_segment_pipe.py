@@ -15,6 +15,7 @@ from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, Re
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.shm.files.liveness import LockHolder, Process
 from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment.layout import Feature
 from lucky_transport.shm.segment.owners import engine_of
 from lucky_transport.shm.segment.segment import Segment, create
 from lucky_transport.shm.segment.segment_pipe import SegmentPipe
@@ -23,6 +24,8 @@ from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.waiting import call_later
 
 LONG_NS = 20_000_000_000
+#: Of the segment, and of a record in it that no ring of 4096 bytes holds.
+ARENA, LONG = 1 << 20, b"0123456789" * 70_000
 HOLDS_A_LOCK = """
 import sys, time
 from lucky_transport.shm.files import lockfile
@@ -35,7 +38,7 @@ time.sleep(60)
 @pytest.fixture
 def segment(tmp_path: Path) -> Iterator[Segment]:
     spec = BatchSpec("toy", 2, ArraySpec("float32", (3,)), ArraySpec("float32", (2,)))
-    made = create("demo", spec, ring_bytes=4096, directory=tmp_path)
+    made = create("demo", spec, ring_bytes=4096, arena_bytes=ARENA, directory=tmp_path)
     yield made
     made.unlink()
 
@@ -68,8 +71,50 @@ def test_records_go_both_ways(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
     thread.join()
     assert client.try_pop() == b"answer"
     assert client.try_pop() is None
-    assert client.largest_record == 1020
     assert ends[1].reader.position == 16
+
+
+def test_long_records_lie_beside_the_rings_where_both_sides_know_arenas(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
+    pipes: tuple[Pipe, Pipe] = ends
+    client, engine = pipes
+    assert client.try_push(LONG)
+    ends[1].know_client(Feature.WAKE | Feature.ARENAS)
+    assert engine.try_pop() == LONG
+    assert engine.largest_record == client.largest_record == ARENA
+    for number in range(5):
+        assert engine.try_push(LONG[number:])
+        assert client.try_pop() == LONG[number:]
+
+
+def test_a_client_of_before_gets_no_reference(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
+    ends[1].know_client(Feature.WAKE | Feature.SLOTS)
+    assert ends[1].largest_record == 1020
+
+
+def test_an_engine_of_before_is_sent_no_reference(tmp_path: Path) -> None:
+    spec = BatchSpec("toy", 2, ArraySpec("float32", (3,)), ArraySpec("float32", (2,)))
+    made = create("before", spec, ring_bytes=4096, arena_bytes=0, directory=tmp_path)
+    assert made.path.stat().st_size == made.layout.total_size
+    engine = engine_of(made.mapping, made.lock_path)
+    client = SegmentPipe.client_end(made, engine, strategy=1, peer_bits=PEER_WAKES)
+    assert client.largest_record == 1020
+    client.close()
+    engine.close()
+    made.unlink()
+
+
+def test_the_memory_of_a_clients_long_messages_goes_with_it(
+    segment: Segment, ends: tuple[SegmentPipe, SegmentPipe]
+) -> None:
+    before = segment.path.stat().st_blocks
+    ends[1].know_client(Feature.ARENAS)
+    for pipe in ends:
+        assert pipe.try_push(LONG)
+    assert segment.path.stat().st_blocks * 512 >= 2 * len(LONG)
+    for pipe in ends:
+        pipe.close()
+    SegmentPipe.engine_end(segment, strategy=1).close()
+    assert segment.path.stat().st_blocks <= before
 
 
 def test_a_request_wakes_an_engine_that_is_parked(segment: Segment, ends: tuple[SegmentPipe, SegmentPipe]) -> None:

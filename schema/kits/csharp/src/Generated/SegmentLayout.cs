@@ -116,7 +116,7 @@ namespace LuckyTransport
         public const int ServerStart = 1040;
         /// <summary>ulong: client's start time; set before its features, cleared before its pid.</summary>
         public const int ClientStart = 1048;
-        /// <summary>ulong: bytes of the whole segment.</summary>
+        /// <summary>ulong: bytes of the whole segment, without its arenas.</summary>
         public const int TotalSize = 1056;
         /// <summary>ulong: truncated u8 [num_envs].</summary>
         public const int TruncatedOffset = 1064;
@@ -166,6 +166,10 @@ namespace LuckyTransport
         public const int GpuClientGeneration = 1716;
         /// <summary>byte[]: of the device, the same in every process; zeros: by gpu_device_id.</summary>
         public const int GpuDeviceUuid = 1720;
+        /// <summary>ulong: long messages, client to engine; the engine's own lie right behind (ARENAS).</summary>
+        public const int ArenaOffset = 1736;
+        /// <summary>ulong: bytes of each arena.</summary>
+        public const int ArenaSize = 1744;
     }
 
     /// <summary>What a side understands.</summary>
@@ -180,6 +184,7 @@ namespace LuckyTransport
         Spec = 32,
         Parks = 64,
         Slots = 128,
+        Arenas = 256,
     }
 
     /// <summary>Element type of observations and actions.</summary>
