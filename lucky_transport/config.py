@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, did_you_mean
@@ -230,8 +230,7 @@ def _is_other(name: str) -> bool:
     return _OTHER_VARIABLES.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """The settings that `lucky-transport run` passes to the processes under it; without a launcher, the defaults.
 
     folder: where they count their calls, "" = not counted. parent: the pid of the program's parent, which distinguishes

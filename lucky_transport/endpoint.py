@@ -11,7 +11,7 @@ The registry maps schemes to transports.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from lucky_transport.errors import ConfigError
@@ -23,8 +23,7 @@ __all__ = ["Endpoint"]
 _HOST_AND_PORT = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+|\[[\da-fA-F:.]+\]):\d{1,5}")
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """An engine's address: `scheme`, `address` (what stands behind `://`) and options from the query string."""
 
     scheme: str

@@ -10,8 +10,7 @@ values = read_options(Endpoint.parse("ray:?actors=2"), OPTIONS, backend="ray")
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, did_you_mean
@@ -21,8 +20,7 @@ __all__ = ["EndpointOption", "number", "one_of", "read_options", "switch", "whol
 _LARGEST = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointOption:
+class EndpointOption(NamedTuple):
     """One option. read: returns a text's value or raises ValueError. expected: what an error asks for.
 
     field: the name of the value, where it is not the option's own.

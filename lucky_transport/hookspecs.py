@@ -6,7 +6,7 @@ when it is used. So a missing dependency never hides the other plugins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pluggy
 
@@ -29,8 +29,7 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
-@dataclass(frozen=True, slots=True)
-class TransportInfo:
+class TransportInfo(NamedTuple):
     """A transport on offer.
 
     `client`: "module:function", called as `f(endpoint, settings) -> Transport`. `server`: "module:function", called as
@@ -57,8 +56,7 @@ class TransportInfo:
     instead: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineInfo:
+class EngineInfo(NamedTuple):
     """An engine on offer.
 
     `factory`: "module:function", called as `f(variant, num_envs=..., **options) -> Engine`, where `variant` is what
@@ -77,8 +75,7 @@ class EngineInfo:
     sole_factory: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandInfo:
+class CommandInfo(NamedTuple):
     """A subcommand of `lucky-transport`: `command` is "module:click_command", imported when it is used.
 
     `extra`: what to `pip install 'lucky-transport[extra]'` when a package is missing; several are separated by commas.
@@ -92,8 +89,7 @@ class CommandInfo:
     section: str = "more"
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignServicesInfo:
+class ForeignServicesInfo(NamedTuple):
     """Services of an engine in another protocol's messages, which travel through our transports as they are.
 
     `services`: "module:function", called as `f(host) -> ForeignServices` (see `lucky_transport.host.foreign`). `extra`
@@ -106,8 +102,7 @@ class ForeignServicesInfo:
     extra: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class InterceptorInfo:
+class InterceptorInfo(NamedTuple):
     """An interceptor that the setting `interceptors` can name, "name" or "name:variant".
 
     `factory`: "module:function", called as `f(variant) -> lucky_transport.interceptors.Interceptor` for each connection
@@ -121,8 +116,7 @@ class InterceptorInfo:
     extra: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FrameworkInfo:
+class FrameworkInfo(NamedTuple):
     """A training framework that envs are made for: `make(framework=name)`.
 
     `autoreset_mode`: the mode that the framework expects of a vector env, "NextStep", "SameStep" or "Disabled". `use`:
@@ -136,8 +130,7 @@ class FrameworkInfo:
     keeps_observations: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PatchPlugin:
+class PatchPlugin(NamedTuple):
     """A patch of this process: it uses our transports where it used another library.
 
     `activate`: "module:function", called without arguments by `import lucky_transport.auto`. `extra` as in
@@ -150,8 +143,7 @@ class PatchPlugin:
     extra: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RouterPlugin:
+class RouterPlugin(NamedTuple):
     """A router of staged migrations.
 
     `open`: "module:function", called as `f() -> lucky_transport.routing.Router`; it returns the same one each time.

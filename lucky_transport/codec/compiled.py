@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from lucky_transport.codec.layout import (
     CODES,
@@ -109,8 +109,7 @@ def read_table(data, size, at):
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(NamedTuple):
     """The codec of one class: `encode(message, prefix_bytes)` and `decode(data)` of whole buffers."""
 
     encode: Encode

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from lucky_transport.lazy_dict import LazyDict
 from lucky_transport.messages.fields import Field, fields_of
@@ -137,8 +136,7 @@ def arrange(shapes: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
     return places, (end + 3) & ~3
 
 
-@dataclass(frozen=True, slots=True)
-class FieldOffset:
+class FieldOffset(NamedTuple):
     """`at`: byte of a field in its table; `bit` is its bit in `present`, 0 = it is never absent."""
 
     at: int

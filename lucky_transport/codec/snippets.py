@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from lucky_transport.codec.layout import CODES, WIDTHS, slot_of, struct_of
 from lucky_transport.codec.runtime import ScalarMap, ScalarVector
@@ -22,8 +22,7 @@ from lucky_transport.messages.fields import Field
 __all__ = ["FieldCode", "field_code", "indented"]
 
 
-@dataclass(frozen=True, slots=True)
-class Snippets:
+class Snippets(NamedTuple):
     """The lines for one sort of field; `present` is the condition under which it is written, `absent` its default.
 
     A field that lies in the table, all of it, has neither `write` nor `read`.

@@ -6,10 +6,10 @@ A field is a scalar, text, bytes, a message, a list of one of these, or a map fr
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import EnumType, IntEnum
 from functools import cache
-from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 from lucky_transport.messages.scalars import is_struct
 
@@ -19,8 +19,7 @@ __all__ = ["MAX_DEPTH", "Field", "fields_of", "member"]
 MAX_DEPTH = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field: `kind` is f32, f64, i32, u32, u64, bool, str, bytes, message or struct (then `message` is its class);
     `shape` is "one", "list" or "map" (text to `kind`). A message or struct that is "one" may be None.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from enum import IntEnum
 from typing import Any, cast
 
@@ -119,7 +118,7 @@ def _reader(field: Field, style: JsonStyle) -> Convert:
         cls = field.message
         before = lambda value: style.codec_of(cls).read(value) if isinstance(value, Mapping) else value  # noqa: E731
     elif field.enum is not None and not style.enum_names:
-        enum, number = field.enum, argument(replace(field, enum=None))
+        enum, number = field.enum, argument(field._replace(enum=None))
         return shaped(field, lambda value: member(enum, number(value)))
     else:
         return converter(field)

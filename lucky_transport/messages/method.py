@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 __all__ = ["Effect", "Flow", "Method", "Runs"]
 
@@ -48,8 +48,7 @@ class Flow(Enum):
     EVERY = "every"
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(NamedTuple):
     """One method: wire id, full name ("/package.Service/Method"), message classes, effect and place.
 
     `stream` is None for a unary method (one request, one response), else how its items flow to the client.

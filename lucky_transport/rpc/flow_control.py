@@ -7,7 +7,7 @@ through, and at most one item is beyond the window.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sized
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages.method import Flow
@@ -15,8 +15,7 @@ from lucky_transport.messages.method import Flow
 __all__ = ["EVERY", "LATEST", "ReceiveWindow", "SendWindow", "WindowSize", "window_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class WindowSize:
+class WindowSize(NamedTuple):
     """The window at first, and at most later; it is renewed once half of its items or bytes are consumed."""
 
     items: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
@@ -38,7 +37,7 @@ def connect(endpoint: Endpoint, settings: Settings) -> Transport:
     from tests.planted.plant import PLANT, PlantedTransport
     from tests.planted.step_plants import STEP_PLANTS
 
-    inner = connect_shm(replace(endpoint, scheme="shm"), settings)
+    inner = connect_shm(endpoint._replace(scheme="shm"), settings)
     plants = {plant.name: plant.over for plant in (*STEP_PLANTS, *CALL_PLANTS)}
     over = plants[os.environ[PLANT]] if PLANT in os.environ else PlantedTransport
     planted = over(inner)
@@ -52,6 +51,6 @@ def server(endpoint: Endpoint, settings: Settings) -> Server:
 
     class PlantedServer(ShmServer):
         def start(self, host: object) -> Endpoint:
-            return replace(super().start(host), scheme="planted")  # type: ignore[arg-type]
+            return super().start(host)._replace(scheme="planted")  # type: ignore[arg-type]
 
-    return PlantedServer(replace(endpoint, scheme="shm"), settings)
+    return PlantedServer(endpoint._replace(scheme="shm"), settings)

@@ -10,9 +10,8 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from lucky_transport.config import runtime_directories
 from lucky_transport.errors import SegmentError, TransportError
@@ -26,8 +25,7 @@ __all__ = ["ServerDescription", "describe", "described", "description_of", "desc
 _LONGEST = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ServerDescription:
+class ServerDescription(NamedTuple):
     """A server at shm://name. methods: full names of those it lists.
 
     target: where gRPC serves the same, "" for nowhere. counts: the folder of its call counters, "" where none counts.
@@ -94,7 +92,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _server(values: Mapping[str, Any]) -> ServerDescription:
-    name, pid, methods, target, counts = (values.get(one.name) for one in fields(ServerDescription))
+    name, pid, methods, target, counts = map(values.get, ServerDescription._fields)
     if not isinstance(methods, list) or not isinstance(pid, int):
         raise ValueError("no server")
     return ServerDescription(str(name), pid, tuple(map(str, cast("list[Any]", methods))), str(target), str(counts))

@@ -22,7 +22,7 @@ import fcntl
 import os
 import stat
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lucky_transport.errors import NoSpace, RemoteProtocolError
 from lucky_transport.shm.arena import LARGEST_ARENA, PAGE
@@ -58,8 +58,7 @@ _SMALLEST_RING, _LARGEST_RING = 4096, 1 << 28
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
-@dataclass(frozen=True, slots=True)
-class ClientHello:
+class ClientHello(NamedTuple):
     """What the client says."""
 
     version: int = VERSION
@@ -78,8 +77,7 @@ class ClientHello:
         return cls(version, bool(features & _ARENAS))
 
 
-@dataclass(frozen=True, slots=True)
-class ServerHello:
+class ServerHello(NamedTuple):
     """What the engine says; `arena_bytes` is 0 for a client that knows no arenas."""
 
     status: int
@@ -114,8 +112,7 @@ class ServerHello:
         return cls(status, size, rest.decode(errors="replace"), version, arena_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class RingPair:
+class RingPair(NamedTuple):
     """Two rings of `size` data bytes each in one mapping, and where they and their park words lie.
 
     arena_bytes: of the arena of each ring, 0 without any.

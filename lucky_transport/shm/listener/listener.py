@@ -17,7 +17,6 @@ import socket
 import stat
 import time
 import weakref
-from dataclasses import asdict
 from pathlib import Path
 
 from lucky_transport.closing import Closing
@@ -99,7 +98,7 @@ class Listener(Closing):
     def describe(self, description: ServerDescription) -> None:
         """Say, to whom looks at this host, what listens here; one that cannot be written is only logged."""
         try:
-            server_description.describe(self.path, asdict(description))
+            server_description.describe(self.path, description._asdict())
         except (OSError, TransportError) as error:
             _log.info("the server at %s is not listed: %s", self.path, error)
 

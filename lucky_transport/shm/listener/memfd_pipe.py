@@ -13,7 +13,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lucky_transport import native
 from lucky_transport.errors import ClosedError, PeerDied
@@ -29,8 +29,7 @@ __all__ = ["MemfdPipe", "PipeResources"]
 _LEFT = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 
 
-@dataclass(frozen=True, slots=True)
-class PipeResources:
+class PipeResources(NamedTuple):
     """What a pipe owns and closes."""
 
     my_event: EventFd

@@ -17,7 +17,6 @@ reads no clock: the driver ends the call at its deadline, at a cancel and where 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 from lucky_transport.errors import StatusError, TransportError
@@ -160,10 +159,10 @@ class CallMachine:
         try:
             check_size(attempt.headers or (), attempt.trailing)
         except StatusError as error:
-            return replace(self._status_of(error), trailing=trailing)
+            return self._status_of(error)._replace(trailing=trailing)
         if attempt.error is not None:
             return self._status_of(attempt.error)
-        return replace(OK, trailing=trailing) if trailing else OK
+        return OK._replace(trailing=trailing) if trailing else OK
 
     def end(self, status: CallStatus) -> bool:
         """The call is over; False when it was before."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from lucky_transport.deadline import Deadline
@@ -267,7 +266,7 @@ class CallState:
             try:
                 result = self._messages.response(self._ahead or b"")
             except StatusError as error:
-                status = replace(status_of(error), trailing=status.trailing)
+                status = status_of(error)._replace(trailing=status.trailing)
         self.end(status, result)
 
     # -- responses ----------------------------------------------------------------------------------------------------

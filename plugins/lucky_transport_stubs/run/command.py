@@ -8,7 +8,6 @@ import os
 import shlex
 import sys
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn, TextIO
 
@@ -141,7 +140,7 @@ def run(
         raise click.UsageError("say what to run: lucky-transport run [OPTIONS] -- python train.py")
     _find(command[0])
     if quiet and not report and not check and not require:
-        environ = environment() | variables(settings, replace(asked, parent=str(os.getppid())))
+        environ = environment() | variables(settings, asked._replace(parent=str(os.getppid())))
         with _started(command[0]):
             launch.replace_us(command, environ)
     file = None if report == "-" else report
@@ -199,7 +198,7 @@ def _run_and_report(
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(_opened(file)) if file else None
         folder = new_folder()
-        environ = environment() | variables(settings, replace(asked, folder=str(folder), parent=str(os.getpid())))
+        environ = environment() | variables(settings, asked._replace(folder=str(folder), parent=str(os.getpid())))
         try:
             with _started(command[0]):
                 status = launch.run(command, environ, watch=watch, thorough=check)

@@ -13,9 +13,8 @@ import inspect
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lucky_transport.call_counts import CallCounter, CallCounters, Calls
 from lucky_transport.errors import ConfigError
@@ -96,8 +95,7 @@ def patched(grpc: ModuleType, switch: Switch, counters: CallCounters | None) -> 
             setattr(module, name, factory)
 
 
-@dataclass(frozen=True, slots=True)
-class _Makers:
+class _Makers(NamedTuple):
     """What channels are made by in a factory's place.
 
     `original` is grpc's own, `blocking` grpc's for threads, of the same security; `over_shm` and `staged` are ours.
@@ -201,7 +199,7 @@ def _count(route: Route, counters: CallCounters | None) -> Count | None:
     """Return what counts the calls over a transport of a method."""
     if counters is None:
         return None
-    grpcs = replace(route, endpoint="", why="the stage of the method") if route.is_staged else route
+    grpcs = route._replace(endpoint="", why="the stage of the method") if route.is_staged else route
     routes = {"grpc": grpcs, "shm": route}
     counter = functools.cache(lambda transport, method: _counter(routes[transport], counters, method))
     return lambda transport, method: counter(transport, method).add()

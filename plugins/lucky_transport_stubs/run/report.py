@@ -55,7 +55,7 @@ class Report:
             "calls": [asdict(calls) for calls in self._merged()],
             "processes": [asdict(process) for process in self.processes],
             "without_lucky_transport": [{"pid": pid, "python": python} for pid, python in self.absent.items()],
-            "escapes": [asdict(escape) for escape in self.escapes],
+            "escapes": [escape._asdict() for escape in self.escapes],
             "reached": list(self.reached),
             "other_packages": [{"pid": pid, "package": package} for pid, package in self.others],
         }

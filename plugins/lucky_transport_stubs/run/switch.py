@@ -8,7 +8,7 @@ nothing. `staged` leaves it to each call: a mapped target's calls can go either 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
@@ -24,8 +24,7 @@ MODES = ("auto", "shm", "grpc", "staged")
 _MOMENT_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """Where the calls to a target go: to `endpoint`, or over gRPC when that is empty, and `why`.
 
     `problem` is what is wrong with the endpoint that would have been taken. `is_staged`: each call goes to
@@ -48,8 +47,7 @@ class Route:
         return f"{self.target} stays on gRPC: {self.why}{self.problem and f' ({self.problem})'}{hint}"
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(NamedTuple):
     """Where a server's `address` is served: at `endpoint` too, or over gRPC alone when that is empty, and `why`.
 
     only: not over gRPC.

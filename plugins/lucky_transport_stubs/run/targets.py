@@ -12,7 +12,7 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from lucky_transport.endpoint import Endpoint
@@ -49,8 +49,7 @@ _SCHEMES = (*_PATHS, "ipv4", "ipv6", "dns")
 _REMEDY = "write HOST:PORT=ENDPOINT, e.g. 127.0.0.1:50051=shm://demo or '*=shm://engine_{port}'"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A place in canonical spelling. Of what is no host and port (`unix:/run/x`), `host` is all and `port` is empty."""
 
     host: str
@@ -129,8 +128,7 @@ def _host(name: str) -> str:
     return "localhost" if address.is_unspecified or str(address) in _LOCALHOST else str(address)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(NamedTuple):
     host: re.Pattern[str]
     port: re.Pattern[str]
     endpoint: str

@@ -12,8 +12,8 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lucky_transport_stubs.run.activation import BOOTSTRAP
 
@@ -29,8 +29,7 @@ _LIBRARY = re.compile(rb"/(cygrpc|libgrpc)[^/\n]*\.so")
 _MARK = b"/lucky-run-"
 
 
-@dataclass(frozen=True, slots=True)
-class UnpatchedProcess:
+class UnpatchedProcess(NamedTuple):
     """A process that is not switched."""
 
     pid: int

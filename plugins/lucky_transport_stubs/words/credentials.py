@@ -12,9 +12,9 @@ import contextlib
 import logging
 import queue
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from lucky_transport.deadline import Deadline
@@ -52,8 +52,7 @@ _SLICE_S = 0.05
 _NO_SECURITY = "Established channel does not have a sufficient security level to transfer call credential."
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
+class Fetch(NamedTuple):
     """The credentials of one call. plugins: in their order, for one whose answer never changes that answer.
 
     url, method: what plugins are told. is_secure: whether a call over this channel may have credentials.
@@ -96,8 +95,7 @@ class Fetch:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelCredentials:
+class ChannelCredentials(NamedTuple):
     """What the credentials of a channel come to here.
 
     is_secure: calls may have credentials. scheme, authority: of the services' URLs. plugins: called for each call.
@@ -139,7 +137,7 @@ def channel_credentials(credentials: Any, options: Options, host: str) -> Channe
     """
     if credentials is None:
         return ChannelCredentials()
-    return replace(_read(credentials._credentials), authority=authority(options) or host)
+    return _read(credentials._credentials)._replace(authority=authority(options) or host)
 
 
 def why_no_channel(credentials: Any) -> str:
@@ -156,7 +154,7 @@ def why_no_channel(credentials: Any) -> str:
 def _read(core: Any) -> ChannelCredentials:
     if isinstance(core, compiled.CompositeChannelCredentials):
         found = _read(core._channel_credentials)
-        return replace(found, plugins=(*found.plugins, *(p for one in core._call_credentialses for p in _plugins(one))))
+        return found._replace(plugins=(*found.plugins, *(p for one in core._call_credentialses for p in _plugins(one))))
     if isinstance(core, compiled.XDSChannelCredentials):  # those of a target that xDS does not resolve
         return _read(core._fallback_credentials)
     if not isinstance(core, compiled.ChannelCredentials):

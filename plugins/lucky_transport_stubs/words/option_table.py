@@ -7,7 +7,7 @@ Names of options are those of `grpc/impl/channel_arg_names.h`; a test takes them
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["LOGGED", "TABLE", "Row", "Treatment", "rows"]
 
@@ -21,8 +21,7 @@ class Treatment(enum.Enum):
     REFUSED = "refused by name"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """Names with one treatment, and what a program sees: why that is so, or what is there in place of it."""
 
     treatment: Treatment

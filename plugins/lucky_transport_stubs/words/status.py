@@ -5,8 +5,7 @@ The status of each error of ours stands in `lucky_transport.errors`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, StatusError, TransportError
 from lucky_transport.rpc.error_envelope import Metadata
@@ -18,8 +17,7 @@ __all__ = ["LATE", "OK", "CallStatus", "Code", "code_of", "error_of", "number_of
 Code = grpc.StatusCode
 
 
-@dataclass(frozen=True, slots=True)
-class CallStatus:
+class CallStatus(NamedTuple):
     """The end of a call; code: a `grpc.StatusCode`."""
 
     code: Any

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -50,7 +49,7 @@ def test_where_a_server_may_listen_the_error_says_how_to_start_one(tmp_path: Pat
         f"no server or engine listens at shm://weather ({tmp_path}/weather.sock); start it: a server of your own by "
         "`lucky-transport run --transport shm --serve ADDRESS=shm://weather -- COMMAND`, an engine by "
     )
-    describe(socket_path(tmp_path, "weather"), asdict(ServerDescription("weather", 4711, target="127.0.0.1:50071")))
+    describe(socket_path(tmp_path, "weather"), ServerDescription("weather", 4711, target="127.0.0.1:50071")._asdict())
     with pytest.raises(NotReachable, match=r"^the server of pid 4711 .* is gone; .*--serve 127.0.0.1:50071=shm://weat"):
         connect_pipe("weather", Deadline(0), directories=[tmp_path], or_server=True)
 
