@@ -89,8 +89,11 @@
 #define LUCKY_OFFSET_SCHEMA_HASH 1120 /* uint64_t: first 8 bytes of the spec's SHA-256 */
 #define LUCKY_OFFSET_HEARTBEAT 1152 /* uint64_t: engine adds 1 whenever it looks at the segment: tells hung from idle */
 #define LUCKY_OFFSET_PARK_ENGINE 1280 /* uint32_t: 0 awake, 1 parked: the engine waits for actions or commands */
+#define LUCKY_OFFSET_PEER_CPU_ENGINE 1284 /* uint32_t: the CPU on which the client published last, plus 1: a hint; 0: not said */
 #define LUCKY_OFFSET_PARK_FRAME 1408 /* uint32_t: the client waits for a frame */
+#define LUCKY_OFFSET_PEER_CPU_FRAME 1412 /* uint32_t: the CPU on which the engine published a frame last, plus 1 */
 #define LUCKY_OFFSET_PARK_COMMAND 1536 /* uint32_t: the client waits for a command's answer */
+#define LUCKY_OFFSET_PEER_CPU_COMMAND 1540 /* uint32_t: the CPU on which the engine wrote to the client's ring last, plus 1 */
 #define LUCKY_OFFSET_SERVER_LOCK 1664 /* uint64_t: byte of the lock file that the engine alone holds for as long as it lives; 0: byte 0 */
 #define LUCKY_OFFSET_CLIENT_LOCK 1672 /* uint64_t: the client's; set before its features, 0 for a client that is known by its pid only */
 #define LUCKY_OFFSET_SERVER_PID_NAMESPACE 1680 /* uint64_t: pid namespace (inode) that server_pid and server_start are of; 0: not known */

@@ -47,6 +47,7 @@ static int client_publish(Client *c, PyObject *actions, PyObject *control) {
     }
     c->out_of_bounds += outside;
     LUCKY_FAULT("actions.written");
+    tell_cpu(c->park_engine);
     __atomic_store_n(c->action_seq, ++c->seq, __ATOMIC_RELEASE);
     LUCKY_FAULT("actions.counted");
     c->woke_engine = wake(c->park_engine);
@@ -240,8 +241,8 @@ static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     c->control_format = (ArrayFormat){'B', 1, {o.num_envs}, o.num_envs};
     c->waiter = (Waiter){{strategy, 0}, peer & PEER_WAKES, NULL};
     if (!(c->frame_seq = at(&c->view, o.frame_seq, 8, 8)) || !(c->frame_status = at(&c->view, o.frame_status, 4, 4)) ||
-        !(c->action_seq = at(&c->view, o.action_seq, 8, 8)) || !(c->park_engine = at(&c->view, o.park_engine, 4, 4)) ||
-        !(c->waiter.park = at(&c->view, o.park_frame, 4, 4)) ||
+        !(c->action_seq = at(&c->view, o.action_seq, 8, 8)) || !(c->park_engine = at(&c->view, o.park_engine, 8, 4)) ||
+        !(c->waiter.park = at(&c->view, o.park_frame, 8, 4)) ||
         !(c->actions = at(&c->view, o.actions, c->action_format.size, 1)) ||
         !(c->control = at(&c->view, o.control, o.num_envs, 1)) ||
         !(c->terminated = at(&c->view, o.terminated, o.num_envs, 1)) ||

@@ -66,6 +66,7 @@ static PyObject *engine_next(PyObject *self, PyObject *timeout) {
 static void engine_announce(EngineEnd *e, uint32_t status) {
     LUCKY_FAULT("frame.written");
     __atomic_store_n(e->frame_status, status, __ATOMIC_RELAXED);
+    tell_cpu(e->park_frame);
     LUCKY_FAULT("frame.status");
     __atomic_store_n(e->frame_seq, ++e->seq, __ATOMIC_RELEASE);
     LUCKY_FAULT("frame.counted");
@@ -193,7 +194,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     e->waiter = (Waiter){{strategy, 0}, 1, NULL, 1}; /* called by a client that comes or leaves */
     if (!(e->frame_seq = at(&e->view, o.frame_seq, 8, 8)) || !(e->frame_status = at(&e->view, o.frame_status, 4, 4)) ||
         !(e->action_seq = at(&e->view, o.action_seq, 8, 8)) || !(e->heartbeat = at(&e->view, o.heartbeat, 8, 8)) ||
-        !(e->waiter.park = at(&e->view, o.park_engine, 4, 4)) || !(e->park_frame = at(&e->view, o.park_frame, 4, 4)) ||
+        !(e->waiter.park = at(&e->view, o.park_engine, 8, 4)) || !(e->park_frame = at(&e->view, o.park_frame, 8, 4)) ||
         !(e->commands = at(&e->view, o.commands, 4, 4)) || !(e->control = at(&e->view, o.control, o.num_envs, 1)))
         return -1;
     e->seq = load64(e->frame_seq);

@@ -46,7 +46,7 @@ int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     }
     if (PyObject_GetBuffer(memory, &r->view, PyBUF_WRITABLE)) return -1;
     uint8_t *start = at(&r->view, offset, (unsigned long long)RING_HEAD + size, 8);
-    if (!start || (park >= 0 && !(r->park = at(&r->view, (unsigned long long)park, 4, 4)))) return -1;
+    if (!start || (park >= 0 && !(r->park = at(&r->view, (unsigned long long)park, 8, 4)))) return -1;
     r->write = (uint32_t *)start;
     r->read = (uint32_t *)(start + RING_READ);
     r->freed = (uint32_t *)(start + RING_FREED);

@@ -108,6 +108,7 @@ static PyObject *ring_pending(PyObject *self, void *closure) {
 
 static PyObject *ring_spin_ns(PyObject *self, void *closure) {
     Ring *r = ring_of(self);
+    if (r && r->budget.strategy == WAIT_ADAPTIVE && r->park && shares_cpu(r->park)) return PyLong_FromLong(0);
     return r ? spin_budget_ns(&r->budget) : NULL;
 }
 

@@ -26,11 +26,12 @@ static int park(const Watch *w, uint32_t *word, int64_t ns) {
 /* One slice of a wait, without the GIL: 1 changed, 0 slice over, CALLED. `skip_spin` skips the spinning phases. */
 static int wait_slice(const Watch *w, Waiter *me, int64_t until, int skip_spin) {
     int64_t start = now_ns(), t = start;
-    int spins = me->budget.strategy == WAIT_SPIN || (me->budget.strategy != WAIT_BLOCK && !skip_spin);
+    int shares = shares_cpu(me->park);
+    int spins = me->budget.strategy == WAIT_SPIN || (me->budget.strategy != WAIT_BLOCK && !skip_spin && !shares);
     int yields = !me->budget.without_yields;
     if (!yields) me->budget.without_yields--;
     if (spins) {
-        int64_t pause_end = me->budget.strategy == WAIT_OVERSUBSCRIBED || me->budget.shares ? start : start + PAUSE_NS;
+        int64_t pause_end = me->budget.strategy == WAIT_OVERSUBSCRIBED || shares ? start : start + PAUSE_NS;
         int64_t yield_end = start + (me->budget.strategy == WAIT_SPIN ? SPIN_SLICE_NS
                                      : me->budget.strategy == WAIT_ADAPTIVE && me->budget.score == SCORE_SOON ? SOON_NS : YIELD_NS);
         while (t < yield_end && t < until) {
@@ -44,7 +45,6 @@ static int wait_slice(const Watch *w, Waiter *me, int64_t until, int skip_spin) 
             sched_yield();
             t = now_ns();
             if (t - before > LOST_CORE_NS && me->budget.strategy != WAIT_SPIN) me->budget.without_yields = LOST_CORE_WAITS;
-            me->budget.shares = changed(w) && t - before >= LEAST_TURN_NS && t - before <= LONGEST_TURN_NS;
         }
     }
     if (changed(w)) return 1;

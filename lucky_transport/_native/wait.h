@@ -3,7 +3,7 @@
  * Publishing is: data, release-store of the counter, full fence, look at the park word, wake if it was 1. Waiting is:
  * park = 1, full fence, look at the counter again, futex. The two fences close the store-load window in which both sides
  * would read the old value and the wake-up would be lost. tests/model shows that each release, acquire and fence of this
- * module is needed, or says why it is kept.
+ * module is needed, or says why it is kept. The word behind a park word says on which CPU the peer published last.
  */
 #ifndef LUCKY_WAIT_H
 #define LUCKY_WAIT_H
@@ -49,6 +49,21 @@ static inline int wake(uint32_t *park) {
     return 1;
 }
 
+/* The CPU of this thread, counted from 1; 0: not known. */
+static inline uint32_t own_cpu(void) { return (uint32_t)sched_getcpu() + 1; }
+
+/* Say behind the peer's park word on which CPU we publish: a hint, and 0 from a side that says nothing. */
+static inline void tell_cpu(uint32_t *park) {
+    uint32_t cpu = own_cpu();
+    if (__atomic_load_n(park + 1, __ATOMIC_RELAXED) != cpu) __atomic_store_n(park + 1, cpu, __ATOMIC_RELAXED);
+}
+
+/* The peer of a side with this park word published last on the CPU that we run on, so it does not run while we look. */
+static inline int shares_cpu(const uint32_t *park) {
+    uint32_t cpu = __atomic_load_n(park + 1, __ATOMIC_RELAXED);
+    return cpu && cpu == own_cpu();
+}
+
 /* What a waiter looks at: up to two words, each against the value it must leave, and a word of this process that ends the
  * wait once it is not 0. */
 typedef struct {
@@ -67,10 +82,10 @@ static inline int changed(const Watch *w) {
 }
 
 /* What an adaptive waiter learns from its waits. score: +1 for one that was over within SOON_NS, -1 for a longer one, a new
- * start at each turn. A change of rate is believed at once, an extreme only after some waits that agree. shares: the peer
- * runs on our core. without_yields: so many waits do not yield, since other programs want the core. */
+ * start at each turn. A change of rate is believed at once, an extreme only after some waits that agree. without_yields: so
+ * many waits do not yield, since other programs want the core. */
 typedef struct {
-    int strategy, score, shares, without_yields;
+    int strategy, score, without_yields;
 } SpinBudget;
 
 static inline void learn(SpinBudget *budget, int soon) {
@@ -92,7 +107,7 @@ typedef struct {
 /* The first looks, with the GIL held. */
 static inline int changed_at_once(const Watch *w, const Waiter *me) {
     if (changed(w)) return 1;
-    if (me->budget.strategy != WAIT_BLOCK && me->budget.strategy != WAIT_OVERSUBSCRIBED)
+    if (me->budget.strategy != WAIT_BLOCK && me->budget.strategy != WAIT_OVERSUBSCRIBED && !shares_cpu(me->park))
         for (int i = 0; i < GIL_LOOKS; i++) {
             relax();
             if (changed(w)) return 1;

@@ -89,7 +89,7 @@ static PyObject *words_wait32(PyObject *module, PyObject *args, PyObject *kwargs
         view_at(mapping, &view, offset, 4, &place))
         return NULL;
     int result = INTERRUPTED;
-    if ((park = at(&view, park_offset, 4, 4))) {
+    if ((park = at(&view, park_offset, 8, 4))) {
         Watch w = {NULL, 0, place, old, NULL};
         Waiter me = {{strategy, 0}, peer & PEER_WAKES, park};
         result = wait_change(&w, &me, timeout, 0);

@@ -4,7 +4,7 @@
 
     phase     until                            what a waiting thread does in C
     look      GIL_LOOKS looks                  looks with the GIL held
-    pause     PAUSE_NS; 0 on a shared core     looks and pauses without the GIL
+    pause     PAUSE_NS                         looks and pauses without the GIL
     yield     YIELD_NS; SOON_NS when learnt    looks and gives the core away in between
     park      the timeout, in slices           sleeps on its park word; polls a peer that never wakes it
 
@@ -14,6 +14,9 @@
                                                             waits after one that gave the core to another program
     WAIT_BLOCK            no     no      no                 at once
     WAIT_OVERSUBSCRIBED   no     no      yes                yes
+
+A peer that published on the CPU of the waiting thread does not run while that looks: a wait for it parks at once, and
+the kernel wakes the sleeper on another CPU where one is idle. WAIT_SPIN yields at once.
 """
 
 from __future__ import annotations
@@ -88,13 +91,8 @@ FRESH_NS = 5_000_000
 NATIVE = {
     # 1 to 3 us: a fast step pays neither for releasing the GIL nor for reading a clock.
     "GIL_LOOKS": 64,
-    # The peer may share our core, so pausing is short.
+    # A peer may share our core without our knowledge, so pausing is short.
     "PAUSE_NS": 10_000,
-    # A yield that took at least and at most so long, and after which the wait is over, has run the peer on our core:
-    # the next wait does not pause, and an exchange takes 5 us, not 25. One that runs nobody takes half the least time,
-    # and other programs keep the core for longer.
-    "LEAST_TURN_NS": 1_000,
-    "LONGEST_TURN_NS": 50_000,
     # A yield that took longer than this gave the core to another program for its slice, and the next one would again,
     # however soon the peer is done. So many waits pause and then park: the kernel runs a sleeper that is woken before
     # programs that compute.

@@ -85,7 +85,7 @@ static void in_threads(void *(*const *bodies)(void *), int n) {
     for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
 }
 
-static uint32_t park_engine, park_frame;
+static uint32_t park_engine[2], park_frame[2]; /* each with the CPU behind it */
 
 static Ring ring_at(uint8_t *memory, uint32_t size, uint32_t *park) {
     Ring r = {.data = memory + RING_HEAD,
@@ -151,7 +151,7 @@ static _Alignas(64) uint8_t arena_memory[SLAB_BYTES];
 
 /* The ring with an arena beside it. */
 static Ring ring_and_arena(Slab *slabs) {
-    Ring r = ring_at(ring_memory, RING_BYTES, &park_frame);
+    Ring r = ring_at(ring_memory, RING_BYTES, park_frame);
     r.arena = (Arena){.data = arena_memory, .size = SLAB_BYTES, .longest = UINT64_MAX, .slabs = slabs, .capacity = 4};
     return r;
 }
@@ -187,12 +187,12 @@ static uint8_t control[ENVS], terminated[ENVS], truncated[ENVS];
 static void *client_thread(void *unused) {
     float values[ENVS];
     uint8_t bits[ENVS];
-    Client c = {.frame_seq = &frame_seq, .action_seq = &action_seq, .frame_status = &frame_status, .park_engine = &park_engine};
+    Client c = {.frame_seq = &frame_seq, .action_seq = &action_seq, .frame_status = &frame_status, .park_engine = park_engine};
     c.actions = (uint8_t *)actions;
     c.control = control;
     c.terminated = terminated;
     c.truncated = truncated;
-    c.waiter = (Waiter){.budget = {WAIT_ADAPTIVE, 0}, .wakes = 1, .park = &park_frame};
+    c.waiter = (Waiter){.budget = {WAIT_ADAPTIVE, 0}, .wakes = 1, .park = park_frame};
     c.kind.kind = 'f';
     c.action_format.size = sizeof actions;
     c.control_format.size = c.num_envs = ENVS;
@@ -211,7 +211,7 @@ static void *client_thread(void *unused) {
 static uint64_t commands_pushed(uint64_t exchanges) { return exchanges / 4; }
 
 static void *command_thread(void *unused) {
-    Ring r = ring_at(ring_memory, RING_BYTES, &park_engine);
+    Ring r = ring_at(ring_memory, RING_BYTES, park_engine);
     for (uint64_t n = 0; n < commands_pushed(count); n++) push(&r, n);
     return NULL;
 }
@@ -219,11 +219,11 @@ static void *command_thread(void *unused) {
 static void *engine_thread(void *unused) {
     Ring r = ring_at(ring_memory, RING_BYTES, NULL);
     EngineEnd e = {.frame_seq = &frame_seq, .action_seq = &action_seq, .heartbeat = &heartbeat, .frame_status = &frame_status};
-    e.park_frame = &park_frame;
+    e.park_frame = park_frame;
     e.commands = r.write;
     e.control = control;
     e.num_envs = ENVS;
-    e.waiter = (Waiter){.budget = {WAIT_ADAPTIVE, 0}, .wakes = 1, .park = &park_engine};
+    e.waiter = (Waiter){.budget = {WAIT_ADAPTIVE, 0}, .wakes = 1, .park = park_engine};
     uint64_t popped = 0;
     while (e.seq < count || popped < commands_pushed(count)) {
         int found = engine_wait(&e, 1000000000);
@@ -245,14 +245,14 @@ static void *engine_thread(void *unused) {
 /* ---- images --------------------------------------------------------------------------------------------------------- */
 
 #define AS_OBJECT(number) ((PyObject *)(uintptr_t)(number))
-static uint32_t slot_words[2], park_slot;
+static uint32_t slot_words[2], park_slot[2];
 static uint64_t pixels[64];
 
-static ImageSlot slot(void) { return (ImageSlot){.number = &slot_words[0], .owner = &slot_words[1], .park = &park_slot}; }
+static ImageSlot slot(void) { return (ImageSlot){.number = &slot_words[0], .owner = &slot_words[1], .park = park_slot}; }
 
 static void *image_engine(void *unused) {
     ImageSlot s = slot();
-    Ring r = ring_at(ring_memory, RING_BYTES, &park_frame);
+    Ring r = ring_at(ring_memory, RING_BYTES, park_frame);
     for (uint64_t n = 1; n <= count; n++) {
         while (slot_take((PyObject *)&s, AS_OBJECT(2 * n)) != Py_True) {
             Watch w = {NULL, 0, s.owner, (uint32_t)(2 * (n - 1)), NULL};
@@ -268,7 +268,7 @@ static void *image_engine(void *unused) {
 
 static void *image_client(void *unused) {
     ImageSlot s = slot();
-    Ring r = ring_at(ring_memory, RING_BYTES, &park_frame);
+    Ring r = ring_at(ring_memory, RING_BYTES, park_frame);
     for (uint64_t n = 1; n <= count;) {
         if (!pop(&r, n)) {
             Watch w = {NULL, 0, r.write, r.position, NULL};

@@ -5,8 +5,8 @@
               with status 0: memory, the engine's event descriptor and the client's, in this order
               with the feature ARENAS, which the client must have named, u32 arena bytes stands before the reason
 
-    memory    byte 0      park word of the engine: it waits for what the client writes
-              byte 128    park word of the client
+    memory    byte 0      park word of the engine: it waits for what the client writes; behind it the client's CPU
+              byte 128    park word of the client; behind it the engine's CPU
               byte 256    ring, client to engine; then ring, engine to client
               behind      with ARENAS, at multiples of 64 KiB: the arena of each ring, in the same order
 

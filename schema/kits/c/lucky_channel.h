@@ -57,6 +57,7 @@ static inline int lucky_channel_next(lucky_channel *c, int64_t timeout_ns) {
 static inline void lucky_channel_publish(lucky_channel *c, uint32_t status) {
     LUCKY_FAULT("frame.written");
     *lucky_word(c->segment, LUCKY_OFFSET_FRAME_STATUS) = status;
+    lucky_tell_cpu(lucky_word(c->segment, LUCKY_OFFSET_PARK_FRAME));
     LUCKY_FAULT("frame.status");
     lucky_store64(lucky_wide(c->segment, LUCKY_OFFSET_FRAME_SEQ), ++c->frames);
     LUCKY_FAULT("frame.counted");

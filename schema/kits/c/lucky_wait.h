@@ -63,11 +63,26 @@ typedef struct {
 } lucky_watch;
 
 /* park: this side's park word. peer_wakes: the peer honours it; else it is polled. score: what its waits taught it.
- * shares: the peer runs on our core. without_yields: so many waits do not yield, since other programs want the core. */
+ * without_yields: so many waits do not yield, since other programs want the core. */
 typedef struct {
     uint32_t *park;
-    int peer_wakes, score, was_idle, shares, without_yields;
+    int peer_wakes, score, was_idle, without_yields;
 } lucky_waiter;
+
+/* The CPU of this thread, counted from 1; 0: not known. */
+static inline uint32_t lucky_own_cpu(void) { return (uint32_t)sched_getcpu() + 1; }
+
+/* Say behind the peer's park word on which CPU we publish: a hint, and 0 from a side that says nothing. */
+static inline void lucky_tell_cpu(uint32_t *park) {
+    uint32_t cpu = lucky_own_cpu();
+    if (__atomic_load_n(park + 1, __ATOMIC_RELAXED) != cpu) __atomic_store_n(park + 1, cpu, __ATOMIC_RELAXED);
+}
+
+/* The peer published last on the CPU that we run on, so it does not run while we look. */
+static inline int lucky_shares_cpu(const lucky_waiter *me) {
+    uint32_t cpu = __atomic_load_n(me->park + 1, __ATOMIC_RELAXED);
+    return cpu && cpu == lucky_own_cpu();
+}
 
 static inline int lucky_changed(const lucky_watch *w) {
     return lucky_load64(w->wide) != w->wide_old || lucky_load32(w->narrow) != w->narrow_old || *w->stop;
@@ -88,13 +103,11 @@ static inline int lucky_spin(const lucky_watch *w, lucky_waiter *me, int64_t sta
             if (lucky_changed(w)) return 1;
             lucky_pause();
         }
-        if (me->shares || waited >= LUCKY_PAUSE_NS) { /* the peer may share our core */
+        if (waited >= LUCKY_PAUSE_NS) { /* a peer that does not say its CPU may share ours */
             if (!yields) break;
-            int64_t before = lucky_now_ns(), turn;
+            int64_t before = lucky_now_ns();
             sched_yield();
-            turn = lucky_now_ns() - before;
-            if (turn > LUCKY_LOST_CORE_NS) me->without_yields = LUCKY_LOST_CORE_WAITS;
-            me->shares = lucky_changed(w) && turn >= LUCKY_LEAST_TURN_NS && turn <= LUCKY_LONGEST_TURN_NS;
+            if (lucky_now_ns() - before > LUCKY_LOST_CORE_NS) me->without_yields = LUCKY_LOST_CORE_WAITS;
         }
     }
     return lucky_changed(w);
@@ -124,7 +137,7 @@ static inline int lucky_wait(const lucky_watch *w, lucky_waiter *me, int64_t tim
     }
     if (timeout_ns <= 0) return 0;
     int64_t start = lucky_now_ns(), longest = me->score == LUCKY_SCORE_SOON ? LUCKY_SOON_NS : LUCKY_YIELD_NS;
-    int sleeps_at_once = me->was_idle || me->score == LUCKY_SCORE_LATE;
+    int sleeps_at_once = me->was_idle || me->score == LUCKY_SCORE_LATE || lucky_shares_cpu(me);
     int changed = !sleeps_at_once && lucky_spin(w, me, start, longest < timeout_ns ? longest : timeout_ns);
     int64_t waited = lucky_now_ns() - start;
     if (!changed && waited < timeout_ns) {

@@ -76,6 +76,7 @@ def test_a_reader_learns_the_same() -> None:
         assert wait(2 * SOON_NS) == Result.TIMED_OUT
         learnt.append(reader.spin_ns)
     assert writer.try_push(b"record")
+    publish_elsewhere(memory)
     for _ in range(5):
         assert wait(2 * SOON_NS) == 1
         learnt.append(reader.spin_ns)
@@ -85,6 +86,30 @@ def test_a_reader_learns_the_same() -> None:
     wait(2 * SOON_NS)
     learnt.append(reader.spin_ns)
     assert learnt == [USUAL_NS, 0, 0, USUAL_NS, USUAL_NS, USUAL_NS, USUAL_NS, SOON_NS, SOON_NS, USUAL_NS]
+
+
+def publish_elsewhere(memory: mmap, cpu: int = 0) -> None:
+    """Make it look as though the writer, whose reader parks at byte 0, ran on that CPU; 0: as though it did not say."""
+    native.store32(memory, 4, cpu)
+
+
+def test_a_reader_does_not_look_for_a_writer_that_runs_on_its_cpu() -> None:
+    memory = mmap(-1, RING + ring_bytes(SIZE))
+    writer, reader = open_writer(memory, RING, SIZE, park=0), cast(Any, open_reader(memory, RING, SIZE, park=0))
+    assert reader.spin_ns == USUAL_NS  # nothing is known yet
+    usable = os.sched_getaffinity(0)
+    mine = min(usable)
+    os.sched_setaffinity(0, {mine})
+    try:
+        assert writer.try_push(b"record")
+        assert native.load32(memory, 4) == mine + 1
+        assert reader.spin_ns == 0
+        publish_elsewhere(memory, mine + 2)
+        assert reader.spin_ns == USUAL_NS
+        publish_elsewhere(memory)
+        assert reader.spin_ns == USUAL_NS
+    finally:
+        os.sched_setaffinity(0, usable)
 
 
 #: Computes on the one CPU that it is started on, until its stdin ends.
@@ -113,6 +138,7 @@ def test_a_yield_that_gives_the_core_to_another_program_makes_the_next_waits_par
                 if learnt == 0:
                     break
                 assert writer.try_push(b"record")
+                publish_elsewhere(memory)
                 assert reader.wait(SOON_NS) == 1  # a wait that is over soon: a long one after it is the first of two
                 reader.try_pop()
                 assert reader.wait(LATER_NS) == Result.TIMED_OUT

@@ -86,6 +86,7 @@ namespace LuckyTransport
         {
             FaultPoint.Reached("frame.written");
             *_frameStatus = status;
+            ParkWord.TellCpu(_parkFrame);
             FaultPoint.Reached("frame.status");
             _seq++;
             Volatile.Write(ref *_frameSeq, _seq);

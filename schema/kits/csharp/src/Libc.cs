@@ -84,6 +84,9 @@ namespace LuckyTransport
         internal static extern int sched_yield();
 
         [DllImport("libc")]
+        internal static extern int sched_getcpu();
+
+        [DllImport("libc")]
         internal static extern void* memset(void* memory, int value, ulong count);
 
         [DllImport("libc", EntryPoint = "posix_fallocate")]

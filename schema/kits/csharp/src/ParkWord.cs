@@ -16,6 +16,20 @@ namespace LuckyTransport
             Interlocked.MemoryBarrier();
             if (Volatile.Read(ref *word) != 0 && Interlocked.Exchange(ref *word, 0) != 0) Libc.WakeOne(word);
         }
+
+        /// <summary>Says behind the peer's park word on which CPU, counted from 1, this side publishes: a hint.</summary>
+        internal static void TellCpu(int* word)
+        {
+            int cpu = Libc.sched_getcpu() + 1;
+            if (Volatile.Read(ref word[1]) != cpu) Volatile.Write(ref word[1], cpu);
+        }
+
+        /// <summary>The peer published last on the CPU that this thread runs on, so it does not run while we look.</summary>
+        internal static bool PeerSharesCpu(int* word)
+        {
+            int cpu = Volatile.Read(ref word[1]);
+            return cpu != 0 && cpu == Libc.sched_getcpu() + 1;
+        }
     }
 
     /// <summary>What a waiter looks at.</summary>
@@ -35,7 +49,7 @@ namespace LuckyTransport
 
         private readonly System.Action _check;
         private int _score;
-        private bool _wasIdle, _sharesCore;
+        private bool _wasIdle;
         private int _withoutYields; // so many waits do not yield, since other programs want the core
 
         /// <summary>`check` is called after each sleep, before the memory is touched again; it may throw.</summary>
@@ -47,7 +61,7 @@ namespace LuckyTransport
         /// <summary>Waits for so long at most; returns whether there was a change.</summary>
         internal bool Wait<TWatch>(ref TWatch watch, int* park, long timeoutNs) where TWatch : struct, IWatch
         {
-            bool sleepsAtOnce = _wasIdle || _score == Timing.ScoreLate;
+            bool sleepsAtOnce = _wasIdle || _score == Timing.ScoreLate || ParkWord.PeerSharesCpu(park);
             _wasIdle = false;
             if (watch.HasChanged)
             {
@@ -85,14 +99,12 @@ namespace LuckyTransport
                     Thread.SpinWait(1);
                 }
                 waited = Elapsed(start);
-                if (!_sharesCore && waited < Timing.PauseNs) continue;
+                if (waited < Timing.PauseNs) continue;
                 if (!yields) break;
                 long before = waited;
                 Libc.sched_yield();
                 waited = Elapsed(start);
-                long turn = waited - before;
-                if (turn > Timing.LostCoreNs) _withoutYields = Timing.LostCoreWaits;
-                _sharesCore = watch.HasChanged && turn >= Timing.LeastTurnNs && turn <= Timing.LongestTurnNs;
+                if (waited - before > Timing.LostCoreNs) _withoutYields = Timing.LostCoreWaits;
             }
             while (waited < longest);
             return watch.HasChanged;

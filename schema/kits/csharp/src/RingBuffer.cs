@@ -85,6 +85,7 @@ namespace LuckyTransport
             FaultPoint.Reached("ring.length");
             FaultPoint.Copy(record, _data + index + 4, "ring.half");
             _position += skipped + stride;
+            if (_peerPark != null) ParkWord.TellCpu(_peerPark);
             FaultPoint.Reached("ring.payload");
             Volatile.Write(ref *(uint*)_head, _position);
             FaultPoint.Reached("ring.published");

@@ -30,8 +30,6 @@ namespace LuckyTransport
     {
         public const int GilLooks = 64;
         public const int PauseNs = 10000;
-        public const int LeastTurnNs = 1000;
-        public const int LongestTurnNs = 50000;
         public const int LostCoreNs = 1000000;
         public const int LostCoreWaits = 256;
         public const int Pauses = 16;
@@ -144,10 +142,16 @@ namespace LuckyTransport
         public const int Heartbeat = 1152;
         /// <summary>uint: 0 awake, 1 parked: the engine waits for actions or commands.</summary>
         public const int ParkEngine = 1280;
+        /// <summary>uint: the CPU on which the client published last, plus 1: a hint; 0: not said.</summary>
+        public const int PeerCpuEngine = 1284;
         /// <summary>uint: the client waits for a frame.</summary>
         public const int ParkFrame = 1408;
+        /// <summary>uint: the CPU on which the engine published a frame last, plus 1.</summary>
+        public const int PeerCpuFrame = 1412;
         /// <summary>uint: the client waits for a command's answer.</summary>
         public const int ParkCommand = 1536;
+        /// <summary>uint: the CPU on which the engine wrote to the client's ring last, plus 1.</summary>
+        public const int PeerCpuCommand = 1540;
         /// <summary>ulong: byte of the lock file that the engine alone holds for as long as it lives; 0: byte 0.</summary>
         public const int ServerLock = 1664;
         /// <summary>ulong: the client's; set before its features, 0 for a client that is known by its pid only.</summary>
