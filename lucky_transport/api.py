@@ -180,6 +180,7 @@ def make(
     render_mode: str | None = None,
     camera: str = "",
     render_size: tuple[int, int] | None = None,
+    observations: str = "host",
     **settings: Any,
 ) -> VectorEnv:
     """Return a `gymnasium.vector.VectorEnv` over the configured transport.
@@ -206,6 +207,7 @@ def make(
     validate: "strict" refuses actions out of bounds; "pass" passes them on and counts them.
     render_mode, camera, render_size: "rgb_array" lets `render` give images, of the camera of that name ("": the first),
         with (width, height).
+    observations: "device" leaves those of an engine that computes them on a GPU there, for `observations_torch`.
 
     settings: fields of `lucky_transport.config.Settings`, each also a variable `LUCKY_<SETTING>` and a key of a file:
         transport, endpoint, shm_name, wait, observation_slots, step_timeout_s, command_timeout_s, connect_timeout_s,
@@ -215,15 +217,21 @@ def make(
     Raises ConfigError for a wrong argument, UnknownName, MissingExtra, NotReachable, Busy, SpecError.
     """
     from lucky_transport.env.connection import EnvConnection
-    from lucky_transport.env.vector_env import VectorEnv
 
     _check_name(engine or "", "make")
     mode = _autoreset_mode(autoreset_mode, framework, copy)
     resolved = _with_slots(load_settings(settings, others=inspect.signature(make).parameters), mode)
     check_num_envs(num_envs)
+    env_type = _env_type(observations)
     given: dict[str, Any] = {"autoreset_mode": mode, "copy": copy, "reward_fn": reward_fn, "validate": validate}
     given |= {"render_mode": render_mode, "camera": camera, "render_size": render_size}
-    own: dict[str, Any] = {"engine": engine, "num_envs": num_envs, "seed": seed, "options": dict(options or {})}
+    own: dict[str, Any] = {
+        "observations": observations,
+        "engine": engine,
+        "num_envs": num_envs,
+        "seed": seed,
+        "options": dict(options or {}),
+    }
     recipe = partial(make, **own, **given, **settings)
     if resolved.endpoint:
         recipe = partial(recipe, endpoint=resolved.endpoint)  # a pickled env returns to the same engine
@@ -232,10 +240,23 @@ def make(
         transport, owner = _start(engine, num_envs, seed, options, resolved)
     try:
         _check_slots(transport, resolved)
-        return VectorEnv(transport, recipe=recipe, owner=owner, **given)
+        return env_type(transport, recipe=recipe, owner=owner, **given)
     except BaseException:
         EnvConnection(transport, owner).end()
         raise
+
+
+def _env_type(observations: str) -> type[VectorEnv]:
+    """Return the class of the env whose observations are there; raises ConfigError."""
+    if observations == "device":
+        from lucky_transport.env.device_env import DeviceVectorEnv
+
+        return DeviceVectorEnv
+    if observations != "host":
+        raise ConfigError(f"observations {observations!r}: expected 'host' or 'device'")
+    from lucky_transport.env.vector_env import VectorEnv
+
+    return VectorEnv
 
 
 def _check_name(engine: Any, function: str) -> None:

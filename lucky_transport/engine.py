@@ -97,7 +97,7 @@ class Engine(ABC):
 
     spec: BatchSpec
     #: Where the observations lie on a GPU as well, for an engine that computes them there. What it publishes shows the
-    #: frame when `step` returns, and the bound buffers show it too.
+    #: frame when `step` returns; the bound buffers show it too, unless it was made with a `to_host`.
     device_observations: DeviceObservations | None = None
 
     @property

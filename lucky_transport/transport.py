@@ -185,6 +185,14 @@ class Transport(Closing, ABC):
         """
         return None
 
+    def leave_on_device(self, there: bool) -> bool:
+        """Say whether the observations of the next frames may stay in the engine's device memory.
+
+        True: until this is taken back, their `Frame.observations` mean nothing. False: frames over this transport, or
+        of this engine, always have their observations, whatever is said.
+        """
+        return False
+
     def lock_pages(self, driver: CudaDriver, ordinal: int) -> bool:
         """Lock the pages that frames lie in until `close`, so that copies to GPUs are asynchronous; False if not done.
 

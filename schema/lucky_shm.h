@@ -27,6 +27,7 @@
 #define LUCKY_FEATURE_PARKS 64u
 #define LUCKY_FEATURE_SLOTS 128u
 #define LUCKY_FEATURE_ARENAS 256u
+#define LUCKY_FEATURE_DEVICE_ONLY 512u
 
 /* Element types: values of obs_dtype and act_dtype. */
 #define LUCKY_DTYPE_FLOAT32 0u
@@ -105,5 +106,6 @@
 #define LUCKY_OFFSET_GPU_DEVICE_UUID 1720 /* uint8_t[16]: of the device, the same in every process; zeros: by gpu_device_id */
 #define LUCKY_OFFSET_ARENA_OFFSET 1736 /* uint64_t: long messages, client to engine; the engine's own lie right behind (ARENAS) */
 #define LUCKY_OFFSET_ARENA_SIZE 1744 /* uint64_t: bytes of each arena */
+#define LUCKY_OFFSET_CLIENT_OBSERVATIONS 1752 /* uint32_t: where the client reads them: 0 here, 1 on the GPU alone (DEVICE_ONLY) */
 
 #endif

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from numpy.typing import NDArray
+
 __all__ = ["DeviceArray", "DeviceBuffer", "DeviceObservations", "DeviceWatcher"]
 
 _POLL_S = 0.001
@@ -39,7 +41,13 @@ class DeviceObservations:
     or between steps. Thread-safe.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, to_host: Callable[[NDArray[Any]], object] | None = None) -> None:
+        """to_host: writes the newest frame's observations, all rows, into the array of this process that it is passed.
+
+        An engine that passes it leaves the bound observations alone in `step`: they are written by `to_host` after each
+        step whose client reads them there, and whenever somebody else is to see the last frame.
+        """
+        self.to_host = to_host
         self._lock = threading.Lock()
         self._buffer: DeviceBuffer | None = None
         self._watchers: list[DeviceWatcher] = []

@@ -144,7 +144,9 @@ def _gpu(mapping: mmap, path: Path, spec: BatchSpec | None) -> str:
     if offer is None:
         return f"shared in a way that is not known here (gpu_obs_mode {header.get(mapping, 'gpu_obs_mode')})"
     uuid = f", UUID {offer.uuid.hex()}" if any(offer.uuid) else ""
-    return f"{offer.size_bytes} bytes on the engine's CUDA device {offer.ordinal}{uuid}, by CUDA IPC"
+    on_demand = header.get(mapping, "engine_features") & Feature.DEVICE_ONLY
+    here = "; here on demand" if on_demand else ""
+    return f"{offer.size_bytes} bytes on the engine's CUDA device {offer.ordinal}{uuid}, by CUDA IPC{here}"
 
 
 def _fields(mapping: mmap) -> tuple[HeaderField, ...]:

@@ -49,20 +49,26 @@ class TorchObservations:
         self._readings: list[_Reading] = []
         self._streams: dict[Any, Any] = {}
 
-    def newest(self, frame: Frame, device: Any, *, under_way: bool) -> Any:
+    def newest(self, frame: Frame, device: Any, *, under_way: bool, on_host: bool) -> Any:
         """Return the observations of `frame`, the last that was received, on `device`.
 
-        under_way: the next exchange has begun. Raises ConfigError, DeviceError, SpecError, SegmentError, PeerDied,
-        LocalProtocolError.
+        under_way: the next exchange has begun. on_host: the frame has its observations. Raises ConfigError,
+        DeviceError, SpecError, SegmentError, PeerDied, LocalProtocolError.
         """
         target = self._device(device)
         received = self._sent - under_way
-        if target.type == "cpu":
+        if target.type == "cpu" and on_host:
             return self._tensor(frame.observations.copy() if self._copies else _writable(frame.observations))
-        if target.type != "cuda":
+        if target.type != "cuda" and on_host:
             return self._tensor(frame.observations.copy()).to(target)
         driver = libcuda.load_driver()
         shared = self._transport.device_observations(driver)
+        if shared is None and not on_host:
+            raise DeviceError(
+                "the engine offers its observations on no device any more, and wrote these for none else",
+                backend=self._transport.name,
+                hint="set env.observations = 'host' before the step",
+            )
         if shared is None:
             self._transport.lock_pages(driver, target.index)
             return self._uploaded(frame.observations, target, received + self._slots)
@@ -129,7 +135,7 @@ class TorchObservations:
     def _of_device(self, shared: Any, target: Any, due: int) -> Any:
         """Return a tensor of the engine's device memory: a copy, or a view where the env hands out views."""
         torch = self._torch
-        place = torch.device("cuda", shared.ordinal)
+        place = self._device(f"cuda:{shared.ordinal}")
         with self._types_named():
             view = torch.as_tensor(shared, device=place)
         reader = torch.cuda.current_stream(place)

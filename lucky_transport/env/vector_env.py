@@ -60,6 +60,7 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
     """
 
     closed = True  # until it is made: Gymnasium closes what it collects, also half made
+    _on_host = True  # the last frame has its observations
 
     def __init__(
         self,
@@ -298,7 +299,7 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         if self._tensors is None:
             self._tensors = TorchObservations(self.transport, copies=self._results.copies)
             self._prepared = prepared_after(self._tensors.before_exchange, self._prepared)
-        return self._tensors.newest(frame, device, under_way=under_way)
+        return self._tensors.newest(frame, device, under_way=under_way, on_host=self._on_host)
 
     @cached_property
     def client(self) -> Client:

@@ -29,6 +29,7 @@ from lucky_transport.foreign_code import foreign_code, run_unwaited
 from lucky_transport.host.agents import Agents
 from lucky_transport.host.engine_lock import EngineLock, nothing
 from lucky_transport.host.lease import Lease
+from lucky_transport.host.on_demand import OnDemand, always
 from lucky_transport.host.service_switch import ServiceSwitch
 from lucky_transport.host.slots import ObservationSlots, SlotWriter
 from lucky_transport.host.task import task_handlers
@@ -64,6 +65,8 @@ class Host:
         self._interceptors: EngineInterceptors | None = None
         self._buffers = Buffers.allocate(self.spec)
         self._writer: SlotWriter | None = None  # of a driver with several observation slots
+        device = engine.device_observations
+        self._on_demand = OnDemand(engine, device.to_host) if device is not None and device.to_host else None
         with foreign_code(self.spec.engine, "what it offers"):
             self._streams: Mapping[str, StreamHandler] = engine.streams
             worlds, calls = engine.worlds, engine.call_handlers
@@ -76,7 +79,7 @@ class Host:
             **(session_handlers(self.sessions) if self.sessions is not None else {}),
         }
         with foreign_code(self.spec.engine, "bind"):
-            engine.bind(self._buffers)
+            self._stepped.bind(self._buffers)
         self.agents = Agents(self)
         own = self.agents.handlers(self.handlers)
         self.handlers = {**self.handlers, **own}
@@ -99,6 +102,11 @@ class Host:
         return self._engine
 
     @property
+    def _stepped(self) -> Engine | OnDemand:
+        """The engine as it is bound and stepped."""
+        return self._on_demand or self._engine
+
+    @property
     def driver(self) -> str:
         """The name of the client that holds the lease, "" if none does."""
         lease = self._lease
@@ -110,12 +118,15 @@ class Host:
         buffers: Buffers,
         *,
         slots: ObservationSlots | None = None,
+        reads_here: Callable[[], bool] | None = None,
         is_idle: Callable[[], bool] | None = None,
         interrupt: Callable[[], None] | None = None,
     ) -> Lease:
         """Take the lease: from now on the engine reads from and writes to `buffers`, which show the last frame at once.
 
         slots: the observations of each frame go into the slot whose turn it is; `buffers` are those of the first.
+        reads_here: while it returns False, the observations of the buffers may be left as they are, for an engine that
+        has them on a device.
         is_idle: while it returns True, another client may take the lease over (a legacy client cannot release it).
         interrupt: asks a driver whose loop keeps the lock between steps (`Lease.step_parts`) for the engine; that loop
         then releases the lock after its present step and calls `EngineLock.yield_to_waiters`.
@@ -135,12 +146,14 @@ class Host:
                 self._lease.valid = False
             self._last_frame().copy_frame_to(buffers)
             with foreign_code(self.spec.engine, "bind"):
-                writer = None if slots is None else SlotWriter(self._engine, slots)
+                writer = None if slots is None else SlotWriter(self._stepped, slots)
                 if writer is None:
-                    self._engine.bind(buffers)
+                    self._stepped.bind(buffers)
             self._buffers, self._writer = buffers, writer
             self.lock.interrupt = interrupt or nothing
-            step = self._engine.step if writer is None else writer.step
+            step = self._stepped.step if writer is None else writer.step
+            if self._on_demand is not None:
+                self._on_demand.reads_here = reads_here or always
             if self._interceptors is not None:
                 step = self._interceptors.step(step, self._last_frame)
             self._lease = Lease(self.release, owner, self.lock, self.spec.engine, step, buffers, is_idle or _never)
@@ -204,11 +217,13 @@ class Host:
             lease.valid = False
             own = Buffers.allocate(self.spec)
             self._last_frame().copy_frame_to(own)
-            run_unwaited(f"bind of engine {self.spec.engine!r}", self._engine.bind, own)
+            run_unwaited(f"bind of engine {self.spec.engine!r}", self._stepped.bind, own)
             self._buffers, self._writer = own, None
 
     def _last_frame(self) -> Buffers:
         """Return the buffers that show the last frame."""
+        if self._on_demand is not None:
+            run_unwaited(f"to_host of engine {self.spec.engine!r}", self._on_demand.catch_up)
         return self._buffers if self._writer is None else self._writer.buffers
 
     def implements(self, method: Method) -> bool:

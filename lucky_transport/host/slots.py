@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, Buffers, Engine
+from lucky_transport.host.on_demand import OnDemand
 
 __all__ = ["ObservationSlots", "SlotWriter"]
 
@@ -28,7 +29,7 @@ class ObservationSlots:
 class SlotWriter:
     """Binds an engine to a driver's slots. step: the engine's; the slot whose turn it is shows the frame afterwards."""
 
-    def __init__(self, engine: Engine, slots: ObservationSlots) -> None:
+    def __init__(self, engine: Engine | OnDemand, slots: ObservationSlots) -> None:
         """The first slot shows the last frame."""
         self._slots = slots.buffers
         self._turn = slots.turn
@@ -57,7 +58,7 @@ class SlotWriter:
         np.copyto(self._slots[self._turn()].observations, self.buffers.observations)
 
 
-def _speaks_for_itself(engine: Engine) -> bool:
+def _speaks_for_itself(engine: Engine | OnDemand) -> bool:
     """True when `bind_slot` knows the engine's `bind` and `step`: those of a subclass may rely on more than it says."""
     if {"bind", "step"} & getattr(engine, "__dict__", {}).keys():
         return False

@@ -23,10 +23,12 @@ __all__ = ["Bounds", "check_actions", "check_control"]
 def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") -> NDArray[Any]:
     """Return `actions` as a C-contiguous array of the spec's dtype and shape (the same object where it already is).
 
+    What lies on a GPU, of PyTorch or CuPy, is copied to the host first, after the work of the present stream.
+
     Raises TypeError for what is no real number, ValueError for a wrong shape, for NaN or infinite values and for
     integers that the dtype cannot hold; both name the first offending place. `name` is what the text calls them.
     """
-    array = np.asarray(actions)
+    array = np.asarray(_of_host(actions) if hasattr(actions, "__cuda_array_interface__") else actions)
     wanted = np.dtype(spec.action.dtype)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} have dtype {array.dtype}, expected real numbers that cast to {wanted}")
@@ -49,6 +51,11 @@ def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") ->
                 f"{name} are not finite: {array[at]} at {list(at)} (env {at[0]}); nothing was sent to the engine"
             )
     return array
+
+
+def _of_host(array: Any) -> Any:
+    """Return what lies on a GPU as an array of this process."""
+    return array.get() if hasattr(array, "get") else array.detach().cpu().numpy()  # CuPy's, PyTorch's
 
 
 def _check_range(name: str, integers: NDArray[Any], wanted: np.dtype[Any]) -> None:

@@ -301,6 +301,10 @@ class ShmTransport(CallsTransport):
         self._check_open()
         return self._device.observations(driver)
 
+    def leave_on_device(self, there: bool) -> bool:
+        self._check_open()
+        return self._device.leave_observations(there)
+
     def lock_pages(self, driver: CudaDriver, ordinal: int) -> bool:
         self._check_open()
         return self._device.lock_pages(driver, ordinal)

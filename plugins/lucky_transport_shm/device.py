@@ -18,8 +18,9 @@ from lucky_transport.cuda.memory import DeviceArray, DeviceBuffer, DeviceObserva
 from lucky_transport.errors import DeviceError, PeerDied, SegmentError
 from lucky_transport.shm.files.liveness import Process
 from lucky_transport.shm.files.mapping import Mapping
-from lucky_transport.shm.segment import device_offer
+from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.device_offer import DeviceOffer
+from lucky_transport.shm.segment.layout import Feature
 from lucky_transport.shm.segment.segment import Segment
 
 __all__ = ["ClientDevice", "offer_observations"]
@@ -75,6 +76,14 @@ class ClientDevice:
             backend="shm",
             hint="publish memory that stays where it is",
         )
+
+    def leave_observations(self, there: bool) -> bool:
+        """Say whether the engine may write the next frames to its device memory alone; False: it never does."""
+        mapping = self._segment.mapping
+        if not header.get(mapping, "engine_features") & Feature.DEVICE_ONLY:
+            return False
+        device_offer.read_here(mapping, not there)
+        return True
 
     def close(self) -> None:
         """Close the engine's memory and unlock the pages. Arrays that are still held keep the memory open."""
@@ -173,6 +182,9 @@ def offer_observations(segment: Segment, observations: DeviceObservations | None
     """
     if observations is None:
         return _nothing
+    if observations.to_host is not None:
+        features = header.get(segment.mapping, "engine_features")
+        header.put(segment.mapping, "engine_features", features | Feature.DEVICE_ONLY)
     watcher = _SegmentOffer(segment)
     end = observations.watch(watcher)
 

@@ -28,7 +28,7 @@ from lucky_transport.serving import Server
 from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm.files.liveness import Process
 from lucky_transport.shm.listener.server_loop import serve_listener
-from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.channel import Result, channel_offsets, peer_bits
 from lucky_transport.shm.segment.layout import EngineState, Feature
 from lucky_transport.shm.segment.owners import client_of
@@ -172,6 +172,7 @@ class ShmServer(Server):
             f"shm client of {name} at {self._endpoint}",
             self._buffers[0],
             slots=self._slots(),
+            reads_here=partial(device_offer.is_read_here, self._segment.mapping),
             interrupt=self._channel.interrupt,
         )
         return self._lease
@@ -228,6 +229,7 @@ class ShmServer(Server):
             self._await_client()
         self._channel.commands_read(0)
         mapping = self._segment.mapping
+        device_offer.read_here(mapping, True)
         header.put(mapping, "gpu_client_generation", 0)  # its process has ended, or it has closed what it had open
         header.put(mapping, "client_lock", 0)
         header.put(mapping, "client_pid_namespace", 0)

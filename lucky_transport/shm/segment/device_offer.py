@@ -8,6 +8,9 @@
 A generation stands for one handle. The engine frees older memory only when the client's word names no older generation;
 the client sets its word before it opens a handle and clears it after it closed it. An engine that knows only the seed's
 fields always has generation 0: its handle never changes.
+
+An engine with the feature DEVICE_ONLY looks at `client_observations` in every step, and writes no observations into the
+segment while the client reads them on the GPU alone. The client sets the word before the actions of that step.
 """
 
 from __future__ import annotations
@@ -21,13 +24,24 @@ from lucky_transport.errors import SegmentError
 from lucky_transport.shm.segment import header
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["DeviceOffer", "clear_open", "current_generation", "is_older_open", "mark_open", "read_offer", "write_offer"]
+__all__ = [
+    "DeviceOffer",
+    "clear_open",
+    "current_generation",
+    "is_older_open",
+    "is_read_here",
+    "mark_open",
+    "read_here",
+    "read_offer",
+    "write_offer",
+]
 
 _CPU, _CUDA_IPC = 0, 1
 #: How long an engine may take to write the fields.
 _CHANGE_S = 1.0
 _POLL_S = 0.0005
 _OPEN = 1
+_HERE, _GPU_ALONE = 0, 1  # client_observations
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +129,13 @@ def is_older_open(mapping: mmap) -> bool:
     """True while the client has a handle open that is not the present one."""
     opened = header.get(mapping, "gpu_client_generation")
     return bool(opened) and opened != current_generation(mapping) | _OPEN
+
+
+def read_here(mapping: mmap, here: bool) -> None:
+    """Say whether this client reads the observations of its next frames in the segment, or on the GPU alone."""
+    header.put(mapping, "client_observations", _HERE if here else _GPU_ALONE)
+
+
+def is_read_here(mapping: mmap) -> bool:
+    """False while the client reads observations on the GPU alone."""
+    return header.get(mapping, "client_observations") != _GPU_ALONE

@@ -62,6 +62,7 @@ class Feature(IntFlag):
     PARKS = 64  # may park, so its peer must wake it; a side that only polls saves the peer the system call
     SLOTS = 128  # frames by turns in the observation slots; where either side lacks it, all in the first
     ARENAS = 256  # long messages beside the rings; where either side lacks it, they are cut into fragments
+    DEVICE_ONLY = 512  # the engine leaves the observations region alone while client_observations is 1
 
 
 class EngineState:
@@ -153,6 +154,7 @@ _EXTENSION: tuple[tuple[str, str, bool, str], ...] = (
     ("gpu_device_uuid", "16s", False, "of the device, the same in every process; zeros: by gpu_device_id"),
     ("arena_offset", "Q", False, "long messages, client to engine; the engine's own lie right behind (ARENAS)"),
     ("arena_size", "Q", False, "bytes of each arena"),
+    ("client_observations", "I", False, "where the client reads them: 0 here, 1 on the GPU alone (DEVICE_ONLY)"),
 )
 #: The last field of the first extension block: an engine may know no later ones, which then are 0.
 _FIRST_LAST = "park_command"

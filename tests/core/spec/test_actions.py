@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lucky_transport import api
 from lucky_transport.errors import LocalProtocolError
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
@@ -154,3 +155,45 @@ def test_the_strict_check_names_the_first_value_outside(low: Any, high: Any, tex
 
 def test_the_strict_check_lets_the_bounds_themselves_pass() -> None:
     Bounds(ArraySpec("float32", (2,), -1, 1)).check(np.array([[-1, 1]], np.float32))
+
+
+class _OnGpu:
+    """Values that NumPy cannot read, as those of PyTorch and CuPy are; PyTorch's has a gradient's history as well."""
+
+    __cuda_array_interface__: Any = None
+
+    def __init__(self, values: Any) -> None:
+        self._values = np.asarray(values)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+
+class _OfTorch(_OnGpu):
+    def detach(self) -> _OfTorch:
+        self.detached = True
+        return self
+
+    def cpu(self) -> Any:
+        assert self.detached
+        return self
+
+    def numpy(self) -> Any:
+        return self._values
+
+
+class _OfCupy(_OnGpu):
+    def get(self) -> Any:
+        return self._values
+
+
+@pytest.mark.parametrize("on_gpu", [_OfTorch, _OfCupy])
+@pytest.mark.parametrize("transport", ["shm", "inproc", "grpc"])
+def test_actions_on_a_gpu_are_copied_to_the_host_over_every_transport(on_gpu: type[_OnGpu], transport: str) -> None:
+    rows = np.full((2, 2), 0.3, np.float32)
+    with api.make("toy", 2, transport=transport) as env, api.make("toy", 2, transport=transport) as other:
+        env.reset(seed=1)
+        other.reset(seed=1)
+        np.testing.assert_array_equal(env.step(on_gpu(rows))[0], other.step(rows)[0])
+        with pytest.raises(ValueError, match=r"have shape \(3, 2\), expected \(2, 2\)"):
+            env.step(on_gpu(np.zeros((3, 2), np.float32)))

@@ -174,6 +174,8 @@ namespace LuckyTransport
         public const int ArenaOffset = 1736;
         /// <summary>ulong: bytes of each arena.</summary>
         public const int ArenaSize = 1744;
+        /// <summary>uint: where the client reads them: 0 here, 1 on the GPU alone (DEVICE_ONLY).</summary>
+        public const int ClientObservations = 1752;
     }
 
     /// <summary>What a side understands.</summary>
@@ -189,6 +191,7 @@ namespace LuckyTransport
         Parks = 64,
         Slots = 128,
         Arenas = 256,
+        DeviceOnly = 512,
     }
 
     /// <summary>Element type of observations and actions.</summary>
