@@ -29,6 +29,7 @@ LAYERS = (
     "foreign_code",
     "nesting",
     "limits",
+    "other_grpc",
     "version",
     "handler_options",
     "deadline",

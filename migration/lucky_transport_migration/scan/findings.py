@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from lucky_transport.errors import plural
 from lucky_transport_migration.scan.known import is_stub_module
 
-__all__ = ["KINDS", "LEVELS", "Finding", "GrpcUse", "Kind", "ScanResult", "Unread"]
+__all__ = ["KINDS", "LEVELS", "Finding", "GrpcUse", "Kind", "ScanResult", "Unmoved", "Unread"]
 
 # The kinds and the keys of `plain` are fixed; scripts are written against them.
 
@@ -63,6 +63,20 @@ class Finding:
 _PLURALS = {"dependency": "dependencies", "build": "build steps", "channel": "channels and targets"}
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Unmoved:
+    """A use of a package that has a gRPC of its own in its wheel: no step of a migration reaches it."""
+
+    path: str
+    line: int
+    symbol: str
+    why: str
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+
 @dataclass(frozen=True, slots=True)
 class Unread:
     """A file that may hold gRPC and could not be understood; line: where it broke off."""
@@ -80,6 +94,7 @@ class Unread:
 class ScanResult:
     """findings: sorted by path and line. generated: paths of generated code. files: how many were looked at.
 
+    unmoved: what stays on gRPC whatever is done; it counts neither as left nor as on the wire.
     foreign: names of services that mean another service here than the engine's.
     """
 
@@ -88,6 +103,7 @@ class ScanResult:
     findings: list[Finding] = field(default_factory=list[Finding])
     generated: list[str] = field(default_factory=list[str])
     unread: list[Unread] = field(default_factory=list[Unread])
+    unmoved: list[Unmoved] = field(default_factory=list[Unmoved])
     foreign: frozenset[str] = frozenset()
 
     def add(self, other: ScanResult) -> None:
@@ -96,6 +112,7 @@ class ScanResult:
         self.findings += other.findings
         self.generated += other.generated
         self.unread += other.unread
+        self.unmoved += other.unmoved
 
     @property
     def generated_stubs(self) -> list[str]:
@@ -155,6 +172,7 @@ class ScanResult:
             "findings": [one.plain() for one in self.findings],
             "generated": {"files": len(self.generated), "stubs": len(self.generated_stubs), "paths": self.generated},
             "unread": [one.plain() for one in self.unread],
+            "unmoved": [one.plain() for one in self.unmoved],
         }
 
 

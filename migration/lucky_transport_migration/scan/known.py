@@ -9,6 +9,8 @@ import re
 from collections.abc import Collection, Iterable
 from functools import cache
 
+from lucky_transport.other_grpc import OTHER_STACKS
+
 __all__ = [
     "BASES",
     "CHANNELS",
@@ -39,7 +41,7 @@ _MODULES = {
 _MODULE = re.compile(r"(opentelemetry\.(instrumentation|exporter\.otlp\.proto)|tritonclient)\.grpc(\.|$)")
 
 #: Modules that speak gRPC without grpcio, or are of no use without such a one.
-_OTHER_STACK = re.compile(r"(betterproto2?|connecpy|connectrpc|grpclib|purerpc|pyarrow\.flight|sonora)(?=\.|$)")
+_OTHER_STACK = re.compile(rf"({'|'.join(map(re.escape, OTHER_STACKS))})(?=\.|$)")
 
 #: Our drop-ins: over shared memory, yet their classes are gRPC's.
 DROP_INS = "lucky_transport_stubs"

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lucky_transport_migration.scan import requirements
 from lucky_transport_migration.scan.api_levels import judge
+from lucky_transport_migration.scan.compiled import compiled_uses
 from lucky_transport_migration.scan.findings import Finding, GrpcUse, ScanResult, Unread
 from lucky_transport_migration.scan.known import foreign_services
 from lucky_transport_migration.scan.notebook import read_notebook
@@ -74,6 +75,7 @@ def scan(root: Path, advance: Callable[[str], None] = lambda _: None, processes:
         advance(name)
         result.add(found)
     result.findings.sort(key=_order)
+    result.unmoved.sort()
     return result
 
 
@@ -83,10 +85,12 @@ def scan_again(result: ScanResult, changed: Mapping[str, bytes]) -> ScanResult:
         result,
         findings=[one for one in result.findings if one.path not in changed],
         unread=[one for one in result.unread if one.path not in changed],
+        unmoved=[one for one in result.unmoved if one.path not in changed],
     )
     for name, content in changed.items():
         after.add(_scan_content(name, content, result.foreign))
     after.findings.sort(key=_order)
+    after.unmoved.sort()
     return after
 
 
@@ -135,14 +139,17 @@ def _scan_file(name: str, path: Path, *, foreign: frozenset[str], linked: frozen
 
 
 def _scan_content(name: str, content: bytes, foreign: frozenset[str], kind: str = "") -> ScanResult:
+    unmoved = compiled_uses(name, content) if is_python(name, content) else []
     if not may_mention(content):
-        return ScanResult(name)
+        return ScanResult(name, unmoved=unmoved)
     try:
         places, broken = _places(kind or name, content)
     except Unreadable as error:
         return ScanResult(name, unread=[Unread(name, error.line, str(error))])
     findings = judge(name, places, steps=bool(_STEPS.search(content)), foreign=foreign)
-    return ScanResult(name, findings=findings, unread=[Unread(name, line, why) for line, why in broken])
+    return ScanResult(
+        name, findings=findings, unread=[Unread(name, line, why) for line, why in broken], unmoved=unmoved
+    )
 
 
 def _is_of_interest(name: str, content: bytes = b"") -> bool:

@@ -33,6 +33,8 @@ def show_result(result: ScanResult) -> None:
         echo(f"{unread.path}:{unread.line}: {unread.why}", fg="yellow")
     for path in result.generated_stubs:
         echo(f"{path}: generated stubs import grpc; delete them when nothing imports them")
+    for unmoved in result.unmoved:
+        echo(f"{unmoved.path}:{unmoved.line}: {unmoved.symbol} {unmoved.why}")
     echo(result.sentence, bold=True, fg="green" if result.nothing_left else None)
 
 

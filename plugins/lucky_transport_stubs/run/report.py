@@ -15,6 +15,7 @@ from typing import Any
 
 from lucky_transport.call_counts import Calls, ProcessCalls, read
 from lucky_transport.errors import plural, printable
+from lucky_transport.other_grpc import why_unmoved
 from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.targets import UNNAMED, how_to_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
@@ -71,7 +72,8 @@ class Report:
         """Return what was not switched although it might have called, "" when all is well."""
         absent = (f"pid {pid} stayed on gRPC: {python} has no lucky_transport" for pid, python in self.absent.items())
         escaped = map(str, self.escapes)
-        others = (f"pid {pid} imported {name}: its gRPC is neither switched nor counted" for pid, name in self.others)
+        pids = {name: [pid for pid, other in self.others if other == name] for _, name in self.others}
+        others = (f"{_pids(found)} imported {name}, which {why_unmoved(name)}" for name, found in pids.items())
         return "".join(printable(f"lucky-transport: {trouble}") + "\n" for trouble in (*absent, *escaped, *others))
 
     def unswitched(self, endpoint: str = "") -> str:
@@ -123,6 +125,10 @@ class Report:
 def conclude_here(folder: str) -> None:
     """Tell what a program without a launcher called; the counters are gone afterwards."""
     tell(Report.conclude(Path(folder)).text())
+
+
+def _pids(pids: Sequence[int]) -> str:
+    return f"pid {pids[0]}" + (f" and {plural(len(pids) - 1, 'other')}" if pids[1:] else "")
 
 
 def _total(calls: Iterable[Calls]) -> int:

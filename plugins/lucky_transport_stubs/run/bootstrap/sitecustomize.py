@@ -15,10 +15,11 @@ import sys
 #: What sysexits.h calls EX_CONFIG.
 _CANNOT_SWITCH = 78
 
-#: What speaks gRPC without the package grpc, so that its calls are neither switched nor counted.
+#: What speaks gRPC without the package grpc, so that its calls are neither switched nor counted. The reasons are in
+#: lucky_transport/other_grpc.py, which a Python without lucky_transport lacks; a test compares the names.
 _OTHERS = (
-    *("betterproto", "betterproto2", "connecpy", "connectrpc", "grpclib"),
-    *("purerpc", "pyarrow.flight", "sonora", "temporalio"),
+    *("betterproto", "betterproto2", "connecpy", "connectrpc", "grpclib", "purerpc", "pyarrow.flight", "sonora"),
+    *("adbc_driver_flightsql", "courier", "launchpad", "ray", "reverb", "temporalio", "torch_xla"),
 )
 
 

@@ -65,15 +65,18 @@ def test_names_of_programs_and_methods_are_spelt_out() -> None:
 
 def test_what_was_not_reached_is_always_said() -> None:
     unpatched = UnpatchedProcess(10, ["python", "-I", "x.py"], "started with -I")
-    report = Report([], {9: "/other/python"}, [unpatched], others=[(11, "grpclib")])
+    report = Report([], {9: "/other/python"}, [unpatched], others=[(11, "grpclib"), (12, "ray"), (13, "ray")])
     assert report.troubles() == (
         "lucky-transport: pid 9 stayed on gRPC: /other/python has no lucky_transport\n"
         "lucky-transport: pid 10 (python -I x.py) was not switched: started with -I\n"
-        "lucky-transport: pid 11 imported grpclib: its gRPC is neither switched nor counted\n"
+        "lucky-transport: pid 11 imported grpclib, which speaks gRPC without grpcio;"
+        " only what is generated for grpcio is switched\n"
+        "lucky-transport: pid 12 and 1 other imported ray, which has a gRPC of its own in its wheel,"
+        " between its nodes and workers, in C++; nothing can switch it\n"
     )
     assert report.text().endswith(report.troubles())
     assert report.plain()["without_lucky_transport"] == [{"pid": 9, "python": "/other/python"}]
-    assert report.plain()["other_packages"] == [{"pid": 11, "package": "grpclib"}]
+    assert report.plain()["other_packages"][:2] == [{"pid": 11, "package": "grpclib"}, {"pid": 12, "package": "ray"}]
     assert report.plain()["escapes"] == [{"pid": 10, "command": ["python", "-I", "x.py"], "why": "started with -I"}]
 
 
