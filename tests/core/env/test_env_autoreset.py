@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import gymnasium
 import numpy as np
@@ -15,7 +16,7 @@ from lucky_transport import api
 from lucky_transport.engine import RESET
 from lucky_transport.env.autoreset import parse_mode
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import SpecError
+from lucky_transport.errors import EngineFailed, SpecError
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.testing.trajectories import first_difference, record_env
@@ -148,6 +149,17 @@ def test_disabled_refuses_to_step_an_ended_env_by_its_number() -> None:
             env.step(_zeros(env))
         env.reset(options={"reset_mask": ended})
         env.step(_zeros(env))
+
+
+def test_after_a_failed_reset_of_ended_envs_all_envs_have_to_be_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _staggered(OFF) as env:
+        ended = env.step(_zeros(env))[3]
+        with monkeypatch.context() as failing:
+            failing.setattr(env.transport, "step", Mock(side_effect=EngineFailed("out of worlds")))
+            with pytest.raises(EngineFailed, match="out of worlds"):
+                env.reset(options={"reset_mask": ended})
+        with pytest.raises(gymnasium.error.ResetNeeded, match=r"state is unknown; call reset\(\)"):
+            env.step(_zeros(env))
 
 
 def test_disabled_goes_on_after_a_full_reset() -> None:

@@ -230,6 +230,19 @@ def test_with_two_slots_the_last_frame_is_shown_and_copied_while_the_next_is_wri
             assert not np.array_equal(expected, following)
 
 
+def test_with_two_slots_only_the_second_exchange_waits_for_a_copy(torch: FakeTorch, driver: FakeDriver) -> None:
+    with (
+        api.serve("toy", f"shm://{unique_name()}", num_envs=3, observation_slots=2) as serving,
+        api.make(endpoint=str(serving.endpoints[0]), observation_slots=2) as env,
+    ):
+        expected, _ = env.reset(seed=1)
+        tensor = env.observations_torch("cuda")
+        step(env)
+        assert (tensor.numpy() == 99).all()
+        step(env)
+        np.testing.assert_array_equal(tensor.numpy(), expected)
+
+
 def test_a_closed_env_says_so(endpoint: str, torch: FakeTorch) -> None:
     with api.make(endpoint=endpoint) as env:
         env.reset(seed=1)

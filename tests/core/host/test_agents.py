@@ -16,6 +16,7 @@ from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Handler
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
 from lucky_transport.host.host import Host
+from lucky_transport.host.terms import NegotiatedTerms
 from lucky_transport.messages import (
     GetCameraFrameRequest,
     ImageFrame,
@@ -253,6 +254,17 @@ def test_steps_carry_what_their_client_negotiated_until_it_leaves(host: Host) ->
     assert list(_step(host).reward_signals) == ["alive"]
     host.leave("me")
     assert list(_step(host).reward_signals) == ["alive", "centred"]
+
+
+def test_beyond_a_number_of_clients_the_terms_negotiated_longest_ago_are_forgotten(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NegotiatedTerms, "MAX_CLIENTS", 2)
+    contract = TaskContract(rewards=RewardContract([RewardTermRequest("alive")]))
+    for client in ("first", "second", "first", "third"):
+        assert host.call(NEGOTIATE, NegotiateTaskRequest(contract), Call(client)).success
+    assert list(_step(host, "second").reward_signals) == ["alive", "centred"]
+    assert [list(_step(host, client).reward_signals) for client in ("first", "third")] == [["alive"]] * 2
 
 
 def test_a_negotiation_without_a_contract_asks_for_no_terms(host: Host) -> None:

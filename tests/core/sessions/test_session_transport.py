@@ -117,6 +117,7 @@ def test_it_takes_seeds_and_nothing_else(carts: Sessions) -> None:
         assert not refused.success
         with pytest.raises(Unimplemented, match="engine 'sessions' does not implement"):
             batch.call(method("SceneService/GetSceneInfo"), None)
+        assert not batch.capabilities.commands
 
 
 def test_worlds_that_are_no_rows_are_refused(sessions: Sessions) -> None:

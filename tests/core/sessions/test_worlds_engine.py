@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 from lucky_transport import api
 from lucky_transport.engine import RESET, TICK, Engine
 from lucky_transport.engines.cartpole import CartPoleWorlds, make_engine
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, SpecError
+from lucky_transport.host.host import Host
+from lucky_transport.inproc import InprocTransport
 from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.suite import every, open_reference, zeros
@@ -22,17 +26,33 @@ class TestCartPole(EngineContract):
 
 
 class ReplacedWorlds(CartPoleWorlds):
-    """Carts that cannot start over in place."""
+    """Carts that cannot start over in place. made, closed: worlds, in this order."""
+
+    def __init__(self) -> None:
+        self.made: list[Any] = []
+        self.closed: list[Any] = []
 
     def create(self, map_name: str, seed: int | None, options: Any) -> Any:
-        world = super().create(map_name, seed, options)
+        world: Any = super().create(map_name, seed, options)
         world.restart = lambda seed: False
+        world.close = lambda: self.closed.append(world)
+        self.made.append(world)
         return world
 
 
 class TestReplacedWorlds(EngineContract):
     def make_engine(self, num_envs: int) -> Engine:
         return WorldsEngine(ReplacedWorlds(), "replaced", num_envs)
+
+
+def test_a_world_that_is_replaced_is_closed() -> None:
+    worlds = ReplacedWorlds()
+    with closing(Host(WorldsEngine(worlds, "replaced", 2))) as host, VectorEnv(InprocTransport(host)) as env:
+        env.reset(seed=1)
+        replaced, worlds.made = worlds.made, []
+        env.reset(seed=2)
+        assert worlds.closed == replaced
+    assert worlds.closed == replaced + worlds.made
 
 
 def test_a_time_limit_truncates_and_a_fall_terminates() -> None:
