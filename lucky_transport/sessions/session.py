@@ -151,7 +151,6 @@ class Session:
         def make() -> None:
             if self.phase is Phase.CREATING:
                 self.world_lock.world = self._ask(self.factory.make, seed)
-                self._ask(self.world_lock.publish, self.world_lock.world)
             self._go(SessionEvent.BUILT)
 
         try:
