@@ -334,6 +334,14 @@ def test_a_stream_goes_on_until_its_call_is_over() -> None:
     assert list(items) == []
 
 
+@pytest.mark.parametrize(("deadline", "error"), [(None, Cancelled), (Deadline(0), PeerTimeout)])
+def test_a_stream_whose_call_is_over_does_not_begin(deadline: Deadline | None, error: type[Exception]) -> None:
+    call = Call("me", deadline)
+    call.end()
+    with pytest.raises(error, match=COUNTING.name):
+        next(Host(Watching(1)).stream(COUNTING, COUNTING.request(), call))
+
+
 def test_a_stream_that_reaches_its_deadline_says_so() -> None:
     host = Host(Watching(1))
     items = host.stream(COUNTING, COUNTING.request(), Call("me", Deadline(0.05), between_steps=host.between_steps))

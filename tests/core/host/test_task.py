@@ -66,7 +66,7 @@ def test_a_contract_that_fits_is_negotiated(host: Host) -> None:
     answer = host.call(NEGOTIATE, NegotiateTaskRequest(_contract("alive")))
     assert answer.success
     assert answer.session.reward_terms == ["alive"]
-    assert [slot.size for slot in answer.session.observation_layout] == [8]
+    assert [(slot.offset, slot.size) for slot in answer.session.observation_layout] == [(0, 8)]
 
 
 def test_a_contract_that_does_not_fit_is_refused_with_every_finding_and_the_nearest_name(host: Host) -> None:

@@ -28,6 +28,15 @@ def test_a_session_that_runs_goes_on_by_itself_until_its_world_is_over(sessions:
     assert sessions.latest(session).ticks == 50
 
 
+def test_a_turn_of_a_session_without_a_rate_goes_on_until_its_world_is_over(sessions: Sessions, worlds: Any) -> None:
+    worlds.last_tick = 50
+    session = sessions.find(sessions.create())
+    session.latest(-1, Deadline(PATIENCE_S))
+    session.rate_hz = 0.0
+    assert session.run_for(PATIENCE_S)
+    assert session.state().is_over
+
+
 def test_a_session_that_was_stopped_stands_still(sessions: Sessions) -> None:
     session = sessions.create()
     sessions.run(session, 1000.0)
