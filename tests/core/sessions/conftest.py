@@ -102,11 +102,13 @@ def opened(sessions: Sessions) -> Generator[Sessions]:
     try:
         yield sessions
     finally:
+        stay = [thread.name for thread in set(threading.enumerate()) - threads if not thread.daemon]
         sessions.close()
         for thread in set(threading.enumerate()) - threads:
             if "session" in thread.name:
                 thread.join(PATIENCE_S)
                 assert not thread.is_alive(), f"{thread.name} goes on"
+        assert not any("session" in name for name in stay), f"{stay} keep a program that forgot to close them"
 
 
 @pytest.fixture

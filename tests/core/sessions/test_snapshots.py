@@ -109,6 +109,27 @@ def test_a_reader_looks_into_the_middle_of_a_long_advance(sessions: Sessions, wo
         assert advance.result(PATIENCE_S).ticks == 10
 
 
+def test_a_reader_that_comes_while_the_world_is_held_looks_when_it_is_released(sessions: Sessions) -> None:
+    lock = sessions.find(sessions.create()).world_lock
+    until(lambda: lock.world is not None)
+    asked = threading.Event()
+
+    def ask() -> None:
+        lock.serve_readers()
+        asked.set()
+
+    assert lock.acquire(Deadline(PATIENCE_S))
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(lock.snapshots.wait, -1, Deadline(PATIENCE_S), ask)
+        try:
+            assert asked.wait(PATIENCE_S)
+            assert not found.done()
+        finally:
+            lock.lock.release()
+            lock.settle()
+        assert found.result() is not None
+
+
 def test_who_waits_for_a_later_tick_gets_it_as_soon_as_it_is_done(sessions: Sessions) -> None:
     session = sessions.create()
     with ThreadPoolExecutor(1) as pool:

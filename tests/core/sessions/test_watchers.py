@@ -39,6 +39,16 @@ def test_a_watcher_that_comes_while_another_one_is_removed_sees_every_later_snap
     assert late.seen[-2:] == [3, 4]
 
 
+def test_the_next_reader_has_the_world_shown_to_a_new_watcher_too(sessions: Sessions) -> None:
+    session = sessions.create()
+    sessions.advance(session)
+    watcher = Watcher()
+    sessions.find(session).world_lock.subscribe(watcher)
+    assert watcher.seen == []
+    sessions.latest(session)
+    assert watcher.seen == [1]
+
+
 def test_a_session_ends_for_all_its_watchers_though_one_of_them_raises(sessions: Sessions, worlds: Any) -> None:
     session = sessions.create()
     sessions.advance(session)

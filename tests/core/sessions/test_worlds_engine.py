@@ -26,9 +26,10 @@ class TestCartPole(EngineContract):
 
 
 class ReplacedWorlds(CartPoleWorlds):
-    """Carts that cannot start over in place. made, closed: worlds, in this order."""
+    """Carts that cannot start over in place. made, closed: worlds, in this order. seeds: of those that were made."""
 
     def __init__(self) -> None:
+        self.seeds: list[int | None] = []
         self.made: list[Any] = []
         self.closed: list[Any] = []
 
@@ -37,6 +38,7 @@ class ReplacedWorlds(CartPoleWorlds):
         world.restart = lambda seed: False
         world.close = lambda: self.closed.append(world)
         self.made.append(world)
+        self.seeds.append(seed)
         return world
 
 
@@ -53,6 +55,17 @@ def test_a_world_that_is_replaced_is_closed() -> None:
         env.reset(seed=2)
         assert worlds.closed == replaced
     assert worlds.closed == replaced + worlds.made
+
+
+def test_the_first_episode_after_a_reset_with_seeds_has_these_seeds() -> None:
+    worlds = ReplacedWorlds()
+    with closing(Host(WorldsEngine(worlds, "replaced", 2))) as host, VectorEnv(InprocTransport(host)) as env:
+        for seed in (1, 5, 5):
+            env.reset(seed=seed)
+            env.reset()
+    assert worlds.seeds[::4] == [1, 5, 5]
+    assert worlds.seeds[1::4] == [2, 6, 6]
+    assert worlds.seeds[4:8] == worlds.seeds[8:]
 
 
 def test_a_time_limit_truncates_and_a_fall_terminates() -> None:
