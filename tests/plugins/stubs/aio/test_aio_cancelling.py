@@ -12,28 +12,11 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport_grpc.runtime import grpc
 from tests.support.waiting import until_in_loop
 
 
 async def echo(request: bytes, context: Any) -> bytes:
     return request
-
-
-async def test_a_cancelled_call_raises_cancelled_error_and_ends_its_handler(ends: Any) -> None:
-    held = ends.held()
-    client = await ends.pair(held.methods)
-    call = client.unary_unary("Hold")(b"")
-    await until_in_loop(lambda: held.begun)
-    assert call.cancel()
-    assert not call.cancel()
-    assert call.cancelled()
-    assert call.done()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert await call.code() is grpc.StatusCode.CANCELLED
-    assert await call.details() == "Locally cancelled by application!"
-    await until_in_loop(lambda: held.ended)
 
 
 async def test_a_call_cancelled_before_it_began_never_reaches_the_server(ends: Any) -> None:
@@ -45,51 +28,6 @@ async def test_a_call_cancelled_before_it_began_never_reaches_the_server(ends: A
         await call
     assert await client.unary_unary("Echo")(b"x") == b"x"
     assert held.begun == 0
-
-
-@pytest.mark.parametrize("take", ["read", "iterate"])
-async def test_a_cancelled_stream_hands_out_nothing_more(ends: Any, take: str) -> None:
-    held = ends.held()
-    client = await ends.pair(held.methods)
-    call = client.unary_stream("HoldStream")(b"")
-    if take == "read":
-        assert await call.read() == b"first"
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call.read()
-    else:
-
-        async def iterate() -> None:
-            async for _ in call:
-                call.cancel()
-
-        with pytest.raises(asyncio.CancelledError):
-            await iterate()
-    await until_in_loop(lambda: held.ended)
-
-
-@pytest.mark.parametrize("name", ["unary_unary Hold", "unary_stream HoldStream", "stream_stream HoldBoth"])
-async def test_cancelling_the_task_that_waits_cancels_the_call(ends: Any, name: str) -> None:
-    arity, _, method = name.partition(" ")
-    held = ends.held()
-    client = await ends.pair(held.methods)
-    call = getattr(client, arity)(method)([b""] if arity == "stream_stream" else b"")
-    got: list[bytes] = []
-
-    async def wait() -> None:
-        if arity == "unary_unary":
-            await call
-        else:
-            async for response in call:
-                got.append(response)
-
-    task = asyncio.create_task(wait())
-    await until_in_loop(lambda: held.begun and (got or arity == "unary_unary"))
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert call.cancelled()
-    await until_in_loop(lambda: held.ended)
 
 
 async def test_a_stream_that_is_dropped_is_cancelled(ends: Any) -> None:
@@ -110,20 +48,6 @@ async def test_a_handler_that_cancels_ends_its_call_as_cancelled(ends: Any, erro
     client = await ends.pair({"unary_unary Cancel": cancel})
     code, _ = await error_of(client.unary_unary("Cancel")(b""))
     assert code == "CANCELLED"
-
-
-async def test_a_late_call_fails_and_its_handler_is_cancelled(ends: Any, error_of: Any) -> None:
-    held = ends.held()
-    client = await ends.pair(held.methods)
-    assert await error_of(client.unary_unary("Hold")(b"", timeout=1.0)) == (
-        "DEADLINE_EXCEEDED",
-        "Deadline Exceeded",
-    )
-    await until_in_loop(lambda: held.ended)
-    call = client.unary_stream("HoldStream")(b"", timeout=1.0)
-    assert await call.read() == b"first"
-    assert await error_of(call.read()) == ("DEADLINE_EXCEEDED", "Deadline Exceeded")
-    await until_in_loop(lambda: held.ended == 2)
 
 
 async def test_the_handlers_own_clock_cancels_it_though_the_caller_says_nothing(ends: Any) -> None:
@@ -154,19 +78,6 @@ async def test_a_call_without_time_fails_at_once(ends: Any, error_of: Any, timeo
     client = await ends.pair({"unary_unary Echo": echo})
     code, _ = await error_of(client.unary_unary("Echo")(b"", timeout=timeout))
     assert code == "DEADLINE_EXCEEDED"
-
-
-async def test_the_time_that_remains_is_told(ends: Any) -> None:
-    async def remaining(request: bytes, context: Any) -> bytes:
-        return repr(context.time_remaining()).encode()
-
-    client = await ends.pair({"unary_unary Remaining": remaining})
-    call = client.unary_unary("Remaining")(b"", timeout=60)
-    assert 0 < call.time_remaining() <= 60
-    assert 0 < float(await call) <= 60
-    call = client.unary_unary("Remaining")(b"")
-    assert call.time_remaining() is None
-    assert await call == b"None"
 
 
 async def test_a_generator_whose_call_is_cancelled_ends_in_the_context_it_began_in(ends: Any) -> None:

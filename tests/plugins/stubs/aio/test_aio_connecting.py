@@ -47,12 +47,6 @@ async def test_a_channel_is_idle_until_it_is_used(ends: Any) -> None:
     assert client.channel.get_state() is State.READY
 
 
-async def test_ready_is_reached_without_a_call(ends: Any) -> None:
-    client = await ends.pair(ECHO)
-    await client.channel.channel_ready()
-    assert client.channel.get_state() is State.READY
-
-
 async def test_each_state_can_be_waited_for(ends: Any) -> None:
     client = await ends.pair(ECHO)
     seen = [client.channel.get_state(try_to_connect=True)]
@@ -90,18 +84,6 @@ async def test_who_waits_for_the_server_gets_it_once_it_is_there(ends: Any, addr
     await ready
 
 
-async def test_waiting_for_the_server_ends_with_the_deadline_or_a_cancel(
-    ends: Any, address: Any, error_of: Any
-) -> None:
-    client = ends.dial(address())
-    late = client.unary_unary("Echo")(b"", wait_for_ready=True, timeout=0.05)
-    cancelled = client.unary_unary("Echo")(b"", wait_for_ready=True)
-    assert (await error_of(late))[0] == "DEADLINE_EXCEEDED"
-    cancelled.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await cancelled
-
-
 async def test_a_server_that_is_bound_and_not_started_is_waited_for(ends: Any, address: Any) -> None:
     server = ends.server(ECHO)
     server.add_insecure_port(target := address())
@@ -110,13 +92,6 @@ async def test_a_server_that_is_bound_and_not_started_is_waited_for(ends: Any, a
     assert not call.done()
     await server.start()
     assert await call == b"x"
-
-
-async def test_many_channels_lead_to_one_server(ends: Any) -> None:
-    server = await ends.serve(ECHO)
-    clients = [ends.dial(server) for _ in range(8)]
-    calls = [client.unary_unary("Echo")(b"%d" % number) for number, client in enumerate(clients) for _ in range(20)]
-    assert await asyncio.gather(*calls) == [b"%d" % number for number in range(8) for _ in range(20)]
 
 
 @pytest.mark.usefixtures("ends")
@@ -145,15 +120,6 @@ async def test_the_configured_endpoint_is_the_default(ends: Any, monkeypatch: py
     server = await ends.serve(ECHO)
     monkeypatch.setenv("LUCKY_ENDPOINT", server.target)
     assert await ends.dial(None).unary_unary("Echo")(b"x") == b"x"
-
-
-async def test_registered_methods_are_taken_by_keyword_and_by_place(ends: Any) -> None:
-    """As generated code passes it, where the grpc that is installed knows it."""
-    if "_registered_method" not in inspect.signature(grpc_inside.AioChannelBase.unary_unary).parameters:
-        pytest.skip("generated code for this grpcio says nothing of registered methods")
-    channel = (await ends.pair(ECHO)).channel
-    assert await channel.unary_unary("/t.Test/Echo", None, None, True)(b"x") == b"x"
-    assert await channel.unary_unary("/t.Test/Echo", _registered_method=True)(b"x") == b"x"
 
 
 async def test_credentials_are_refused(ends: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport_grpc.runtime import grpc
-from tests.support.waiting import until_in_loop
 
 OK = grpc.StatusCode.OK
 
@@ -194,22 +192,3 @@ async def test_a_handler_of_another_arity_gets_what_there_is(ends: Any, error_of
     assert (await error_of(client.unary_unary("Two")(b"x")))[0] == "INTERNAL"
     assert (await error_of(client.unary_unary("None")(b"x")))[0] == "INTERNAL"
     assert (await error_of(client.stream_unary("Echo")([])))[0] == "UNIMPLEMENTED"
-
-
-async def test_who_asked_for_it_is_told_when_a_handler_has_ended(ends: Any, error_of: Any) -> None:
-    told: list[Any] = []
-
-    async def tell(request: bytes, context: Any) -> bytes:
-        context.add_done_callback(lambda ended: told.append((request, ended is context, ended.done())))
-        context.add_done_callback(lambda ended: told.append("also"))
-        context.add_done_callback(lambda ended: 1 / 0)
-        if request == b"wait":
-            await asyncio.Event().wait()
-        return request
-
-    client = await ends.pair({"unary_unary Tell": tell})
-    await client.unary_unary("Tell")(b"x")
-    await until_in_loop(lambda: len(told) == 2)
-    assert told == [(b"x", True, True), "also"]
-    await error_of(client.unary_unary("Tell")(b"wait", timeout=0.02))
-    await until_in_loop(lambda: len(told) == 4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from typing import Any
 
@@ -60,14 +59,3 @@ async def test_a_server_of_the_same_loop_can_be_restarted_between_two_calls(ends
         server = await ends.serve(ECHO, target=target)
         assert await client.unary_unary("Echo")(b"x") == b"x"
         await server.stop(None)
-
-
-async def test_who_watches_the_channel_is_told_that_the_server_has_gone(ends: Any) -> None:
-    server = await ends.serve(ECHO)
-    channel = ends.dial(server).channel
-    await channel.channel_ready()
-    watching = asyncio.create_task(channel.wait_for_state_change(State.READY))
-    await asyncio.sleep(0)
-    await server.stop(None)
-    await watching
-    assert channel.get_state() is not State.READY

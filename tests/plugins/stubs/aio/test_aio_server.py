@@ -111,21 +111,6 @@ async def test_a_server_listens_at_several_names(ends: Any, address: Any) -> Non
         assert await ends.dial(target).unary_unary("Echo")(b"x") == b"x"
 
 
-async def test_handlers_are_added_both_ways(ends: Any, address: Any) -> None:
-    async def other(request: bytes, context: Any) -> bytes:
-        return b"other"
-
-    server = ends.server({})
-    handlers = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.Test", handlers),))
-    server.add_registered_method_handlers("t.More", {"Other": grpc.unary_unary_rpc_method_handler(other)})
-    server.add_insecure_port(target := address())
-    await server.start()
-    client = ends.dial(target)
-    assert await client.unary_unary("Echo")(b"x") == b"x"
-    assert await client.channel.unary_unary("/t.More/Other")(b"x") == b"other"
-
-
 async def test_a_server_that_was_never_stopped_leaves_nothing_behind(ends: Any, address: Any) -> None:
     server = lucky_transport_stubs.aio_server()
     server.add_insecure_port(address())

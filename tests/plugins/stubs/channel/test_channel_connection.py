@@ -29,12 +29,6 @@ def _echo(channel: Any) -> Any:
     return channel.unary_unary("/test.Service/echo")
 
 
-def test_a_channel_may_be_made_before_its_server(connect: Any, serve: Any) -> None:
-    echo = _echo(connect())
-    serve()
-    assert echo(b"x") == b"x"
-
-
 def test_a_call_to_nobody_is_unavailable_at_once_in_grpcs_words(connect: Any, failure: Any, name: str) -> None:
     channel = connect()
     for call in (
@@ -64,17 +58,6 @@ def test_a_process_of_greenlets_is_refused_by_name(
         lucky_transport_stubs.server(ThreadPoolExecutor(1)).add_insecure_port(f"shm://{name}")
 
 
-def test_a_call_that_waits_for_the_server_ends_at_its_deadline(connect: Any, failure: Any) -> None:
-    channel = connect()
-    for call in (
-        lambda: _echo(channel)(b"x", timeout=0.05, wait_for_ready=True),
-        lambda: _echo(channel).future(b"x", timeout=0.05, wait_for_ready=True).result(),
-        lambda: next(channel.unary_stream("/test.Service/count")(b"1", timeout=0.05, wait_for_ready=True)),
-    ):
-        error = failure(call)
-        assert (error.code(), error.details()) == (Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
-
-
 def test_a_deadline_that_passes_before_the_server_is_met_is_no_unavailable_server(
     connect: Any, serve: Any, failure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,21 +71,6 @@ def test_a_deadline_that_passes_before_the_server_is_met_is_no_unavailable_serve
     monkeypatch.setattr(connecting, "load_settings", late)
     error = failure(lambda: _echo(connect())(b"x", timeout=deadline_s))
     assert (error.code(), error.details()) == (Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
-
-
-def test_calls_that_wait_for_the_server_go_through_when_it_comes(connect: Any, serve: Any) -> None:
-    channel = connect()
-    future = _echo(channel).future(b"x", wait_for_ready=True)
-    stream = channel.unary_stream("/test.Service/count")(b"2", wait_for_ready=True)
-    join = channel.stream_unary("/test.Service/join").future(iter([b"a", b"b"]), wait_for_ready=True)
-    seen: list[Any] = []
-    future.add_done_callback(lambda done: seen.append(done.result()))
-    assert (future.is_active(), stream.is_active()) == (True, True)
-    server = threading.Timer(0.05, serve)
-    server.start()
-    assert _echo(channel)(b"y", wait_for_ready=True) == b"y"
-    assert (future.result(10), list(stream), join.result(10)) == (b"x", [b"0", b"1"], b"ab")
-    server.join()
 
 
 def test_a_call_that_waits_for_the_server_can_be_cancelled_dropped_and_closed(connect: Any, failure: Any) -> None:
@@ -173,59 +141,11 @@ def test_a_server_that_stops_ends_the_calls_under_way(serve: Any, connect: Any, 
     assert failure(future.result).code() is Code.UNAVAILABLE
 
 
-def test_many_channels_and_threads_of_one_process_share_a_server(serve: Any, connect: Any) -> None:
-    serve()
-    echoes = [_echo(connect()) for _ in range(4)]
-    wrong: list[Any] = []
-
-    def work(number: int) -> None:
-        for turn in range(50):
-            text = b"%d %d" % (number, turn)
-            answer = echoes[number % 4](text)
-            if answer != text:
-                wrong.append((answer, text))
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert wrong == []
-
-
-def test_closing_ends_calls_under_way_as_cancelled_and_refuses_new_ones(stub: Any, failure: Any) -> None:
-    future, stream = stub.wait.future(b"x"), stub.linger(b"x")
-    assert next(stream) == b"x"
-    stub.channel.close()
-    for ended in (failure(future.result), failure(lambda: next(stream))):
-        assert (ended.code(), ended.details(), ended.cancelled()) == (Code.CANCELLED, "Channel closed!", False)
-    for call in (lambda: stub.echo(b"x"), lambda: stub.join(iter([]))):
-        with pytest.raises(ValueError, match=r"^Cannot invoke RPC on closed channel!$"):
-            call()
-    for call in (
-        lambda: stub.echo.future(b"x"),
-        lambda: stub.count(b"1"),
-        lambda: stub.join.future(iter([])),
-        lambda: stub.relay(iter([])),
-    ):
-        with pytest.raises(ValueError, match=r"^Cannot invoke RPC: Channel closed!$"):
-            call()
-    stub.channel.close()
-
-
 def test_closing_in_one_thread_ends_the_wait_of_another(stub: Any, failure: Any) -> None:
     closer = threading.Timer(0.05, stub.channel.close)
     closer.start()
     assert failure(lambda: stub.wait(b"x")).details() == "Channel closed!"
     closer.join()
-
-
-def test_a_channel_is_closed_by_its_context(serve: Any, name: str) -> None:
-    serve()
-    with lucky_transport_stubs.channel(f"shm://{name}") as channel:
-        assert _echo(channel)(b"x") == b"x"
-    with pytest.raises(ValueError, match="closed"):
-        _echo(channel)(b"x")
 
 
 def test_a_channel_that_nobody_has_any_more_lets_go_of_its_connection(serve: Any, name: str) -> None:

@@ -10,6 +10,8 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Callable
+from concurrent import futures
+from functools import partial
 from typing import Any
 
 import grpc
@@ -56,12 +58,33 @@ def add_chat_servicer(servicer: Any, server: Any, service: str = "chat.Chat") ->
         server.add_registered_method_handlers(service, handlers)
 
 
-def main(serve: Callable[[str], Any], call: Callable[[str], Any]) -> None:
-    """Run the end of a program that its command line names."""
+def main(served: Any, call: Callable[[str], Any]) -> None:
+    """Run the end of a program that its command line names; served: a function of the address, or a servicer."""
     end, address = sys.argv[1:]
-    done = (serve if end == "server" else call)(address)
-    if inspect.iscoroutine(done):
+    is_aio = inspect.iscoroutinefunction(call)
+    if not callable(served):
+        served = partial(_serve_aio if is_aio else _serve, served)
+    done = (served if end == "server" else call)(address)
+    if is_aio:
         asyncio.run(done)
+
+
+def _serve(servicer: Any, address: str) -> None:
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=10))
+    add_chat_servicer(servicer, server)
+    server.add_insecure_port(address)
+    server.start()
+    say("ready")
+    server.wait_for_termination()
+
+
+async def _serve_aio(servicer: Any, address: str) -> None:
+    server = grpc.aio.server()
+    add_chat_servicer(servicer, server)
+    server.add_insecure_port(address)
+    await server.start()
+    say("ready")
+    await server.wait_for_termination()
 
 
 def say(*words: object) -> None:

@@ -121,35 +121,6 @@ def test_a_stop_without_grace_ends_the_calls_and_returns_when_all_is_over(serve:
     assert served.server.stop(None).is_set()
 
 
-def test_a_grace_lets_calls_end_and_refuses_new_ones(serve: Any, dial: Any, gate: Any, refused: Any) -> None:
-    entered, resume = gate(), gate()
-
-    def wait(request: bytes, context: Any) -> bytes:
-        entered.set()
-        resume.wait()
-        return b"in time"
-
-    served = serve({"unary_unary Wait": wait, **ECHO})
-    client = dial(served)
-    call = client.unary_unary("Wait").future(b"", timeout=PATIENCE_S)
-    assert entered.wait(PATIENCE_S)
-    stopped = served.server.stop(PATIENCE_S)
-    assert not stopped.is_set()
-    assert served.server.wait_for_termination(0.01)
-    assert refused(client.unary_unary("Echo"), b"")[0] == "UNAVAILABLE"
-    resume.set()
-    assert stopped.wait(PATIENCE_S)
-    assert call.result(PATIENCE_S) == b"in time"
-    assert not served.server.wait_for_termination(PATIENCE_S)
-
-
-def test_a_name_is_free_again_after_a_stop(serve: Any, dial: Any) -> None:
-    first = serve(ECHO)
-    first.server.stop(None)
-    second = serve(ECHO, target=first.target)
-    assert dial(second).unary_unary("Echo")(b"again", timeout=PATIENCE_S) == b"again"
-
-
 def test_a_server_that_is_dropped_stops_by_itself(handlers_of: Any, address: Callable[[], str], dial: Any) -> None:
     target = address()  # which must be gone afterwards
     with ThreadPoolExecutor(1) as pool:

@@ -27,10 +27,6 @@ def ask(client: Any, name: str = "Method", **options: Any) -> bytes:
     return client.unary_unary(name)(b"", timeout=PATIENCE_S, **options)
 
 
-def test_what_nobody_answers_is_unimplemented(serve: Any, dial: Any, refused: Any) -> None:
-    assert refused(dial(serve({})).unary_unary("Method"), b"") == ("UNIMPLEMENTED", "Method not found!")
-
-
 def test_registered_methods_alone_are_served(make_server: Any, address: Any, dial: Any) -> None:
     server, target = make_server(), address()
     server.add_registered_method_handlers("t.Test", {"Method": says(b"registered")})
@@ -75,15 +71,6 @@ class Noting(grpc.ServerInterceptor):
     def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         self._notes.append((self._name, handler_call_details.method, dict(handler_call_details.invocation_metadata)))
         return continuation(handler_call_details._replace(method=handler_call_details.method.replace("Old", "New")))
-
-
-def test_interceptors_are_asked_in_their_order_and_may_change_what_is_asked(serve: Any, dial: Any) -> None:
-    notes: list[Any] = []
-    interceptors = [Noting("outer", notes), Noting("inner", notes)]
-    client = dial(serve({"unary_unary NewMethod": says(b"new")}, interceptors=interceptors))
-    assert ask(client, "OldMethod", metadata=(("key", "value"),)) == b"new"
-    assert [(name, path) for name, path, _ in notes] == [("outer", "/t.Test/OldMethod"), ("inner", "/t.Test/NewMethod")]
-    assert notes[0][2]["key"] == "value"
 
 
 def test_an_interceptor_may_answer_itself_and_sees_registered_methods_and_unknown_ones_too(

@@ -3,7 +3,7 @@
 import asyncio
 
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 
 class Counter:
@@ -25,15 +25,6 @@ class Counter:
         return "a caller has left"
 
 
-async def serve(address):
-    server = grpc.aio.server()
-    add_chat_servicer(Counter(), server)
-    server.add_insecure_port(address)
-    await server.start()
-    say("ready")
-    await server.wait_for_termination()
-
-
 async def call(address):
     async with grpc.aio.insecure_channel(address) as channel:
         stub = ChatStub(channel)
@@ -49,4 +40,4 @@ async def call(address):
         say(await stub.Say(""))
 
 
-main(serve, call)
+main(Counter(), call)

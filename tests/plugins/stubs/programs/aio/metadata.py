@@ -1,7 +1,7 @@
 """Metadata of the call, initial and trailing, text and binary; a status with details."""
 
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 
 class Echo:
@@ -12,15 +12,6 @@ class Echo:
         if request == "fail":
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not today: ü")
         return repr(got)
-
-
-async def serve(address):
-    server = grpc.aio.server()
-    add_chat_servicer(Echo(), server)
-    server.add_insecure_port(address)
-    await server.start()
-    say("ready")
-    await server.wait_for_termination()
 
 
 async def call(address):
@@ -36,4 +27,4 @@ async def call(address):
             say(error.code(), error.details(), list(error.trailing_metadata() or ()))
 
 
-main(serve, call)
+main(Echo(), call)

@@ -1,22 +1,13 @@
 """A stream both ways in which every request answers the response before it."""
 
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 
 class Pong:
     async def Talk(self, request_iterator, context):
         async for request in request_iterator:
             await context.write(str(int(request) + 1))
-
-
-async def serve(address):
-    server = grpc.aio.server()
-    add_chat_servicer(Pong(), server)
-    server.add_insecure_port(address)
-    await server.start()
-    say("ready")
-    await server.wait_for_termination()
 
 
 async def call(address):
@@ -32,4 +23,4 @@ async def call(address):
         say(await responses.code(), await responses.details() or "no details")
 
 
-main(serve, call)
+main(Pong(), call)

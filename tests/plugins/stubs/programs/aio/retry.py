@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 SERVICE_CONFIG = json.dumps(
     {
@@ -51,15 +51,6 @@ class Flaky:
         yield await self._turn_away("-".join([request async for request in requests]), context)
 
 
-async def serve(address):
-    server = grpc.aio.server()
-    add_chat_servicer(Flaky(), server)
-    server.add_insecure_port(address)
-    await server.start()
-    say("ready")
-    await server.wait_for_termination()
-
-
 async def call(address):
     options = (("grpc.enable_retries", 1), ("grpc.service_config", SERVICE_CONFIG))
     async with grpc.aio.insecure_channel(address, options=options) as channel:
@@ -84,4 +75,4 @@ async def call(address):
             say(error.code(), error.details())
 
 
-main(serve, call)
+main(Flaky(), call)

@@ -3,7 +3,7 @@
 import asyncio
 
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 
 class Guide:
@@ -26,15 +26,6 @@ class Guide:
             notes.append(note)
 
 
-async def serve(address):
-    server = grpc.aio.server()
-    add_chat_servicer(Guide(), server)
-    server.add_insecure_port(address)
-    await server.start()
-    say("ready")
-    await server.wait_for_termination()
-
-
 async def points():
     for number in range(5):
         yield str(number)
@@ -52,4 +43,4 @@ async def call(address):
             say(note)
 
 
-main(serve, call)
+main(Guide(), call)

@@ -1,21 +1,12 @@
 """A client that is there before its server, and waits for the channel to become ready."""
 
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 
 class Greeter:
     async def Say(self, request, context):
         return f"Hello, {request}!"
-
-
-async def serve(address):
-    server = grpc.aio.server()
-    add_chat_servicer(Greeter(), server)
-    server.add_insecure_port(address)
-    await server.start()
-    say("ready")
-    await server.wait_for_termination()
 
 
 async def call(address):
@@ -32,4 +23,4 @@ async def call(address):
         say(channel.get_state())
 
 
-main(serve, call)
+main(Greeter(), call)

@@ -2,10 +2,9 @@
 
 import threading
 import time
-from concurrent import futures
 
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 
 class Counter:
@@ -24,15 +23,6 @@ class Counter:
         return "a caller has left" if self.left.acquire(timeout=10) else "nobody has left"
 
 
-def serve(address):
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=10))
-    add_chat_servicer(Counter(), server)
-    server.add_insecure_port(address)
-    server.start()
-    say("ready")
-    server.wait_for_termination()
-
-
 def call(address):
     with grpc.insecure_channel(address) as channel:
         stub = ChatStub(channel)
@@ -48,4 +38,4 @@ def call(address):
         say(stub.Say(""))
 
 
-main(serve, call)
+main(Counter(), call)

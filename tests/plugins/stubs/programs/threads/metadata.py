@@ -1,9 +1,7 @@
 """Metadata of the call, initial and trailing, text and binary; a status with details."""
 
-from concurrent import futures
-
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 
 class Echo:
@@ -14,15 +12,6 @@ class Echo:
         if request == "fail":
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not today: ü")
         return repr(got)
-
-
-def serve(address):
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=10))
-    add_chat_servicer(Echo(), server)
-    server.add_insecure_port(address)
-    server.start()
-    say("ready")
-    server.wait_for_termination()
 
 
 def call(address):
@@ -39,4 +28,4 @@ def call(address):
             say(error.code(), error.details(), [(key, value) for key, value in error.trailing_metadata()])
 
 
-main(serve, call)
+main(Echo(), call)

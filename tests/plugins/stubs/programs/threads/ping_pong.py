@@ -1,25 +1,15 @@
 """A stream both ways in which every request answers the response before it."""
 
 import queue
-from concurrent import futures
 
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 
 class Pong:
     def Talk(self, request_iterator, context):
         for request in request_iterator:
             yield str(int(request) + 1)
-
-
-def serve(address):
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=2))
-    add_chat_servicer(Pong(), server)
-    server.add_insecure_port(address)
-    server.start()
-    say("ready")
-    server.wait_for_termination()
 
 
 def call(address):
@@ -33,4 +23,4 @@ def call(address):
         say(responses.code(), responses.details() or "no details")
 
 
-main(serve, call)
+main(Pong(), call)

@@ -2,10 +2,9 @@
 
 import json
 from collections import Counter
-from concurrent import futures
 
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 SERVICE_CONFIG = json.dumps(
     {
@@ -52,15 +51,6 @@ class Flaky:
         yield self._turn_away("-".join(requests), context)
 
 
-def serve(address):
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=10))
-    add_chat_servicer(Flaky(), server)
-    server.add_insecure_port(address)
-    server.start()
-    say("ready")
-    server.wait_for_termination()
-
-
 def call(address):
     options = (("grpc.enable_retries", 1), ("grpc.service_config", SERVICE_CONFIG))
     with grpc.insecure_channel(address, options=options) as channel:
@@ -81,4 +71,4 @@ def call(address):
             say(error.code(), error.details())
 
 
-main(serve, call)
+main(Flaky(), call)

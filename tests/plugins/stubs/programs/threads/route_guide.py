@@ -1,10 +1,9 @@
 """All four kinds of methods."""
 
 import time
-from concurrent import futures
 
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 
 class Guide:
@@ -26,15 +25,6 @@ class Guide:
             notes.append(note)
 
 
-def serve(address):
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=10))
-    add_chat_servicer(Guide(), server)
-    server.add_insecure_port(address)
-    server.start()
-    say("ready")
-    server.wait_for_termination()
-
-
 def points():
     for number in range(5):
         yield str(number)
@@ -53,4 +43,4 @@ def call(address):
             say(note)
 
 
-main(serve, call)
+main(Guide(), call)

@@ -1,24 +1,14 @@
 """A client that is there before its server, and watches the channel become ready."""
 
 import threading
-from concurrent import futures
 
 import grpc
-from chat import ChatStub, add_chat_servicer, main, say
+from chat import ChatStub, main, say
 
 
 class Greeter:
     def Say(self, request, context):
         return f"Hello, {request}!"
-
-
-def serve(address):
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=10))
-    add_chat_servicer(Greeter(), server)
-    server.add_insecure_port(address)
-    server.start()
-    say("ready")
-    server.wait_for_termination()
 
 
 def call(address):
@@ -37,4 +27,4 @@ def call(address):
         grpc.channel_ready_future(channel).result(10)
 
 
-main(serve, call)
+main(Greeter(), call)
