@@ -48,7 +48,7 @@ def lucky_transport_transports() -> list[TransportInfo]:
         TransportInfo(
             name="staged",
             schemes=("staged",),
-            client="lucky_transport_migration.routing.client:open_staged",
+            client="lucky_transport_migration.routing.staged_transport:open_staged",
             server="",
             summary="each method over the transport that its stage says",
             routes=True,

@@ -14,11 +14,12 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import plural
-from lucky_transport.messages import ImageFrame
-from lucky_transport.messages.methods import Method
-from lucky_transport.transport import Transport
+from lucky_transport.messages import ImageFrame, StepRequest
+from lucky_transport.messages.methods import METHODS, Flow, Method, method
+from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.items import ItemPairs
+from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
 
@@ -26,6 +27,7 @@ __all__ = [
     "ASPECTS",
     "FEW_ITEMS",
     "MOST_ITEMS",
+    "OF_STATES",
     "PATIENCE_S",
     "READS",
     "WRONG_CALLS",
@@ -34,6 +36,7 @@ __all__ = [
     "answered",
     "ask",
     "differing",
+    "watched",
 ]
 
 #: Longer than anything but a hang takes, also beside other work.
@@ -47,6 +50,18 @@ _SLOWEST_HZ = 20
 #: A deadline that expires in a handler that waits, and how late its end may come on a loaded machine.
 _SHORT_S, _GRACE_S = 0.2, 5.0
 _ENDED = "the stream ended"
+
+_STEP = method("AgentService/Step")
+_RULES = ComparisonRules()
+
+#: So many states are compared, with a step between every two of them.
+_STATES = 10
+
+#: A world that does not move at all is given up after so many items.
+_MOST_LOOKS = 100
+
+#: Streams of numbers that follow the world. Images are left out: drawing them takes longer than a step.
+OF_STATES = tuple(row for row in METHODS if row.stream is Flow.LATEST and row.response is not ImageFrame)
 
 #: The fields by which a response says whether it did what it was asked for.
 _VERDICTS = ("success", "ok", "found", "accepted", "is_valid")
@@ -149,6 +164,34 @@ def ask_until_late(transport: Transport, method: Method, request: Any) -> CallRe
     if late.expired:
         answer.error = f"went on for {_GRACE_S:g} s after its deadline"
     return answer
+
+
+def watched(step: StepRequest) -> Ask:
+    """Return what takes the first states of a stream, with `step` made between every two of them.
+
+    How often a state is shown hangs on the clock, so each one counts once; after a step the next state is waited for,
+    so every transport shows the same ones.
+    """
+    return lambda transport, row, request: answered(lambda answer: _take_states(answer, transport, row, request, step))
+
+
+def _take_states(answer: CallResult, transport: Transport, row: Method, request: Any, step: StepRequest) -> None:
+    with transport.stream(row, request, Deadline(PATIENCE_S)) as stream:
+        answer.items.append(next(stream))
+        for _ in range(_STATES - 1):
+            transport.call(_STEP, step, Deadline(PATIENCE_S))
+            answer.items.append(_next_state(stream, row, answer.items[-1]))
+            answer.dropped = stream.dropped
+    answer.left = True
+
+
+def _next_state(stream: Stream, row: Method, last: Any) -> Any:
+    item = last
+    for _ in range(_MOST_LOOKS):
+        item = next(stream)
+        if first_unequal(row.response, last, item, _RULES, streamed=True) is not None:
+            break
+    return item
 
 
 def _wrongly(use: Callable[[Transport, Method, Any], Any]) -> Ask:

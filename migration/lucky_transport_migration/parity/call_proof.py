@@ -42,17 +42,18 @@ from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.parity.call_answers import (
     FEW_ITEMS,
     MOST_ITEMS,
+    OF_STATES,
     READS,
     WRONG_CALLS,
     Ask,
     CallResult,
     ask,
     differing,
+    watched,
 )
 from lucky_transport_migration.parity.call_parity import CommandsParity, ParityCounts
 from lucky_transport_migration.parity.drawn_requests import DrawnRequests
 from lucky_transport_migration.parity.inventory import take_inventory
-from lucky_transport_migration.parity.moving_streams import OF_STATES, watched
 from lucky_transport_migration.parity.stream_log import StreamLog
 from lucky_transport_migration.paths import ConnectedEngine, Path, find_paths, open_links
 

@@ -61,27 +61,19 @@ class DrawnRequests:
 
 
 @st.composite
-def _valid(draw: DrawFn, known: Known, row: Method) -> Made:
+def valid_requests(draw: DrawFn, known: Known, row: Method) -> Made:
+    """Return the strategy of requests that an engine of these things can be expected to answer."""
     return Made(RequestGenerator(known, draw, FITTING).make(row.request))
 
 
 @st.composite
-def _corrupted(draw: DrawFn, known: Known, row: Method) -> Made:
+def corrupted_requests(draw: DrawFn, known: Known, row: Method) -> Made:
+    """Return the strategy of requests that something is wrong with."""
     make = RequestGenerator(known, draw, FITTING)
     message = make.make(row.request)
     if fields_of(row.request) and make.integer(1, _CORRUPTED_PER_UNSENDABLE) == _CORRUPTED_PER_UNSENDABLE:
         return Made(unsendable(message, make), is_unsendable=True)
     return Made(corrupt(message, make))
-
-
-def valid_requests(known: Known, row: Method) -> st.SearchStrategy[Made]:
-    """Return the strategy of requests that an engine of these things can be expected to answer."""
-    return _valid(known, row)
-
-
-def corrupted_requests(known: Known, row: Method) -> st.SearchStrategy[Made]:
-    """Return the strategy of requests that something is wrong with."""
-    return _corrupted(known, row)
 
 
 def _examples(strategy: st.SearchStrategy[Made], count: int, key: str) -> list[Made]:

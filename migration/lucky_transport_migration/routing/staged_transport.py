@@ -4,6 +4,9 @@ The caller gets what the primary answered, when it answered, whatever becomes of
 answer and cannot be reached, or dies in a read, is stood in for by the control, until the method's stage is `complete`.
 What changes the world is never sent twice. What is needed is connected when it is needed: a program whose methods are
 all complete needs no gRPC, one whose methods are all at `grpc` no shared memory.
+
+client = lucky_transport.connect("staged:")                      # endpoints from [stages] of lucky_transport.toml
+connect("staged:?control=grpc://127.0.0.1:50051&candidate=shm://demo")      # or from here
 """
 
 from __future__ import annotations
@@ -13,32 +16,60 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport import api
 from lucky_transport.call import check_request, check_stream, check_unary
+from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, ClosedError, PeerDied, TransportError
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import Busy, ClosedError, ConfigError, PeerDied, TransportError
 from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import Method
-from lucky_transport.routing import Decision, Ending, RoutedCall
+from lucky_transport.routing import SO_FAR, Decision, Ending, RoutedCall
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, Comparison, call_outcome, ending_of
-from lucky_transport_migration.routing.connection import RoutedConnection
-from lucky_transport_migration.routing.router import ProcessRouter
+from lucky_transport_migration.routing.connection import RoutedConnection, TypedShadows
+from lucky_transport_migration.routing.router import ProcessRouter, process_router
 from lucky_transport_migration.routing.stepping import Stepping
-from lucky_transport_migration.routing.stream import StagedStream
-from lucky_transport_migration.routing.typed_shadows import TypedShadows
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH
+from lucky_transport_migration.stages.stage_plan import StagePlan
 
-__all__ = ["StagedTransport"]
+__all__ = ["StagedStream", "StagedTransport", "open_staged"]
 
 _Answer = TypeVar("_Answer")
 
 #: How many items of a stream are kept: messages are not measured, and images are large.
 _MOST_ITEMS, _MOST_IMAGES = 64, 8
+#: As long as gRPC answers too, no caller shall wait long for the candidate.
+_CANDIDATE_CONNECT_S = 2.0
+
+
+def open_staged(endpoint: Endpoint, settings: Settings) -> StagedTransport:
+    """Return a transport over both sides of the nearest file of stages, by the decisions of this process's router.
+
+    Raises ConfigError for a wrong file or one without the endpoint that steps, and what connecting to that raises.
+    """
+    plan = StagePlan.load()
+    control = endpoint.option("control", plan.control)
+    candidate = endpoint.option("candidate", plan.candidate)
+    hasty = replace(settings, connect_timeout_s=min(settings.connect_timeout_s, _CANDIDATE_CONNECT_S))
+    sides = (
+        RoutedConnection(CONTROL, partial(_connect, "control", control, settings, plan)),
+        RoutedConnection(CANDIDATE, partial(_connect, "candidate", candidate, hasty, plan)),
+    )
+    return StagedTransport(*sides, process_router(), control or candidate)
+
+
+def _connect(key: str, endpoint: str, settings: Settings, plan: StagePlan) -> Transport:
+    if not endpoint:
+        example = "grpc://127.0.0.1:50051" if key == "control" else "shm://demo"
+        raise ConfigError(f"{plan.path}: [stages] has no {key}", hint=f"write there {key} = '{example}'")
+    return api.open_transport(endpoint, settings)
 
 
 class StagedTransport(Transport):
@@ -194,3 +225,40 @@ class StagedTransport(Transport):
             )
         if self._closed:
             raise ClosedError("the transport is closed", backend="staged", hint="connect again")
+
+
+class StagedStream(Stream):
+    """The primary's stream as the caller reads it, its first items kept for the comparison.
+
+    Everything the caller sees is `stream`'s own: items, errors, drops.
+    """
+
+    def __init__(self, stream: Stream, call: RoutedCall) -> None:
+        self._stream = stream
+        self._call = call
+
+    @property
+    def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - a count, read only
+        """Items that the engine skipped so far because this side was slow."""
+        return self._stream.dropped
+
+    def __next__(self) -> Any:
+        try:
+            item = next(self._stream)
+        except StopIteration:
+            self._call.received.dropped = self._stream.dropped  # gRPC tells it with the end
+            self._call.ends(Ending())
+            raise
+        except TransportError as error:
+            self._call.ends(ending_of(error))
+            raise
+        if not self._call.is_over:
+            self._call.received.dropped = self._stream.dropped
+            self._call.receives(item)
+        return item
+
+    def cancel(self) -> None:
+        if "_stream" in self.__dict__:  # else the constructor never ran
+            self._call.ends(SO_FAR)
+            self._call.left()
+            self._stream.cancel()

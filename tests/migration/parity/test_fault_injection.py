@@ -19,9 +19,8 @@ from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.parity import call_answers as answers
-from lucky_transport_migration.parity.call_answers import CallResult, differing
+from lucky_transport_migration.parity.call_answers import OF_STATES, CallResult, differing, watched
 from lucky_transport_migration.parity.call_proof import prove_commands
-from lucky_transport_migration.parity.moving_streams import OF_STATES, watched
 from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
 from lucky_transport_migration.parity.step_parity import prove
 from lucky_transport_migration.paths import ConnectedEngine

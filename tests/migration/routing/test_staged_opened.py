@@ -15,6 +15,7 @@ from lucky_transport.messages import GetAgentSchemaRequest, StreamTelemetryReque
 from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.outcome import Comparison
+from lucky_transport_migration.routing import staged_transport
 from lucky_transport_migration.routing.router import ProcessRouter
 from tests.support.waiting import until
 
@@ -74,7 +75,7 @@ def test_a_program_opens_it_by_the_file_of_stages(serve: New, tmp_path: Any, mon
     endpoint = serve("toy")
     (tmp_path / "lucky_transport.toml").write_text(f'[stages]\ncontrol = "{endpoint}"\n')
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lucky_transport_migration.routing.client.process_router", lambda: ProcessRouter(_Noteless()))
+    monkeypatch.setattr(staged_transport, "process_router", lambda: ProcessRouter(_Noteless()))
     for url in ("staged:", f"staged:?control={endpoint}"):
         with api.connect(url) as client:
             schema = client.agent.get_agent_schema(agent_name="agent_1").schema

@@ -17,7 +17,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing import shadows
-from lucky_transport_migration.routing.typed_shadows import TypedShadows
+from lucky_transport_migration.routing.connection import TypedShadows
 from tests.support.fault_injection import Fault, FaultSpec
 from tests.support.waiting import PATIENCE_S, until
 

@@ -1,4 +1,4 @@
-"""A stub and a servicer as protoc's gRPC plugin writes them, for a service whose messages protobuf has itself.
+"""A stub and a servicer that do what protoc's gRPC plugin writes, for a service whose messages protobuf has itself.
 
     service Echo {
       rpc Ask (google.protobuf.StringValue) returns (google.protobuf.StringValue);
@@ -29,33 +29,30 @@ _REGISTERED: dict[str, Any] = (
 )
 
 
+#: Method -> its arity, and the classes of its request and its response.
+_METHODS: dict[str, tuple[str, Any, Any]] = {
+    "Ask": ("unary_unary", StringValue, StringValue),
+    "AskInline": ("unary_unary", StringValue, StringValue),
+    "Send": ("unary_unary", BytesValue, BytesValue),
+    "Watch": ("unary_stream", UInt64Value, BytesValue),
+}
+
+
 class EchoStub:
     """The client's end of the service."""
 
+    Ask: Any
+    AskInline: Any
+    Send: Any
+    Watch: Any
+
     def __init__(self, channel: Any) -> None:
-        self.Ask = _unary(channel, "Ask")
-        self.AskInline = _unary(channel, "AskInline")
-        self.Send: Any = channel.unary_unary(
-            f"/{_SERVICE}/Send",
-            request_serializer=BytesValue.SerializeToString,
-            response_deserializer=BytesValue.FromString,
-            **_REGISTERED,
-        )
-        self.Watch: Any = channel.unary_stream(
-            f"/{_SERVICE}/Watch",
-            request_serializer=UInt64Value.SerializeToString,
-            response_deserializer=BytesValue.FromString,
-            **_REGISTERED,
-        )
-
-
-def _unary(channel: Any, method: str) -> Any:
-    return channel.unary_unary(
-        f"/{_SERVICE}/{method}",
-        request_serializer=StringValue.SerializeToString,
-        response_deserializer=StringValue.FromString,
-        **_REGISTERED,
-    )
+        for name, (arity, request, response) in _METHODS.items():
+            codec = {
+                "request_serializer": request.SerializeToString,
+                "response_deserializer": response.FromString,
+            }
+            setattr(self, name, getattr(channel, arity)(f"/{_SERVICE}/{name}", **codec, **_REGISTERED))
 
 
 class EchoServicer:
@@ -69,23 +66,13 @@ class EchoServicer:
 
 def add_EchoServicer_to_server(servicer: EchoServicer, server: Any) -> None:  # noqa: N802 - as it is generated
     """Register the servicer's methods."""
-    unary = {
-        "request_deserializer": StringValue.FromString,
-        "response_serializer": StringValue.SerializeToString,
-    }
     handlers = {
-        "Ask": grpc.unary_unary_rpc_method_handler(servicer.Ask, **unary),
-        "AskInline": grpc.unary_unary_rpc_method_handler(servicer.AskInline, **unary),
-        "Send": grpc.unary_unary_rpc_method_handler(
-            servicer.Send,
-            request_deserializer=BytesValue.FromString,
-            response_serializer=BytesValue.SerializeToString,
-        ),
-        "Watch": grpc.unary_stream_rpc_method_handler(
-            servicer.Watch,
-            request_deserializer=UInt64Value.FromString,
-            response_serializer=BytesValue.SerializeToString,
-        ),
+        name: getattr(grpc, f"{arity}_rpc_method_handler")(
+            getattr(servicer, name),
+            request_deserializer=request.FromString,
+            response_serializer=response.SerializeToString,
+        )
+        for name, (arity, request, response) in _METHODS.items()
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
     if hasattr(server, "add_registered_method_handlers"):
