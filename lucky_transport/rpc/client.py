@@ -102,14 +102,14 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         # Few Python frames: one that runs seldom takes a microsecond and more, as nothing of it is in the caches.
         correlation_id = next(self._ids)
         remaining_ns = 0 if deadline is None else deadline.at_ns - monotonic_ns()
-        if remaining_ns <= 0:
-            remaining_ns = self._remaining_ns(method, deadline)
+        if remaining_ns <= 0 and deadline is not None:
+            raise self.late(method, deadline)
         slot = UnaryResult()
         self._calls[correlation_id] = slot
         try:
             if self._error is not None:
                 self.check()
-            number = self._requests.number_of(method) if isinstance(method, str) else method
+            number = self._requests.number_of(method)
             try:
                 sent = (
                     not metadata

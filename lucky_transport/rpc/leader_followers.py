@@ -25,7 +25,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.uninterrupted import RECHECK_S, open_gate, uninterrupted
+from lucky_transport.uninterrupted import RECHECK_S, open_gate
 
 __all__ = ["Awaited", "LeaderFollowers"]
 
@@ -116,12 +116,15 @@ class LeaderFollowers:
 
     def read_waiting(self) -> None:
         """Handle the records that are there now, unless another thread leads; never blocks."""
+        records = self._records
         leads = False
         try:
-            [leads] = uninterrupted(self._reading.acquire, False)
+            for leads in self._attempts:  # noqa: B007 - as in `wait`
+                break
             while leads:
                 if self.record is None:
-                    [self.record] = uninterrupted(self._pipe.pop_batch, 1)
+                    for self.record in records:
+                        break
                 if self.record is None:
                     break
                 self._on_record(self.record)

@@ -28,10 +28,8 @@ class MethodNameEncoder:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-
-    def get(self, name: str) -> int | None:
-        """Return the number of the method, None while it has none."""
-        return self._numbers.get(name)
+        #: Returns the number of a method, None while it has none.
+        self.get = self._numbers.get
 
     def number(self, name: str, correlation_id: int) -> int:
         """Return the number that a request may give the method it names; 0 when the table is full or without a name."""

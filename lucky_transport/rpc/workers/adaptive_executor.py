@@ -147,7 +147,7 @@ class AdaptiveExecutor:
             if stats.to_prove or not self._slots.take():
                 self._slots.run(stats, task, refuse)
             else:
-                self._guarded(lambda stats=stats, task=task: self._run_here(stats, task))
+                self._guarded(partial(self._run_here, stats, task))
 
     def _run_here(self, stats: RunTimeStats, task: Task) -> None:
         try:

@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from operator import attrgetter
 
 from lucky_transport.errors import ClosedError, PeerDied, TransportError
 from lucky_transport.foreign_code import run_unwaited
@@ -28,6 +29,7 @@ __all__ = ["ServerLoop", "ServerThread", "serve_listener"]
 
 _log = logging.getLogger("lucky_transport")
 _numbers = itertools.count(1)
+_OPEN_CALLS = attrgetter("open_calls")
 
 
 class ServerLoop:
@@ -56,11 +58,11 @@ class ServerLoop:
     @property
     def open_calls(self) -> int:
         """Calls that are not answered yet, of all clients."""
-        return sum(calls.open_calls for calls in tuple(self._calls.values()))
+        return sum(map(_OPEN_CALLS, tuple(self._calls.values())))
 
     def serve(self, timeout_ns: int) -> None:
         """Wait until something comes, and handle it. Raises ClosedError."""
-        is_answering = any(calls.open_calls for calls in tuple(self._calls.values()))
+        is_answering = any(map(_OPEN_CALLS, tuple(self._calls.values())))
         self._handle(self._pipes.wait(timeout_ns, oversubscribed=is_answering))
 
     def look(self) -> bool:

@@ -6,7 +6,6 @@ the handler's; a caller of another arity is served as far as that makes sense.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.server.call_state import ServerCallState
 from lucky_transport_stubs.server.context import ServicerContext
-from lucky_transport_stubs.words.arities import arity_of
+from lucky_transport_stubs.words.arities import ARITIES
 from lucky_transport_stubs.words.status import Code
 
 __all__ = ["answer_call", "behaviour_of"]
@@ -29,7 +28,7 @@ _SENDS_MANY = int(Shape.CLIENT_STREAM)
 
 def behaviour_of(handler: Any) -> Callable[..., Any]:
     """Return the method of a grpc.RpcMethodHandler."""
-    return getattr(handler, arity_of(handler))
+    return getattr(handler, ARITIES[bool(handler.request_streaming), bool(handler.response_streaming)])
 
 
 def answer_call(handler: Any, state: ServerCallState, context: ServicerContext) -> bool:
@@ -76,10 +75,12 @@ class _Requests:
 
         The call has then ended. A caller that cancels before the method was called can rely on it never being called.
         """
-        with contextlib.suppress(TransportError):  # the caller leaves just now
+        try:
             payload = self._receive() if self._state.is_active else None
             if payload is not None:
                 return self._message(payload)
+        except TransportError:  # the caller leaves just now
+            pass
         if self._state.is_active:
             text = f'"{self._state.call.path.encode()}" requires exactly one request message.'  # so it stands in gRPC
             self._state.fail(Code.UNIMPLEMENTED, text)

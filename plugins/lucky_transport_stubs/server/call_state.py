@@ -143,8 +143,10 @@ class ServerCallState:
             self._finish(InvalidMetadata())
             return
         self.is_finished = True
-        with contextlib.suppress(LocalProtocolError):  # ended already
+        try:
             self.call.finish(payload, trailing=trailing)
+        except LocalProtocolError:  # ended already
+            return
 
     def _finish(self, error: StatusError) -> StatusError:
         self.is_finished = True

@@ -71,8 +71,10 @@ class Handlers:
         handler = self._registered.get(details.method)  # before the generic ones, as in gRPC
         if handler is not None:
             return handler
-        found = (generic.service(details) for generic in self.generic_handlers)
-        return next((handler for handler in found if handler is not None), None)
+        for generic in self.generic_handlers:
+            if (handler := generic.service(details)) is not None:
+                return handler
+        return None
 
 
 class AwaitedHandlers(Handlers):

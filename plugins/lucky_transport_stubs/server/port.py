@@ -69,14 +69,14 @@ def server_loop_at(address: str, begin: Begin, max_receive_bytes: int, on_call: 
     """
 
     def tell_and_begin(call: ServerCall) -> None:
-        if on_call is not None:
-            on_call(address, call.path)
+        assert on_call is not None
+        on_call(address, call.path)
         begin(call)
 
     def make_calls(pipe: MemfdPipe, caller: str) -> ServerCalls:
         return ServerCalls(
             pipe,
-            tell_and_begin,
+            begin if on_call is None else tell_and_begin,
             caller=caller,
             max_message_bytes=max_receive_bytes,
             refusal=received_too_long("SERVER"),

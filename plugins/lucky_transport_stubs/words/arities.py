@@ -9,7 +9,7 @@ from typing import Any
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import ChannelBase, shown_as_grpcs
 
-__all__ = ["ARITIES", "ArityChannel", "arity_of"]
+__all__ = ["ARITIES", "ArityChannel"]
 
 #: Does it take a stream of requests, does it give a stream of responses -> its name, that of a channel's factory too.
 ARITIES = {
@@ -20,11 +20,6 @@ ARITIES = {
 }
 
 Transform = Callable[[Any], Any] | None
-
-
-def arity_of(handler: Any) -> str:
-    """Return the arity of a grpc.RpcMethodHandler."""
-    return ARITIES[bool(handler.request_streaming), bool(handler.response_streaming)]
 
 
 class ArityChannel(ChannelBase):

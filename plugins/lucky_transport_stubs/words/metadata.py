@@ -47,6 +47,7 @@ _RESERVED_FOR_CALLERS = frozenset(
 ENCODING = "grpc-encoding"
 
 USER_AGENT = f"grpc-python/{grpc.__version__} lucky-transport ({sys.platform}; shm)"
+_OWN_AGENT = Metadatum("user-agent", USER_AGENT)
 
 
 class InvalidMetadata(StatusError):
@@ -102,7 +103,7 @@ def invocation_metadata(metadata: Metadata) -> tuple[Any, ...]:
     if metadata and metadata[0][0] == ENCODING:
         metadata = metadata[1:]
     if not metadata or metadata[0][0] != "user-agent":  # clients send only one that their options make
-        return (Metadatum("user-agent", USER_AGENT), *metadata_of(metadata))
+        return (_OWN_AGENT, *metadata_of(metadata))
     return metadata_of(metadata)
 
 
