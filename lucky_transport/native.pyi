@@ -96,8 +96,11 @@ class EngineChannel:
         """Make `next` return at once, and `serve` after its present step."""
     def commands_read(self, position: int, /) -> None:
         """Commands up to this ring position are read."""
-    def set_peer(self, peer: int, /) -> None:
-        """Wait for this client from now on: PEER_WAKES where it wakes us, else 0."""
+    def set_peer(self, peer: int, lock_fd: int = -1, lock_byte: int = 0, /) -> None:
+        """Wait for this client from now on: PEER_WAKES where it wakes us, else 0.
+
+        lock_fd, lock_byte: the lock that it holds while it lives; a wait times out once it does not.
+        """
     def resync(self) -> None:
         """Drop an exchange that a dead client left behind."""
 

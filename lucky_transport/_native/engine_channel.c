@@ -159,11 +159,16 @@ static PyObject *engine_commands(PyObject *self, PyObject *position) {
     Py_RETURN_NONE;
 }
 
-static PyObject *engine_peer(PyObject *self, PyObject *peer) {
+/* set_peer(peer, lock_fd=-1, lock_byte=0) */
+static PyObject *engine_peer(PyObject *self, PyObject *args) {
     EngineEnd *e = engine_of(self);
-    if (!e) return NULL;
-    e->waiter.wakes = (int)PyLong_AsLong(peer) & PEER_WAKES;
-    if (PyErr_Occurred()) return NULL;
+    int peer, fd = -1;
+    long long byte = 0;
+    if (!e || !PyArg_ParseTuple(args, "i|iL", &peer, &fd, &byte)) return NULL;
+    e->waiter.wakes = peer & PEER_WAKES;
+    e->waiter.lock_fd = fd;
+    e->waiter.lock_byte = byte;
+    __atomic_store_n(e->waiter.park + 1, 0, __ATOMIC_RELAXED); /* that of the client before it, if it says none itself */
     Py_RETURN_NONE;
 }
 
@@ -191,7 +196,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         channel_offsets(offsets, &o) || PyObject_GetBuffer(mapping, &e->view, PyBUF_WRITABLE))
         return -1;
     e->num_envs = o.num_envs;
-    e->waiter = (Waiter){{strategy, 0}, 1, NULL, 1}; /* called by a client that comes or leaves */
+    e->waiter = (Waiter){{strategy, 0}, 1, NULL, -1, 0, 1}; /* called by a client that comes or leaves */
     if (!(e->frame_seq = at(&e->view, o.frame_seq, 8, 8)) || !(e->frame_status = at(&e->view, o.frame_status, 4, 4)) ||
         !(e->action_seq = at(&e->view, o.action_seq, 8, 8)) || !(e->heartbeat = at(&e->view, o.heartbeat, 8, 8)) ||
         !(e->waiter.park = at(&e->view, o.park_engine, 8, 4)) || !(e->park_frame = at(&e->view, o.park_frame, 8, 4)) ||
@@ -208,7 +213,7 @@ static PyMethodDef engine_methods[] = {
     {"serve", (PyCFunction)(void (*)(void))engine_serve, METH_FASTCALL, "Answer plain actions until something else."},
     {"interrupt", engine_interrupt, METH_NOARGS, "Make next return at once, and serve after its present step."},
     {"commands_read", engine_commands, METH_O, "Commands up to this ring position are read."},
-    {"set_peer", engine_peer, METH_O, "What the client does: PEER_WAKES or 0."},
+    {"set_peer", engine_peer, METH_VARARGS, "What the client does, PEER_WAKES or 0, and the lock that it holds."},
     {"resync", engine_resync, METH_NOARGS, "Drop an exchange that a dead client left behind."},
     {NULL, NULL, 0, NULL}};
 

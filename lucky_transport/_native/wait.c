@@ -1,6 +1,8 @@
 /* Whole waits with the GIL released; see wait.h. */
 #include "wait.h"
 
+#include <fcntl.h>
+
 void futex_wait(uint32_t *word, int64_t ns) {
     struct timespec t = {ns / 1000000000, ns % 1000000000};
     syscall(SYS_futex, word, FUTEX_WAIT, 1, &t, NULL, 0);
@@ -63,6 +65,12 @@ static int wait_slice(const Watch *w, Waiter *me, int64_t until, int skip_spin) 
     return changed(w);
 }
 
+/* The peer holds its lock, as far as can be seen here. */
+static int holds_lock(const Waiter *me) {
+    struct flock held = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = me->lock_byte, .l_len = 1};
+    return me->lock_fd < 0 || (!fcntl(me->lock_fd, F_OFD_GETLK, &held) && held.l_type != F_UNLCK);
+}
+
 int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int skip_spin) {
     if (me->budget.strategy == WAIT_SPIN) skip_spin = 0;
     else if (me->budget.score == SCORE_LATE) skip_spin = 1;
@@ -79,7 +87,7 @@ int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int skip_spin) {
         t = now_ns();
         if (result != 1 && PyErr_CheckSignals()) return INTERRUPTED;
         skip_spin = me->budget.strategy != WAIT_SPIN;
-    } while (!result && t < until && !is_lost(me->park)); /* then the caller is told at once */
+    } while (!result && t < until && !is_lost(me->park) && holds_lock(me)); /* then the caller is told at once */
     if (result == 1 || t - start > SOON_NS) learn(&me->budget, t - start <= SOON_NS);
     return result == 1 ? 1 : TIMED_OUT;
 }

@@ -101,6 +101,8 @@ typedef struct {
     SpinBudget budget;
     int wakes;        /* the peer honours our park word */
     uint32_t *park;
+    int lock_fd;      /* a lock file in which the peer holds a byte while it lives; -1: the caller looks whether it does */
+    int64_t lock_byte;
     int is_called;    /* the peer wakes us for more than the words that we watch, and the caller looks for what */
 } Waiter;
 
@@ -116,7 +118,8 @@ static inline int changed_at_once(const Watch *w, const Waiter *me) {
 }
 
 /* A whole wait, entered with the GIL: 1, TIMED_OUT, or INTERRUPTED (a signal handler's exception). It is cut into slices;
- * between them Python's signals are looked at. A waiter that is called times out at once when it is woken for nothing. Whether the peer lives is for the caller to find out, once it timed out;
+ * between them Python's signals are looked at, and whether the peer holds its lock: once it does not, the wait times out. A
+ * waiter that is called times out at once when it is woken for nothing. What became of the peer is for the caller to find out;
  * there may be something then that nobody woke us for, and it is found by the next wait. `skip_spin` parks at once: nothing
  * can come soon, from a peer that is only being woken or was idle for long. A waiter whose last waits were long does so by
  * itself. */

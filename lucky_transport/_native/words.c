@@ -91,7 +91,7 @@ static PyObject *words_wait32(PyObject *module, PyObject *args, PyObject *kwargs
     int result = INTERRUPTED;
     if ((park = at(&view, park_offset, 8, 4))) {
         Watch w = {NULL, 0, place, old, NULL};
-        Waiter me = {{strategy, 0}, peer & PEER_WAKES, park};
+        Waiter me = {{strategy, 0}, peer & PEER_WAKES, park, -1};
         result = wait_change(&w, &me, timeout, 0);
     }
     PyBuffer_Release(&view);

@@ -65,9 +65,10 @@ HAND_OVER_S = 0.5
 # Waiting.
 
 #: A wait at a segment returns to Python this often. There the peer's lock is looked at (3 us), and whether the file was
-#: truncated, or the peer is closing. Two of these fit into the 100 ms in which a death is noticed: the first may find
-#: what the peer published before it died.
-PEER_POLL_NS = 45_000_000
+#: truncated, or the peer is closing. Three of these fit into the 100 ms in which a death is noticed: the first may find
+#: what the peer published before it died, and on a busy machine the last is late. An engine whose client holds a lock
+#: looks at that in C, and returns every LOOP_SLICE_NS.
+PEER_POLL_NS = 30_000_000
 #: A wait for free space looks this often whether the peer has left or the file was truncated.
 WRITABLE_SLICE_NS = 50_000_000
 #: A side that sleeps in an epoll wakes at least this often: more is not needed, since every event wakes it.
@@ -76,7 +77,7 @@ LONGEST_SLEEP_NS = 10_000_000_000
 LISTENER_POLL_NS = 2_000_000
 #: A throttled pipe is offered again after this time.
 THROTTLE_NS = 1_000_000
-#: A server's loop runs its own checks at least this often.
+#: A server's loop runs its own checks at least this often, and so does an engine's that steps.
 LOOP_SLICE_NS = 1_000_000_000
 #: While a closing server lets its calls end, they are counted this often.
 DRAIN_SLICE_NS = 5_000_000
@@ -108,8 +109,8 @@ NATIVE = {
     # Waits that have to agree before a waiter believes an extreme: four that were over soon, two that were not.
     "SCORE_SOON": 4,
     "SCORE_LATE": -2,
-    # A parked wait looks at Python's signals this often, and a caller that waits so long at its peer: see PEER_POLL_NS.
-    "SLICE_NS": 45_000_000,
+    # A parked wait looks at Python's signals and at its peer's lock this often: see PEER_POLL_NS.
+    "SLICE_NS": 30_000_000,
     # A spinning wait looks at Python's signals this often.
     "SPIN_SLICE_NS": 10_000_000,
     # A peer that never wakes us is polled this often: at most 1 ms apart, at little CPU.

@@ -35,7 +35,7 @@ from lucky_transport.shm.segment.owners import client_of
 from lucky_transport.shm.segment.segment import create
 from lucky_transport.shm.segment.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_store import ImageStores
-from lucky_transport.shm.timing import PEER_POLL_NS
+from lucky_transport.shm.timing import LOOP_SLICE_NS, PEER_POLL_NS
 from lucky_transport.shm.wait import PEER_WAKES, strategy_code
 from lucky_transport_shm.device import offer_observations
 
@@ -124,10 +124,9 @@ class ShmServer(Server):
         while not self._stopping:
             lease = self._lease
             try:
+                slice_ns = self._slice_ns
                 found = (
-                    self._channel.next(PEER_POLL_NS)
-                    if lease is None
-                    else self._channel.serve(*lease.step_parts, PEER_POLL_NS)
+                    self._channel.next(slice_ns) if lease is None else self._channel.serve(*lease.step_parts, slice_ns)
                 )
                 if self._host.lock.waiters:
                     self._host.lock.yield_to_waiters()
@@ -143,6 +142,12 @@ class ShmServer(Server):
                 self._look_after_client(found)
             if self._commands_wait:
                 self._feed()
+
+    @property
+    def _slice_ns(self) -> int:
+        """How long to wait before the client is looked after: for long where the channel sees that it lives."""
+        is_seen = self._peer is not None and self._peer.lock[0] >= 0
+        return LOOP_SLICE_NS if is_seen and not self._commands_wait else PEER_POLL_NS
 
     def _handle(self, found: int) -> None:
         """Commands first, then actions with control bytes or from a client that does not drive yet."""
@@ -194,7 +199,7 @@ class ShmServer(Server):
                 self._peer.close()
             self._peer = client_of(mapping, self._segment.lock_path)
             features = header.get(mapping, "client_features")
-            self._channel.set_peer(peer_bits(features))
+            self._channel.set_peer(peer_bits(features), *self._peer.lock)
             self._pipe.know_client(features)
 
     def _look_after_client(self, found: int) -> None:

@@ -25,6 +25,7 @@ NOT_MODELLED = {
     "__atomic_store_n(e->heartbeat, *e->heartbeat + 1, __ATOMIC_RELAXED)": "a sign of life, which publishes nothing",
     "__atomic_load_n(park + 1, __ATOMIC_RELAXED)": "the publisher's CPU: a hint, by which a wait parks sooner",
     "__atomic_store_n(park + 1, cpu, __ATOMIC_RELAXED)": "the same",
+    "__atomic_store_n(e->waiter.park + 1, 0, __ATOMIC_RELAXED)": "the same",
     "__atomic_store_n(e->action_seq, e->seq, __ATOMIC_RELEASE)": "resync: the client is dead",
     "__atomic_load_n(p, __ATOMIC_ACQUIRE)": "load32 and load64 themselves",
 }

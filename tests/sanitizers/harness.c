@@ -169,7 +169,7 @@ static void *ring_reader_thread(void *unused) {
         if (pop(&r, n)) n++;
         else {
             Watch w = {NULL, 0, r.write, r.position, NULL};
-            Waiter me = {.budget = r.budget, .wakes = 1, .park = r.park};
+            Waiter me = {.budget = r.budget, .wakes = 1, .park = r.park, .lock_fd = -1};
             wait_change(&w, &me, 1000000000, n % 3 == 0);
         }
     }
@@ -192,7 +192,7 @@ static void *client_thread(void *unused) {
     c.control = control;
     c.terminated = terminated;
     c.truncated = truncated;
-    c.waiter = (Waiter){.budget = {WAIT_ADAPTIVE, 0}, .wakes = 1, .park = park_frame};
+    c.waiter = (Waiter){.budget = {WAIT_ADAPTIVE, 0}, .wakes = 1, .park = park_frame, .lock_fd = -1};
     c.kind.kind = 'f';
     c.action_format.size = sizeof actions;
     c.control_format.size = c.num_envs = ENVS;
@@ -223,7 +223,7 @@ static void *engine_thread(void *unused) {
     e.commands = r.write;
     e.control = control;
     e.num_envs = ENVS;
-    e.waiter = (Waiter){.budget = {WAIT_ADAPTIVE, 0}, .wakes = 1, .park = park_engine};
+    e.waiter = (Waiter){.budget = {WAIT_ADAPTIVE, 0}, .wakes = 1, .park = park_engine, .lock_fd = -1};
     uint64_t popped = 0;
     while (e.seq < count || popped < commands_pushed(count)) {
         int found = engine_wait(&e, 1000000000);
@@ -256,7 +256,7 @@ static void *image_engine(void *unused) {
     for (uint64_t n = 1; n <= count; n++) {
         while (slot_take((PyObject *)&s, AS_OBJECT(2 * n)) != Py_True) {
             Watch w = {NULL, 0, s.owner, (uint32_t)(2 * (n - 1)), NULL};
-            Waiter me = {.budget = {n % 2 ? WAIT_BLOCK : WAIT_ADAPTIVE, 0}, .wakes = 1, .park = s.park};
+            Waiter me = {.budget = {n % 2 ? WAIT_BLOCK : WAIT_ADAPTIVE, 0}, .wakes = 1, .park = s.park, .lock_fd = -1};
             wait_change(&w, &me, 1000000000, 0);
         }
         for (int i = 0; i < 64; i++) pixels[i] = n;
@@ -272,7 +272,7 @@ static void *image_client(void *unused) {
     for (uint64_t n = 1; n <= count;) {
         if (!pop(&r, n)) {
             Watch w = {NULL, 0, r.write, r.position, NULL};
-            Waiter me = {.budget = r.budget, .wakes = 1, .park = r.park};
+            Waiter me = {.budget = r.budget, .wakes = 1, .park = r.park, .lock_fd = -1};
             wait_change(&w, &me, 1000000000, 0);
             continue;
         }

@@ -41,12 +41,17 @@ def start_time(pid: int) -> int:
 
 
 class Process(Protocol):
-    """Another process. pid: as it calls itself, for messages. name: what messages call it."""
+    """Another process. pid: as it calls itself, for messages. name: what messages call it.
+
+    lock: descriptor and byte of the lock that it holds while it lives, (-1, 0) where it is not known by one.
+    """
 
     @property
     def pid(self) -> int: ...
     @property
     def name(self) -> str: ...
+    @property
+    def lock(self) -> tuple[int, int]: ...
     @property
     def alive(self) -> bool: ...
     def close(self) -> None: ...
@@ -82,6 +87,10 @@ class Peer:
         return process_name(self.pid)
 
     @property
+    def lock(self) -> tuple[int, int]:
+        return -1, 0
+
+    @property
     def alive(self) -> bool:
         """True while the process runs (a zombie is dead)."""
         if self.pidfd < 0:
@@ -110,6 +119,10 @@ class LockHolder:
     def name(self) -> str:
         """What messages call it now."""
         return process_name(self.pid, self._namespace)
+
+    @property
+    def lock(self) -> tuple[int, int]:
+        return self._watch.place
 
     @property
     def alive(self) -> bool:

@@ -119,6 +119,14 @@ class Watch:
             file = self._file
             return file is not None and file.fd >= 0 and file.holder(self._byte) is not None
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Descriptor of the lock file, open until `close`, and the byte: the native module looks too.
+
+        (-1, 0) where there is no file.
+        """
+        return (-1, 0) if self._file is None else (self._file.fd, self._byte)
+
     def close(self) -> None:
         """Look no more; idempotent."""
         with _guard:

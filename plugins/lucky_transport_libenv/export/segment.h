@@ -85,6 +85,7 @@ static int attach(struct segment *s) {
 }
 
 static void publish(struct segment *s) {
+    lucky_tell_cpu(lucky_word(&s->shared, LUCKY_OFFSET_PARK_ENGINE));
     lucky_store64(lucky_wide(&s->shared, LUCKY_OFFSET_ACTION_SEQ), ++s->seq);
     lucky_wake(lucky_word(&s->shared, LUCKY_OFFSET_PARK_ENGINE));
 }

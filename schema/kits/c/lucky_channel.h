@@ -20,6 +20,7 @@ typedef struct {
 static inline void lucky_channel_peer(lucky_channel *c, uint32_t features) {
     c->peer_parks = !!(features & LUCKY_FEATURE_PARKS);
     c->waiter.peer_wakes = !!(features & LUCKY_FEATURE_WAKE);
+    lucky_store32(c->waiter.park + 1, 0); /* the CPU of the client before it, if it says none itself */
 }
 
 static inline void lucky_channel_init(lucky_channel *c, const lucky_segment *s) {

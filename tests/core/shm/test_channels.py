@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from mmap import mmap
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,10 @@ import numpy as np
 import pytest
 
 from lucky_transport import native
+from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets, Result
 from lucky_transport.shm.wait import PEER_WAKES
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
 ACTIONS, CONTROL, TERMINATED, TRUNCATED = 1024, 2048, 2112, 2176
@@ -243,13 +245,16 @@ def test_what_nobody_woke_us_for_is_found_after_a_look_at_the_peer(mapping: mmap
     """So a peer that died in between is seen after one slice."""
     waiting = {"park": 384, "strategy": 2, "peer": PEER_WAKES}
 
+    over = threading.Event()
+
     def change() -> None:
-        time.sleep(0.005)
+        until(lambda: native.load32(mapping, 384) or over.is_set())
         memoryview(mapping).cast("I")[16] = 5
 
     thread = threading.Thread(target=change)
     thread.start()
     found = native.wait32(mapping, 64, 0, **waiting, timeout_ns=30_000_000)
+    over.set()
     thread.join()
     assert found == Result.TIMED_OUT
     assert native.wait32(mapping, 64, 0, **waiting, timeout_ns=20 * SECOND_NS) == 1
@@ -369,6 +374,31 @@ def test_a_step_that_raises_ends_serve_releases_the_lock_and_publishes_nothing(m
     other.start()
     other.join()
     assert taken == [True]
+
+
+def test_an_engine_forgets_the_cpu_of_a_client_that_left(mapping: mmap) -> None:
+    client, engine = a_client(mapping), an_engine(mapping)
+    client.send(np.zeros((3, 2), np.float32), None)
+    assert native.load32(mapping, PARK_ENGINE + 4) > 0
+    engine.set_peer(PEER_WAKES)
+    assert native.load32(mapping, PARK_ENGINE + 4) == 0
+
+
+def test_an_engine_waits_until_its_client_lets_go_of_its_lock(mapping: mmap, tmp_path: Path) -> None:
+    lock = lockfile.acquire(str(tmp_path / "lock"), lockfile.CLIENT)
+    assert lock is not None
+    watch = lockfile.Watch(str(tmp_path / "lock"), lock.own)
+    engine = an_engine(mapping)
+    engine.set_peer(PEER_WAKES, *watch.place)
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(engine.next(10_000 * SECOND_NS)), daemon=True)
+    thread.start()
+    until(lambda: native.load32(mapping, PARK_ENGINE))
+    assert found == []
+    lock.release()
+    thread.join(PATIENCE_S)
+    assert found == [Result.TIMED_OUT]
+    watch.close()
 
 
 def test_an_engine_that_is_woken_for_nothing_looks_after_its_client(mapping: mmap) -> None:

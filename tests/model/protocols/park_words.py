@@ -7,7 +7,7 @@ Rows of `_native/wait.h`, `wait.c` and of the ring's and the engine's ends, and 
     park_command   the client, for a record of the ring
     a ring's own   the poller's, which sleeps on eventfds
 
-There are no timeouts here: a wake-up that is lost is a sleep for ever. The real waits look again after 45 ms at most.
+There are no timeouts here: a wake-up that is lost is a sleep for ever. The real waits look again after 30 ms at most.
 """
 
 from __future__ import annotations

@@ -360,7 +360,7 @@ STEP_TARGETS: tuple[SpeedTarget, ...] = (
         "1 env, exchange, all on one CPU: shm over the native futex ping-pong", "at most", 1.5, "times",
         _exchange("shm", 1, one_core=True), _exchange("limit", 1, wait="block", one_core=True),
     ),
-    SpeedTarget("idle engine's CPU, adaptive", "at most", 0.5, "%", _around("idle"), column="cpu_percent"),
+    SpeedTarget("idle engine's CPU, adaptive", "at most", 0.3, "%", _around("idle"), column="cpu_percent"),
     SpeedTarget(
         "50 steps a second: adaptive minus block", "at most", 20, "µs", _AT_50_HZ, _AT_50_HZ | {"wait": "block"},
     ),

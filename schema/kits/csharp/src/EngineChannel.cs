@@ -106,6 +106,7 @@ namespace LuckyTransport
         {
             _peerParks = (features & Feature.Parks) != 0;
             _waiter.IsWoken = (features & Feature.Wake) != 0;
+            Volatile.Write(ref _parkEngine[1], 0); // the CPU of the client before it, if it says none itself
         }
 
         /// <summary>Ends the present wait, or the next one; from any thread.</summary>
