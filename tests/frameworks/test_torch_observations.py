@@ -25,6 +25,16 @@ def test_the_tensor_is_the_newest_observation(make: Any, torch: Any, copy: bool)
             observations = env.step(np.zeros((3, 2), np.float32))[0]
 
 
+def test_jax_reads_the_tensor_by_dlpack_and_its_actions_are_taken(make: Any) -> None:
+    jax = pytest.importorskip("jax")
+    with make("toy", 3) as env:
+        observations, _ = env.reset(seed=1)
+        np.testing.assert_array_equal(jax.dlpack.from_dlpack(env.observations_torch("cpu")), observations)
+        stepped = env.step(jax.numpy.full((3, 2), 0.3, dtype="float32"))[0]
+        env.reset(seed=1)
+        np.testing.assert_array_equal(env.step(np.full((3, 2), 0.3, np.float32))[0], stepped)
+
+
 def test_a_gpu_that_is_not_there_is_an_error_of_ours(make: Any, torch: Any) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
