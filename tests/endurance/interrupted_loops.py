@@ -17,8 +17,9 @@ from random import Random
 from typing import Any
 
 from lucky_transport import api
+from lucky_transport.messages.methods import method
 
-__all__ = ["LOOP_KINDS", "LoopWork", "cancel"]
+__all__ = ["LOOP_KINDS", "SET_STATE", "LoopWork", "cancel", "long_messages", "long_state"]
 
 DEADLINE_S = 30.0
 #: Items of a stream that nobody reads to its end.
@@ -28,6 +29,25 @@ _MANY_ITEMS = b"\x10\x80\x80\x40"
 #: A call is over after fewer turns of its loop than this, as a rule.
 _TURNS = 60
 _LONGEST_S = 0.004
+
+
+#: The echo engine answers it with the state that it was given.
+SET_STATE = method("/lucky_transport.v1.StateService/SetState")
+
+
+def long_state(number: int) -> bytes:
+    """Return message `number` of those that lie beside a ring: no two in a row are alike, or of one length."""
+    return bytes([number % 251]) * (300_000 + 70_001 * (number % 20))
+
+
+def long_messages(number: int) -> tuple[bytes, bytes]:
+    """Return the request of SetState with that state, and its answer, as a stub encodes them."""
+    state, length = long_state(number), b""
+    left = len(state)
+    while left > 127:
+        length += bytes([left % 128 + 128])
+        left //= 128
+    return b"\x12" + length + bytes([left]) + state, b"\x0a" + length + bytes([left]) + state
 
 
 class LoopWork:
@@ -129,6 +149,20 @@ async def _unary(endpoint: str) -> AsyncIterator[Once]:
         yield ask
 
 
+async def _long(endpoint: str) -> AsyncIterator[Once]:
+    from lucky_transport_stubs.aio.channel import aio_channel
+
+    numbers = itertools.count(1)
+    async with aio_channel(endpoint) as channel:
+        unary: Any = channel.unary_unary("/lucky_transport.v1.StateService/SetState")
+
+        async def ask() -> None:
+            request, answer = long_messages(next(numbers))
+            assert await unary(request, timeout=DEADLINE_S) == answer
+
+        yield ask
+
+
 async def _stream(endpoint: str) -> AsyncIterator[Once]:
     async with api.connect_async(endpoint) as opened:
         client: Any = opened
@@ -185,6 +219,7 @@ LOOP_KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[LoopWork]]]] = {
     "aio unary": ("echo", "shm", _on_a_loop(_unary)),
     "aio stream": ("echo", "shm", _on_a_loop(_stream)),
     "aio images": ("echo", "shm", _on_a_loop(_images)),
+    "aio stub long": ("echo", "shm", _on_a_loop(_long)),
     "aio stub unary": ("echo", "shm", _on_a_loop(_stub_unary)),
     "aio stub stream": ("echo", "shm", _on_a_loop(_stub_stream)),
     "grpc aio unary": ("echo", "grpc", _on_a_loop(_unary)),

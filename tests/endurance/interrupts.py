@@ -29,10 +29,11 @@ from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.env.autoreset import NeedsReset
 from lucky_transport.errors import Unimplemented
+from lucky_transport.messages import SetStateRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.sessions.client import SessionClient
-from tests.endurance.interrupted_loops import LOOP_KINDS, LoopWork, cancel
+from tests.endurance.interrupted_loops import LOOP_KINDS, SET_STATE, LoopWork, cancel, long_messages, long_state
 
 __all__ = ["KINDS", "interrupt"]
 
@@ -61,6 +62,18 @@ def _unary(endpoint: str) -> Iterator[Work]:
         def ask() -> None:
             number = next(numbers) % 1000
             assert client.lidar.get_lidar_beam_count(sensor=number).beams == number
+
+        yield ask
+
+
+def _long(endpoint: str) -> Iterator[Work]:
+    """Messages beside the rings, of the client that steps; each one is another, as its memory is used again."""
+    numbers = itertools.count(1)
+    with api.open_transport(endpoint, load_settings({"command_timeout_s": _DEADLINE_S})) as transport:
+
+        def ask() -> None:
+            state = long_state(next(numbers))
+            assert transport.call(SET_STATE, SetStateRequest(0, state)).observation == state
 
         yield ask
 
@@ -233,6 +246,20 @@ def _stub_unary(endpoint: str) -> Iterator[Work]:
         yield lambda: unary(b"", timeout=_DEADLINE_S)
 
 
+def _stub_long(endpoint: str) -> Iterator[Work]:
+    from lucky_transport_stubs.client.channel import channel
+
+    numbers = itertools.count(1)
+    with channel(endpoint) as opened:
+        unary: Any = opened.unary_unary("/lucky_transport.v1.StateService/SetState")
+
+        def ask() -> None:
+            request, answer = long_messages(next(numbers))
+            assert unary(request, timeout=_DEADLINE_S) == answer
+
+        yield ask
+
+
 def _stub_future(endpoint: str) -> Iterator[Work]:
     from lucky_transport_stubs.client.channel import channel
 
@@ -286,6 +313,7 @@ def _agent_step(endpoint: str) -> Iterator[Work]:
 #: Kind of work -> the engine, its endpoint's scheme, and what yields the work.
 KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
     "unary": ("echo", "shm", _unary),
+    "long": ("echo", "shm", _long),
     "stream": ("echo", "shm", _stream),
     "images": ("echo", "shm", _images),
     "shared": ("echo", "shm", _shared),
@@ -295,6 +323,7 @@ KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
     "staged": ("echo", "shm", _staged),
     "staged stub": ("echo", "shm", _staged_stub),
     "stub unary": ("echo", "shm", _stub_unary),
+    "stub long": ("echo", "shm", _stub_long),
     "stub future": ("echo", "shm", _stub_future),
     "stub stream": ("echo", "shm", _stub_stream),
     "stream in process": ("echo", "inproc", _stream_in_process),
