@@ -2,6 +2,7 @@
 
     LidarService/GetLidarBeamCount        answered inline: beams = the sensor's number
     LidarService/GetLidarBeamAngles       answered in the pool: the same
+    StateService/SetState                 answered between two steps: observation = the state that came
     AgentService/StreamPolicySlotState    as many items as the slot's number says, numbered from 0, `item_bytes` long
     CameraService/StreamCamera            prepared images, numbered from 1, at `target_fps`, 0 = as fast as taken
     TelemetryService/StreamTelemetry      one point of a toy engine, at `target_fps`
@@ -34,6 +35,8 @@ from lucky_transport.messages import (
     LidarBeamCountResponse,
     LidarSensorRequest,
     PolicySlotSummary,
+    SetStateRequest,
+    SetStateResponse,
     StreamCameraRequest,
     StreamPolicySlotStateRequest,
 )
@@ -79,6 +82,7 @@ class EchoEngine(ToyEngine):
             **super().services,
             _RPC + "LidarService/GetLidarBeamCount": _beam_count,
             _RPC + "LidarService/GetLidarBeamAngles": _beam_angles,
+            "/lucky_transport.v1.StateService/SetState": _echo,
         }
 
     @property
@@ -120,6 +124,10 @@ def _beam_count(request: LidarSensorRequest) -> LidarBeamCountResponse:
 
 def _beam_angles(request: LidarSensorRequest) -> LidarBeamAnglesResponse:
     return LidarBeamAnglesResponse(request.sensor)
+
+
+def _echo(request: SetStateRequest) -> SetStateResponse:
+    return SetStateResponse(request.state)
 
 
 def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> EchoEngine:

@@ -13,7 +13,7 @@ from lucky_transport_migration.bench.plan import Case, Plan
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import label
 
-__all__ = ["CallCases", "CallCell", "CallSuite", "Suite", "call_row"]
+__all__ = ["BYTES_CASES", "SIZES", "CallCases", "CallCell", "CallSuite", "Suite", "call_row"]
 
 CellT = TypeVar("CellT")
 
@@ -98,6 +98,18 @@ class CallCases:
                 cells = tuple(CallCell(kind, path, wait, form, rate) for kind, form, rate in chosen)
                 if cells:
                     yield Case(path, wait, cells, self.what)
+
+
+#: Bytes of a message that goes there and back, by what a row calls them.
+SIZES = {
+    "1 kB": 1_000,
+    "100 kB": 100_000,
+    "200 kB": 200_000,
+    "1 MB": 1_000_000,
+    "8 MB": 8_000_000,
+    "64 MB": 64_000_000,
+}
+BYTES_CASES = CallCases([("bytes", size, None) for size in SIZES], "sizes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.errors import NotReachable, RemoteProtocolError
-from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary
+from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary, SetStateResponse
 from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.echo_engine import EchoEngine, shade
 from lucky_transport_migration.bench.flow import StreamMeasurement
@@ -25,7 +25,7 @@ from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.commands import COMMAND_TARGETS, cases_of, plan_of_commands
 from lucky_transport_migration.bench.terminal import without_histograms
 from lucky_transport_migration.bench.workloads.codec import measure_codec
-from lucky_transport_migration.bench.workloads.commands import measure_commands, prepare
+from lucky_transport_migration.bench.workloads.commands import measure, measure_commands, prepare
 from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
 
 pytestmark = pytest.mark.slow
@@ -72,12 +72,16 @@ def result(made: dict[str, Any]) -> dict[str, Any]:
 
 def test_each_way_of_waiting_is_measured_in_processes_of_its_own() -> None:
     plan = plan_of_commands(("grpc", "shm"), None, rounds=5, quick=False)
-    assert [str(case) for case in cases_of(plan)] == ["grpc", "shm adaptive", "shm block", "shm, codec"]
+    assert [str(case) for case in cases_of(plan)] == [
+        *("grpc", "shm adaptive", "shm block"),
+        *("grpc, sizes", "shm adaptive, sizes"),
+        "shm, codec",
+    ]
 
 
 def test_calls_are_measured_inline_and_in_the_pool_flat_out_and_at_fifty_a_second() -> None:
     plan = plan_of_commands(("grpc", "shm"), None, rounds=5, quick=False)
-    (cells,) = [case.cells for case in cases_of(plan) if case.wait == "adaptive"]
+    cells, sizes = [case.cells for case in cases_of(plan) if case.wait == "adaptive"]
     unary = {(cell.what, cell.rate_hz) for cell in cells if cell.kind == "unary"}
     assert unary == {("inline", None), ("inline", 50), ("pool", None), ("pool", 50)}
     assert [(cell.kind, cell.what) for cell in cells if cell.kind != "unary"] == [
@@ -85,6 +89,7 @@ def test_calls_are_measured_inline_and_in_the_pool_flat_out_and_at_fifty_a_secon
         ("images", "view"),
         ("images", "copy"),
     ]
+    assert [cell.what for cell in sizes] == ["1 kB", "100 kB", "200 kB", "1 MB", "8 MB", "64 MB"]
 
 
 def test_every_cell_is_measured_over_a_transport_without_processes() -> None:
@@ -162,6 +167,25 @@ def test_a_lost_or_doubled_message_ends_the_measurement(wrong: str, complaint: s
         measure_messages(client, 1000, QUICK, None)
 
 
+class Shortener(EchoEngine):
+    """An echo engine that answers with less than it was given."""
+
+    @property
+    def services(self) -> dict[str, Any]:
+        answer = SetStateResponse(b"short")
+        return {**super().services, "/lucky_transport.v1.StateService/SetState": lambda request, call=None: answer}
+
+
+def test_an_answer_that_is_cut_short_ends_the_measurement() -> None:
+    plan = plan_of_commands(("inproc",), None, rounds=1, quick=True)
+    with (
+        api.serve(Shortener(width=8, height=4), "inproc://forger"),
+        api.connect("inproc://forger") as client,
+        pytest.raises(RemoteProtocolError, match="an answer of 5 bytes to a request of 1000"),
+    ):
+        measure(client, CallCell("bytes", "inproc", None, "1 kB"), plan, None)
+
+
 @pytest.mark.parametrize("reading", ["view", "copy"])
 @pytest.mark.parametrize(("wrong", "complaint"), [("torn", "is torn"), ("stale", "image 1 came after image 1")])
 def test_a_torn_or_stale_image_ends_the_measurement(wrong: str, complaint: str, reading: str) -> None:
@@ -187,7 +211,7 @@ def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> Non
     rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
     keys = [(row["kind"], row["path"], row["wait"], row["what"], row["rate_hz"]) for row in rows]
     assert len(set(keys)) == len(keys)
-    assert {row["kind"] for row in rows} == {"unary", "stream", "images", "codec"}
+    assert {row["kind"] for row in rows} == {"unary", "stream", "images", "bytes", "codec"}
     assert result["noise_floor"]["floor"] == 1.0
 
 

@@ -10,13 +10,18 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.errors import ConfigError, SpecError, UnknownName
+from lucky_transport.messages import SetStateRequest
+from lucky_transport.messages.methods import method
 from lucky_transport_migration.bench.echo_engine import EchoEngine, shade
+
+SET_STATE = method("/lucky_transport.v1.StateService/SetState")
 
 
 def test_the_engine_answers_with_what_it_was_asked() -> None:
     with api.serve("echo", "inproc://echo"), api.connect("inproc://echo") as client:
         assert client.lidar.get_beam_count(7).beams == 7
         assert client.lidar.get_beam_angles(8).beams == 8
+        assert client.transport.call(SET_STATE, SetStateRequest(0, b"state")).observation == b"state"
         items = list(client.agent.stream_policy_slot_state(slot_id=3))
         assert [(item.slot_id, len(item.name)) for item in items] == [(0, 1000), (1, 1000), (2, 1000)]
 

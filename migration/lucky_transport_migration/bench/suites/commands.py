@@ -3,6 +3,7 @@
     unary      one small typed call, its handler inline or in the pool, flat out or at 50 Hz
     stream     messages of 1 kB, none skipped, as fast as they come
     images     1280x720 RGBA, prepared beforehand, looked at or copied
+    bytes      a typed call that sends 1 kB to 64 MB and gets them back, from the client that steps
     codec      a typical message built and read, without any transport
 
 All cells of a case share its processes and its connection; a comparison is between cases of one round. What is
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Case, Plan
-from lucky_transport_migration.bench.suite import CallCases, CallCell, CallSuite, call_row
+from lucky_transport_migration.bench.suite import BYTES_CASES, CallCases, CallCell, CallSuite, call_row
 from lucky_transport_migration.bench.targets import SpeedTarget
 
 __all__ = ["COMMANDS", "COMMAND_TARGETS", "cases_of", "plan_of_commands"]
@@ -55,6 +56,7 @@ COMMANDS = CallSuite(
         "stream": "stream of 1 kB messages, per message",
         "images": "RGBA images, per image, as {what}",
         "codec": "codec, to {what} a message",
+        "bytes": "typed call with {what} there and back",
     },
     names={("codec", "shm"): "FlatBuffers", ("codec", "grpc"): "protobuf"},
     targets=COMMAND_TARGETS,
@@ -75,7 +77,7 @@ _CODEC = [CallCell("codec", path, None, way) for path in ("shm", "grpc") for way
 
 def cases_of(plan: Plan) -> list[Case]:
     """Return the cases of one round."""
-    return [*_CALLS.of(plan), Case("shm", None, tuple(_CODEC), "codec")]
+    return [*_CALLS.of(plan), *BYTES_CASES.of(plan), Case("shm", None, tuple(_CODEC), "codec")]
 
 
 def plan_of_commands(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:

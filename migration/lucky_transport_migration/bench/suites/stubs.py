@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Case, Plan
-from lucky_transport_migration.bench.suite import CallCases, CallSuite, call_row
+from lucky_transport_migration.bench.suite import BYTES_CASES, CallCases, CallSuite, call_row
 from lucky_transport_migration.bench.targets import SpeedTarget
 
-__all__ = ["PROGRAM_PARTS", "SIZES", "STUBS", "cases_of", "plan_of_stubs"]
+__all__ = ["PROGRAM_PARTS", "STUBS", "cases_of", "plan_of_stubs"]
 
 
 _TCP, _SHM = call_row("unary", "grpc-tcp", "pool"), call_row("unary", "shm", "pool")
@@ -77,20 +77,10 @@ _OPTIONS = {"text_chars": 100, "item_bytes": 1000, "callers": 16}
 PROGRAM_PARTS = 4
 
 
-#: Bytes of a message, by what a row calls them.
-SIZES = {
-    "1 kB": 1_000,
-    "100 kB": 100_000,
-    "200 kB": 200_000,
-    "1 MB": 1_000_000,
-    "8 MB": 8_000_000,
-    "64 MB": 64_000_000,
-}
-
 _UNARY = [("unary", what, rate) for rate in (None, OPEN_LOOP_HZ) for what in ("pool", "inline")]
 _PRODUCTS = (
     CallCases([*_UNARY, ("stream", "", None), ("callers", "", None)], in_each_wait="unary"),
-    CallCases([("bytes", size, None) for size in SIZES], "sizes"),
+    BYTES_CASES,
     CallCases([("aio", "", None)], "asyncio"),
     CallCases([("program", "", None)], "program", paths=("grpc-tcp", "shm")),  # programs connect to a port
 )

@@ -12,8 +12,7 @@ from typing import Any
 from lucky_transport.process import python_command
 from lucky_transport_migration.bench.processes import ServerProcess
 from lucky_transport_migration.bench.rows import Measured
-from lucky_transport_migration.bench.suite import CallCell
-from lucky_transport_migration.bench.suites.stubs import SIZES
+from lucky_transport_migration.bench.suite import SIZES, CallCell
 from lucky_transport_migration.bench.workloads.stubs.callers import measure_callers
 from lucky_transport_migration.bench.workloads.stubs.calls import (
     measure_awaited,
