@@ -41,7 +41,7 @@ class UnpatchedProcess(NamedTuple):
 
 
 class UnpatchedProcessDetector:
-    """Looks for escapes among the descendants of a process; `escapes` are those found so far.
+    """Looks for escapes among the descendants of a process that start from now on; `escapes` are those found so far.
 
     thorough: Pythons that cannot be switched count before they use gRPC.
     """
@@ -49,7 +49,7 @@ class UnpatchedProcessDetector:
     def __init__(self, root: int, *, thorough: bool = False) -> None:
         self._root = root
         self._thorough = thorough
-        self._family: dict[int, bool] = {}
+        self._family = dict.fromkeys(_living(), False)
         self._found: dict[tuple[int, tuple[str, ...]], UnpatchedProcess] = {}
 
     @property
@@ -59,8 +59,8 @@ class UnpatchedProcessDetector:
 
     def look(self) -> None:
         """Look at every process that descends from the root, also at those whose parents have ended since."""
-        living = {int(name) for name in os.listdir(_PROC) if name.isdecimal()}
-        self._family = {self._root: True} | {pid: ours for pid, ours in self._family.items() if pid in living}
+        living = _living()
+        self._family = {pid: ours for pid, ours in self._family.items() if pid in living} | {self._root: True}
         for pid in sorted(living - self._family.keys()):
             self._family[pid] = self._family.get(_parent(pid), False)
         for pid in [pid for pid, ours in self._family.items() if ours and pid != self._root]:
@@ -112,6 +112,10 @@ def _flags(arguments: Sequence[str]) -> Iterator[str]:
                 if position == len(argument):
                     next(rest, None)
                 break
+
+
+def _living() -> set[int]:
+    return {int(name) for name in os.listdir(_PROC) if name.isdecimal()}
 
 
 def _parent(pid: int) -> int:

@@ -63,10 +63,11 @@ def sleeping(*flags: str, **variables: str) -> subprocess.Popen[bytes]:
 
 
 def test_only_descendants_are_looked_at_and_each_is_found_once() -> None:
-    escaped = sleeping("-I")
+    lookout = UnpatchedProcessDetector(os.getpid(), thorough=True)
     switched = sleeping(**dict(entry.split("=") for entry in SWITCHED))
+    stranger = UnpatchedProcessDetector(switched.pid, thorough=True)
+    escaped = sleeping("-I")
     try:
-        lookout, stranger = (UnpatchedProcessDetector(pid, thorough=True) for pid in (os.getpid(), switched.pid))
         for _ in range(2):
             lookout.look()
             stranger.look()
@@ -167,10 +168,10 @@ sys.stdin.read()
         library = Path(folder, "libgrpc++.so.1.51")
         library.write_bytes(b"x")
         command = [sys.executable, "-c", code, str(library)]
+        lookout = UnpatchedProcessDetector(os.getpid())
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
-        lookout = UnpatchedProcessDetector(os.getpid())
         lookout.look()
         process.communicate(timeout=10)
     (why,) = [one.why for one in lookout.escapes if one.pid == process.pid]
