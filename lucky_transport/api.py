@@ -329,6 +329,7 @@ def _start(
             options=options,
             wait=settings.wait,
             observation_slots=settings.observation_slots,
+            max_message_bytes=settings.max_message_bytes,
             start_timeout_s=settings.start_timeout_s,
         )
     try:

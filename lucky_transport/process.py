@@ -201,6 +201,7 @@ class EngineProcess(ChildProcess):
         options: Mapping[str, Any] | None = None,
         wait: str | None = None,
         observation_slots: int | None = None,
+        max_message_bytes: int | None = None,
         start_timeout_s: float = 60.0,
         interceptors: Sequence[str] = (),
     ) -> None:
@@ -211,6 +212,7 @@ class EngineProcess(ChildProcess):
             "options": _json(engine, options) if options else None,
             "wait": wait or None,
             "observation-slots": observation_slots,
+            "max-message-bytes": max_message_bytes,
         }
         arguments += [f"--{name}={value}" for name, value in optional.items() if value is not None]
         arguments += [f"--interceptor={name}" for name in interceptors]

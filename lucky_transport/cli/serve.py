@@ -44,6 +44,12 @@ __all__ = ["options_of", "serve"]
     type=click.IntRange(1, 64),
     help="How many frames' observations a shm client may look at at once.",
 )
+@click.option(
+    "--max-message-bytes",
+    type=click.IntRange(1, 2147483648),
+    metavar="BYTES",
+    help="The longest message that the engine takes; 4194304 unless a setting says otherwise.",
+)
 @click.option("--services", multiple=True, metavar="NAME,...", help="Answer only these services; names or patterns.")
 @click.option("--without", multiple=True, metavar="NAME,...", help="Answer all services but these.")
 @click.option(
@@ -64,6 +70,7 @@ def serve(
     options: str,
     wait: str | None,
     observation_slots: int | None,
+    max_message_bytes: int | None,
     services: tuple[str, ...],
     without: tuple[str, ...],
     fps: tuple[str, ...],
@@ -95,6 +102,7 @@ def serve(
         settings = {
             "wait": wait,
             "observation_slots": observation_slots,
+            "max_message_bytes": max_message_bytes,
             "services": ",".join(services) or None,
             "without_services": ",".join(without) or None,
             "stream_fps": ",".join(fps) or None,

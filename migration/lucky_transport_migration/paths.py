@@ -116,6 +116,7 @@ class ConnectedEngine(Closing):
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
         wait: str | None = None,
+        max_message_bytes: int | None = None,
         interceptors: Sequence[str] = (),
     ) -> None:
         self.path = path
@@ -123,7 +124,7 @@ class ConnectedEngine(Closing):
         self.wait = wait
         self._interceptors = tuple(interceptors)
         registry().engine(engine.partition(":")[0])  # an unknown name fails here, not in the child
-        self._settings = load_settings({"wait": wait})
+        self._settings = load_settings({"wait": wait, "max_message_bytes": max_message_bytes})
         with ExitStack() as stack:
             if path.behind is not None:
                 target = self._serve(path.behind, engine, num_envs, seed, options)
@@ -151,6 +152,7 @@ class ConnectedEngine(Closing):
             seed=seed,
             options=options,
             wait=self._settings.wait,
+            max_message_bytes=self._settings.max_message_bytes,
             interceptors=[name for name in interceptors if isinstance(name, str)] if ours else (),
         )
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lucky_transport
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
@@ -30,6 +31,7 @@ from lucky_transport.errors import (
     RemoteProtocolError,
     SpecError,
 )
+from lucky_transport.messages import SetStateRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.rpc.lifecycle import Shape
@@ -38,10 +40,12 @@ from tests.support.waiting import PATIENCE_S, soon, until
 
 SCHEMA = method("AgentService/GetAgentSchema")
 SEEDS = method("BatchService/SetSeeds")
+SET_STATE = method("/lucky_transport.v1.StateService/SetState")
 TELEMETRY = method("TelemetryService/StreamTelemetry")
 
 RAW_ENGINE = """
 import sys
+import lucky_transport
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.engines.toy import ToyEngine
@@ -143,6 +147,12 @@ def test_a_message_beyond_the_limit_is_refused_and_the_next_call_works(name: str
         assert client.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
 
 
+def test_the_engine_that_make_starts_takes_messages_as_long_as_its_caller_allows() -> None:
+    state = os.urandom(5 << 20)
+    with lucky_transport.make("echo", transport="shm", max_message_bytes=8 << 20) as env:
+        assert env.transport.call(SET_STATE, SetStateRequest(0, state)).observation == state
+
+
 @both_kinds
 def test_a_stream_of_the_engine_flows_while_the_driver_steps(name: str, which: int) -> None:
     with engine_process(name), clients(name, 2) as found:
@@ -234,6 +244,7 @@ def test_an_engine_killed_during_calls_ends_them_all(
 
 CLIENT = """
 import sys, threading
+import lucky_transport
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
 transport = api.open_transport(sys.argv[1])

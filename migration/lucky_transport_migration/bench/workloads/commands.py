@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +27,8 @@ __all__ = ["measure", "measure_commands", "prepare"]
 #: The call that the echo engine answers with the bytes that it is given.
 _ECHO = method("/lucky_transport.v1.StateService/SetState")
 _NUMBER_BYTES = 8
+#: Bytes that both sides take: the longest message with what is around it.
+_LONGEST = 2 * max(SIZES.values())
 _NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
 
 
@@ -68,10 +68,9 @@ def measure_commands(case: Case, plan: Plan) -> dict[CallCell, Measured]:
             CallCell("codec", path, None, direction): samples
             for (path, direction), samples in measure_codec(plan.effort).items()
         }
-    with (
-        _any_length(),
-        ConnectedEngine(find_path(case.path), COMMANDS.engine, 1, options=plan.options, wait=case.wait) as link,
-    ):
+    with ConnectedEngine(
+        find_path(case.path), COMMANDS.engine, 1, options=plan.options, wait=case.wait, max_message_bytes=_LONGEST
+    ) as link:
         client = Client(link.transport)
         return {cell: measure(client, cell, plan, link.pid) for cell in case.cells}
 
@@ -88,21 +87,6 @@ def measure(client: Client, cell: CallCell, plan: Plan, pid: int | None) -> Meas
     if cell.kind == "bytes":
         return _measure_bytes(client, SIZES[cell.what], plan.effort, pid)
     return measure_images(client, cell.what, plan.effort, pid)
-
-
-@contextmanager
-def _any_length() -> Generator[None]:
-    """Have both sides take the longest message, as they take none above 4 MiB by default."""
-    name, longest = "LUCKY_MAX_MESSAGE_BYTES", str(2 * max(SIZES.values()))
-    before = os.environ.get(name)
-    os.environ[name] = longest
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 def _measure_unary(client: Client, cell: CallCell, effort: Effort, pid: int | None) -> Measurement:
