@@ -6,22 +6,22 @@ stands around is the other transport's own method, the native step included.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from lucky_transport.aio import AsyncCalls
+from lucky_transport.aio import AsyncCalls, AsyncStream
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, PeerTimeout
-from lucky_transport.futures import CallFuture, completed
-from lucky_transport.interceptors.async_calls import InterceptedAsyncCalls
+from lucky_transport.futures import CallFuture, completed, on_cancel
 from lucky_transport.interceptors.chain import chained, hooks_of, result_of
 from lucky_transport.interceptors.interceptor import CallDetails, InterceptionPoint, Interceptor, Side, StepDetails
-from lucky_transport.interceptors.streams import InterceptedStream
+from lucky_transport.interceptors.streams import InterceptedAsyncStream, InterceptedStream
 from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Frame, Stream, Transport
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lucky_transport.cuda.driver import CudaDriver
     from lucky_transport.cuda.memory import DeviceArray
 
-__all__ = ["InterceptedTransport"]
+__all__ = ["InterceptedAsyncCalls", "InterceptedTransport"]
 
 
 class InterceptedTransport(Transport):
@@ -153,4 +153,48 @@ class InterceptedTransport(Transport):
         awaited, self._awaited, self._seen = self._awaited, None, None
         if awaited is not None:
             awaited.set_exception(ClosedError("the transport was closed before the frame came", backend=self.name))
+        self._inner.close()
+
+
+class InterceptedAsyncCalls(AsyncCalls):
+    """`inner` with interceptors, which run on the event loop. Closing it closes that."""
+
+    def __init__(self, inner: AsyncCalls, interceptors: Sequence[Interceptor], point: InterceptionPoint) -> None:
+        self._inner = inner
+        self._point = point
+        self._call = chained(hooks_of(interceptors, "intercept_call"), self._call_now)
+        self._stream = chained(hooks_of(interceptors, "intercept_stream"), self._stream_now)
+
+    async def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        return await asyncio.wrap_future(self._call(CallDetails(self._point, method, deadline), request))
+
+    def _call_now(self, details: CallDetails, request: Any) -> Future[Any]:
+        """Make the call in a task of its own, and return what ends with it."""
+        future: Future[Any] = CallFuture()
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._inner.call(details.method, request, details.deadline))
+
+        def settle(done: asyncio.Task[Any]) -> None:
+            if done.cancelled():
+                future.cancel()
+            elif future.set_running_or_notify_cancel():
+                error = done.exception()
+                if error is None:
+                    future.set_result(done.result())
+                else:
+                    future.set_exception(error)
+
+        task.add_done_callback(settle)
+        on_cancel(future, lambda: loop.call_soon_threadsafe(task.cancel))
+        return future
+
+    def stream(
+        self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True
+    ) -> AsyncStream:
+        return self._stream(CallDetails(self._point, method, deadline, copy), request)
+
+    def _stream_now(self, details: CallDetails, request: Any) -> InterceptedAsyncStream:
+        return InterceptedAsyncStream(self._inner.stream(details.method, request, details.deadline, copy=details.copy))
+
+    def close(self) -> None:
         self._inner.close()

@@ -250,18 +250,15 @@ def test_a_stream_that_is_left_says_so_once(endpoint: str) -> None:
     assert notes.notes == ["client StreamTelemetry", "1 items, Cancelled"]
 
 
-def test_asyncio_calls_and_streams_pass_through_too(endpoint: str) -> None:
+async def test_asyncio_calls_and_streams_pass_through_too(endpoint: str) -> None:
     notes = Notes()
 
-    async def use() -> None:
-        async with lucky_transport.connect_async(endpoint, interceptors=[notes]) as client:
-            assert (await client.agent.get_agent_schema("agent_0")).schema is not None
-            items = [item.frame_number async for item in client.telemetry.stream()]
-            assert items == [0, 1, 2]
-            with pytest.raises(Unimplemented):
-                await client.debug.draw()
-
-    asyncio.run(use())
+    async with lucky_transport.connect_async(endpoint, interceptors=[notes]) as client:
+        assert (await client.agent.get_agent_schema("agent_0")).schema is not None
+        items = [item.frame_number async for item in client.telemetry.stream()]
+        assert items == [0, 1, 2]
+        with pytest.raises(Unimplemented):
+            await client.debug.draw()
     assert notes.notes == [
         *["client GetAgentSchema", "done"],
         *["client StreamTelemetry", "3 items, end"],
