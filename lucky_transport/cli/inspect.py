@@ -142,7 +142,7 @@ def _inspect_servers(endpoint: str, found: list[ServerReport], as_json: bool) ->
     if as_json:
         click.echo(json.dumps({"endpoint": endpoint, "servers": [one.plain() for one in found]}, indent=2))
     for one in () if as_json else found:
-        where = f", gRPC at {one.target}" if one.target else ""
+        where = f", {'relay to the server' if one.is_relay else 'gRPC'} at {one.target}" if one.target else ""
         peers = "" if one.peers is None else f", {plural(one.peers, 'peer')}"
         echo(f"{endpoint}: gRPC server of {_gone(one)}{where}{peers}")
         echo()

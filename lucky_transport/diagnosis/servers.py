@@ -21,11 +21,12 @@ _MOST_NAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class ServerReport:
-    """A gRPC server at shm://name, of `lucky-transport run` or of a program that made it.
+    """A gRPC server at shm://name: of `lucky-transport run`, of a program that made it, or a relay.
 
     state: "ok", "stopped" (by a signal) or "stale" (it is gone). methods: full names of those that its handlers list.
     target: where gRPC serves the same, "" for nowhere. calls: method -> calls over shared memory and over gRPC;
     None where they are not counted. peers: connected clients, None where they cannot be counted.
+    is_relay: the server is at `target`, and this carries calls to it.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ServerReport:
     target: str = ""
     calls: dict[str, tuple[int, int]] | None = None
     peers: int | None = None
+    is_relay: bool = False
 
     @property
     def services(self) -> list[str]:
@@ -44,7 +46,9 @@ class ServerReport:
 
     @property
     def transports(self) -> str:
-        """Where callers find it: "shm", or "shm + grpc"."""
+        """Where callers find it: "shm", or "shm + grpc"; "relay" of what is at `target` alone."""
+        if self.is_relay:
+            return "relay"
         return "shm + grpc" if self.target else "shm"
 
     @property
@@ -83,7 +87,8 @@ def stale_sentence(found: Sequence[ServerReport]) -> str:
 
 
 def _report(description: ServerDescription, pid: int | None, peers: int | None) -> ServerReport:
-    known = ServerReport(description.name, description.pid, "gone", "stale", description.methods, description.target)
+    one = description
+    known = ServerReport(one.name, one.pid, "gone", "stale", one.methods, one.target, is_relay=one.is_relay)
     if pid is None:
         return known
     process = process_name(pid)

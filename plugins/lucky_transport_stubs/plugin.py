@@ -15,7 +15,14 @@ def lucky_transport_commands() -> list[CommandInfo]:
             "lucky_transport_stubs.run.command:run",
             "run an unmodified program over shared memory",
             section="run",
-        )
+        ),
+        CommandInfo(
+            "relay",
+            "lucky_transport_stubs.relay.command:relay",
+            "carry calls from shared memory to a gRPC server of any language",
+            extra="grpc",
+            section="run",
+        ),
     ]
 
 

@@ -29,6 +29,7 @@ class ServerDescription(NamedTuple):
     """A server at shm://name. methods: full names of those it lists.
 
     target: where gRPC serves the same, "" for nowhere. counts: the folder of its call counters, "" where none counts.
+    is_relay: it carries all calls there.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ServerDescription(NamedTuple):
     methods: tuple[str, ...] = ()
     target: str = ""
     counts: str = ""
+    is_relay: bool = False
 
 
 def describe(socket: Path, description: Mapping[str, Any]) -> None:
@@ -92,7 +94,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _server(values: Mapping[str, Any]) -> ServerDescription:
-    name, pid, methods, target, counts = map(values.get, ServerDescription._fields)
+    name, pid, methods, target, counts, is_relay = map(values.get, ServerDescription._fields)
     if not isinstance(methods, list) or not isinstance(pid, int):
         raise ValueError("no server")
-    return ServerDescription(str(name), pid, tuple(map(str, cast("list[Any]", methods))), str(target), str(counts))
+    listed = tuple(map(str, cast("list[Any]", methods)))
+    return ServerDescription(str(name), pid, listed, str(target), str(counts), is_relay is True)

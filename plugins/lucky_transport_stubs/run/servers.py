@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import grpc
 
 from lucky_transport.call_counts import CallCounter, CallCounters, Calls
+from lucky_transport.config import load_launch
 from lucky_transport.errors import TransportError
 from lucky_transport_stubs.run.switch import Served, Switch
 from lucky_transport_stubs.run.targets import parse_target, with_port
@@ -273,7 +274,7 @@ def make_server(
     if counters is not None:
         counting = (_AioCounting if is_aio else _Counting)(ports.count)
         real_given["interceptors"] = (counting, *(given.get("interceptors") or ()))
-        ours.on_call = ports.count_at
+        ours.on_call, ours.counts = ports.count_at, load_launch().folder
     ours.target_of = ports.target_of
     real = original(**real_given)
     return (SwitchedAioServer if is_aio else SwitchedServer)(real, ours, ports)

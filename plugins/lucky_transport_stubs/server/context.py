@@ -22,7 +22,7 @@ from lucky_transport_stubs.words.compression import check_compression
 from lucky_transport_stubs.words.credentials import PortSecurity
 from lucky_transport_stubs.words.metadata import invocation_metadata
 
-__all__ = ["CallerContext", "ServicerContext"]
+__all__ = ["CallerContext", "ServicerContext", "call_of"]
 
 _log = logging.getLogger("lucky_transport")
 _FOREVER_S = 9.2e18  # what grpc.server answers where there is no deadline, but for the present date
@@ -167,6 +167,11 @@ class ServicerContext(CallerContext, ServicerContextBase):
 
     def disable_next_message_compression(self) -> None:
         """Changes nothing."""
+
+
+def call_of(context: ServicerContext) -> ServerCall:
+    """Return the call that a context of ours is about."""
+    return context._call  # pyright: ignore[reportPrivateUsage]
 
 
 def _encoded(text: str | bytes) -> bytes:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lucky_transport.config import load_launch, load_settings
+from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ConfigError, NotReachable, Unimplemented
 from lucky_transport.limits import within_limits
@@ -89,10 +89,13 @@ class AddsHandlersAndPorts:
     """What servers of threads and of asyncio have in common before they start.
 
     on_call: is told the address and the method of each call to a port that is added after it. target_of: returns where
-    gRPC serves the same as a port at an address, "" for nowhere.
+    gRPC serves the same as a port at an address, "" for nowhere. counts: the folder where its calls are counted, "" for
+    none. is_relay: what it serves is there, not here.
     """
 
     on_call: OnCall = None
+    counts: str = ""
+    is_relay: bool = False
     target_of: Callable[[str], str] = staticmethod(lambda address: "")
     _handlers: Handlers
 
@@ -124,9 +127,10 @@ class AddsHandlersAndPorts:
 
     def _description(self, address: str) -> ServerDescription:
         """Return what the port at an address says of itself."""
-        counts = "" if self.on_call is None else load_launch().folder
-        name = Endpoint.parse(address).address
-        return ServerDescription(name, os.getpid(), tuple(self._handlers.listed), self.target_of(address), counts)
+        name, methods = Endpoint.parse(address).address, tuple(self._handlers.listed)
+        return ServerDescription(
+            name, os.getpid(), methods, self.target_of(address), self.counts, is_relay=self.is_relay
+        )
 
 
 def open_port(

@@ -9,15 +9,17 @@ from typing import Any
 
 from lucky_transport.errors import StatusError
 from lucky_transport.rpc.error_envelope import Metadata
+from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.words.metadata import ENCODING
 from lucky_transport_stubs.words.options import Options, compression_algorithm, enabled_algorithms
 from lucky_transport_stubs.words.status import Code, error_of
 
-__all__ = ["ChannelCompression", "check_compression", "checked_default", "refusal_of"]
+__all__ = ["ChannelCompression", "check_compression", "checked_default", "compression_of", "refusal_of"]
 
 #: By the number of a `grpc.Compression`, the name of its algorithm.
 _ALGORITHMS = {0: "identity", 1: "deflate", 2: "gzip"}
 _NUMBERS = {name: number for number, name in _ALGORITHMS.items()}
+_COMPRESSIONS = {name: grpc.Compression(number) for number, name in _ALGORITHMS.items() if number}
 _ALL = sum(1 << number for number in _ALGORITHMS)
 
 
@@ -61,10 +63,19 @@ def _entries(number: int) -> Metadata:
 
 def refusal_of(metadata: Metadata, options: Options) -> StatusError | None:
     """Return the error of a call with these metadata at a server with these options, None for one that is accepted."""
-    if not metadata or metadata[0][0] != ENCODING:
+    algorithm = _algorithm_of(metadata)
+    if algorithm is None:
         return None
-    algorithm = str(metadata[0][1])
     number = _NUMBERS.get(algorithm, 0)
     if enabled_algorithms(options, _ALL) >> number & 1:
         return None
     return error_of(Code.UNIMPLEMENTED, f"Compression algorithm '{algorithm}' is disabled.")
+
+
+def compression_of(metadata: Metadata) -> Any:
+    """Return the `grpc.Compression` that a call with these metadata asks for, None for none."""
+    return _COMPRESSIONS.get(_algorithm_of(metadata) or "")
+
+
+def _algorithm_of(metadata: Metadata) -> str | None:
+    return str(metadata[0][1]) if metadata and metadata[0][0] == ENCODING else None

@@ -15,7 +15,7 @@ from tests.support.waiting import until_none_left
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Defects of handlers are what many cases are about; both implementations log each with its traceback."""
     logging.disable(logging.CRITICAL)
     yield

@@ -1,0 +1,318 @@
+"""A relay carries what the caller and the server say to each other, and neither outlives the other's call."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lucky_transport_stubs
+from lucky_transport.errors import ConfigError, NotReachable
+from lucky_transport.process import unique_name
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.relay.forwarding import CallerRequests
+from lucky_transport_stubs.relay.relay import Relay
+from tests.plugins.stubs.programs.certificates import CERTIFICATE, KEY
+from tests.support.ports import free_port
+from tests.support.waiting import PATIENCE_S, until
+
+from .conftest import Serve, Through
+
+MIB = 1 << 20
+UNLIMITED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+
+
+def echo(request: bytes, context: Any) -> bytes:
+    return request
+
+
+def first_of(call: Any) -> bytes | None:
+    """Return the first response of a stream, None where it fails."""
+    try:
+        return next(call)
+    except grpc.RpcError:
+        return None
+
+
+def failure_of(call: Any, *arguments: Any, **options: Any) -> Any:
+    """Return the error of a call; a stream's comes when it is read."""
+    options.setdefault("timeout", PATIENCE_S)
+    with pytest.raises(grpc.RpcError) as raised:
+        list(call(*arguments, **options))
+    return raised.value
+
+
+class Stuck:
+    """A behaviour that never answers; it notes when it is entered and when its call has ended, and how long it had."""
+
+    def __init__(self) -> None:
+        self.entered, self.ended = threading.Event(), threading.Event()
+        self.time_s: float | None = None
+
+    def __call__(self, request: Any, context: Any) -> Iterator[bytes]:
+        context.add_callback(self.ended.set)
+        self.time_s = context.time_remaining()
+        self.entered.set()
+        self.ended.wait()
+        yield b""
+
+
+def test_a_call_that_its_caller_cancels_ends_upstream(serve: Serve, through: Through) -> None:
+    stuck = Stuck()
+    call = through(serve({"unary_stream Stuck": stuck})).unary_stream("/t.Test/Stuck")(b"")
+    assert stuck.entered.wait(PATIENCE_S)
+    call.cancel()
+    assert stuck.ended.wait(PATIENCE_S)
+
+
+def test_a_server_that_never_answers_costs_the_callers_deadline_and_is_told_it(serve: Serve, through: Through) -> None:
+    stuck = Stuck()
+    error = failure_of(through(serve({"unary_stream Stuck": stuck})).unary_stream("/t.Test/Stuck"), b"", timeout=2.0)
+    assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert stuck.ended.wait(PATIENCE_S)
+    assert stuck.time_s is not None
+    assert 0 < stuck.time_s < 2.0
+
+
+def test_a_call_without_a_deadline_has_none_upstream(serve: Serve, through: Through) -> None:
+    stuck = Stuck()
+    call = through(serve({"unary_stream Stuck": stuck})).unary_stream("/t.Test/Stuck")(b"")
+    assert stuck.entered.wait(PATIENCE_S)
+    call.cancel()
+    assert stuck.time_s is not None
+    assert stuck.time_s > 1e9, "grpc's word for no deadline"
+
+
+CLIENT = """
+import sys
+import lucky_transport_stubs
+call = lucky_transport_stubs.channel(sys.argv[1]).stream_stream("/t.Test/Stuck")(iter(lambda: input().encode(), None))
+print("begun", flush=True)
+next(call)
+"""
+
+
+def test_a_caller_that_is_killed_ends_its_call_upstream(serve: Serve) -> None:
+    stuck = Stuck()
+    port = serve({"stream_stream Stuck": stuck})
+    with Relay(f"grpc://127.0.0.1:{port}", f"shm://{unique_name()}") as relay:
+        command = [sys.executable, "-c", CLIENT, relay.endpoint]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+            assert stuck.entered.wait(PATIENCE_S)
+            client.kill()
+        assert stuck.ended.wait(PATIENCE_S)
+
+
+def test_a_slow_reader_slows_the_server(serve: Serve, through: Through) -> None:
+    made, ended = itertools.count(), threading.Event()
+
+    def endless(request: bytes, context: Any) -> Iterator[bytes]:
+        context.add_callback(ended.set)
+        for _ in made:
+            yield b"x" * MIB
+
+    channel = through(serve({"unary_stream Endless": endless, "unary_unary Echo": echo}))
+    call = channel.unary_stream("/t.Test/Endless")(b"")
+    assert len(next(call)) == MIB
+    for _ in range(100):  # what could be sent meanwhile is sent
+        channel.unary_unary("/t.Test/Echo")(b"", timeout=PATIENCE_S)
+    assert next(made) < 64, "one here, and the windows of both connections"
+    call.cancel()
+    assert ended.wait(PATIENCE_S)
+
+
+def test_a_slow_server_slows_its_caller(serve: Serve, through: Through) -> None:
+    made, stuck = itertools.count(), Stuck()
+
+    def requests() -> Iterator[bytes]:
+        for _ in made:
+            yield b"x" * MIB
+
+    channel = through(serve({"stream_stream Stuck": stuck, "unary_unary Echo": echo}))
+    call = channel.stream_stream("/t.Test/Stuck")(requests())
+    assert stuck.entered.wait(PATIENCE_S)
+    for _ in range(100):
+        channel.unary_unary("/t.Test/Echo")(b"", timeout=PATIENCE_S)
+    assert next(made) < 64
+    call.cancel()
+
+
+def test_requests_that_break_off_cancel_the_call_before_they_end() -> None:
+    """So the server never takes them for complete; gRPC's own server in Python cannot always tell, so none is asked."""
+    seen: list[str] = []
+
+    class Call:
+        def cancel(self) -> None:
+            seen.append("cancelled")
+
+    def broken() -> Iterator[bytes]:
+        yield b"one"
+        raise grpc.RpcError
+
+    requests = CallerRequests(broken())
+    requests.begun(Call())
+    for request in requests:
+        seen.append(request.decode())
+    assert seen == ["one", "cancelled"]
+
+
+def test_messages_of_any_length_pass_and_limits_are_the_callers(serve: Serve, through: Through) -> None:
+    port, large = serve({"unary_unary Echo": echo}), b"x" * (48 * MIB)
+    assert through(port, UNLIMITED).unary_unary("/t.Test/Echo")(large, timeout=PATIENCE_S) == large
+    error = failure_of(through(port).unary_unary("/t.Test/Echo"), large)
+    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert error.details() == f"CLIENT: Received message larger than max ({len(large)} vs. {4 * MIB})"
+
+
+def test_an_error_keeps_its_details_and_its_metadata(serve: Serve, through: Through) -> None:
+    def refuse(request: bytes, context: Any) -> None:
+        context.send_initial_metadata((("first", "1"), ("raw-bin", b"\0\xff")))
+        context.set_trailing_metadata((("grpc-status-details-bin", b"\x08\x05"), ("last", dict(sent(context))["key"])))
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, "näive")
+
+    def sent(context: Any) -> Any:
+        return context.invocation_metadata()
+
+    method = through(serve({"unary_unary Refuse": refuse})).unary_unary("/t.Test/Refuse")
+    error = failure_of(method, b"", metadata=(("key", "value"),))
+    assert (error.code(), error.details()) == (grpc.StatusCode.FAILED_PRECONDITION, "näive")
+    assert tuple(error.initial_metadata()) == (("first", "1"), ("raw-bin", b"\0\xff"))
+    assert tuple(error.trailing_metadata()) == (("grpc-status-details-bin", b"\x08\x05"), ("last", "value"))
+
+
+UPSTREAM = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+import grpc
+
+def endless(request, context):
+    while True:
+        yield request
+
+handlers = {"Endless": grpc.unary_stream_rpc_method_handler(endless)}
+server = grpc.server(ThreadPoolExecutor(4), options=(("grpc.so_reuseport", 0),))
+server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.Test", handlers),))
+assert server.add_insecure_port(sys.argv[1])
+server.start()
+print("ready", flush=True)
+server.wait_for_termination()
+"""
+
+
+def test_a_server_that_dies_is_named_and_found_again(tmp_path: Path, through: Through) -> None:
+    path = tmp_path / "s"
+
+    def start() -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", UPSTREAM, f"unix:{path}"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    method = through(f"grpc+unix://{path}").unary_stream("/t.Test/Endless")
+    with start() as process:
+        call = method(b"x", timeout=PATIENCE_S)
+        assert next(call) == b"x"
+        process.kill()
+        broken = failure_of(lambda **options: call)
+    for error in (broken, failure_of(method, b"x")):
+        assert error.code() is grpc.StatusCode.UNAVAILABLE
+        assert error.details().endswith(f" (upstream grpc+unix://{path})")
+    path.unlink(missing_ok=True)
+    with start() as process:
+        until(lambda: first_of(method(b"y", timeout=PATIENCE_S)) == b"y")
+        process.kill()
+
+
+def test_what_a_server_says_of_itself_is_left_as_it_is(serve: Serve, through: Through) -> None:
+    def refuse(request: bytes, context: Any) -> None:
+        context.abort(grpc.StatusCode.UNAVAILABLE, "come again")
+
+    error = failure_of(through(serve({"unary_unary Refuse": refuse})).unary_unary("/t.Test/Refuse"), b"")
+    assert error.details() == "come again"
+
+
+def test_calls_beyond_the_limit_are_refused_and_the_others_go_on(serve: Serve, through: Through) -> None:
+    stuck = Stuck()
+    channel = through(serve({"unary_stream Stuck": stuck, "unary_unary Echo": echo}), max_calls=1)
+    call = channel.unary_stream("/t.Test/Stuck")(b"")
+    assert stuck.entered.wait(PATIENCE_S)
+    assert failure_of(channel.unary_unary("/t.Test/Echo"), b"").code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    call.cancel()
+    until(lambda: first_of(channel.unary_stream("/t.Test/Echo")(b"x", timeout=PATIENCE_S)) == b"x")
+
+
+def test_reflection_and_health_are_those_of_the_server(serve: Serve, through: Through) -> None:
+    health = pytest.importorskip("grpc_health.v1.health", reason="no grpcio-health-checking")
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha import reflection
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+    servicer = health.HealthServicer()
+    servicer.set("t.Test", health_pb2.HealthCheckResponse.NOT_SERVING)
+
+    def add(server: Any) -> None:
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        reflection.enable_server_reflection(("grpc.health.v1.Health", reflection.SERVICE_NAME), server)
+
+    channel = through(serve({}, more=add))
+    request, stub = health_pb2.HealthCheckRequest(service="t.Test"), health_pb2_grpc.HealthStub(channel)
+    answer = vars(stub)["Check"](request, timeout=PATIENCE_S)
+    assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
+    database = ProtoReflectionDescriptorDatabase(channel)
+    assert "grpc.health.v1.Health" in database.get_services()
+    assert b"HealthCheckRequest" in database.FindFileContainingSymbol("grpc.health.v1.Health").SerializeToString()
+
+
+def test_a_server_with_tls_asks_the_relay_for_its_certificate(serve: Serve, through: Through, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "it.pem", tmp_path / "it.key"
+    certificate.write_bytes(CERTIFICATE)
+    key.write_bytes(KEY)
+    asks = grpc.ssl_server_credentials([(KEY, CERTIFICATE)], CERTIFICATE, require_client_auth=True)
+    port = serve({"unary_unary Echo": echo}, credentials=asks)
+    where = f"grpcs://127.0.0.1:{port}?ca={certificate}&authority=localhost"
+    known = through(f"{where}&cert={certificate}&key={key}")
+    assert known.unary_unary("/t.Test/Echo")(b"x", timeout=PATIENCE_S) == b"x"
+    error = failure_of(through(where).unary_unary("/t.Test/Echo"), b"x")
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    assert error.details().endswith(f" (upstream grpcs://127.0.0.1:{port})")
+
+
+@pytest.mark.parametrize(
+    ("upstream", "endpoint", "says"),
+    [
+        ("shm://a", "shm://b", "leads to grpc, grpcs, grpc.unix, not to 'shm://a'; name a gRPC server"),
+        ("127.0.0.1:50051", "shm://b", "did you mean grpc://127.0.0.1:50051?"),
+        ("grpc://127.0.0.1", "shm://b", "the address is not host:port"),
+        ("grpc+unix:", "shm://b", "it has no path"),
+        ("grpc://127.0.0.1:1", "grpc://127.0.0.1:2", "'grpc://127.0.0.1:2' is not an endpoint shm://NAME"),
+        ("grpc://127.0.0.1:1?ca=x", "shm://b", "ca=x; expected a PEM file that can be read"),
+        ("grpc://127.0.0.1:1?authority=x", "shm://b", "options are those of TLS; write grpcs://"),
+        ("grpcs://127.0.0.1:1?authorty=x", "shm://b", "did you mean 'authority'?"),
+        (f"grpcs://127.0.0.1:1?cert={__file__}", "shm://b", "cert and key belong together"),
+    ],
+)
+def test_a_wrong_endpoint_is_refused_with_its_remedy(upstream: str, endpoint: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says.replace("?", r"\?")):
+        Relay(upstream, endpoint)
+
+
+def test_a_name_that_is_taken_is_refused_and_the_first_relay_goes_on(serve: Serve, through: Through) -> None:
+    port = serve({"unary_unary Echo": echo})
+    with Relay(f"grpc://127.0.0.1:{port}", f"shm://{unique_name()}") as relay:
+        with pytest.raises(NotReachable, match=f"Failed to bind to address {relay.endpoint}.*another --endpoint"):
+            Relay(f"grpc://127.0.0.1:{port}", relay.endpoint)
+        with lucky_transport_stubs.channel(relay.endpoint) as channel:
+            assert channel.unary_unary("/t.Test/Echo")(b"x", timeout=PATIENCE_S) == b"x"
+
+
+def test_the_port_of_the_upstream_can_name_the_endpoint() -> None:
+    port = free_port()
+    with Relay(f"grpc://127.0.0.1:{port}", "shm://of_{host}_{port}_" + unique_name()) as relay:
+        assert relay.endpoint.startswith(f"shm://of_localhost_{port}_")
