@@ -1,0 +1,75 @@
+"""`python -m tests.programs`: programs over TCP and over shared memory, and the table of what came of it."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from tests.programs.page import Row, table, write
+from tests.programs.programs import ROOT, CannotInstall, Program, environment, programs, wheel
+from tests.programs.sides import ProgramFailed, run_program
+
+#: Over shared memory or not, in the order in which each program runs.
+_ORDER = (False, True, True, False)
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option(
+    "--environments",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=ROOT / "build" / "programs",
+    help="Where each program's environment is made and kept. Default: build/programs.",
+)
+@click.option("--equal-only", is_flag=True, help="Compare what programs give, once over each; time nothing.")
+@click.option("--page", is_flag=True, help="Write the tables into docs/explanation/programs.md.")
+@click.option("--list", "is_listing", is_flag=True, help="List the programs and what they install.")
+def main(names: tuple[str, ...], environments: Path, equal_only: bool, page: bool, is_listing: bool) -> None:
+    """Run the programs of tests/programs/table.toml, or those named by package or case, on both sides.
+
+    Each program runs over TCP, twice under `lucky-transport run` and over TCP again, each time in new processes. What
+    it gives has to be equal. The exit status is 1 where a program differs or fails. One that cannot be installed here
+    is named, and is no failure.
+    """
+    found = programs()
+    unknown = set(names) - {name for one in found for name in (one.name, one.case)}
+    if unknown:
+        raise click.UsageError(f"no program {', '.join(sorted(unknown))}; --list has them")
+    chosen = [one for one in found if not names or {one.name, one.case} & set(names)]
+    if is_listing:
+        for program in chosen:
+            click.echo(f"{program.case:24} {' '.join([*program.packages, *program.unresolved])}")
+        return
+    if page and (names or equal_only):
+        raise click.UsageError("--page writes the tables of all programs, with times: name none, and no --equal-only")
+    with tempfile.TemporaryDirectory() as folder:
+        project = wheel(Path(folder))
+        rows = [_run(program, environments, project, equal_only) for program in chosen]
+    made = f"{datetime.date.today():%-d %B %Y}, Python {sys.version.split()[0]}"
+    click.echo(table(rows, made))
+    if page:
+        write(rows, made)
+    sys.exit(any(row.failure for row in rows))
+
+
+def _run(program: Program, environments: Path, project: Path, equal_only: bool) -> Row:
+    try:
+        click.echo(f"{program.name}: {' '.join([*program.packages, *program.unresolved])}", err=True)
+        python = environment(program, environments, project)
+        order = _ORDER[:2] if equal_only else _ORDER
+        outcomes = [(shm, run_program(program, python, shm=shm, timed=not equal_only)) for shm in order]
+        row = Row.of(program, outcomes)
+    except CannotInstall as error:
+        row = Row(program, left_out=f"cannot be installed here: {error}")
+    except ProgramFailed as error:
+        row = Row(program, failure=str(error))
+    click.echo(f"    {row.verdict}", err=True)
+    return row
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The tables of what the programs gave, as Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import mean
+from typing import Any
+
+from tests.programs.programs import ROOT, Program
+from tests.programs.sides import Outcome
+
+__all__ = ["Row", "table", "write"]
+
+_PAGE = ROOT / "docs" / "explanation" / "programs.md"
+_BETWEEN = re.compile(r"(?<=<!-- python -m tests.programs --page -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What came of one program: outcomes over TCP and over shared memory, or why there are none."""
+
+    program: Program
+    over_tcp: Sequence[Outcome] = field(default_factory=list[Outcome])
+    over_shm: Sequence[Outcome] = field(default_factory=list[Outcome])
+    left_out: str = ""
+    failure: str = ""
+
+    @classmethod
+    def of(cls, program: Program, outcomes: Sequence[tuple[bool, Outcome]]) -> Row:
+        """Return the row of these outcomes; `failure` says what differs."""
+        tcp, shm = ([outcome for is_shm, outcome in outcomes if is_shm is wanted] for wanted in (False, True))
+        failure = next((difference for one in [*tcp, *shm] if (difference := _difference(tcp[0].equal, one.equal))), "")
+        if not failure and any(one.over_grpc or not one.over_shm for one in shm):
+            failure = f"calls over shared memory: {shm[0].over_shm}, over gRPC: {shm[0].over_grpc}"
+        return cls(program, tcp, shm, failure=failure)
+
+    @property
+    def verdict(self) -> str:
+        """The row in a line, for a person who waits."""
+        return self.left_out or self.failure or f"equal, {self.over_shm[0].over_shm:,} calls over shared memory"
+
+
+def _difference(wanted: Any, got: Any) -> str:
+    """Return the first part in which two answers differ, "" where they are equal."""
+    if wanted == got:
+        return ""
+    if isinstance(wanted, dict) and isinstance(got, dict) and wanted.keys() == got.keys():
+        return next(f"{key}: {_difference(wanted[key], got[key])}" for key in wanted if wanted[key] != got[key])
+    return f"{json.dumps(wanted)[:200]} != {json.dumps(got)[:200]}"
+
+
+def table(rows: Sequence[Row], made: str) -> str:
+    """Return the tables: what was run, and what is faster."""
+    lines = [
+        f"{made}; each program over TCP, twice over shared memory, over TCP again. Times are means of the two runs.",
+        "",
+        "| program | what was run | changed lines | equal | calls over shared memory / over gRPC |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        program = row.program
+        answer = "**no**" if row.failure else ("not run: " + row.left_out if row.left_out else "yes")
+        calls = f"{row.over_shm[0].over_shm:,} / {row.over_shm[0].over_grpc:,}" if row.over_shm else "-"
+        lines.append(f"| {_named(program)} | {program.what} | 0 | {answer} | {calls} |")
+    timed = [row for row in rows if row.over_shm and row.over_shm[0].p50_us]
+    if timed:
+        lines += [
+            "",
+            "| program | small call p50: TCP, shm | | its loop, per second: TCP, shm | |"
+            " CPU seconds, client + server: TCP, shm | remark |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        lines += [_times(row) for row in timed]
+    return "\n".join(lines) + "\n"
+
+
+def _named(program: Program) -> str:
+    first = (program.packages or program.unresolved)[0] if not program.unresolved else program.unresolved[0]
+    package, _, version = first.partition("==")
+    return f"{program.name} {version}" if package.partition("[")[0] == program.name else program.name
+
+
+def _times(row: Row) -> str:
+    def of(name: str) -> tuple[float, float]:
+        return mean(getattr(one, name) for one in row.over_tcp), mean(getattr(one, name) for one in row.over_shm)
+
+    (slow, quick), (before, after) = of("p50_us"), of("rounds_per_s")
+    (client, client_shm), (server, server_shm) = of("client_cpu_s"), of("server_cpu_s")
+    return (
+        f"| {row.program.name} | {slow:,.0f} µs, {quick:,.0f} µs | {slow / quick:.2f}× |"
+        f" {row.program.loop}: {before:,.0f}, {after:,.0f} | {after / before:.2f}× |"
+        f" {client:.2f} + {server:.2f}, {client_shm:.2f} + {server_shm:.2f} | {row.program.remark} |"
+    )
+
+
+def write(rows: Sequence[Row], made: str) -> None:
+    """Put the tables into the page, in place of those that it has."""
+    page = _PAGE.read_text(encoding="utf-8")
+    _PAGE.write_text(_BETWEEN.sub(lambda _: "\n" + table(rows, made) + "\n", page), encoding="utf-8")

@@ -1,0 +1,68 @@
+"""The runner of programs sees what differs, what hangs and what cannot be installed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.programs.page import Row, table
+from tests.programs.programs import CannotInstall, Program, environment, programs
+from tests.programs.sides import Outcome, ProgramFailed, run_program
+
+PROGRAM = Program("any", "multiprocessing_clients", ["any==1.0"], ["no_such_module"], "calls", loop="steps")
+
+
+def _outcome(equal: object, over_grpc: int = 0, **times: float) -> Outcome:
+    return Outcome({"said": equal, "sum": 1}, 5, over_grpc, **times)
+
+
+def test_a_difference_names_the_part_in_which_it_is() -> None:
+    row = Row.of(PROGRAM, [(False, Outcome({"said": "a", "sum": 1})), (True, _outcome("b"))])
+    assert row.failure == row.verdict == 'said: "a" != "b"'
+    assert "| any 1.0 | calls | 0 | **no** |" in table([row], "today")
+
+
+def test_two_runs_over_tcp_that_differ_are_a_failure_too() -> None:
+    outcomes = [(False, _outcome("a")), (True, _outcome("a")), (False, _outcome("c"))]
+    assert Row.of(PROGRAM, outcomes).failure == 'said: "a" != "c"'
+
+
+def test_calls_that_stay_on_grpc_are_a_failure() -> None:
+    row = Row.of(PROGRAM, [(False, _outcome("a")), (True, _outcome("a", over_grpc=2))])
+    assert row.failure == "calls over shared memory: 5, over gRPC: 2"
+
+
+def test_the_table_has_the_means_of_both_runs() -> None:
+    slow = [_outcome("a", p50_us=time, rounds_per_s=100, client_cpu_s=1, server_cpu_s=2) for time in (300, 500)]
+    quick = [_outcome("a", p50_us=100, rounds_per_s=200, client_cpu_s=0.5, server_cpu_s=1)] * 2
+    row = Row.of(PROGRAM, [(False, slow[0]), (True, quick[0]), (True, quick[1]), (False, slow[1])])
+    line = table([row], "today").splitlines()[-1]
+    assert line == "| any | 400 µs, 100 µs | 4.00× | steps: 100, 200 | 2.00× | 1.00 + 2.00, 0.50 + 1.00 |  |"
+
+
+def test_a_program_that_hangs_is_ended_at_the_limit() -> None:
+    pytest.importorskip("grpc")
+    with pytest.raises(ProgramFailed, match=r"did not end within 0\.01 s"):
+        run_program(PROGRAM, sys.executable, shm=False, limit_s=0.01)
+
+
+def test_a_side_that_fails_is_shown_with_the_end_of_what_it_said() -> None:
+    with pytest.raises(ProgramFailed, match=r"(?s)ended with 1.*ModuleNotFoundError: No module named 'no_such_case'"):
+        run_program(Program("any", "no_such_case", [], [], ""), sys.executable, shm=False)
+
+
+def test_a_package_that_cannot_be_installed_is_named(tmp_path: Path) -> None:
+    missing = Program("any", "any", ["./no-such-folder"], [], "")
+    with pytest.raises(CannotInstall, match="no-such-folder"):
+        environment(missing, tmp_path, tmp_path / "none.whl")
+
+
+def test_the_table_names_each_program_once_with_pinned_versions() -> None:
+    found = programs()
+    cases = {path.stem for path in (Path(__file__).parent / "cases").glob("*.py")} - {"side", "serving"}
+    assert sorted(program.case for program in found) == sorted(cases)
+    assert len({program.name for program in found}) == len(found)
+    assert all("==" in (program.unresolved or program.packages)[0] for program in found)
+    assert PROGRAM.missing == ["no_such_module"]
