@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -13,9 +12,8 @@ from ..aio_ends import AioEnds
 from ..aio_records import attempt, status, taken
 from ..ends import ARITIES
 from ..metadata_samples import INVALID, ODD, SENT
-from ..records import PATIENCE_S, Record, entries, error
+from ..records import PATIENCE_S, Record, error
 from ..registry import case, each
-from .statuses import CODES, DETAILS
 
 
 async def told(ends: AioEnds, act: Callable[[Any], Awaitable[Any]], **options: Any) -> Record:
@@ -33,32 +31,6 @@ async def told(ends: AioEnds, act: Callable[[Any], Awaitable[Any]], **options: A
     if call.done():  # a call that was not even sent never ends
         seen |= await status(call)
     return seen
-
-
-@each(code=CODES)
-async def the_code_is_set(ends: AioEnds, code: str) -> Record:
-    async def act(context: Any) -> bytes:
-        context.set_code(grpc.StatusCode[code])
-        context.set_details("details")
-        return b"response"
-
-    return await told(ends, act)
-
-
-@each(code=[code for code in CODES if code != "OK"])
-async def the_call_is_aborted(ends: AioEnds, code: str) -> Record:
-    async def act(context: Any) -> None:
-        await context.abort(grpc.StatusCode[code], "details")
-
-    return await told(ends, act)
-
-
-@each(details=DETAILS)
-async def details_are_said_as_they_are(ends: AioEnds, details: str) -> Record:
-    async def act(context: Any) -> None:
-        await context.abort(grpc.StatusCode.ABORTED, DETAILS[details])
-
-    return await told(ends, act)
 
 
 @case
@@ -81,64 +53,12 @@ async def aborting_twice(ends: AioEnds) -> Record:
 
 
 @case
-async def an_abort_that_is_caught_still_aborts(ends: AioEnds) -> Record:
-    async def act(context: Any) -> bytes:
-        with contextlib.suppress(BaseException):
-            await context.abort(grpc.StatusCode.ABORTED, "caught")
-        return b"a response after all"
-
-    return await told(ends, act)
-
-
-@case
 async def an_abort_takes_trailing_metadata(ends: AioEnds) -> Record:
     async def act(context: Any) -> None:
         context.set_trailing_metadata((("early", "yes"),))
         await context.abort(grpc.StatusCode.ABORTED, "details", trailing_metadata=(("late", "yes"),))
 
     return await told(ends, act)
-
-
-@case
-async def an_abort_keeps_trailing_metadata(ends: AioEnds) -> Record:
-    async def act(context: Any) -> None:
-        context.set_trailing_metadata((("early", "yes"),))
-        await context.abort(grpc.StatusCode.ABORTED, "details")
-
-    return await told(ends, act)
-
-
-@case
-async def a_code_without_details(ends: AioEnds) -> Record:
-    async def act(context: Any) -> bytes:
-        context.set_code(grpc.StatusCode.NOT_FOUND)
-        return b"response"
-
-    return await told(ends, act)
-
-
-@case
-async def details_without_a_code(ends: AioEnds) -> Record:
-    async def act(context: Any) -> bytes:
-        context.set_details("all well")
-        return b"response"
-
-    return await told(ends, act)
-
-
-@case
-async def a_handler_reads_back_what_it_set(ends: AioEnds) -> Record:
-    seen: list[Any] = []
-
-    async def act(context: Any) -> bytes:
-        seen.extend((str(context.code()), context.details(), entries(context.trailing_metadata())))
-        context.set_code(grpc.StatusCode.ABORTED)
-        context.set_details("details")
-        context.set_trailing_metadata((("key", "value"),))
-        seen.extend((str(context.code()), context.details(), entries(context.trailing_metadata())))
-        return b"response"
-
-    return {"call": await told(ends, act), "read": seen}
 
 
 async def _echo(context: Any) -> bytes:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
+from ..both import ASYNCIO, BOTH, THREADS, Driver, OverThreads
 from ..ends import ARITIES, Ends
-from ..invoking import argument, invoke
-from ..records import Record, attempt, plain, taken
-from ..registry import case, each
+from ..invoking import Way, argument, invoke
+from ..records import Record, attempt, entries, plain, taken
+from ..registry import each
 
 CODES = tuple(code.name for code in grpc.StatusCode)
 
@@ -34,162 +35,166 @@ class Status(grpc.Status):
     trailing_metadata: Any = None
 
 
-def told(ends: Ends, act: Callable[[Any], Any]) -> Record:
+async def told(ends: Driver, act: Callable[[Any], Awaitable[Any]]) -> Record:
     """Return what the caller of a unary method sees whose handler does this with its context."""
-    return attempt(ends.unary_unary(lambda request, context: act(context)).with_call, b"request")
+    way = Way("unary_unary", "with_call" if ends.driver == THREADS else "await")
+    behaviour = ends.behaviour("unary_unary", lambda _, context: act(context))
+    return await ends.invoke(way, await ends.method("unary_unary", behaviour))
 
 
-@each(code=CODES)
-def the_code_is_set(ends: Ends, code: str) -> Record:
-    def act(context: Any) -> bytes:
+@each(BOTH, code=CODES)
+async def the_code_is_set(ends: Driver, code: str) -> Record:
+    async def act(context: Any) -> bytes:
         context.set_code(grpc.StatusCode[code])
         context.set_details("details")
         return b"response"
 
-    return told(ends, act)
+    return await told(ends, act)
 
 
-@each(code=CODES)
-def the_call_is_aborted(ends: Ends, code: str) -> Record:
-    return told(ends, lambda context: context.abort(grpc.StatusCode[code], "details"))
+@each(BOTH, code={THREADS: CODES, ASYNCIO: [code for code in CODES if code != "OK"]})
+async def the_call_is_aborted(ends: Driver, code: str) -> Record:
+    return await told(ends, lambda context: context.abort(grpc.StatusCode[code], "details"))
 
 
-@each(details=DETAILS)
-def details_are_said_as_they_are(ends: Ends, details: str) -> Record:
-    return told(ends, lambda context: context.abort(grpc.StatusCode.ABORTED, DETAILS[details]))
+@each(BOTH, details=tuple(DETAILS))
+async def details_are_said_as_they_are(ends: Driver, details: str) -> Record:
+    return await told(ends, lambda context: context.abort(grpc.StatusCode.ABORTED, DETAILS[details]))
 
 
-@each(details=DETAILS)
-def an_exception_is_quoted(ends: Ends, details: str) -> Record:
-    def fail(context: Any) -> None:
+@each((THREADS,), details=tuple(DETAILS))
+async def an_exception_is_quoted(ends: OverThreads, details: str) -> Record:
+    async def fail(context: Any) -> None:
         raise ValueError(DETAILS[details])
 
-    return told(ends, fail)
+    return await told(ends, fail)
 
 
-@case
-def details_without_a_code(ends: Ends) -> Record:
-    def act(context: Any) -> bytes:
+@each(BOTH)
+async def details_without_a_code(ends: Driver) -> Record:
+    async def act(context: Any) -> bytes:
         context.set_details("all well")
         return b"response"
 
-    return told(ends, act)
+    return await told(ends, act)
 
 
-@case
-def a_code_without_details(ends: Ends) -> Record:
-    def act(context: Any) -> bytes:
+@each(BOTH)
+async def a_code_without_details(ends: Driver) -> Record:
+    async def act(context: Any) -> bytes:
         context.set_code(grpc.StatusCode.NOT_FOUND)
         return b"response"
 
-    return told(ends, act)
+    return await told(ends, act)
 
 
-@case
-def a_code_and_no_response(ends: Ends) -> Record:
-    def act(context: Any) -> None:
+@each((THREADS,))
+async def a_code_and_no_response(ends: OverThreads) -> Record:
+    async def act(context: Any) -> None:
         context.set_code(grpc.StatusCode.NOT_FOUND)
         context.set_details("nowhere")
 
-    return told(ends, act)
+    return await told(ends, act)
 
 
-@each(value=(5, 99, "NOT_FOUND"))
-def a_code_that_is_no_status_code(ends: Ends, value: Any) -> Record:
-    def act(context: Any) -> bytes:
+@each((THREADS,), value=(5, 99, "NOT_FOUND"))
+async def a_code_that_is_no_status_code(ends: OverThreads, value: Any) -> Record:
+    async def act(context: Any) -> bytes:
         context.set_code(value)
         return b"response"
 
-    return told(ends, act)
+    return await told(ends, act)
 
 
-@each(value=(b"bytes", 5))
-def details_that_are_no_text(ends: Ends, value: Any) -> Record:
-    def act(context: Any) -> bytes:
+@each((THREADS,), value=(b"bytes", 5))
+async def details_that_are_no_text(ends: OverThreads, value: Any) -> Record:
+    async def act(context: Any) -> bytes:
         context.set_details(value)
         context.set_code(grpc.StatusCode.ABORTED)
         return b"response"
 
-    return told(ends, act)
+    return await told(ends, act)
 
 
-@case
-def aborting_with_something_that_is_no_code(ends: Ends) -> Record:
-    return told(ends, lambda context: context.abort(5, "details"))
+@each((THREADS,))
+async def aborting_with_something_that_is_no_code(ends: OverThreads) -> Record:
+    return await told(ends, lambda context: context.abort(5, "details"))
 
 
-@case
-def a_code_is_set_before_an_exception(ends: Ends) -> Record:
-    def act(context: Any) -> None:
+@each((THREADS,))
+async def a_code_is_set_before_an_exception(ends: OverThreads) -> Record:
+    async def act(context: Any) -> None:
         context.set_code(grpc.StatusCode.DATA_LOSS)
         context.set_details("half of it")
         context.set_trailing_metadata((("lost", "half"),))
         raise RuntimeError("boom")
 
-    return told(ends, act)
+    return await told(ends, act)
 
 
-@case
-def aborting_with_a_status(ends: Ends) -> Record:
-    status = Status(grpc.StatusCode.INTERNAL, "details", (("key", "value"), ("key-bin", b"\x00")))
-    return told(ends, lambda context: context.abort_with_status(status))
+@each((THREADS,))
+async def aborting_with_a_status(ends: OverThreads) -> Record:
+    async def act(context: Any) -> None:
+        context.abort_with_status(Status(grpc.StatusCode.INTERNAL, "details", (("key", "value"), ("key-bin", b"\x00"))))
+
+    return await told(ends, act)
 
 
-@case
-def aborting_with_a_status_replaces_trailing_metadata(ends: Ends) -> Record:
-    def act(context: Any) -> None:
+@each((THREADS,))
+async def aborting_with_a_status_replaces_trailing_metadata(ends: OverThreads) -> Record:
+    async def act(context: Any) -> None:
         context.set_trailing_metadata((("early", "yes"),))
         context.abort_with_status(Status(grpc.StatusCode.INTERNAL, "details", (("late", "yes"),)))
 
-    return told(ends, act)
+    return await told(ends, act)
 
 
-@case
-def aborting_keeps_trailing_metadata(ends: Ends) -> Record:
-    def act(context: Any) -> None:
-        context.send_initial_metadata((("first", "yes"),))
+@each(BOTH)
+async def aborting_keeps_trailing_metadata(ends: Driver) -> Record:
+    async def act(context: Any) -> None:
+        await context.send_initial_metadata((("first", "yes"),))
         context.set_trailing_metadata((("last", "yes"),))
-        context.abort(grpc.StatusCode.INTERNAL, "details")
+        await context.abort(grpc.StatusCode.INTERNAL, "details")
 
-    return told(ends, act)
+    return await told(ends, act)
 
 
-@case
-def an_abort_that_is_caught_still_aborts(ends: Ends) -> Record:
-    def act(context: Any) -> bytes:
+@each(BOTH)
+async def an_abort_that_is_caught_still_aborts(ends: Driver) -> Record:
+    async def act(context: Any) -> bytes:
         try:
-            context.abort(grpc.StatusCode.ABORTED, "caught")
+            await context.abort(grpc.StatusCode.ABORTED, "caught")
         except Exception as raised:
             context.set_trailing_metadata((("raised", type(raised).__name__),))
         return b"a response after all"
 
-    return told(ends, act)
+    return await told(ends, act)
 
 
-@case
-def an_abort_is_followed_by_an_error(ends: Ends) -> Record:
-    def act(context: Any) -> None:
+@each((THREADS,))
+async def an_abort_is_followed_by_an_error(ends: OverThreads) -> Record:
+    async def act(context: Any) -> None:
         try:
-            context.abort(grpc.StatusCode.ABORTED, "first")
+            await context.abort(grpc.StatusCode.ABORTED, "first")
         finally:
             raise ValueError("second")
 
-    return told(ends, act)
+    return await told(ends, act)
 
 
-@case
-def a_handler_reads_back_what_it_set(ends: Ends) -> Record:
+@each(BOTH)
+async def a_handler_reads_back_what_it_set(ends: Driver) -> Record:
     seen: list[Any] = []
 
-    def act(context: Any) -> bytes:
-        seen.extend((context.code(), context.details(), context.trailing_metadata()))
+    async def act(context: Any) -> bytes:
+        seen.extend((plain(context.code()), context.details(), entries(context.trailing_metadata())))
         context.set_code(grpc.StatusCode.ABORTED)
         context.set_details("details")
         context.set_trailing_metadata((("key", "value"),))
-        seen.extend((context.code(), context.details(), context.trailing_metadata()))
+        seen.extend((plain(context.code()), context.details(), entries(context.trailing_metadata())))
         return b"response"
 
-    return {"call": told(ends, act), "read": [plain(value) for value in seen]}
+    return {"call": await told(ends, act), "read": seen}
 
 
 @each(arity=("unary_stream", "stream_stream"), items=(0, 1, 3))
@@ -235,21 +240,21 @@ def a_handler_cancels_its_own_call(ends: Ends, arity: str) -> Record:
     return attempt(call, argument(arity))
 
 
-@case
-def an_exception_without_a_text(ends: Ends) -> Record:
+@each((THREADS,))
+async def an_exception_without_a_text(ends: OverThreads) -> Record:
     class Silent(Exception):
         def __str__(self) -> str:
             raise RuntimeError("not even this")
 
-    def fail(context: Any) -> None:
+    async def fail(context: Any) -> None:
         raise Silent
 
-    return told(ends, fail)
+    return await told(ends, fail)
 
 
 @each(raised=(RuntimeError("boom"), KeyError("key"), StopIteration("stop"), grpc.RpcError("an RpcError")))
 def an_exception_of_any_class(ends: Ends, raised: Exception) -> Record:
-    def fail(context: Any) -> None:
+    def fail(request: bytes, context: Any) -> None:
         raise raised
 
-    return told(ends, fail)
+    return attempt(ends.unary_unary(fail).with_call, b"request")
