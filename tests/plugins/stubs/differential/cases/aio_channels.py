@@ -157,16 +157,6 @@ async def nobody_is_there(ends: AioEnds) -> Record:
 
 
 @case
-async def a_server_may_come_later(ends: AioEnds) -> Record:
-    address = ends.address()
-    call = ends.connect(address).unary_unary(path())(b"request", wait_for_ready=True, timeout=PATIENCE_S)
-    await asyncio.sleep(0.1)
-    seen = {"done": call.done()}
-    await ends.serve(ECHO, address=address)
-    return {**seen, "response": await attempt(call)}
-
-
-@case
 async def a_channel_finds_its_server_again(ends: AioEnds) -> Record:
     async def another(request: bytes, context: Any) -> bytes:
         return b"from another"

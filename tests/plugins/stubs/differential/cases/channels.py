@@ -197,29 +197,6 @@ def the_ready_future_waits_in_vain(ends: Ends) -> Record:
 
 
 @case
-def a_server_may_come_later(ends: Ends) -> Record:
-    address = ends.address()
-    future = ends.connect(address).unary_unary(path()).future(b"request", wait_for_ready=True, timeout=PATIENCE_S)
-    seen = {"waits": attempt(future.result, timeout=0.1)}
-    ends.serve(ECHO, address=address)
-    return {**seen, "result": attempt(future.result, timeout=PATIENCE_S)}
-
-
-@case
-def a_channel_finds_its_server_again(ends: Ends) -> Record:
-    address = ends.address()
-    served = ends.serve(ECHO, address=address)
-    channel, is_left = ends.connect(address), ends.gate()
-    method = channel.unary_unary(path())
-    seen = {"before": attempt(method, b"request")}
-    served.server.stop(None).wait(PATIENCE_S)
-    channel.subscribe(lambda state: None if state is grpc.ChannelConnectivity.READY else is_left.set())
-    is_left.wait(PATIENCE_S)  # until then gRPC may send to the server that is gone
-    ends.serve({"Method": method_handler("unary_unary", lambda request, context: b"from another")}, address=address)
-    return {**seen, "after": attempt(method, b"request", wait_for_ready=True, timeout=PATIENCE_S)}
-
-
-@case
 def a_call_without_a_server_is_unavailable_each_time(ends: Ends) -> Record:
     served = ends.serve(ECHO)
     method = ends.connect(served.target).unary_unary(path())
