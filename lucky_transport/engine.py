@@ -8,6 +8,8 @@ An engine owns no transport and no thread of the host. The order of calls is
         engine.step(control)        # buffers.observations, rewards, ... hold the frame afterwards
     engine.close()
 
+An engine that steps its envs independently has `parallel_envs` and `step_env` besides.
+
 The host calls `bind`, `step` and the handlers of methods that run between steps (`Runs.ENGINE`) under one lock, never
 two at a time; other handlers and streams run beside them. The control bytes say what each env does; None means that
 every env steps:
@@ -99,6 +101,8 @@ class Engine(ABC):
     #: Where the observations lie on a GPU as well, for an engine that computes them there. What it publishes shows the
     #: frame when `step` returns; the bound buffers show it too, unless it was made with a `to_host`.
     device_observations: DeviceObservations | None = None
+    #: In how many envs `step_env` may be at the same time; 0 where envs step together only.
+    parallel_envs: int = 0
 
     @property
     def services(self) -> Mapping[str, Handler]:
@@ -148,6 +152,15 @@ class Engine(ABC):
         control: uint8 (num_envs,) of RESET / HOLD / TICK bits, None when every env steps; valid during the call only.
         The rewards must equal `total_reward(signals)`. For reset envs the host zeroes reward, flags and signals.
         """
+
+    def step_env(self, env: int, control: int) -> None:
+        """Step one env (control 0) or reset it (RESET); read and write its rows of the bound buffers alone.
+
+        For engines with `parallel_envs`. The host calls it on threads of its own, for several envs at the same time,
+        for one env never twice at a time, and never beside `bind`, `step` or a handler that runs between steps. An env
+        takes the same course as in `step`. For a reset the host zeroes reward, flags and signals.
+        """
+        raise NotImplementedError(f"engine {self.spec.engine!r} steps its envs together only")
 
     def check_camera_requests(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:
         """Raise ValueError, with the camera and the remedy, when `camera_frames` could not answer; before the step."""

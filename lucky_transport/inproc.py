@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import os
 import weakref
+from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
@@ -24,15 +25,20 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import Cancelled, ClosedError, EngineFailed, NotReachable, TransportError
+from lucky_transport.host.env_steps import EnvSteps
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.host.slots import ObservationSlots
+from lucky_transport.independent import SentEnvs, envs_late, together_only
 from lucky_transport.lockstep import LockstepEvent, LockstepState, LockstepTransport
 from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
 from lucky_transport.serving import Server
 from lucky_transport.transport import Capabilities, Frame, Stream
+from lucky_transport.uninterrupted import WaitQueue
 
 __all__ = ["InprocServer", "InprocTransport", "connect", "host_at", "server"]
+
+_STEP_TIMEOUT_S = Settings().step_timeout_s
 
 _hosts: dict[str, Host] = {}
 _names = itertools.count(1)
@@ -40,7 +46,7 @@ _names = itertools.count(1)
 
 def connect(endpoint: Endpoint, settings: Settings) -> InprocTransport:
     """Return a transport to the host that serves `inproc://name` in this process; raises NotReachable."""
-    return InprocTransport(host_at(endpoint), settings.observation_slots)
+    return InprocTransport(host_at(endpoint), settings.observation_slots, settings.step_timeout_s)
 
 
 def host_at(endpoint: Endpoint) -> Host:
@@ -80,17 +86,23 @@ class InprocTransport(LockstepTransport):
     """A client in the engine's own process."""
 
     name = "inproc"
-    capabilities = Capabilities(zero_copy=True, streams=True, sessions=True)
 
-    def __init__(self, host: Host, observation_slots: int = 1) -> None:
+    def __init__(self, host: Host, observation_slots: int = 1, step_timeout_s: float = _STEP_TIMEOUT_S) -> None:
         first = Buffers.allocate(host.spec)
         super().__init__(host.spec, first.actions)
         self._host = host
+        can_send = host.parallel_envs > 0 and observation_slots == 1
+        self.capabilities = Capabilities(zero_copy=True, streams=True, sessions=True, async_envs=can_send)
         others = (np.zeros_like(first.observations) for _ in range(observation_slots - 1))
         self._buffers = [first, *(replace(first, observations=observations) for observations in others)]
         self.observation_slots = observation_slots
         self._turn = 0
         self._lease: Lease | None = None
+        self._step_timeout_s = step_timeout_s
+        self._sent = SentEnvs(host.spec, self.name)
+        self._steps: EnvSteps | None = None
+        self._ended: deque[tuple[int, TransportError | None]] = deque()
+        self._receivers = WaitQueue()
         self._control: NDArray[np.uint8] | None = None
         self._frames = [Frame.showing(buffers) for buffers in self._buffers]
         self._caller = f"inproc client {next(_names)} of pid {self._pid}"
@@ -104,17 +116,72 @@ class InprocTransport(LockstepTransport):
     def recv(self, deadline: Deadline | None = None) -> Frame:
         self._check_sent()
         try:
-            if self._lease is None:
-                slots = ObservationSlots(self._buffers, lambda: self._turn) if self.observation_slots > 1 else None
-                self._lease = self._host.drive(f"inproc client of pid {self._pid}", self._buffers[0], slots=slots)
-                # taking the lease shows the last frame; the actions sent before it are still in place
+            lease = self._drive()
             self._turn = (self._turn + 1) % self.observation_slots
-            self._lease.step(self._control)
+            lease.step(self._control)
         except BaseException:
             self._lockstep.on(LockstepEvent.REFUSED)
             raise
         self._lockstep.on(LockstepEvent.FRAME)
         return self._numbered(self._frames[self._turn])
+
+    def _drive(self) -> Lease:
+        """Return the lease; taking it shows the last frame, and actions sent before it are still in place."""
+        if self._lease is None:
+            slots = ObservationSlots(self._buffers, lambda: self._turn) if self.observation_slots > 1 else None
+            self._lease = self._host.drive(f"inproc client of pid {self._pid}", self._buffers[0], slots=slots)
+        return self._lease
+
+    def send_envs(
+        self, actions: NDArray[Any], env_ids: NDArray[Any] | None = None, control: NDArray[np.uint8] | None = None
+    ) -> None:
+        if self._lockstep.state not in (LockstepState.READY, LockstepState.ENVS):
+            raise self._lockstep.state_error(LockstepEvent.SEND_ENVS)
+        self._check_process()
+        if not self.capabilities.async_envs:
+            raise together_only(self.spec.engine, self.observation_slots, self.name)
+        rows, ids, codes = self._sent.check(actions, env_ids, control)
+        if self._steps is None:
+            self._steps = EnvSteps(self._host, self._drive(), self._on_ended)
+        self.actions[ids] = rows
+        self.out_of_bounds += self._bounds.count_outside(rows)
+        self._lockstep.on(LockstepEvent.SEND_ENVS)
+        self._sent.mask[ids] = True
+        for env, code in zip(ids.tolist(), codes.tolist(), strict=True):
+            self._steps.begin(env, code)
+
+    @property
+    def envs_under_way(self) -> int:
+        return self._sent.count
+
+    def _on_ended(self, env: int, failure: TransportError | None) -> None:
+        self._ended.append((env, failure))
+        self._receivers.wake_all()
+
+    def recv_envs(self, least: int = 1, deadline: Deadline | None = None) -> tuple[NDArray[np.int32], Frame]:
+        if self._lockstep.state is not LockstepState.ENVS:
+            raise self._lockstep.state_error(LockstepEvent.LAST_ENV)
+        self._check_process()
+        self._sent.check_least(least)
+        deadline = Deadline.after(deadline, self._step_timeout_s)
+
+        def is_enough() -> bool:
+            return len(self._ended) >= least or any(failure is not None for _, failure in tuple(self._ended))
+
+        if not self._receivers.wait_for(is_enough, deadline.remaining_s):
+            raise envs_late(len(self._ended), least, deadline.timeout_s, self.name)
+        ended = tuple(self._ended)
+        failed = next((one for one in ended if one[1] is not None), None)
+        received = ended if failed is None else (failed,)
+        ids = np.array(sorted(env for env, _ in received), np.int32)
+        self._sent.mask[ids] = False
+        for one in received:
+            self._ended.remove(one)
+        if not self._sent.count:
+            self._lockstep.on(LockstepEvent.LAST_ENV)
+        if failed is not None and failed[1] is not None:
+            raise failed[1]
+        return ids, self._frames[0]
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         call = self._begin(deadline)
@@ -146,7 +213,9 @@ class InprocTransport(LockstepTransport):
                 return
             for stream in list(self._open):
                 stream.close()
-            if self._lease is not None:
+            if self._steps is not None:
+                self._steps.close()  # it has the lease
+            elif self._lease is not None:
                 self._lease.release()
             self._host.leave(self._caller)
 

@@ -5,6 +5,8 @@
     READY ──send──▶ SENT ──frame──▶ READY
                      │  ──refused─▶ READY      the exchange ended without a frame: the engine raised, another drives
                      └───lost─────▶ LOST       the peer died
+    READY ──send envs──▶ ENVS ──last env──▶ READY    more may be sent meanwhile
+                          └─────lost─────▶ LOST
     any ──close──▶ CLOSED
 
 The hot path keeps its state in an attribute and comes here only when that state is not the one it needs.
@@ -33,6 +35,7 @@ class LockstepState(Enum):
 
     READY = "ready"
     SENT = "sent"
+    ENVS = "envs under way"
     LOST = "lost"
     CLOSED = "closed"
 
@@ -42,6 +45,8 @@ class LockstepEvent(Enum):
 
     SEND = "send"
     FRAME = "frame"
+    SEND_ENVS = "send envs"
+    LAST_ENV = "last env"
     REFUSED = "refused"
     LOST = "lost"
     CLOSE = "close"
@@ -50,12 +55,19 @@ class LockstepEvent(Enum):
 TRANSITIONS: dict[LockstepState, dict[LockstepEvent, LockstepState]] = {
     LockstepState.READY: {
         LockstepEvent.SEND: LockstepState.SENT,
+        LockstepEvent.SEND_ENVS: LockstepState.ENVS,
         LockstepEvent.LOST: LockstepState.LOST,
         LockstepEvent.CLOSE: LockstepState.CLOSED,
     },
     LockstepState.SENT: {
         LockstepEvent.FRAME: LockstepState.READY,
         LockstepEvent.REFUSED: LockstepState.READY,
+        LockstepEvent.LOST: LockstepState.LOST,
+        LockstepEvent.CLOSE: LockstepState.CLOSED,
+    },
+    LockstepState.ENVS: {
+        LockstepEvent.SEND_ENVS: LockstepState.ENVS,
+        LockstepEvent.LAST_ENV: LockstepState.READY,
         LockstepEvent.LOST: LockstepState.LOST,
         LockstepEvent.CLOSE: LockstepState.CLOSED,
     },
@@ -66,6 +78,10 @@ TRANSITIONS: dict[LockstepState, dict[LockstepEvent, LockstepState]] = {
     },
 }
 
+_GONE = PeerDied, "the engine is gone; connect again"
+_CLOSED = ClosedError, "the transport is closed; connect again"
+_ENVS_UNDER_WAY = "while envs are under way; call recv_envs() until none is"
+
 _REMEDIES: dict[tuple[LockstepState, LockstepEvent], tuple[type[TransportError], str]] = {
     (LockstepState.READY, LockstepEvent.FRAME): (
         LocalProtocolError,
@@ -75,10 +91,25 @@ _REMEDIES: dict[tuple[LockstepState, LockstepEvent], tuple[type[TransportError],
         LocalProtocolError,
         "send() while a frame is outstanding; call recv() first",
     ),
-    (LockstepState.LOST, LockstepEvent.SEND): (PeerDied, "the engine is gone; connect again"),
-    (LockstepState.LOST, LockstepEvent.FRAME): (PeerDied, "the engine is gone; connect again"),
-    (LockstepState.CLOSED, LockstepEvent.SEND): (ClosedError, "the transport is closed; connect again"),
-    (LockstepState.CLOSED, LockstepEvent.FRAME): (ClosedError, "the transport is closed; connect again"),
+    (LockstepState.SENT, LockstepEvent.SEND_ENVS): (
+        LocalProtocolError,
+        "send_envs() while a frame is outstanding; call recv() first",
+    ),
+    (LockstepState.ENVS, LockstepEvent.SEND): (LocalProtocolError, f"send() {_ENVS_UNDER_WAY}"),
+    (LockstepState.ENVS, LockstepEvent.FRAME): (LocalProtocolError, f"recv() {_ENVS_UNDER_WAY}"),
+    (LockstepState.READY, LockstepEvent.LAST_ENV): (
+        LocalProtocolError,
+        "recv_envs() with no env under way; call send_envs() first",
+    ),
+    (LockstepState.SENT, LockstepEvent.LAST_ENV): (
+        LocalProtocolError,
+        "recv_envs() while a frame is outstanding; call recv() first",
+    ),
+    **{
+        (state, event): remedy
+        for state, remedy in ((LockstepState.LOST, _GONE), (LockstepState.CLOSED, _CLOSED))
+        for event in (LockstepEvent.SEND, LockstepEvent.FRAME, LockstepEvent.SEND_ENVS, LockstepEvent.LAST_ENV)
+    },
 }
 
 

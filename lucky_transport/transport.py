@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from lucky_transport.closing import Closing
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Buffers
-from lucky_transport.errors import Unimplemented
+from lucky_transport.errors import LocalProtocolError, Unimplemented
 from lucky_transport.futures import completed
 from lucky_transport.spec.batch_spec import BatchSpec
 
@@ -47,6 +47,7 @@ class Capabilities:
     zero_copy: bool = False  # frames are views of the engine's own memory
     sessions: bool = False
     images: bool = False  # images come in memory of their own, as views where asked for
+    async_envs: bool = False  # envs are stepped on their own, where the engine does so
 
 
 class Frame:
@@ -133,6 +134,37 @@ class Transport(Closing, ABC):
         """`send` and `recv` in one call."""
         self.send(actions, control)
         return self.recv(deadline)
+
+    def send_envs(
+        self, actions: NDArray[Any], env_ids: NDArray[Any] | None = None, control: NDArray[np.uint8] | None = None
+    ) -> None:
+        """Begin a step of each of these envs alone; they begin in turn and end in any order.
+
+        actions: (k, *action shape). env_ids: integers (k,), None for all envs. control: uint8 (k,), 0 or RESET. Until
+        all envs under way were received, nothing else may be stepped. Raises, before anything is published, ValueError
+        and TypeError as `send` does and for ids, LocalProtocolError for an env or an exchange under way, Unimplemented
+        where the engine or the transport cannot.
+        """
+        raise Unimplemented(
+            f"transport {self.name!r} steps all envs together, send() and recv() need one that steps single envs",
+            backend=self.name,
+            hint="connect over shm:// or inproc:, or use step()",
+        )
+
+    @property
+    def envs_under_way(self) -> int:
+        """How many envs were sent alone and not received yet."""
+        return 0
+
+    def recv_envs(self, least: int = 1, deadline: Deadline | None = None) -> tuple[NDArray[np.int32], Frame]:
+        """Return all envs that ended their steps, at least so many, and a frame whose rows of these envs are valid.
+
+        The ids are int32 (k,), ascending. The rows of an env are valid until it is sent again; other rows may be just
+        being written. Waits at most until `deadline` (default: the configured step timeout). Raises ValueError,
+        LocalProtocolError where fewer are under way, EngineFailed for an env that failed (it is then received, without
+        a frame), PeerTimeout (nothing is lost, `recv_envs` may be called again), PeerDied.
+        """
+        raise LocalProtocolError("recv_envs() with no env under way; call send_envs() first", backend=self.name)
 
     @abstractmethod
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:

@@ -28,6 +28,7 @@
 #define LUCKY_FEATURE_SLOTS 128u
 #define LUCKY_FEATURE_ARENAS 256u
 #define LUCKY_FEATURE_DEVICE_ONLY 512u
+#define LUCKY_FEATURE_ENVS 1024u
 
 /* Element types: values of obs_dtype and act_dtype. */
 #define LUCKY_DTYPE_FLOAT32 0u
@@ -107,5 +108,6 @@
 #define LUCKY_OFFSET_ARENA_OFFSET 1736 /* uint64_t: long messages, client to engine; the engine's own lie right behind (ARENAS) */
 #define LUCKY_OFFSET_ARENA_SIZE 1744 /* uint64_t: bytes of each arena */
 #define LUCKY_OFFSET_CLIENT_OBSERVATIONS 1752 /* uint32_t: where the client reads them: 0 here, 1 on the GPU alone (DEVICE_ONLY) */
+#define LUCKY_OFFSET_ENVS_OFFSET 1760 /* uint64_t: words of envs that are stepped on their own, and their control bytes (ENVS) */
 
 #endif

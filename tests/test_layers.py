@@ -58,6 +58,7 @@ LAYERS = (
     "aio",
     "futures",
     "transport",
+    "independent",
     "lockstep",
     "interceptors",
     "routing",

@@ -9,8 +9,9 @@ step, reset and hold in the other envs leaves it unchanged.
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -125,10 +126,14 @@ class ToyEngine(Engine):
         answer_delay_s: float = 0.0,
         faulty: bool = False,
         slots: int = 0,
+        parallel_envs: int = 0,
+        delays_s: Sequence[float] = (),
     ) -> None:
         """`copy_frame` (with idle) copies a prepared frame each step: 0.5 everywhere, but the first and the last value
         of the batch, which hold the number of the step. `*_at` name the step (from 1) at which the engine
         raises, leaves its process at once, or sleeps without end, as a real fault would; 0 = never. Times in seconds.
+        `parallel_envs`: envs step on their own, so many at once. `delays_s`: how long each env waits in a step, a
+        batch as long as its slowest; fewer than there are envs are repeated.
 
         Services: `answer_delay_s` offers GetLidarBeamAngles, which answers after that long; `faulty` offers
         GetLidarBeamCount and StreamViewport, which raise; `slots` offers StreamPolicySlotState with that many items.
@@ -142,6 +147,9 @@ class ToyEngine(Engine):
         self._step_delay_s = step_delay_s
         self._fail_at, self._exit_at, self._hang_at = fail_at, exit_at, hang_at
         self._misbehaves = bool(step_delay_s or fail_at or exit_at or hang_at)
+        self.parallel_envs = parallel_envs
+        self._delays_s = np.resize(np.asarray(delays_s, np.float64), num_envs) if len(delays_s) else None
+        self._alone = threading.Lock()
         self._seedable = seedable
         self._count = 0
         self._seeds = np.arange(seed, seed + num_envs).astype(np.uint64)
@@ -204,7 +212,21 @@ class ToyEngine(Engine):
         self._buffers = buffers
         return True
 
+    def step_env(self, env: int, control: int) -> None:
+        if self._delays_s is not None:
+            time.sleep(self._delays_s[env])
+        codes = np.full(self.spec.num_envs, HOLD, np.uint8)
+        codes[env] = control
+        with self._alone:
+            self._step(codes)
+
     def step(self, control: NDArray[np.uint8] | None) -> None:
+        if self._delays_s is not None:
+            steps = self._delays_s if control is None else self._delays_s[(control & HOLD) == 0]
+            time.sleep(steps.max(initial=0.0))
+        self._step(control)
+
+    def _step(self, control: NDArray[np.uint8] | None) -> None:
         if self._misbehaves:
             self._misbehave()
         if self._idle:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lucky_transport.errors import ClosedError, LocalProtocolError, SpecError, TransportError
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["NeedsReset", "NotSteppable", "check_mode", "no_step_error", "parse_mode", "state_error"]
+__all__ = ["NeedsReset", "NotSteppable", "check_mode", "no_envs_error", "no_step_error", "parse_mode", "state_error"]
 
 
 class NeedsReset(LocalProtocolError, gymnasium.error.ResetNeeded):
@@ -32,6 +32,7 @@ class NotSteppable(Enum):
     FRESH = "the env was never reset"
     LOST = "the last step or reset failed, so the envs' state is unknown"
     UNDER_WAY = "the step that step_async() began is under way"
+    SENT = "envs that send() began are under way"
     ENDED = "some envs have ended and autoreset is disabled"
     CLOSED = "the env is closed"
 
@@ -43,6 +44,8 @@ def state_error(what: str, reason: NotSteppable, ended: NDArray[np.bool_] | None
     text, hint = f"{what} is not possible: {reason.value}", "call reset()"
     if reason is NotSteppable.UNDER_WAY:
         return LocalProtocolError(text, backend=backend, hint="call step_wait() first")
+    if reason is NotSteppable.SENT:
+        return LocalProtocolError(text, backend=backend, hint="call recv() until none is")
     if ended is not None and reason is NotSteppable.ENDED:
         text += f" (envs {np.flatnonzero(ended).tolist()})"
         hint = "pass their mask to reset(options={'reset_mask': mask})"
@@ -55,6 +58,15 @@ def no_step_error(reason: NotSteppable | None, *, backend: str) -> TransportErro
         return state_error("step_wait", reason, None, backend=backend)
     return LocalProtocolError(
         "step_wait() without a step under way", backend=backend, hint="call step_async(actions) first"
+    )
+
+
+def no_envs_error(reason: NotSteppable | None, *, backend: str) -> TransportError:
+    """Return the error for `recv` without an env under way, in an env that is in this state."""
+    if reason in (NotSteppable.CLOSED, NotSteppable.LOST, NotSteppable.UNDER_WAY):
+        return state_error("recv", reason, None, backend=backend)
+    return LocalProtocolError(
+        "recv() without an env under way", backend=backend, hint="call send(actions, env_ids) first"
     )
 
 

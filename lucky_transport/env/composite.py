@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from lucky_transport.spec.actions import Bounds, check_actions
 from lucky_transport.spec.batch_spec import BatchSpec, Part
 from lucky_transport.spec.composite import Path, Record, flat, nested, place, tree_of, unpack, views
-from lucky_transport.transport import Transport
 
 __all__ = ["CompositeActions", "CompositeObservations", "observation_fields"]
 
@@ -33,11 +32,12 @@ class _ActionPart:
 class CompositeActions:
     """Packs actions nested as a spec says; `out_of_bounds` counts values outside their bounds."""
 
-    def __init__(self, transport: Transport, *, strict: bool) -> None:
-        """`strict` refuses values out of bounds instead of counting them."""
-        spec = transport.spec
+    def __init__(self, spec: BatchSpec, written_in_place: NDArray[Any] | None, *, strict: bool) -> None:
+        """written_in_place: rows that a caller may pass as they are. `strict` refuses values out of bounds instead of
+        counting them.
+        """
         self.out_of_bounds = 0
-        self._written_in_place = transport.actions
+        self._written_in_place = written_in_place
         self._strict = strict
         # private rows: a forked child must not write into the memory that its parent shares with the engine
         self._rows = np.zeros(spec.action_shape, np.uint8)
@@ -50,12 +50,12 @@ class CompositeActions:
         """Return the rows of `actions`, (num_envs, row bytes), valid until the next call.
 
         `actions`: dicts and tuples nested like the action space, each array (num_envs, *shape); or
-        `transport.actions` itself, whose parts were written in place and are not checked.
+        the rows that are written in place, which are not checked.
 
         Raises TypeError for a wrong nest, and ValueError or TypeError for a part of a wrong shape or dtype or with NaN
         or infinite values.
         """
-        if actions is self._written_in_place:
+        if self._written_in_place is not None and actions is self._written_in_place:
             return self._written_in_place
         given: list[tuple[_ActionPart, Any]] = []
         _collect(self._parts, actions, (), given)

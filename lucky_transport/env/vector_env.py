@@ -13,19 +13,28 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Self
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lucky_transport.client.client import Client
+from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.actions import preparation, prepared_after
-from lucky_transport.env.autoreset import NotSteppable, check_mode, no_step_error, parse_mode, state_error
+from lucky_transport.env.async_steps import AsyncSteps, EnvBatch
+from lucky_transport.env.autoreset import (
+    NotSteppable,
+    check_mode,
+    no_envs_error,
+    no_step_error,
+    parse_mode,
+    state_error,
+)
 from lucky_transport.env.composite import CompositeActions
 from lucky_transport.env.connection import EnvConnection, Owner
 from lucky_transport.env.described import DescribedEnv
@@ -39,15 +48,19 @@ from lucky_transport.errors import (
     EngineFailed,
     LocalProtocolError,
     PeerDied,
+    PeerTimeout,
     SpecError,
     TransportError,
+    Unimplemented,
 )
 from lucky_transport.transport import Frame, Transport
 
-__all__ = ["RewardFunction", "VectorEnv"]
+__all__ = ["EnvBatch", "RewardFunction", "VectorEnv"]
 
 #: A partial reset would leave the other envs in an unknown state.
-_STATE_UNKNOWN = (NotSteppable.FRESH, NotSteppable.LOST, NotSteppable.UNDER_WAY)
+_STATE_UNKNOWN = (NotSteppable.FRESH, NotSteppable.LOST, NotSteppable.UNDER_WAY, NotSteppable.SENT)
+#: What `send` may follow: envs that wait for a reset, or are under way, do not concern the others.
+_SENDABLE = (None, NotSteppable.ENDED, NotSteppable.SENT)
 
 
 class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):  # where skrl looks for it
@@ -99,13 +112,18 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         self._describe(make_renderer(transport, render_mode, camera, render_size))
         self._exchange = transport.step  # bound once: the hot path of a plain spec is the transport's own
         strict = validate == "strict"
-        self._composite_actions = CompositeActions(transport, strict=strict) if spec.action_parts else None
+        composite = CompositeActions(spec, transport.actions, strict=strict) if spec.action_parts else None
+        self._composite_actions = composite
         self._prepared = preparation(spec, self._composite_actions, strict=strict)
         self._results = StepResults(spec, copy=copy, reward_fn=reward_fn)
         self._plain_result = plain_results(self._results)
         self._recipe = recipe
         self._reset_negotiator = ResetNegotiator(transport)
         self._neutral_actions = neutral_actions(spec)
+        self._make_steps = partial(
+            AsyncSteps, transport, mode, self._neutral_actions, reward_fn=reward_fn, strict=strict
+        )
+        self._steps: AsyncSteps | None = None  # made by the first `send`
         self._not_steppable: NotSteppable | None = NotSteppable.FRESH
         self._ended: NDArray[np.bool_] | None = None  # envs that wait for their reset
         self._control: NDArray[np.uint8] | None = None  # the next step's control bytes
@@ -120,7 +138,8 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
     def out_of_bounds(self) -> int:
         """Action values outside the action space so far; they went to the engine as they are."""
         of_parts = 0 if self._composite_actions is None else self._composite_actions.out_of_bounds
-        return self.transport.out_of_bounds + of_parts
+        alone = 0 if self._steps is None else self._steps.out_of_bounds
+        return self.transport.out_of_bounds + of_parts + alone
 
     def step(self, actions: Any) -> StepResult:
         """Step every env once; `actions`: (num_envs, *action shape), real numbers, or nested arrays of such.
@@ -184,6 +203,60 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
             return self._step_with_ends(frame, self._control)
         return self._plain_result(frame)
 
+    def send(self, actions: Any, env_ids: ArrayLike | None = None) -> None:
+        """Begin a step of some envs, each on its own, and return at once; `recv` returns those that ended theirs.
+
+        actions: (k, *action shape), as of `step` but for k envs. env_ids: integers (k,) without duplicates, None for
+        all envs. An env may be sent again when `recv` has returned it. An env that ended is reset instead, as
+        `autoreset_mode` says. The engine must step its envs independently, over shm or inproc.
+
+        Raises ValueError or TypeError for wrong actions or ids, LocalProtocolError for an env under way, NeedsReset
+        where a reset must come first, Unimplemented where the engine or the transport steps envs together only,
+        PeerDied, ClosedError. Nothing was sent then.
+        """
+        if self._not_steppable not in _SENDABLE:
+            raise self._state_error("send")
+        steps = self._steps = self._steps or self._make_steps()
+        if self._not_steppable is not NotSteppable.SENT:
+            steps.ended[:] = False if self._ended is None else self._ended
+        if self._tensors is not None:
+            self._tensors.before_exchange()
+        try:
+            steps.send(actions, env_ids)
+        except BaseException as error:
+            if not isinstance(error, Unimplemented):
+                self._note_failure(error)
+            raise
+        self._not_steppable = NotSteppable.SENT
+
+    def recv(self, min_envs: int = 1, timeout_s: float | None = None) -> EnvBatch:
+        """Return all envs that ended their steps, at least `min_envs`: (env_ids, observations, rewards, terminated,
+        truncated, info), arrays of k rows; see `EnvBatch`.
+
+        It waits for at most `timeout_s` seconds, by default the step timeout. No env starves: envs begin in turn.
+        Where all envs under way were returned, `step` may be called again.
+
+        Raises LocalProtocolError for fewer envs under way, PeerTimeout (nothing is lost, call `recv` again),
+        EngineFailed (call `reset`), PeerDied, ClosedError.
+        """
+        steps = self._steps
+        if steps is None or self._not_steppable is not NotSteppable.SENT:
+            raise no_envs_error(self._not_steppable, backend=self.transport.name)
+        steps.check_least(min_envs)
+        deadline = None if timeout_s is None else Deadline(timeout_s)
+        try:
+            batch = steps.recv(min_envs, deadline)
+        except BaseException as error:
+            if isinstance(error, PeerTimeout) and steps.is_whole:
+                raise
+            self._not_steppable, self._outstanding = NotSteppable.LOST, True
+            self._connection.explain(error)
+            raise
+        if not steps.under_way:
+            self._not_steppable = None
+            self._await_reset(steps.ended.copy() if steps.ended.any() else None)
+        return batch
+
     def _step_with_ends(self, frame: Frame, control: NDArray[np.uint8] | None) -> StepResult:
         """The rest of a step in which envs were reset or have ended."""
         terminated, truncated = frame.terminated.astype(np.bool_), frame.truncated.astype(np.bool_)
@@ -236,7 +309,7 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         request = read_reset(self.batch_spec, seed, options)
         if request.partial and self._not_steppable in _STATE_UNKNOWN:
             raise self._state_error("a partial reset")
-        if self._not_steppable is NotSteppable.UNDER_WAY:
+        if self._not_steppable in (NotSteppable.UNDER_WAY, NotSteppable.SENT):
             self._not_steppable, self._outstanding = NotSteppable.LOST, True
         try:
             self._drain_outstanding()
@@ -255,6 +328,8 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
     def _drain_outstanding(self) -> None:
         """Receive the frame of a step that was given up; how that step ended does not matter any more."""
         if self._outstanding:
+            if self._steps is not None:
+                self._steps.drain()
             with suppress(LocalProtocolError, EngineFailed, Busy):
                 self.transport.recv()
             self._outstanding = False

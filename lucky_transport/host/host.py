@@ -107,6 +107,14 @@ class Host:
         return self._on_demand or self._engine
 
     @property
+    def parallel_envs(self) -> int:
+        """In how many envs the engine can be at the same time, 0 where envs step together only, as they do behind
+        interceptors, which see whole steps, and where observations come to the host on demand.
+        """
+        together = self._interceptors is not None or self._on_demand is not None
+        return 0 if together else min(self._engine.parallel_envs, self.spec.num_envs)
+
+    @property
     def driver(self) -> str:
         """The name of the client that holds the lease, "" if none does."""
         lease = self._lease

@@ -49,6 +49,14 @@ class Lease:
         """
         return self._engine_step, self._lock.acquire, self._lock.release
 
+    def lost(self) -> Busy:
+        """Return the error of a driver whose lease is not valid any more."""
+        return Busy(
+            f"engine {self._engine!r} is no longer driven by {self.owner}",
+            backend=self._engine,
+            hint="connect again",
+        )
+
     def failure(self, error: BaseException) -> TransportError:
         """Return the error that a client gets when the engine's step raised `error`."""
         return to_wire_error(self._engine, "step", error)
@@ -63,11 +71,7 @@ class Lease:
             for held in self._attempts:  # noqa: B007
                 break
             if not self.valid:
-                raise Busy(
-                    f"engine {self._engine!r} is no longer driven by {self.owner}",
-                    backend=self._engine,
-                    hint="connect again",
-                )
+                raise self.lost()
             self._engine_step(control)
             if control is not None:
                 self._clear_outcomes(control)
@@ -79,7 +83,10 @@ class Lease:
 
     def _clear_outcomes(self, control: NDArray[np.uint8]) -> None:
         """Zero reward, flags and signals of reset envs: no engine, ticking or not, rewards a reset."""
-        reset = (control & RESET) != 0
+        self.clear_outcome((control & RESET) != 0)
+
+    def clear_outcome(self, reset: NDArray[np.bool_] | int) -> None:
+        """Zero reward, flags and signals of these envs."""
         buffers = self._buffers
         buffers.rewards[reset] = 0
         buffers.terminated[reset] = 0

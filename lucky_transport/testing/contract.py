@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from lucky_transport.testing.async_envs_contract import AsyncEnvsContract
 from lucky_transport.testing.client_contract import ClientContract
 from lucky_transport.testing.composite_contract import CompositeContract
 from lucky_transport.testing.engine_contract import EngineContract
@@ -21,6 +22,7 @@ __all__ = ["EngineContract", "TransportContract"]
 
 class TransportContract(
     SteppingContract,
+    AsyncEnvsContract,
     CompositeContract,
     FailureContract,
     ServicesContract,

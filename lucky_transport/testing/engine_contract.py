@@ -155,6 +155,25 @@ class EngineContract:
         rule = "`bind_slot` returns True only if a step writes the whole row of every env that is not held"
         _require_equal(self.record(moves), found, rule, "Independent envs")
 
+    def test_envs_that_are_stepped_on_their_own_give_the_frames_that_they_give_together(self, spec: BatchSpec) -> None:
+        moves = [
+            (actions, None if control is None else control & np.uint8(RESET))
+            for actions, control in self.moves(spec, 4)
+        ]
+        together = self.record(moves)
+        with self.open_client() as client:
+            if not client.capabilities.async_envs:
+                pytest.skip(f"engine {spec.engine!r} steps its envs together")
+            ended = np.zeros(spec.num_envs, np.uint8)
+            for step, (actions, control) in enumerate(moves):
+                client.send_envs(actions, control=ended if control is None else ended | control)
+                _, frame = client.recv_envs(spec.num_envs)
+                ended = frame.terminated | frame.truncated
+                for name, array in observation_fields(spec, frame.observations).items():
+                    same = array.tobytes() == together[name][step].tobytes()
+                    rule = "`step_env` does to each env what `step` does"
+                    _require(same, rule, f"other {name} in step {step}", "Independent envs")
+
     def test_the_rewards_are_the_sum_of_their_terms(self, spec: BatchSpec) -> None:
         frames = self.record(self.moves(spec))
         for step, (rewards, signals) in enumerate(zip(frames["rewards"], frames["signals"], strict=True)):

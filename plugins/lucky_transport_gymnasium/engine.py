@@ -7,6 +7,7 @@ With the same seed and actions, envs that are reset one exchange after they ende
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -98,12 +99,20 @@ class GymnasiumEngine(Engine):
     Gymnasium's own vector envs autoreset.
     """
 
-    def __init__(self, env_id: str, envs: list[gymnasium.Env[Any, Any]], seed: int | None = None) -> None:
-        """Env i's first reset uses seed + i, or no seed at all when `seed` is None.
+    def __init__(
+        self,
+        env_id: str,
+        envs: list[gymnasium.Env[Any, Any]],
+        seed: int | None = None,
+        parallel_envs: int | None = None,
+    ) -> None:
+        """Env i's first reset uses seed + i, or no seed at all when `seed` is None. `parallel_envs`: how many envs may
+        step at the same time, each on a thread, where a client sends them on their own (None: one a CPU).
 
         Raises SpecError for spaces that cannot travel.
         """
         self._envs = envs
+        self.parallel_envs = len(os.sched_getaffinity(0)) if parallel_envs is None else parallel_envs
         self.spec = _spec(env_id, envs)
         self._seeds: dict[int, int] = {} if seed is None else {i: seed + i for i in range(len(envs))}
         self._options: dict[str, Any] | None = None
@@ -134,6 +143,12 @@ class GymnasiumEngine(Engine):
         finally:  # a reset that fails has used them, too
             if (control & RESET).any():
                 self._options = None
+
+    def step_env(self, env: int, control: int) -> None:
+        if control & RESET:
+            self._reset_env(env, self._envs[env])
+        else:
+            self._step_env(env, self._envs[env])
 
     def _reset_env(self, index: int, env: gymnasium.Env[Any, Any]) -> None:
         observation, info = env.reset(seed=self._seeds.pop(index, None), options=self._options)
@@ -214,7 +229,9 @@ def _spec(env_id: str, envs: list[gymnasium.Env[Any, Any]]) -> BatchSpec:
     )
 
 
-def make_engine(variant: str = "", num_envs: int = 1, *, seed: int | None = None, **options: Any) -> GymnasiumEngine:
+def make_engine(
+    variant: str = "", num_envs: int = 1, *, seed: int | None = None, parallel_envs: int | None = None, **options: Any
+) -> GymnasiumEngine:
     """Return an engine of `num_envs` envs `gymnasium.make(variant, **options)`.
 
     Raises UnknownName (no such id), MissingExtra (the env needs a package), ConfigError (num_envs, an unknown option),
@@ -222,7 +239,7 @@ def make_engine(variant: str = "", num_envs: int = 1, *, seed: int | None = None
     """
     envs = make_envs(variant, check_num_envs(num_envs), options)
     try:
-        return GymnasiumEngine(variant, envs, seed)
+        return GymnasiumEngine(variant, envs, seed, parallel_envs)
     except BaseException:
         for env in envs:
             env.close()

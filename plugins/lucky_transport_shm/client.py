@@ -8,6 +8,7 @@ the arrays that it holds stay readable.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,9 @@ from lucky_transport.shm.wait import strategy_code
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame
 from lucky_transport_shm.attachment import attach, detach
-from lucky_transport_shm.command_client import CallsTransport, CommandTransport
+from lucky_transport_shm.command_client import CommandTransport
 from lucky_transport_shm.device import ClientDevice
+from lucky_transport_shm.env_client import EnvsTransport
 
 __all__ = ["ShmTransport", "connect"]
 
@@ -96,7 +98,7 @@ def _connect_for_commands(segment: Segment, settings: Settings, deadline: Deadli
         ) from error
 
 
-class ShmTransport(CallsTransport):
+class ShmTransport(EnvsTransport):
     """Steps an engine through shared memory."""
 
     name = "shm"
@@ -106,7 +108,12 @@ class ShmTransport(CallsTransport):
     ) -> None:
         self.spec = segment.spec
         self.capabilities = Capabilities(
-            zero_copy=True, streams=True, hold=segment.spec.hold, images=True, sessions=True
+            zero_copy=True,
+            streams=True,
+            hold=segment.spec.hold,
+            images=True,
+            sessions=True,
+            async_envs=segment.layout.has_env_words,
         )
         self._segment = segment
         self._forked = False
@@ -138,9 +145,9 @@ class ShmTransport(CallsTransport):
         self._slice_ns = min(self._step_timeout_ns, PEER_POLL_NS)
         self._count_here = None if counts_natively else bounds
         self._counted = 0
-        self._channel.fuse(self._frames, self._step_slowly, self._slice_ns)
-        if self._count_here is not None:
-            self._channel.unfuse()  # every exchange has to be looked at in Python
+        self._bounds = bounds
+        self._step_envs_by(segment, strategy)
+        self._fuse()
         vars(self)["step"] = self._channel.exchange  # saves the hot loop a call
         pipe = SegmentPipe.client_end(segment, self._engine, strategy=strategy, peer_bits=peer)
         self._calls = ClientCalls(
@@ -150,6 +157,11 @@ class ShmTransport(CallsTransport):
             images=ImageReader(segment.path),
         )
         on_child(self.close_after_fork)
+
+    def _fuse(self) -> None:
+        self._channel.fuse(self._frames, self._step_slowly, self._slice_ns)
+        if self._count_here is not None:
+            self._channel.unfuse()  # every exchange has to be looked at in Python
 
     @property
     def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -203,23 +215,25 @@ class ShmTransport(CallsTransport):
             code = self._channel.recv(min(deadline.remaining_ns, PEER_POLL_NS))
         return self._await_frame(code, deadline)
 
-    def _await_frame(self, code: int, deadline: Deadline) -> Frame:
-        """Wait on after a first slice that ended with `code`: the peer is looked at before the next one."""
+    def _await(self, code: int, deadline: Deadline, look: Callable[[int], int]) -> int:
+        """Wait on after a first slice that ended with `code`: the peer is looked at before the next one.
+
+        look: waits for one slice, and returns what it found or Result.TIMED_OUT.
+        """
         while code == Result.TIMED_OUT:
             self._check_segment()
-            if not self._engine.alive:
-                code = self._channel.recv(0)  # published before it died
+            if not self._engine.alive or self._is_closing:
+                code = look(0)  # published before it ended
                 if code == Result.TIMED_OUT:
                     raise self._engine_ended()
                 break
             if deadline.expired:
                 break
-            if self._is_closing:
-                code = self._channel.recv(0)
-                if code == Result.TIMED_OUT:
-                    raise self._engine_ended()
-                break
-            code = self._channel.recv(min(deadline.remaining_ns, PEER_POLL_NS))
+            code = look(min(deadline.remaining_ns, PEER_POLL_NS))
+        return code
+
+    def _await_frame(self, code: int, deadline: Deadline) -> Frame:
+        code = self._await(code, deadline, self._channel.recv)
         if code == Result.TIMED_OUT:
             raise PeerTimeout(
                 f"the engine ({self._engine.name}) sent no frame within {deadline.timeout_s} s",

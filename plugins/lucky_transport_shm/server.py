@@ -30,6 +30,7 @@ from lucky_transport.shm.files.liveness import Process
 from lucky_transport.shm.listener.server_loop import serve_listener
 from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.channel import Result, channel_offsets, peer_bits
+from lucky_transport.shm.segment.env_words import EngineEnvWords
 from lucky_transport.shm.segment.layout import EngineState, Feature
 from lucky_transport.shm.segment.owners import client_of
 from lucky_transport.shm.segment.segment import create
@@ -38,6 +39,7 @@ from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.shm.timing import LOOP_SLICE_NS, PEER_POLL_NS
 from lucky_transport.shm.wait import PEER_WAKES, strategy_code
 from lucky_transport_shm.device import offer_observations
+from lucky_transport_shm.env_server import EnvServer
 
 __all__ = ["ShmServer", "server"]
 
@@ -62,6 +64,7 @@ class ShmServer(Server):
         self._grace_s = 0.0
         self._undo = contextlib.ExitStack()
         self._lease: Lease | None = None
+        self._env_server: EnvServer | None = None
         self._peer: Process | None = None
 
     def start(self, host: Host) -> Endpoint:
@@ -74,8 +77,12 @@ class ShmServer(Server):
         self._host = host
         spec = host.spec
         self._segment = segment = create(
-            self._endpoint.address, spec, observation_slots=self._settings.observation_slots
+            self._endpoint.address,
+            spec,
+            observation_slots=self._settings.observation_slots,
+            envs_alone=host.parallel_envs > 0 and self._settings.observation_slots == 1,
         )
+        self._env_words = EngineEnvWords(segment, self._strategy) if segment.layout.has_env_words else None
         undo.callback(segment.unlink)
         mapping, layout = segment.mapping, segment.layout
         header.put(mapping, "engine_features", header.get(mapping, "engine_features") | Feature.PARKS)
@@ -217,8 +224,20 @@ class ShmServer(Server):
             if self._peer is not None and not self._peer.alive:
                 _log.warning("shm client of %s (%s) ended without closing", self._endpoint, self._peer.name)
                 self._let_go()
+            elif self._env_words is not None and self._env_server is None and self._env_words.is_asked:
+                self._step_envs(self._env_words)
         elif self._peer is not None or self._has_left_unseen():
             self._let_go()
+
+    def _step_envs(self, words: EngineEnvWords) -> None:
+        """Step envs on their own from now on, until the client goes."""
+        try:
+            lease = self._lease or self._admit()
+        except TransportError as error:
+            for env, _ in words.sent():
+                words.publish(env, error)
+            return
+        self._env_server = EnvServer(self._host, lease, self._segment, self._strategy)
 
     def _has_left_unseen(self) -> bool:
         """True when a client has come and gone between two looks; one that is coming has its start time there."""
@@ -233,6 +252,8 @@ class ShmServer(Server):
         if not self._stopping:  # what the engine said last is still to be read
             self._await_client()
         self._channel.commands_read(0)
+        if self._env_words is not None:
+            self._env_words.clear()
         mapping = self._segment.mapping
         device_offer.read_here(mapping, True)
         header.put(mapping, "gpu_client_generation", 0)  # its process has ended, or it has closed what it had open
@@ -244,7 +265,10 @@ class ShmServer(Server):
 
     def _forget_client(self, why: TransportError) -> None:
         """Let go of the client without a look at the segment; its calls end with `why`."""
-        if self._lease is not None:
+        if self._env_server is not None:
+            self._env_server.close()  # it has the lease
+            self._env_server = self._lease = None
+        elif self._lease is not None:
             self._lease.release()
             self._lease = None
         if self._peer is not None:

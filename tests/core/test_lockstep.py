@@ -16,6 +16,10 @@ EXPECTED = {
     (LockstepState.READY, LockstepEvent.SEND): LockstepState.SENT,
     (LockstepState.READY, LockstepEvent.LOST): LockstepState.LOST,
     (LockstepState.SENT, LockstepEvent.FRAME): LockstepState.READY,
+    (LockstepState.READY, LockstepEvent.SEND_ENVS): LockstepState.ENVS,
+    (LockstepState.ENVS, LockstepEvent.SEND_ENVS): LockstepState.ENVS,
+    (LockstepState.ENVS, LockstepEvent.LAST_ENV): LockstepState.READY,
+    (LockstepState.ENVS, LockstepEvent.LOST): LockstepState.LOST,
     (LockstepState.SENT, LockstepEvent.REFUSED): LockstepState.READY,
     (LockstepState.SENT, LockstepEvent.LOST): LockstepState.LOST,
     (LockstepState.LOST, LockstepEvent.LOST): LockstepState.LOST,
@@ -23,6 +27,7 @@ EXPECTED = {
     **{(state, LockstepEvent.CLOSE): LockstepState.CLOSED for state in LockstepState},
 }
 
+_ACTIONS = (LockstepEvent.SEND, LockstepEvent.FRAME, LockstepEvent.SEND_ENVS, LockstepEvent.LAST_ENV)
 REFUSALS = {
     (LockstepState.READY, LockstepEvent.FRAME): (
         LocalProtocolError,
@@ -32,10 +37,28 @@ REFUSALS = {
         LocalProtocolError,
         "send() while a frame is outstanding; call recv() first",
     ),
-    (LockstepState.LOST, LockstepEvent.SEND): (PeerDied, "the engine is gone; connect again"),
-    (LockstepState.LOST, LockstepEvent.FRAME): (PeerDied, "the engine is gone; connect again"),
-    (LockstepState.CLOSED, LockstepEvent.SEND): (ClosedError, "the transport is closed; connect again"),
-    (LockstepState.CLOSED, LockstepEvent.FRAME): (ClosedError, "the transport is closed; connect again"),
+    (LockstepState.SENT, LockstepEvent.SEND_ENVS): (
+        LocalProtocolError,
+        "send_envs() while a frame is outstanding; call recv() first",
+    ),
+    (LockstepState.ENVS, LockstepEvent.SEND): (
+        LocalProtocolError,
+        "send() while envs are under way; call recv_envs() until none is",
+    ),
+    (LockstepState.ENVS, LockstepEvent.FRAME): (
+        LocalProtocolError,
+        "recv() while envs are under way; call recv_envs() until none is",
+    ),
+    (LockstepState.READY, LockstepEvent.LAST_ENV): (
+        LocalProtocolError,
+        "recv_envs() with no env under way; call send_envs() first",
+    ),
+    (LockstepState.SENT, LockstepEvent.LAST_ENV): (
+        LocalProtocolError,
+        "recv_envs() while a frame is outstanding; call recv() first",
+    ),
+    **{(LockstepState.LOST, event): (PeerDied, "the engine is gone; connect again") for event in _ACTIONS},
+    **{(LockstepState.CLOSED, event): (ClosedError, "the transport is closed; connect again") for event in _ACTIONS},
 }
 
 

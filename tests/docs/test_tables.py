@@ -83,7 +83,7 @@ def test_the_capabilities_shown_are_those_the_transport_declares(name: str) -> N
         pytest.importorskip(needed[name])
     endpoint = registry().transports[name].local_endpoint.format(name=unique_name())
     with (
-        lucky_transport.serve("toy", endpoint) as serving,
+        lucky_transport.serve("toy", endpoint, options={"parallel_envs": 1}) as serving,
         lucky_transport.connect(str(serving.endpoints[0])) as client,
     ):
         declared = client.transport.capabilities

@@ -89,6 +89,8 @@ def write(
         features |= Feature.SLOTS
     if layout.arena_bytes:
         features |= Feature.ARENAS
+    if layout.has_env_words:
+        features |= Feature.ENVS
     values: dict[str, Any] = {
         "magic": MAGIC,
         "server_pid": pid,
@@ -124,6 +126,7 @@ def write(
         "schema_hash": _digest(text),
         "arena_offset": layout.arena_offset,
         "arena_size": layout.arena_bytes,
+        "envs_offset": layout["envs"].offset if layout.has_env_words else 0,
     }
     for name, value in values.items():
         put(mapping, name, value)
@@ -203,8 +206,9 @@ def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, size: int)
     ring, total = header["cmd_ring_size"], header["total_size"]
     slots = header["obs_slots"] if header["engine_features"] & Feature.SLOTS else 1
     _expect(where, "obs_slots", 1 <= slots <= MOST_SLOTS, f"{slots}, expected from 1 to {MOST_SLOTS}")
+    alone = bool(header["engine_features"] & Feature.ENVS)
     try:
-        planned = plan(spec, ring_bytes=ring, observation_slots=slots)
+        planned = plan(spec, ring_bytes=ring, observation_slots=slots, envs_alone=alone)
     except SpecError as error:
         raise SegmentError(f"{where}: cmd_ring_size: {error}", backend="shm") from error
     stated = {
@@ -218,7 +222,7 @@ def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, size: int)
         "ring_s2c": "cmd_s2c_offset",
         "ring_c2s": "cmd_c2s_offset",
         "error": "error_offset",
-    }
+    } | ({"envs": "envs_offset"} if alone else {})
     regions: dict[str, Region] = {}
     for name, field in stated.items():
         offset, length = header[field], planned[name].size

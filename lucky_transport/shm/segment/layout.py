@@ -1,7 +1,7 @@
 """The layout of a segment, version 1 (little-endian). All offsets are computed here; the C headers are made from it.
 
     0      4096
-    │header│observations│actions│rewards│terminated│truncated│control│signals│ring│ring│images│spec│error│arena│arena│
+    │header│observations│actions│rewards│terminated│truncated│control│signals│ring│ring│images│spec│error│envs│arena│arena│
 
 `SEED_FIELDS` are the fields of the original plan, in its order and naturally aligned. What that plan lacks is in the
 extension block (`EXTENSION_FIELDS`), prefixed with its size and announced by feature bits: a peer that knows only the
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = [
+    "ENV_WORDS_HEAD",
     "EXTENSION_FIELDS",
     "EXTENSION_OFFSET",
     "FIELDS",
@@ -47,6 +48,8 @@ HEADER_BYTES = 4096
 REGION_ALIGNMENT = 64
 EXTENSION_OFFSET = 1024
 ERROR_BYTES = 4096
+#: Before the arrays of the envs region: two counts and two park words, see `env_words.py`.
+ENV_WORDS_HEAD = 512
 MOST_SLOTS = 64
 
 
@@ -63,6 +66,7 @@ class Feature(IntFlag):
     SLOTS = 128  # frames by turns in the observation slots; where either side lacks it, all in the first
     ARENAS = 256  # long messages beside the rings; where either side lacks it, they are cut into fragments
     DEVICE_ONLY = 512  # the engine leaves the observations region alone while client_observations is 1
+    ENVS = 1024  # the engine steps single envs, by the words of the envs region
 
 
 class EngineState:
@@ -155,6 +159,7 @@ _EXTENSION: tuple[tuple[str, str, bool, str], ...] = (
     ("arena_offset", "Q", False, "long messages, client to engine; the engine's own lie right behind (ARENAS)"),
     ("arena_size", "Q", False, "bytes of each arena"),
     ("client_observations", "I", False, "where the client reads them: 0 here, 1 on the GPU alone (DEVICE_ONLY)"),
+    ("envs_offset", "Q", False, "words of envs that are stepped on their own, and their control bytes (ENVS)"),
 )
 #: The last field of the first extension block: an engine may know no later ones, which then are 0.
 _FIRST_LAST = "park_command"
@@ -232,6 +237,11 @@ class SegmentLayout:
         region = self.regions["observations"]
         return region.offset + slot * _aligned(region.size) // self.observation_slots
 
+    @property
+    def has_env_words(self) -> bool:
+        """True where envs can be stepped on their own."""
+        return "envs" in self.regions and self.regions["envs"].size > 0
+
     def __getitem__(self, name: str) -> Region:
         return self.regions[name]
 
@@ -243,8 +253,9 @@ def plan(
     image_bytes: int = 0,
     observation_slots: int = 1,
     arena_bytes: int = 0,
+    envs_alone: bool = False,
 ) -> SegmentLayout:
-    """Return the layout of a segment for `spec`.
+    """Return the layout of a segment for `spec`; `envs_alone`: with the words of envs that are stepped on their own.
 
     Raises SpecError when `ring_bytes` is no power of two of at least 4096, or `observation_slots` is not from 1 to 64.
     """
@@ -267,6 +278,7 @@ def plan(
         ("images", image_bytes),
         ("spec", len(spec.to_json().encode())),
         ("error", ERROR_BYTES),
+        ("envs", ENV_WORDS_HEAD + 13 * n if envs_alone else 0),
     )
     regions: dict[str, Region] = {}
     offset = HEADER_BYTES

@@ -144,6 +144,7 @@ def create(
     ring_bytes: int = DEFAULT_RING_BYTES,
     observation_slots: int = 1,
     arena_bytes: int = DEFAULT_ARENA_BYTES,
+    envs_alone: bool = False,
     directory: Path = DIRECTORY,
 ) -> Segment:
     """Make the segment `name` for `spec`; a dead engine's segment of that name is replaced.
@@ -159,7 +160,13 @@ def create(
         raise Busy(f"segment {path} belongs to the engine of {owner}", backend="shm", hint="use another name")
     try:
         remove_dead(path)
-        layout = plan(spec, ring_bytes=ring_bytes, observation_slots=observation_slots, arena_bytes=arena_bytes)
+        layout = plan(
+            spec,
+            ring_bytes=ring_bytes,
+            observation_slots=observation_slots,
+            arena_bytes=arena_bytes,
+            envs_alone=envs_alone,
+        )
         try:
             mapping = allocate(path, layout.total_size, "a segment", "use fewer envs", mapped=layout.file_bytes)
         except FileExistsError as error:

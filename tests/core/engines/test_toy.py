@@ -22,12 +22,12 @@ _PREFIX = "/lucky_transport.v1.BatchService/"
 
 class TestToy(EngineContract):
     def make_engine(self, num_envs: int) -> Engine:
-        return ToyEngine(num_envs, episode_steps=25)
+        return ToyEngine(num_envs, episode_steps=25, parallel_envs=2)
 
 
 class TestToyWithResetTicks(EngineContract):
     def make_engine(self, num_envs: int) -> Engine:
-        return ToyEngine(num_envs, episode_steps=25, reset_ticks=1)
+        return ToyEngine(num_envs, episode_steps=25, parallel_envs=2, reset_ticks=1)
 
 
 class TestToyWithoutHold(EngineContract):

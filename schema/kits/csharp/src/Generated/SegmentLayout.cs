@@ -176,6 +176,8 @@ namespace LuckyTransport
         public const int ArenaSize = 1744;
         /// <summary>uint: where the client reads them: 0 here, 1 on the GPU alone (DEVICE_ONLY).</summary>
         public const int ClientObservations = 1752;
+        /// <summary>ulong: words of envs that are stepped on their own, and their control bytes (ENVS).</summary>
+        public const int EnvsOffset = 1760;
     }
 
     /// <summary>What a side understands.</summary>
@@ -192,6 +194,7 @@ namespace LuckyTransport
         Slots = 128,
         Arenas = 256,
         DeviceOnly = 512,
+        Envs = 1024,
     }
 
     /// <summary>Element type of observations and actions.</summary>
