@@ -1,7 +1,8 @@
 """The entry points of a group, read from the files of the installed distributions.
 
-They are those of `importlib.metadata.entry_points`, whose modules take longer to import than all that a command
-otherwise does before it runs. What lies in zip files, or is found by finders of others, is left to it.
+They are those of `importlib.metadata.entry_points`. That reads every group of every distribution and imports the
+parser of emails, which takes a quarter as long again as all else that `lucky-transport --help` or the launcher does.
+What lies in zip files, or is found by finders of others, is left to it.
 """
 
 from __future__ import annotations
