@@ -48,7 +48,7 @@ RELAY_DIFFERENCES = (
         cases=(
             *("waiting.*", "outcomes.finds_no_server_and_waits", "calls.waiting_for_no_server"),
             *("service_config.waits_for_a_server", "service_config.waits_for_a_server_that_comes"),
-            *("channels.the_ready_future_waits_in_vain"),
+            "channels.the_ready_future_waits_in_vain",
             *("channels.a_subscriber_sees_that_nobody_is_there", "channels.a_subscriber_sees_the_server_go"),
             *("channels.nobody_is_there", "channels.a_channel_finds_its_server_again"),
             "credentials.plugin_is_not_asked_without_a_server",
