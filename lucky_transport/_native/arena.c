@@ -17,6 +17,7 @@
 
 #define LARGEST_KEPT ((32u << 20) - (64u << 10)) /* glibc adapts to nothing larger */
 #define HUGE_COPY (4u << 20)
+#define RECENT_SLABS 32 /* some of those that count as the last ones were out together, others alone */
 
 /* Of the writers of this process that have an arena. All that is here is used with the GIL held. */
 static Ring *arena_writers;
@@ -180,12 +181,11 @@ PyObject *arena_push(Ring *r, const Piece *pieces, int count, uint64_t call, uin
     uint8_t *reference = ring_reserve(r, REFERENCE_BYTES, &need, &answer);
     if (!reference) return answer;
     slabs_collect(r);
-    if (!a->count) {
-        a->recent -= a->recent / 8;
-        if (a->recent < length) a->recent = length;
-        if (a->backed / 2 > a->recent) arena_trim(r, a->recent);
-    }
+    int rests = !a->count;
     if (a->count == a->capacity || !slab_place(a, length, 0, &begin)) Py_RETURN_FALSE;
+    if (rests) a->recent -= a->recent / RECENT_SLABS;
+    if (a->recent < begin + length) a->recent = begin + length;
+    if (rests && a->backed / 2 > a->recent) arena_trim(r, a->recent);
     uint64_t backed = a->backed, end = aligned(begin + length, ARENA_STEP);
     if (end > a->size) end = a->size;
     if (end < backed) end = backed;

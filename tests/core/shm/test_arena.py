@@ -163,7 +163,7 @@ def test_memory_is_given_back_when_records_stay_shorter(memory: mmap) -> None:
 
     passes(ARENA)
     assert writer.backed == ARENA
-    for _ in range(30):
+    for _ in range(100):
         passes(2 * STEP)
     assert 2 * STEP <= writer.backed <= 4 * STEP
     for _ in range(NATIVE["ARENA_SHORT_RECORDS"]):
@@ -171,6 +171,18 @@ def test_memory_is_given_back_when_records_stay_shorter(memory: mmap) -> None:
     assert writer.backed == 0
     assert not any(memory[START:]), "what was given back reads as zeros"
     passes(ARENA)
+
+
+def test_memory_of_records_that_lie_there_together_is_kept_while_some_lie_there_alone(memory: mmap) -> None:
+    writer, reader = ends_in(memory)
+    kept: set[int] = set()
+    for together in (2, 1, 1, 1, 1, 1, 1, 1) * 4:
+        for _ in range(together):
+            assert writer.try_push(bytes(STEP - 64))
+        kept.add(writer.backed)
+        for _ in range(together):
+            assert reader.try_pop() is not None
+    assert kept == {2 * STEP}
 
 
 def test_nothing_is_given_back_while_a_record_lies_in_it(memory: mmap) -> None:
