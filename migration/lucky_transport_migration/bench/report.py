@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["named", "write_bench"]
+__all__ = ["write_bench", "write_files"]
 
 Result = Mapping[str, Any]
 
@@ -23,24 +22,22 @@ def write_bench(result: Result, directory: Path, name: str = "bench") -> Path:
     from lucky_transport_migration.bench.markdown import bench_markdown
     from lucky_transport_migration.bench.page import bench_page
 
-    with named(directory):  # before anything is drawn, which takes seconds
-        directory.mkdir(parents=True, exist_ok=True)
+    write_files(directory, {})  # before anything is drawn, which takes seconds
     texts = {
         f"{name}.html": bench_page(result, f"{name}.json"),
         f"{name}.json": json.dumps(result, indent=1, allow_nan=False) + "\n",
         "report.md": bench_markdown(result),
     }
-    with named(directory):
-        for file, text in texts.items():
-            (directory / file).write_text(text, encoding="utf-8")
+    write_files(directory, texts)
     return directory / f"{name}.html"
 
 
-@contextmanager
-def named(directory: Path) -> Generator[None]:
-    """Turn what the system refuses into a ConfigError that names the directory."""
+def write_files(directory: Path, texts: Mapping[str, str]) -> None:
+    """Write the files of a report, by name; makes the directory. Raises ConfigError when it cannot be written."""
     try:
-        yield
+        directory.mkdir(parents=True, exist_ok=True)
+        for file, text in texts.items():
+            (directory / file).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"report directory {str(directory)!r}: {error.strerror}", hint="pass a writable one with --report"

@@ -10,7 +10,7 @@ from typing import Any
 from lucky_transport.errors import printable
 from lucky_transport_migration.bench.markdown import bullets, escaped, tables
 from lucky_transport_migration.bench.page import render
-from lucky_transport_migration.bench.report import named
+from lucky_transport_migration.bench.report import write_files
 from lucky_transport_migration.signoff import parts
 
 __all__ = ["html", "markdown", "write_pages"]
@@ -31,10 +31,7 @@ def write_pages(result: Result, directory: Path) -> Path:
         "signoff.md": markdown(result),
         "signoff.json": json.dumps(result, indent=1, allow_nan=False) + "\n",
     }
-    with named(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-        for file, text in texts.items():
-            (directory / file).write_text(text, encoding="utf-8")
+    write_files(directory, texts)
     return directory / "signoff.html"
 
 

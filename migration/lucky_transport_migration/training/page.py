@@ -14,6 +14,7 @@ from PIL import Image
 from lucky_transport_migration.bench.drawing import Chart
 from lucky_transport_migration.bench.page import render
 from lucky_transport_migration.bench.parts import ReportTable
+from lucky_transport_migration.bench.report import write_files
 from lucky_transport_migration.training import charts
 
 __all__ = ["share", "training_page", "write_page"]
@@ -39,14 +40,11 @@ def write_page(result: Result, folder: Path) -> Path:
 
     Returns the page's path.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    page = folder / "training.html"
-    page.write_text(training_page(result), encoding="utf-8")
+    plain = {name: value for name, value in result.items() if name != "pictures"}
+    write_files(folder, {"training.html": training_page(result), "training.json": json.dumps(plain, indent=1)})
     if result["pictures"]:
         _contact_sheet(result["pictures"]).save(folder / "walking.jpg", quality=85)
-    plain = {name: value for name, value in result.items() if name != "pictures"}
-    (folder / "training.json").write_text(json.dumps(plain, indent=1), encoding="utf-8")
-    return page
+    return folder / "training.html"
 
 
 def training_page(result: Result) -> str:
