@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.stepping_program import stepping
 from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
@@ -25,21 +24,6 @@ pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /
 
 STEP = "/hazel.rpc.AgentService/Step"
 
-STEPPER = """
-import sys
-import grpc
-from lucky_transport_grpc import _pb
-found = _pb.methods()["/hazel.rpc.AgentService/Step"]
-channel = grpc.insecure_channel(sys.argv[1])
-call = channel.unary_unary(found.path, found.request.SerializeToString, found.response.FromString)
-for _ in sys.stdin:
-    try:
-        call(found.request(agent_name="agent_0", actions=[0, 0]), timeout=20)
-        print("stepped", flush=True)
-    except grpc.RpcError as error:
-        print(error.code().name, error.details(), flush=True)
-"""
-
 
 @pytest.fixture
 def serving(serve: Callable[..., Serving]) -> Serving:
@@ -49,20 +33,7 @@ def serving(serve: Callable[..., Serving]) -> Serving:
 @pytest.fixture
 def other_program(serving: Serving) -> Iterator[Callable[[], str]]:
     """Return a function that lets another process step agent_0, and says what came of it."""
-    with subprocess.Popen(
-        [sys.executable, "-c", STEPPER, serving.endpoints[0].address],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-
-        def step() -> str:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
-            return process.stdout.readline()
-
+    with stepping(str(serving.endpoints[0])) as step:
         yield step
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.stepping_program import stepping
 from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
@@ -138,37 +139,10 @@ def test_a_stream_goes_on_until_it_is_cancelled(engine: str, stub: Any) -> None:
     assert frames.code() is grpc.StatusCode.CANCELLED
 
 
-STEPPER = """
-import sys
-import lucky_transport_stubs
-from lucky_transport_grpc import _pb
-from lucky_transport_grpc.runtime import grpc
-step = _pb.methods()["/hazel.rpc.AgentService/Step"]
-channel = lucky_transport_stubs.channel(sys.argv[1])
-call = channel.unary_unary(step.path, step.request.SerializeToString, step.response.FromString)
-for _ in sys.stdin:
-    try:
-        call(step.request(agent_name="agent_0", actions=[0, 0]), timeout=20)
-        print("stepped", flush=True)
-    except grpc.RpcError as error:
-        print(error.code().name, error.details(), flush=True)
-"""
-
-
 @pytest.fixture
 def other_process(engine: str) -> Iterator[Callable[[], str]]:
     """Return a function that lets another process step agent_0, and says what came of it."""
-    with subprocess.Popen(
-        [sys.executable, "-c", STEPPER, engine], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-
-        def step() -> str:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
-            return process.stdout.readline()
-
+    with stepping(engine) as step:
         yield step
 
 
