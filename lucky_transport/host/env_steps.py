@@ -24,7 +24,7 @@ Done = Callable[[int, TransportError | None], None]
 
 
 class _Event(Enum):
-    ENDED = "an env has ended its step"
+    IDLE = "no env is in a step any more"
     WANTED = "another thread wants the engine"
     CLOSED = "no env is stepped any more"
 
@@ -44,6 +44,7 @@ class EnvSteps:
         self._begun: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
         self._waiting: deque[tuple[int, int]] = deque()
         self._under_way = 0  # begun and not ended
+        self._counting = threading.Lock()
         self._closed = False
         self._pool: list[threading.Thread] = []
         self._keeper = threading.Thread(target=self._run, name=f"env steps of {self._name}", daemon=True)
@@ -82,8 +83,6 @@ class EnvSteps:
     def _note(self, event: _Event | tuple[int, int]) -> None:
         if isinstance(event, tuple):
             self._waiting.append(event)
-        elif event is _Event.ENDED:
-            self._under_way -= 1
         elif event is _Event.CLOSED:
             self._closed = True
 
@@ -93,7 +92,7 @@ class EnvSteps:
         try:
             while not (self._closed or self._lock.waiters) and (self._waiting or self._under_way):
                 while self._waiting:
-                    self._under_way += 1
+                    self._count(1)
                     self._begun.put(self._waiting.popleft())
                     if len(self._pool) < min(self._most, self._under_way):
                         self._grow()
@@ -103,11 +102,17 @@ class EnvSteps:
             with suppress(Empty):
                 while item := self._begun.get_nowait():
                     taken_back.append(item)
-            self._under_way -= len(taken_back)
+            self._count(-len(taken_back))
             while self._under_way:
                 self._note(self._events.get())
             self._waiting.extendleft(reversed(taken_back))
             self._lock.interrupt = interrupt
+
+    def _count(self, begun: int) -> bool:
+        """Count envs that begin, or end where it is negative; True when none is under way any more."""
+        with self._counting:
+            self._under_way += begun
+            return not self._under_way
 
     def _want(self) -> None:
         self._events.put(_Event.WANTED)
@@ -124,7 +129,8 @@ class EnvSteps:
             except TransportError as error:  # the driver's memory is gone
                 _log.warning("a step of env %s of engine %r is lost: %s", item[0], self._name, error)
             finally:
-                self._events.put(_Event.ENDED)
+                if self._count(-1):
+                    self._events.put(_Event.IDLE)
 
     def _failure_of(self, env: int, control: int) -> TransportError | None:
         """Step the env; return the error that its client gets, None when there is none."""

@@ -104,7 +104,7 @@ class EnvsTransport(CallsTransport):
                 ids = words.ended()
                 if ids.size >= least or words.failed(ids) is not None:
                     return Result.FRAME
-                if words.wait(count, max(0, end_ns - time.monotonic_ns())) == Result.TIMED_OUT:
+                if words.wait(count, least - ids.size, max(0, end_ns - time.monotonic_ns())) == Result.TIMED_OUT:
                     return Result.TIMED_OUT
 
         try:

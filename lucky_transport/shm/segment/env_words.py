@@ -2,12 +2,14 @@
 
     0      128      256       384       512
     │sends│park     │frames   │park     │sent u32│done u32│status u32│control u8│   the last four [num_envs]
-    │     │of engine│         │of client│
+    │wake │of engine│         │of client│
 
 For an env that is idle, `sent` equals `done`. The client writes the env's actions and control, adds 1 to `sent` of the
 env, then to `sends`, and wakes the engine. The engine writes the env's rows and its status, stores what it found in
-`sent` as `done`, adds 1 to `frames` and wakes the client. So an env's rows belong to one side at a time, whatever the
-other envs do.
+`sent` as `done`, and adds 1 to `frames`. So an env's rows belong to one side at a time, whatever the other envs do.
+
+The engine wakes the client where `frames` reaches `wake`, and for an env that failed. A client that it wakes too late
+looks by itself after a slice of its wait.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from lucky_transport.shm.wait import PEER_WAKES
 
 __all__ = ["ClientEnvWords", "EngineEnvWords"]
 
-_SENDS, _PARK_ENGINE, _FRAMES, _PARK_CLIENT = 0, 128, 256, 384
+_SENDS, _WAKE, _PARK_ENGINE, _FRAMES, _PARK_CLIENT = 0, 64, 128, 256, 384
 _LIMIT = 1 << 32
 
 
@@ -55,11 +57,11 @@ class _EnvWords:
             timeout_ns=timeout_ns,
         )
 
-    def _count(self, word: int, park: int) -> None:
-        """Add 1 to a count that only this side writes, and wake the other side."""
-        value = native.load32(self._mapping, self._at + word)
-        native.store32(self._mapping, self._at + word, (value + 1) % _LIMIT)
-        native.wake(self._mapping, self._at + park)
+    def _count(self, word: int) -> int:
+        """Add 1 to a count that only this side writes, and return it."""
+        value = (native.load32(self._mapping, self._at + word) + 1) % _LIMIT
+        native.store32(self._mapping, self._at + word, value)
+        return value
 
 
 class ClientEnvWords(_EnvWords):
@@ -78,14 +80,16 @@ class ClientEnvWords(_EnvWords):
         self._mask[ids] = True
         for env in ids.tolist():
             native.store32(self._mapping, self._word(0, env), int(self._numbers[env]))
-        self._count(_SENDS, _PARK_ENGINE)
+        self._count(_SENDS)
+        native.wake(self._mapping, self._at + _PARK_ENGINE)
 
     def count(self) -> int:
         """Return the number that `wait` waits to leave."""
         return native.load32(self._mapping, self._at + _FRAMES)
 
-    def wait(self, count: int, timeout_ns: int) -> int:
-        """Wait until more envs have ended: 1 or Result.TIMED_OUT."""
+    def wait(self, count: int, more: int, timeout_ns: int) -> int:
+        """Wait until more envs have ended, about so many: 1 or Result.TIMED_OUT."""
+        native.store32(self._mapping, self._at + _WAKE, (count + more) % _LIMIT)
         return self._wait(_FRAMES, _PARK_CLIENT, count, timeout_ns)
 
     def ended(self) -> NDArray[np.int32]:
@@ -150,7 +154,9 @@ class EngineEnvWords(_EnvWords):
         self._status[env] = 0 if failure is None else failure.wire_code
         self._busy[env] = False
         native.store32(self._mapping, self._word(1, env), int(self._numbers[env]))
-        self._count(_FRAMES, _PARK_CLIENT)
+        due = self._count(_FRAMES) - native.load32(self._mapping, self._at + _WAKE)
+        if failure is not None or due % _LIMIT < _LIMIT // 2:
+            native.wake(self._mapping, self._at + _PARK_CLIENT)
 
     def clear(self) -> None:
         """Make all envs idle, for the next client; none may be attached."""
