@@ -8,15 +8,20 @@ as it was used.
   it gives up the rest as soon as none is out; after `ARENA_SHORT_RECORDS` short records in a row, all of it.
 - The arenas that a process writes to take at most `ARENAS_LARGEST` bytes together. Where that is reached, those that
   are at rest give up theirs.
+- An engine's segment has arenas where the system can refuse memory (`can_be_refused`), since its file lies on a small
+  file system at times.
 - Where the system has no memory, or the process may not take more, longer records are cut into fragments for a while
   (`ARENA_REFUSED_NS`), as they are for a peer that offers no arena.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from mmap import mmap
+
 from lucky_transport.errors import RemoteProtocolError
 
-__all__ = ["DEFAULT_ARENA_BYTES", "LARGEST_ARENA", "NATIVE", "PAGE", "check_reference"]
+__all__ = ["DEFAULT_ARENA_BYTES", "LARGEST_ARENA", "NATIVE", "PAGE", "can_be_refused", "check_reference"]
 
 #: An arena begins at a multiple of it, and is a multiple of it long.
 PAGE = 1 << 16
@@ -36,6 +41,21 @@ NATIVE = {
     "ARENA_REFUSED_NS": 1_000_000_000,
     "COPY_WITHOUT_GIL": 1 << 18,
 }
+
+
+#: `MADV_POPULATE_WRITE`, which Python does not name.
+_POPULATE_WRITE = 23
+
+
+@cache
+def can_be_refused() -> bool:
+    """True where the lack of memory for a slab is an error, as from Linux 5.14 on; elsewhere it is SIGBUS."""
+    with mmap(-1, PAGE) as probe:
+        try:
+            probe.madvise(_POPULATE_WRITE)
+        except OSError:
+            return False
+        return True
 
 
 def check_reference(index: int, begin: int, length: int, size: int) -> None:

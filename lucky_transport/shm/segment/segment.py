@@ -29,7 +29,7 @@ from lucky_transport.errors import (
     did_you_mean,
     from_wire,
 )
-from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
+from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES, can_be_refused
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.liveness import start_time
 from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
@@ -164,7 +164,7 @@ def create(
             spec,
             ring_bytes=ring_bytes,
             observation_slots=observation_slots,
-            arena_bytes=arena_bytes,
+            arena_bytes=arena_bytes if can_be_refused() else 0,
             envs_alone=envs_alone,
         )
         try:

@@ -22,7 +22,7 @@ from lucky_transport.errors import Busy, ConfigError, NoSpace, NotReachable, Seg
 from lucky_transport.shm.arena import PAGE
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.segment import header, segment, segment_files
-from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES
+from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES, Feature
 from lucky_transport.shm.segment.segment import Segment, view
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.waiting import PATIENCE_S
@@ -79,6 +79,16 @@ def test_the_file_is_private_and_as_large_as_it_says(made: Segment) -> None:
     allocated = status.st_blocks * 512
     assert allocated >= made.layout.total_size  # not sparse: no later touch can fail
     assert allocated < made.layout.total_size + made.layout.arena_bytes  # the arenas have no memory yet
+
+
+def test_a_segment_has_no_arenas_where_the_lack_of_memory_would_be_a_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "can_be_refused", lambda: False)
+    made = segment.create("small", SPEC, ring_bytes=RING, directory=tmp_path)
+    assert not header.get(made.mapping, "engine_features") & Feature.ARENAS
+    assert made.path.stat().st_size == made.layout.total_size
+    made.unlink()
 
 
 def test_a_segment_is_not_ready_before_its_version_is_written(tmp_path: Path) -> None:
