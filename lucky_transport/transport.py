@@ -148,7 +148,7 @@ class Transport(Closing, ABC):
         raise Unimplemented(
             f"transport {self.name!r} steps all envs together, send() and recv() need one that steps single envs",
             backend=self.name,
-            hint="connect over shm:// or inproc:, or use step()",
+            hint="connect over shm:// or inproc: without interceptors of steps, or use step()",
         )
 
     @property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import gymnasium
 from gymnasium.spaces import Space
@@ -80,3 +81,17 @@ class DescribedEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
             )
             return (None,) * self.num_envs
         return self._renderer.render()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"VectorEnv({self.batch_spec.engine}, num_envs={self.num_envs}, transport={self.transport.name}, "
+            f"autoreset_mode={self.autoreset_mode.name})"
+        )

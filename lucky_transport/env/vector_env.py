@@ -14,8 +14,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -390,20 +389,6 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         if self._tensors is not None and self._connection.is_own:
             self._tensors.close()
         self._end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return (
-            f"VectorEnv({self.batch_spec.engine}, num_envs={self.num_envs}, transport={self.transport.name}, "
-            f"autoreset_mode={self.autoreset_mode.name})"
-        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the recipe: loading connects again, or starts another engine process."""

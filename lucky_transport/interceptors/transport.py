@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -40,7 +41,6 @@ class InterceptedTransport(Transport):
     ) -> None:
         self.name = inner.name
         self.spec = inner.spec
-        self.capabilities = inner.capabilities
         self.actions = inner.actions
         self.observation_slots = inner.observation_slots
         self._inner = inner
@@ -51,12 +51,15 @@ class InterceptedTransport(Transport):
         self._awaited: Future[Frame] | None = None
         self._seen: Future[Frame] | None = None
         calls, streams, steps = (hooks_of(interceptors, f"intercept_{kind}") for kind in ("call", "stream", "step"))
+        alone = inner.capabilities.async_envs and not steps  # interceptors of steps see whole ones
+        self.capabilities = replace(inner.capabilities, async_envs=alone)
         self._call = chained(calls, self._call_now)
         self._begin = chained(calls, self._begin_now)
         self._stream = chained(streams, self._stream_now)
         self._step = chained(steps, self._step_now)
         self._send = chained(steps, self._send_now)
-        for names, hooks in ((("call", "begin"), calls), (("stream",), streams), (("step", "send", "recv"), steps)):
+        of_steps = ("step", "send", "recv", "send_envs", "recv_envs")
+        for names, hooks in ((("call", "begin"), calls), (("stream",), streams), (of_steps, steps)):
             for name in names if not hooks else ():
                 vars(self)[name] = getattr(inner, name)
 
@@ -64,6 +67,10 @@ class InterceptedTransport(Transport):
     def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """As counted by the transport below."""
         return self._inner.out_of_bounds
+
+    @property
+    def envs_under_way(self) -> int:
+        return self._inner.envs_under_way
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 

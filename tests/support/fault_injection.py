@@ -20,7 +20,7 @@ import itertools
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
@@ -129,7 +129,8 @@ class FaultyTransport(Transport):
     """`inner` with faults; closing it closes `inner`."""
 
     def __init__(self, inner: Transport, *faults: FaultSpec) -> None:
-        self.name, self.spec, self.capabilities = inner.name, inner.spec, inner.capabilities
+        self.name, self.spec = inner.name, inner.spec
+        self.capabilities = replace(inner.capabilities, async_envs=False)  # faults are of whole steps
         self.actions, self.observation_slots = inner.actions, inner.observation_slots
         self._inner = inner
         self._peer = _Peer(inner.name)

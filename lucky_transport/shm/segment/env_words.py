@@ -162,3 +162,4 @@ class EngineEnvWords(_EnvWords):
         """Make all envs idle, for the next client; none may be attached."""
         region = self._segment.layout["envs"]
         view(self._mapping, region.offset, "uint8", (region.size,))[:] = 0
+        self._numbers[:] = 0

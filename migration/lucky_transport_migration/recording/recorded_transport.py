@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ class RecordedTransport(Transport):
     def __init__(self, inner: Transport, sink: FileSink) -> None:
         self.name = inner.name
         self.spec = inner.spec
-        self.capabilities = inner.capabilities
+        self.capabilities = replace(inner.capabilities, async_envs=False)  # a recording has whole steps
         self.actions = inner.actions
         self.observation_slots = inner.observation_slots
         self._inner = inner

@@ -319,6 +319,29 @@ def test_the_engines_handlers_streams_and_steps_have_interceptors_of_their_own(s
     assert "client" in seen[0].caller
 
 
+@pytest.mark.parametrize("scheme", ["shm", "inproc"])
+def test_envs_step_on_their_own_where_no_interceptor_sees_steps(scheme: str) -> None:
+    class Calls(Interceptor):
+        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
+            return continuation(details, request)
+
+    engine = ToyEngine(2, parallel_envs=2)
+    with api.serve(engine, f"{scheme}://{unique_name()}") as serving:
+        endpoint = serving.endpoints[0]
+        with api.open_transport(endpoint, load_settings({"interceptors": (Calls(),)})) as transport:
+            transport.send_envs(zeros(transport))
+            assert transport.recv_envs(2, Deadline(PATIENCE_S))[0].tolist() == [0, 1]
+            assert (transport.capabilities.async_envs, transport.envs_under_way) == (True, 0)
+    for settings in ({"interceptors": (_Passes(),)}, {}):
+        with (
+            api.serve(ToyEngine(2, parallel_envs=2), f"{scheme}://{unique_name()}", **settings) as serving,
+            api.open_transport(serving.endpoints[0], load_settings({"interceptors": (_Passes(),)})) as transport,
+        ):
+            assert not transport.capabilities.async_envs
+            with pytest.raises(Unimplemented, match=r"use step\(\)"):
+                transport.send_envs(zeros(transport))
+
+
 def test_what_an_interceptor_on_the_engines_side_raises_is_an_error_of_the_engine() -> None:
     class Refuses(Interceptor):
         def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
