@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -321,6 +322,34 @@ def test_the_end_of_the_connection_ends_every_call_at_once(pair: CallPair, endin
     assert found == [PeerDied if ending == "death" else ClosedError] * 6
     with pytest.raises((PeerDied, ClosedError)):
         pair.client.unary("/t/echo", b"", soon())
+
+
+def test_a_request_that_finds_the_pipe_dead_ends_every_call(pair: CallPair, monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = pair.client.open("/t/hang")
+    for push in ("push", "try_push"):
+        monkeypatch.setattr(pair.client_pipe, push, Mock(side_effect=PeerDied("the engine is gone")))
+    with pytest.raises(PeerDied, match="the engine is gone"):
+        pair.client.unary("/t/echo", b"", soon())
+    with pytest.raises(PeerDied, match="the engine is gone"):
+        hanging.recv(soon())
+
+
+def test_a_call_that_begins_while_the_connection_ends_is_ended_with_it(
+    pair: CallPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[type[Exception]] = []
+    interrupt = pair.client_pipe.interrupt
+
+    def call_and_interrupt() -> None:
+        if not found:
+            with pytest.raises(ClosedError) as caught:
+                pair.client.unary("/t/hang", b"", soon())
+            found.append(caught.type)
+        interrupt()
+
+    monkeypatch.setattr(pair.client_pipe, "interrupt", call_and_interrupt)
+    pair.client.close()
+    assert found == [ClosedError]
 
 
 def test_items_that_came_before_the_death_are_handed_out(pair: CallPair) -> None:

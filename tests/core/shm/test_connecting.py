@@ -140,6 +140,11 @@ def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
     assert "is no hello of an engine; something else listens there" in str(answered(tmp_path, b"hello", []))
 
 
+def test_a_descriptor_for_notices_is_not_inherited_and_never_blocks() -> None:
+    with EventFd() as bell:
+        assert (os.get_inheritable(bell.fd), os.get_blocking(bell.fd)) == (False, False)
+
+
 def test_missing_descriptors_are_refused(tmp_path: Path) -> None:
     message = ServerHello(0, 4096).to_bytes()
     assert "the engine sent 0 descriptors, expected 3" in str(answered(tmp_path, message, []))

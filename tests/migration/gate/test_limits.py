@@ -33,9 +33,9 @@ def _needed(methods: int = 1, look: int = 1) -> str:
 
 
 def test_the_file_says_otherwise(tmp_path: Path) -> None:
-    rows = "calls = 50\nslower_limit = 2\ntail_limit = 3\ndemote = false\n"
+    rows = "calls = 1\nslower_limit = 2\ntail_limit = 3\ndemote = false\n"
     (tmp_path / "lucky_transport.toml").write_text(f"[gate]\n{rows}")
-    assert Limits.load(tmp_path) == Limits(calls=50, slower_limit=2, tail_limit=3, demote=False)
+    assert Limits.load(tmp_path) == Limits(calls=1, slower_limit=2, tail_limit=3, demote=False)
 
 
 @pytest.mark.parametrize(

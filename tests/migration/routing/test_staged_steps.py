@@ -70,15 +70,25 @@ def test_steps_are_counted_with_their_times_and_never_doubled(open_staged: New, 
     assert all(note.primary.took_us > 0 and note.why == CHANGES for note in notes)
 
 
+def _step(staged: Transport) -> None:
+    staged.step(staged.actions)
+
+
+def _send_and_receive(staged: Transport) -> None:
+    staged.send(staged.actions)
+    staged.recv()
+
+
+@pytest.mark.parametrize("step", [_step, _send_and_receive])
 def test_a_side_that_dies_while_it_steps_is_noted_and_the_drivers_to_know(
-    open_staged: New, new_policy: New, serve: New, faulty: New
+    open_staged: New, new_policy: New, serve: New, faulty: New, step: Callable[[Transport], None]
 ) -> None:
     endpoint = serve("toy")
     policy = new_policy(_SHM)
     staged = open_staged(policy, endpoint, faulty(endpoint, FaultSpec(Fault.CRASH, STEPS, at=1)))
-    staged.step(staged.actions)
+    step(staged)
     with pytest.raises(PeerDied):
-        staged.step(staged.actions)
+        step(staged)
     assert [(note.primary.transport, note.primary.code) for note in policy.of(STEP)] == [
         ("shm", "OK"),
         ("shm", "UNAVAILABLE"),

@@ -70,6 +70,13 @@ def test_bytes_that_do_not_fit_the_spec_are_refused_and_nothing_is_stepped(
     assert raw.call(EXCHANGE, ME, action_seq=1, actions=ZEROS).frame_seq == 1
 
 
+def test_every_combination_of_the_three_bits_is_a_control_byte(serve: Serve, stub: Any) -> None:
+    raw = stub(serve(num_envs=2))
+    for byte in range(8):
+        reply = raw.call(EXCHANGE, ME, action_seq=byte + 1, actions=ZEROS, control=bytes([byte, 0]))
+        assert reply.frame_seq == byte + 1
+
+
 def test_holding_is_refused_where_the_engine_cannot(serve: Serve, stub: Any, refused: Any) -> None:
     error = refused(
         stub(serve(num_envs=2, hold=False)).call, EXCHANGE, ME, action_seq=1, actions=ZEROS, control=b"\0\2"

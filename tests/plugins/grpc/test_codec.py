@@ -118,6 +118,13 @@ def test_an_enum_comes_back_as_its_member_and_an_unknown_one_as_its_number() -> 
     assert decode(encode(kind(77), kind, pb), kind).mode == 77
 
 
+def test_what_comes_back_are_plain_lists_and_dicts() -> None:
+    kind, pb = request_of("BatchService/SetSeeds")
+    assert type(decode(encode(kind([1, 2]), kind, pb), kind).seeds) is list
+    kind, pb = method("AgentService/Step").response, _pb.methods()["/hazel.rpc.AgentService/Step"].response
+    assert type(decode(encode(kind(reward_signals={"alive": 1.0}), kind, pb), kind).reward_signals) is dict
+
+
 def test_lists_of_numbers_may_be_arrays() -> None:
     pb: Any = _pb.message_class("lucky_transport.v1.SetSeedsRequest")
     seeds: Any = np.array([1, 2**64 - 1], np.uint64)
@@ -136,6 +143,7 @@ def test_lists_of_numbers_may_be_arrays() -> None:
         SetResetOptionsRequest(SimulationContract(friction_range=[0.5, 1e39])),
         SetResetOptionsRequest(SimulationContract(terrain_type=cast("Any", None))),
         SetResetOptionsRequest(options_json="\ud800"),
+        SetResetOptionsRequest(options_json=cast("Any", b"{}")),
         ListEntitiesRequest(cast("Any", "no")),
         GetEntityRequest(EntityId(1), "\ud800"),
         MotionGraphInputValue(int_val=1, trigger=cast("Any", "no")),

@@ -50,12 +50,14 @@ def test_it_gives_the_references_bits(serve: Serve, connect: Any, num_envs: int,
 
 
 def test_the_spec_is_put_together_from_schema_and_manifest(serve: Serve, connect: Any) -> None:
-    spec = connect(serve(num_envs=3, obs_size=5, act_size=2, legacy=True)).spec
+    client = connect(serve(num_envs=3, obs_size=5, act_size=2, legacy=True))
+    spec = client.spec
     assert (spec.engine, spec.num_envs, spec.observation.shape, spec.action.shape) == ("toy", 3, (5,), (2,))
     assert (spec.reward_terms, spec.termination_terms) == (("alive", "centred"), ("out_of_range", "time_out"))
     assert spec.timeout_terms == ("time_out",)
     assert spec.reset_ticks == 1
     assert spec.observation_names == ("x_0", "x_1", "x_2", "x_3", "x_4")
+    assert not client.capabilities.sessions
 
 
 def test_the_batch_service_cannot_be_demanded(serve: Serve, connect: Any) -> None:

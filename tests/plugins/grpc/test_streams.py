@@ -72,6 +72,18 @@ def test_a_foreign_client_gets_the_items_and_its_cancel_ends_the_handler(serve: 
     assert seen.metadata == (("who", "me"),)
 
 
+def test_the_call_of_a_stream_is_over_when_its_handler_has_ended(serve: Serve, connect: Any) -> None:
+    over = threading.Event()
+
+    class Brief(Watched):
+        def _watch(self, request: StreamTelemetryRequest, call: Call) -> Iterator[TelemetryFrame]:
+            call.on_end(over.set)
+            yield TelemetryFrame()
+
+    assert len(list(connect(serve(Brief())).stream(TELEMETRY, StreamTelemetryRequest()))) == 1
+    assert over.wait(PATIENCE_S)
+
+
 def test_a_client_that_drops_its_stream_ends_the_handler(serve: Serve, connect: Any) -> None:
     engine = Watched()
     client = connect(serve(engine))

@@ -101,6 +101,16 @@ def test_each_attempt_reads_all_requests_until_the_call_is_committed(
     assert list(replayed.again()) == requests
 
 
+def test_more_attempts_than_five_are_five_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    policy = {"maxAttempts": 9, "initialBackoff": "1s", "maxBackoff": "1s", "backoffMultiplier": 1}
+    policy |= {"retryableStatusCodes": ["UNAVAILABLE"]}
+    config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
+    found = load_service_config((("grpc.service_config", json.dumps(config)),), "shm://any")
+    assert found is not None
+    assert [said.retry_policy.max_attempts for said in found.methods.values() if said.retry_policy] == [5]
+    assert caplog.messages == ["service config: clamped retryPolicy.maxAttempts at 5"]
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import resource
 import shlex
 import signal
 import subprocess
@@ -14,6 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from lucky_transport_stubs.run.launch import end_like
+from tests.support.waiting import until
 
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -110,6 +114,15 @@ def test_a_program_that_dies_of_a_forwarded_signal_takes_the_launcher_with_it(st
     assert process.wait(20) == -signal.SIGTERM
 
 
+def test_where_a_signal_ends_nothing_the_status_is_a_shells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process of a container is immune to its own signals."""
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *arguments: sent.append(arguments))
+    monkeypatch.setattr(resource, "setrlimit", lambda *arguments: None)
+    assert end_like(-signal.SIGKILL) == 128 + signal.SIGKILL
+    assert sent == [(os.getpid(), signal.SIGKILL)]
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_ctrl_c_of_a_terminal_is_not_passed_on_a_second_time(
     environ: dict[str, str], python: Python, tmp_path: Path
@@ -131,6 +144,28 @@ def test_ctrl_c_of_a_terminal_is_not_passed_on_a_second_time(
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
     finally:
         os.close(terminal)  # whoever is still there gets a SIGHUP
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_terminal_that_closes_ends_the_program_and_then_the_launcher(
+    environ: dict[str, str], python: Python, tmp_path: Path
+) -> None:
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(tmp_path)
+        arguments = [
+            sys.executable,
+            "-m",
+            "lucky_transport",
+            "run",
+            *GRPC,
+            "--",
+            *python("import signal; print(1, flush=True); signal.pause()"),
+        ]
+        os.execve(sys.executable, arguments, environ)
+    assert _read_until(terminal, b"1")
+    os.close(terminal)
+    until(lambda: os.waitpid(pid, os.WNOHANG) != (0, 0))
 
 
 def _read_until(terminal: int, awaited: bytes) -> bytes:

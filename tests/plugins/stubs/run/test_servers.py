@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import secrets
+import socket
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import grpc
 import pytest
 
 import lucky_transport_stubs
+from lucky_transport_stubs.run.servers import SwitchedAioServer
 from tests.support.forked_programs import Program
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE_S
@@ -178,9 +182,11 @@ def test_with_serve_only_nothing_listens_at_the_port(
 def test_port_0_keeps_the_number_that_it_became(serve: Callable[..., Served], name: str, only: bool) -> None:
     options = ("--transport", "shm", *(["--serve-only"] if only else []), "--serve", f"*=shm://{name}_{{port}}")
     served = serve(*options, addresses=("127.0.0.1:0", "localhost:0"))
-    one, other = served.ports
-    assert one != other
-    assert echo(f"shm://{name}_{one}") == echo(f"shm://{name}_{other}") == b"hello"
+    assert len(set(served.ports)) == 2
+    for port in served.ports:
+        assert echo(f"shm://{name}_{port}") == b"hello"
+        with socket.socket() as another, pytest.raises(OSError, match="Address already in use"):
+            another.bind(("0.0.0.0", port))
     served.end()
 
 
@@ -216,7 +222,9 @@ def test_with_the_transport_grpc_calls_are_counted_and_nothing_is_moved(
     served = serve("--transport", "grpc", "--map", f"*=shm://{name}", addresses=(f"127.0.0.1:{port}",))
     assert echo(f"127.0.0.1:{port}") == b"hello"
     assert is_refused(f"shm://{name}")
-    assert "served 0 calls over shared memory, 1 over gRPC, by 1 process" in served.end()
+    said = served.end()
+    assert "served 0 calls over shared memory, 1 over gRPC, by 1 process" in said
+    assert f"server 127.0.0.1:{port} over gRPC: calls that came to the port\n" in said
 
 
 def test_environment_variables_do_the_same(launch_server: Callable[..., Served], name: str, port: int) -> None:
@@ -409,6 +417,29 @@ def test_what_stands_behind_a_stop_runs_when_the_program_waits_for_the_terminati
     lines = done.stdout.splitlines()
     assert len(lines) == 24
     assert all(line.endswith(", cleaned up, stopped, terminated") for line in lines), lines
+
+
+def test_while_calls_over_grpc_end_new_ones_in_shared_memory_are_refused(name: str) -> None:
+    codes: list[grpc.StatusCode] = []
+
+    class StopsAfterACall:
+        async def stop(self, grace: float | None) -> None:
+            async with lucky_transport_stubs.aio_channel(f"shm://{name}") as channel:
+                with pytest.raises(grpc.RpcError) as caught:
+                    await channel.unary_unary("/test.Test/Echo")(b"")
+                codes.append(caught.value.code())
+
+        def __del__(self) -> None:
+            pass
+
+    async def serve() -> None:
+        ours = lucky_transport_stubs.aio_server()
+        ours.add_insecure_port(f"shm://{name}")
+        await ours.start()
+        await SwitchedAioServer(StopsAfterACall(), ours, Mock()).stop(5)
+
+    asyncio.run(serve())
+    assert codes == [grpc.StatusCode.UNAVAILABLE]
 
 
 @pytest.mark.parametrize("module", ["grpc", "grpc.aio"])
