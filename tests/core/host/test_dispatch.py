@@ -115,6 +115,11 @@ def test_a_method_runs_where_the_table_says(scene: Scene, which: Any, in_loop: b
         assert (ran[0] is scene.feeder) == feeds
 
 
+def test_the_request_of_another_method_is_refused_before_it_is_sent(scene: Scene) -> None:
+    with scene.client() as client, pytest.raises(TypeError, match=INLINE.request.__name__):
+        typed.call(client, INLINE, POOL.request(), soon())
+
+
 def test_an_engine_method_of_another_client_waits_for_the_end_of_the_step(scene: Scene) -> None:
     order: list[str] = []
     scene.handle(ENGINE, lambda request: (order.append("command"), ENGINE.response())[1])

@@ -28,6 +28,7 @@ from lucky_transport.messages import (
     LidarSensorRequest,
     StreamCameraRequest,
 )
+from lucky_transport.messages.methods import method
 from lucky_transport.rpc.async_calls import LoopCalls
 from lucky_transport_shm import command_client
 from tests.support.waiting import PATIENCE_S, until_in_loop
@@ -117,6 +118,12 @@ async def test_a_deadline_ends_the_call_and_the_stream_alone(endpoint: str) -> N
             await anext(client.telemetry.stream(timeout_s=0.05))
         assert not slow.done()
         slow.cancel()
+
+
+async def test_a_stream_refuses_the_request_of_another_method_when_it_is_asked_for(endpoint: str) -> None:
+    async with lucky_transport.connect_async(endpoint) as client:
+        with pytest.raises(TypeError, match="StreamCameraRequest"):
+            calls_of(client).stream(method("CameraService/StreamCamera"), LidarSensorRequest())
 
 
 async def test_a_call_has_the_configured_deadline(endpoint: str) -> None:
