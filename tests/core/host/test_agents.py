@@ -105,6 +105,12 @@ def test_a_step_moves_its_agent_and_no_other(host: Host) -> None:
     assert _noted(host) == [[HOLD, 0, HOLD]]
 
 
+def test_an_agent_that_is_not_there_is_refused_with_those_there_are(host: Host) -> None:
+    assert host.spec.num_envs == 3
+    answer = _reset(host, "agent_3")
+    assert (answer.success, answer.message) == (False, "no agent 'agent_3'; there are agent_0 to agent_2")
+
+
 def test_a_step_without_actions_says_so_to_the_engine(host: Host) -> None:
     answer = _step(host, agent_name="agent_2")
     assert answer.observation.actions == [0.0, 0.0]

@@ -139,6 +139,11 @@ def test_a_call_ends_though_no_thread_waits(pair: CallPair) -> None:
     assert [call.try_recv() for call in calls] == [b"%d" % number for number in range(20)]
 
 
+def test_the_thread_that_ends_such_calls_keeps_no_program_alive(pair: CallPair) -> None:
+    assert ended(pair, pair.client.open("/t/echo", shape=Shape.UNARY)).wait(PATIENCE_S)
+    assert {thread.daemon for thread in threading.enumerate() if thread.name == "call completion"} == {True}
+
+
 def test_the_deadline_of_such_a_call_is_kept(pair: CallPair) -> None:
     late = pair.client.open("/t/hang", shape=Shape.UNARY, deadline=Deadline(PATIENCE_S))
     soon_over = pair.client.open("/t/hang", shape=Shape.UNARY, deadline=Deadline(0.05))

@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, SessionEnded
+from lucky_transport.messages import GetLatestRequest, SessionSnapshot
+from lucky_transport.sessions import service
 from lucky_transport.sessions.phase import Phase
+from lucky_transport.sessions.service import session_handlers
 from lucky_transport.sessions.sessions import Sessions
 from tests.support.waiting import PATIENCE_S, until
 
@@ -144,6 +148,23 @@ def test_who_waits_for_a_tick_that_does_not_come_is_told_in_time(sessions: Sessi
     session = sessions.create()
     with pytest.raises(PeerTimeout, match=f"session {session} showed nothing after tick 7 within 0.02 s; advance it"):
         sessions.latest(session, 7, Deadline(0.02))
+
+
+def test_a_caller_waits_for_a_later_tick_however_many_waited_before_it(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers = session_handlers(sessions)
+    latest = handlers["/lucky_transport.v1.SessionService/GetLatest"]
+    request = GetLatestRequest(sessions.create(), 0)
+    monkeypatch.setattr(service, "_LONGEST_WAIT_S", 0.001)
+    for _ in range(20):
+        assert latest(request, Call("me")) == SessionSnapshot()
+    monkeypatch.setattr(service, "_LONGEST_WAIT_S", PATIENCE_S)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(latest, request, Call("me"))
+        until(lambda: bool(sessions.find(request.session_id).world_lock.snapshots.waiting))
+        sessions.advance(request.session_id)
+        assert found.result().ticks == 1
 
 
 def test_a_session_that_ends_ends_the_wait_for_it(sessions: Sessions, worlds: Any) -> None:
