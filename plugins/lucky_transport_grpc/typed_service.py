@@ -58,7 +58,6 @@ def _stream(host: Host, row: Method, free: threading.Semaphore) -> Callable[[Any
                 for item in found:
                     yield _encode(row, item, response)
         finally:
-            call.end()
             caller.report_dropped(call.dropped)
             free.release()
 
