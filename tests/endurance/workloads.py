@@ -21,10 +21,12 @@ import numpy as np
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import MissingExtra
+from lucky_transport.errors import MissingExtra, Unimplemented
+from lucky_transport.messages import SetStateRequest
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport_migration.bench.echo_engine import shade
 from tests.endurance import checked_engine
+from tests.endurance.interrupted_loops import SET_STATE, long_state
 
 __all__ = ["ENGINE", "SESSIONS_ENGINE", "WORKLOADS", "Workload", "WrongAnswer", "engine_of", "load"]
 
@@ -79,7 +81,7 @@ def steps(endpoint: str, **settings: Any) -> Generator[None]:
 
 
 def calls(endpoint: str, **settings: Any) -> Generator[None]:
-    """Make typed calls, inline ones and such that run in the pool."""
+    """Make typed calls, inline ones and such that run in the pool, and some whose messages are long both ways."""
     with api.connect(endpoint, **settings) as opened:
         client: Any = opened
         for number in itertools.count(1):
@@ -89,6 +91,11 @@ def calls(endpoint: str, **settings: Any) -> Generator[None]:
             if shown.azimuth:
                 _expect(shown.azimuth, checked_engine.angles(number), "the angles in a response")
                 _expect(shown.elevation, shown.azimuth, "the further angles in a response")
+            if number <= checked_engine.LONG_SENSOR:
+                state = long_state(number)
+                with contextlib.suppress(Unimplemented):  # an engine of a kit
+                    answer = client.transport.call(SET_STATE, SetStateRequest(0, state))
+                    _expect(answer.observation, state, "the bytes of a long message")
             yield
 
 
