@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import sys
 import tempfile
 from pathlib import Path
 
 import click
 
-from tests.programs.page import Row, table, write
+from tests.programs.page import Row, save, saved, table, write
 from tests.programs.programs import ROOT, CannotInstall, Program, environment, programs, wheel
 from tests.programs.sides import ProgramFailed, run_program
 
@@ -26,7 +25,11 @@ _ORDER = (False, True, True, False)
     help="Where each program's environment is made and kept. Default: build/programs.",
 )
 @click.option("--equal-only", is_flag=True, help="Compare what programs give, once over each; time nothing.")
-@click.option("--page", is_flag=True, help="Write the tables into docs/explanation/programs.md.")
+@click.option(
+    "--page",
+    is_flag=True,
+    help="Put the results into docs/explanation/programs.md, beside earlier ones.",
+)
 @click.option("--list", "is_listing", is_flag=True, help="List the programs and what they install.")
 def main(names: tuple[str, ...], environments: Path, equal_only: bool, page: bool, is_listing: bool) -> None:
     """Run the programs of tests/programs/table.toml, or those named by package or case, on both sides.
@@ -42,23 +45,29 @@ def main(names: tuple[str, ...], environments: Path, equal_only: bool, page: boo
     chosen = [one for one in found if not names or {one.name, one.case} & set(names)]
     if is_listing:
         for program in chosen:
-            click.echo(f"{program.case:24} {' '.join([*program.packages, *program.unresolved])}")
+            click.echo(f"{program.case:24} {' '.join(program.asked)}")
         return
-    if page and (names or equal_only):
-        raise click.UsageError("--page writes the tables of all programs, with times: name none, and no --equal-only")
+    if page and equal_only:
+        raise click.UsageError("--page writes tables with times, and --equal-only takes none")
     with tempfile.TemporaryDirectory() as folder:
-        project = wheel(Path(folder))
-        rows = [_run(program, environments, project, equal_only) for program in chosen]
-    made = f"{datetime.date.today():%-d %B %Y}, Python {sys.version.split()[0]}"
-    click.echo(table(rows, made))
+        try:
+            project = wheel(Path(folder))
+        except CannotInstall as error:
+            raise click.ClickException(f"this project's wheel cannot be built: {error}") from None
+        rows: list[Row] = []
+        for program in chosen:
+            rows.append(_run(program, environments, project, equal_only))
+            if page:
+                save(rows[-1], environments / "results")
+    click.echo(table(rows))
     if page:
-        write(rows, made)
+        write(saved(found, environments / "results"))
     sys.exit(any(row.failure for row in rows))
 
 
 def _run(program: Program, environments: Path, project: Path, equal_only: bool) -> Row:
     try:
-        click.echo(f"{program.name}: {' '.join([*program.packages, *program.unresolved])}", err=True)
+        click.echo(f"{program.name}: {' '.join(program.asked)}", err=True)
         python = environment(program, environments, project)
         order = _ORDER[:2] if equal_only else _ORDER
         outcomes = [(shm, run_program(program, python, shm=shm, timed=not equal_only)) for shm in order]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from tests.programs.programs import ROOT, Program
 from tests.programs.sides import Outcome
 
-__all__ = ["Row", "table", "write"]
+__all__ = ["Row", "save", "saved", "table", "write"]
 
 _PAGE = ROOT / "docs" / "explanation" / "programs.md"
 _BETWEEN = re.compile(r"(?<=<!-- python -m tests.programs --page -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -20,9 +22,10 @@ _BETWEEN = re.compile(r"(?<=<!-- python -m tests.programs --page -->\n).*?(?=<!-
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of one program: outcomes over TCP and over shared memory, or why there are none."""
+    """What came of one program: outcomes over TCP and over shared memory, or why there are none; made: when."""
 
     program: Program
+    made: str = field(default_factory=lambda: f"{datetime.date.today():%-d %b %Y}")
     over_tcp: Sequence[Outcome] = field(default_factory=list[Outcome])
     over_shm: Sequence[Outcome] = field(default_factory=list[Outcome])
     left_out: str = ""
@@ -35,7 +38,7 @@ class Row:
         failure = next((difference for one in [*tcp, *shm] if (difference := _difference(tcp[0].equal, one.equal))), "")
         if not failure and any(one.over_grpc or not one.over_shm for one in shm):
             failure = f"calls over shared memory: {shm[0].over_shm}, over gRPC: {shm[0].over_grpc}"
-        return cls(program, tcp, shm, failure=failure)
+        return cls(program, over_tcp=tcp, over_shm=shm, failure=failure)
 
     @property
     def verdict(self) -> str:
@@ -52,19 +55,39 @@ def _difference(wanted: Any, got: Any) -> str:
     return f"{json.dumps(wanted)[:200]} != {json.dumps(got)[:200]}"
 
 
-def table(rows: Sequence[Row], made: str) -> str:
+def save(row: Row, folder: Path) -> None:
+    """Keep what came of a program, without its answers, for `saved`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    outcomes = {
+        name: [asdict(replace(one, equal=None)) for one in getattr(row, name)] for name in ("over_tcp", "over_shm")
+    }
+    kept = {"asked": row.program.asked, "made": row.made, "left_out": row.left_out, "failure": row.failure} | outcomes
+    (folder / f"{row.program.case}.json").write_text(json.dumps(kept, indent=2))
+
+
+def saved(found: Sequence[Program], folder: Path) -> list[Row]:
+    """Return what was kept of these programs, at the versions that the table has now."""
+    rows: list[Row] = []
+    for program in found:
+        file = folder / f"{program.case}.json"
+        kept = json.loads(file.read_text()) if file.exists() else {}
+        if kept.pop("asked", None) == program.asked:
+            tcp, shm = ([Outcome(**one) for one in kept.pop(name)] for name in ("over_tcp", "over_shm"))
+            rows.append(Row(program, over_tcp=tcp, over_shm=shm, **kept))
+    return rows
+
+
+def table(rows: Sequence[Row]) -> str:
     """Return the tables: what was run, and what is faster."""
     lines = [
-        f"{made}; each program over TCP, twice over shared memory, over TCP again. Times are means of the two runs.",
-        "",
-        "| program | what was run | changed lines | equal | calls over shared memory / over gRPC |",
-        "|---|---|---|---|---|",
+        "| program | what was run | changed lines | equal | calls over shared memory / over gRPC | on |",
+        "|---|---|---|---|---|---|",
     ]
     for row in rows:
         program = row.program
         answer = "**no**" if row.failure else ("not run: " + row.left_out if row.left_out else "yes")
         calls = f"{row.over_shm[0].over_shm:,} / {row.over_shm[0].over_grpc:,}" if row.over_shm else "-"
-        lines.append(f"| {_named(program)} | {program.what} | 0 | {answer} | {calls} |")
+        lines.append(f"| {_named(program)} | {program.what} | 0 | {answer} | {calls} | {row.made} |")
     timed = [row for row in rows if row.over_shm and row.over_shm[0].p50_us]
     if timed:
         lines += [
@@ -96,7 +119,7 @@ def _times(row: Row) -> str:
     )
 
 
-def write(rows: Sequence[Row], made: str) -> None:
+def write(rows: Sequence[Row]) -> None:
     """Put the tables into the page, in place of those that it has."""
     page = _PAGE.read_text(encoding="utf-8")
-    _PAGE.write_text(_BETWEEN.sub(lambda _: "\n" + table(rows, made) + "\n", page), encoding="utf-8")
+    _PAGE.write_text(_BETWEEN.sub(lambda _: "\n" + table(rows) + "\n", page), encoding="utf-8")

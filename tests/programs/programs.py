@@ -44,6 +44,11 @@ class Program:
     rounds: int = 100
 
     @property
+    def asked(self) -> list[str]:
+        """All that is installed for it."""
+        return [*self.packages, *self.unresolved]
+
+    @property
     def missing(self) -> list[str]:
         """The modules that this interpreter lacks."""
         return [module for module in self.modules if not _is_found(module)]
@@ -71,8 +76,7 @@ def environment(program: Program, folder: Path, project: Path) -> str:
 
     An environment stays in its folder for the next time, as long as the table asks for the same packages.
     """
-    asked = [*program.packages, *program.unresolved]
-    place = folder / f"{program.case}-{hashlib.sha256(' '.join(asked).encode()).hexdigest()[:8]}"
+    place = folder / f"{program.case}-{hashlib.sha256(' '.join(program.asked).encode()).hexdigest()[:8]}"
     python = place / "bin" / "python"
     if not (place / "complete").exists():
         shutil.rmtree(place, ignore_errors=True)
@@ -89,6 +93,8 @@ def environment(program: Program, folder: Path, project: Path) -> str:
         (place / "complete").touch()
     _execute([*_pip(python), str(project)])
     _execute([*_pip(python), *_again(), "--no-deps", str(project)])
+    for module in program.modules:  # each by itself: two may register the same messages
+        _execute([str(python), "-c", f"import {module}"])
     return str(python)
 
 

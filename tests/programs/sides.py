@@ -50,13 +50,13 @@ def run_program(program: Program, python: str, *, shm: bool, timed: bool = False
     """Run server and client of the program in this Python, and return what came of it; raises ProgramFailed."""
     port, name = free_port(), unique_name()
     counts = [str(program.calls), str(program.rounds)] if timed else []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as reports:
         run = [python, "-m", "lucky_transport", "run", "--transport", "shm"]
         run += ["--map", f"127.0.0.1:{port}=shm://{name}", "--report"]
 
         def side(*arguments: str) -> AbstractContextManager[_Side]:
-            under = [*run, f"{folder}/{arguments[0]}", "--"] if shm else []
-            return _side([*under, python, str(_SIDE), program.case, *arguments], limit_s)
+            under = [*run, f"{reports}/{arguments[0]}", "--"] if shm else []
+            return _side([*under, python, str(_SIDE), program.case, *arguments], folder, limit_s)
 
         with side("server", str(port)) as server:
             server.expect("ready")
@@ -69,7 +69,7 @@ def run_program(program: Program, python: str, *, shm: bool, timed: bool = False
                     times["server_cpu_s"] = server.ask("cpu_s") - before
                     times["client_cpu_s"] = times.pop("cpu_s")
                 client.expect("ended")
-        return Outcome(equal, *(_calls(Path(folder)) if shm else ()), **times)
+        return Outcome(equal, *(_calls(Path(reports)) if shm else ()), **times)
 
 
 def _calls(reports: Path) -> tuple[int, int]:
@@ -83,7 +83,7 @@ def _calls(reports: Path) -> tuple[int, int]:
 class _Side:
     """A process that speaks lines of JSON; after `limit_s` it is killed, so that no reading waits longer."""
 
-    def __init__(self, command: Sequence[str], limit_s: float) -> None:
+    def __init__(self, command: Sequence[str], folder: str, limit_s: float) -> None:
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("LUCKY_", "PYTHON"))}
         self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `close`
         self._process = subprocess.Popen(
@@ -93,6 +93,7 @@ class _Side:
             stderr=self._stderr,
             text=True,
             env=inherited,
+            cwd=folder,
             start_new_session=True,
         )
         self._is_late = False
@@ -155,8 +156,8 @@ class _Side:
 
 
 @contextmanager
-def _side(command: Sequence[str], limit_s: float) -> Generator[_Side]:
-    side = _Side(command, limit_s)
+def _side(command: Sequence[str], folder: str, limit_s: float) -> Generator[_Side]:
+    side = _Side(command, folder, limit_s)
     try:
         yield side
         side.wait()

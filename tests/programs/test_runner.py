@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.programs.page import Row, table
+from tests.programs.page import Row, save, saved, table
 from tests.programs.programs import CannotInstall, Program, environment, programs
 from tests.programs.sides import Outcome, ProgramFailed, run_program
 
@@ -21,7 +22,7 @@ def _outcome(equal: object, over_grpc: int = 0, **times: float) -> Outcome:
 def test_a_difference_names_the_part_in_which_it_is() -> None:
     row = Row.of(PROGRAM, [(False, Outcome({"said": "a", "sum": 1})), (True, _outcome("b"))])
     assert row.failure == row.verdict == 'said: "a" != "b"'
-    assert "| any 1.0 | calls | 0 | **no** |" in table([row], "today")
+    assert "| any 1.0 | calls | 0 | **no** | 5 / 0 | " in table([row])
 
 
 def test_two_runs_over_tcp_that_differ_are_a_failure_too() -> None:
@@ -38,8 +39,16 @@ def test_the_table_has_the_means_of_both_runs() -> None:
     slow = [_outcome("a", p50_us=time, rounds_per_s=100, client_cpu_s=1, server_cpu_s=2) for time in (300, 500)]
     quick = [_outcome("a", p50_us=100, rounds_per_s=200, client_cpu_s=0.5, server_cpu_s=1)] * 2
     row = Row.of(PROGRAM, [(False, slow[0]), (True, quick[0]), (True, quick[1]), (False, slow[1])])
-    line = table([row], "today").splitlines()[-1]
+    line = table([row]).splitlines()[-1]
     assert line == "| any | 400 µs, 100 µs | 4.00× | steps: 100, 200 | 2.00× | 1.00 + 2.00, 0.50 + 1.00 |  |"
+
+
+def test_results_are_kept_for_the_versions_that_they_are_of(tmp_path: Path) -> None:
+    row = Row.of(PROGRAM, [(is_shm, _outcome("a", p50_us=2.0, rounds_per_s=3.0)) for is_shm in (False, True)])
+    save(row, tmp_path)
+    (kept,) = saved([PROGRAM], tmp_path)
+    assert table([kept]) == table([row])
+    assert saved([replace(PROGRAM, packages=["any==1.1"])], tmp_path) == []
 
 
 def test_a_program_that_hangs_is_ended_at_the_limit() -> None:
