@@ -66,6 +66,8 @@ class ShmServer(Server):
         self._lease: Lease | None = None
         self._env_server: EnvServer | None = None
         self._peer: Process | None = None
+        #: How long to wait before the client is looked after: for long where the channel sees that it lives.
+        self._slice_ns = PEER_POLL_NS
 
     def start(self, host: Host) -> Endpoint:
         with contextlib.ExitStack() as undo:
@@ -131,7 +133,7 @@ class ShmServer(Server):
         while not self._stopping:
             lease = self._lease
             try:
-                slice_ns = self._slice_ns
+                slice_ns = self._slice_ns if not self._commands_wait else PEER_POLL_NS
                 found = (
                     self._channel.next(slice_ns) if lease is None else self._channel.serve(*lease.step_parts, slice_ns)
                 )
@@ -149,12 +151,6 @@ class ShmServer(Server):
                 self._look_after_client(found)
             if self._commands_wait:
                 self._feed()
-
-    @property
-    def _slice_ns(self) -> int:
-        """How long to wait before the client is looked after: for long where the channel sees that it lives."""
-        is_seen = self._peer is not None and self._peer.lock[0] >= 0
-        return LOOP_SLICE_NS if is_seen and not self._commands_wait else PEER_POLL_NS
 
     def _handle(self, found: int) -> None:
         """Commands first, then actions with control bytes or from a client that does not drive yet."""
@@ -205,8 +201,9 @@ class ShmServer(Server):
             if self._peer is not None:
                 self._peer.close()
             self._peer = client_of(mapping, self._segment.lock_path)
-            features = header.get(mapping, "client_features")
-            self._channel.set_peer(peer_bits(features), *self._peer.lock)
+            features, lock = header.get(mapping, "client_features"), self._peer.lock
+            self._channel.set_peer(peer_bits(features), *lock)
+            self._slice_ns = LOOP_SLICE_NS if lock[0] >= 0 else PEER_POLL_NS
             self._pipe.know_client(features)
 
     def _look_after_client(self, found: int) -> None:
@@ -274,6 +271,7 @@ class ShmServer(Server):
         if self._peer is not None:
             self._peer.close()
             self._peer = None
+        self._slice_ns = PEER_POLL_NS
         self._calls.close(why)
         self._dispatcher.leave(self._pipe.peer)
 
