@@ -169,7 +169,10 @@ def test_typed_calls_are_compared_for_people(twin: str) -> None:
     done = parity("toy", "--suite", "commands", "--between", f"inproc,{twin}", "--count", "1")
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[-1].startswith("EQUAL: all ")
-    assert "SceneService/ListEntities" in done.output
+    rows = [line.split() for line in done.output.splitlines()]
+    assert ["method", "calls", "equal", "ok", "refused", "raised"] in rows
+    [row] = [row for row in rows if row[:1] == ["SceneService/ListEntities"]]
+    assert row[1] == row[2] != "0"
     assert "not compared: AgentFrame.timestamp_ms" in done.output
 
 
@@ -269,7 +272,8 @@ def test_a_pattern_of_methods_compares_typed_calls_only(twin: str) -> None:
 
 
 def test_a_transport_without_typed_calls_is_compared_by_steps(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(InprocTransport, "capabilities", Capabilities(commands=False), raising=False)
+    without = property(lambda _: Capabilities(commands=False), lambda _, value: None)
+    monkeypatch.setattr(InprocTransport, "capabilities", without, raising=False)
     done = parity("toy", "--between", f"inproc,{twin}", "--steps", "5", "--json")
     assert done.exit_code == 0, done.output
     left_out = {gap["what"]: gap["why"] for gap in json.loads(done.stdout)["compared"]["not_compared"]}
