@@ -5,6 +5,7 @@ functions: what is to be equal (any JSON), a small call, and one round of the pr
 the runner by lines of JSON; what a program prints goes to stderr. The end of stdin ends a server.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -67,7 +68,11 @@ def _living_cpu_s(pid):
 
 
 def _children(pid):
-    return [child for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # a thread that has just ended
+            found += (task / "children").read_text().split()
+    return found
 
 
 if __name__ == "__main__":
