@@ -179,13 +179,14 @@ class Poller(Closing):
 
     def _unwatch(self, pipe: MemfdPipe) -> None:
         """Remove the pipe from the epoll; closing does not, since the client holds the same open files."""
-        for fd in self._pipes.get(pipe, ()):
-            self._by_end.pop(fd, None)
-            with contextlib.suppress(OSError):  # another thread was quicker
-                self._epoll.unregister(fd)
-        if pipe in self._pipes and not self._guard.closed:
-            self._leaving[pipe] = True
-            self._alarm.notify()
+        with contextlib.suppress(ClosedError), self._guard:  # another thread may close the poller meanwhile
+            for fd in self._pipes.get(pipe, ()):
+                self._by_end.pop(fd, None)
+                with contextlib.suppress(OSError):  # another thread was quicker
+                    self._epoll.unregister(fd)
+            if pipe in self._pipes:
+                self._leaving[pipe] = True
+                self._alarm.notify()
 
     def _choose_readers(self) -> None:
         self._readers = tuple(pipe.reader for pipe in tuple(self._pipes) if pipe not in self._held)

@@ -73,6 +73,24 @@ def test_what_is_there_already_is_found_at_once(pipes: Poller, join: Callable[[]
         assert pipes.wait(0).ready == [engine]
 
 
+def test_a_pipe_that_another_thread_closes_as_the_poller_closes_touches_no_closed_descriptor(
+    pipes: Poller, join: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, engine = join()
+    write, alarm = os.eventfd_write, pipes._alarm.fd  # pyright: ignore[reportPrivateUsage]
+
+    def write_once_closed(fd: int, value: int) -> None:
+        if fd == alarm:
+            monkeypatch.setattr(os, "eventfd_write", write)
+            pipes.close()
+        write(fd, value)
+
+    monkeypatch.setattr(os, "eventfd_write", write_once_closed)
+    engine.close()
+    with pytest.raises(ClosedError):
+        pipes.wait(0)
+
+
 def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: Poller, join: Callable[[], Any]) -> None:
     client, engine = join()
     stays, stays_engine = join()
