@@ -332,7 +332,8 @@ def test_envs_step_on_their_own_where_no_interceptor_sees_steps(scheme: str) -> 
             transport.send_envs(zeros(transport))
             assert transport.recv_envs(2, Deadline(PATIENCE_S))[0].tolist() == [0, 1]
             assert (transport.capabilities.async_envs, transport.envs_under_way) == (True, 0)
-    for settings in ({"interceptors": (_Passes(),)}, {}):
+    both: tuple[dict[str, Any], ...] = ({"interceptors": (_Passes(),)}, {})
+    for settings in both:
         with (
             api.serve(ToyEngine(2, parallel_envs=2), f"{scheme}://{unique_name()}", **settings) as serving,
             api.open_transport(serving.endpoints[0], load_settings({"interceptors": (_Passes(),)})) as transport,
