@@ -184,7 +184,8 @@ def test_a_damaged_message_is_refused_as_in_python(ask_csharp: Ask, message: Any
     except RemoteProtocolError:
         assert answer == "RemoteProtocolError"
     else:
-        assert repr(decode(type(message), bytes.fromhex(answer))) == repr(expected)
+        in_order = decode(type(message), encode(expected))  # as the answer, whose maps were sorted when it was written
+        assert repr(decode(type(message), bytes.fromhex(answer))) == repr(in_order)
 
 
 @settings(max_examples=100)
