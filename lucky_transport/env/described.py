@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import gymnasium
 from gymnasium.spaces import Space
@@ -12,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from lucky_transport.closing import Closing
 from lucky_transport.env.infos import attributes_of, frames_per_second
 from lucky_transport.env.rendering import RENDER_MODES, EnvRenderer, can_render
 from lucky_transport.spec.batch_spec import BatchSpec
@@ -20,7 +20,7 @@ from lucky_transport.transport import Transport
 __all__ = ["DescribedEnv"]
 
 
-class DescribedEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
+class DescribedEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]], Closing):
     """A vector env as an engine's spec describes it. A subclass sets the attributes, then calls `_describe`."""
 
     observation_space: Space[Any]
@@ -81,14 +81,6 @@ class DescribedEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
             )
             return (None,) * self.num_envs
         return self._renderer.render()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return (
