@@ -15,6 +15,8 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
+#define SHORTEST_KEPT (16u << 10)
+#define MALLOC_KEEPS (128u << 10) /* glibc, until a longer block was freed */
 #define LARGEST_KEPT ((32u << 20) - (64u << 10)) /* glibc adapts to nothing larger */
 #define HUGE_COPY (4u << 20)
 #define RECENT_SLABS 32 /* some of those that count as the last ones were out together, others alone */
@@ -140,20 +142,18 @@ static int arena_populate(const Arena *a, uint64_t from, uint64_t end) {
     return from >= end || !madvise(a->data + from, end - from, MADV_POPULATE_WRITE) || errno == EINVAL;
 }
 
-/* Messages of this length come again: have malloc keep memory for them, where it would give each block back to the system
- * and take it anew, page by page, which costs several times the copy. It does so by itself once it has seen such a block
- * freed, up to 32 MiB; what the program or its user set (mallopt, MALLOC_..._) counts for more. */
-static void keep_memory(uint64_t length) {
+void keep_memory(uint64_t length) {
     static uint64_t longest;
-    if (length <= longest) return;
+    if (length <= longest || length < SHORTEST_KEPT) return;
     longest = length;
-    void *volatile block = malloc((size_t)(4 * length < LARGEST_KEPT ? 4 * length : LARGEST_KEPT));
+    uint64_t together = 4 * length + MALLOC_KEEPS; /* what a call holds of it at a time */
+    void *volatile block = malloc((size_t)(together < LARGEST_KEPT ? together : LARGEST_KEPT));
     free(block);
 }
 
 PyObject *copy_out(Ring *r, const uint8_t *from, uint64_t size) {
-    if (size < COPY_WITHOUT_GIL) return PyBytes_FromStringAndSize((const char *)from, (Py_ssize_t)size);
     keep_memory(size);
+    if (size < COPY_WITHOUT_GIL) return PyBytes_FromStringAndSize((const char *)from, (Py_ssize_t)size);
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     if (!bytes) return NULL;
     char *to = PyBytes_AsString(bytes);
@@ -173,7 +173,6 @@ PyObject *arena_push(Ring *r, const Piece *pieces, int count, uint64_t call, uin
     Arena *a = &r->arena;
     uint64_t length = 0, begin;
     for (int i = 0; i < count; i++) length += pieces[i].size;
-    keep_memory(length);
     if (length > a->size) return refuse(REFUSE_OUTGOING, length, r->size, a->size, 0);
     if (r->copying || length > arena_largest(r)) Py_RETURN_FALSE;
     uint32_t need;

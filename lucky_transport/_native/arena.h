@@ -47,6 +47,11 @@ typedef struct {
     size_t size;
 } Piece;
 
+/* Messages of this length come again: have malloc keep memory for them, where it would give each block back to the system
+ * and take it anew, page by page, which costs several times the copy. It does so by itself once it has seen such a block
+ * freed, up to 32 MiB; what the program or its user set (mallopt, MALLOC_..._) counts for more. */
+void keep_memory(uint64_t length);
+
 /* A copy of bytes that the peer wrote: without the GIL where that pays, the end is `copying` then. */
 PyObject *copy_out(struct Ring *r, const uint8_t *from, uint64_t size);
 

@@ -74,6 +74,7 @@ void ring_publish(Ring *r, uint32_t need) {
 PyObject *ring_push_pieces(Ring *r, const Piece *pieces, int count, uint64_t call, uint64_t message) {
     uint64_t length = 0;
     for (int i = 0; i < count; i++) length += pieces[i].size;
+    keep_memory(length);
     if (length > ring_largest(r) && r->arena.size) return arena_push(r, pieces, count, call, message);
     uint32_t need;
     PyObject *answer;
