@@ -54,6 +54,7 @@ class SupervisedSessions(Closing):
                 [endpoint.format(name=unique_name())],
                 options=options,
                 wait=self._settings.wait,
+                max_message_bytes=self._settings.max_message_bytes,
                 start_timeout_s=self._settings.start_timeout_s,
             )
 

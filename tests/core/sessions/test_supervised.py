@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from lucky_transport.errors import ClosedError, ConfigError, NotReachable, PeerDied
+from lucky_transport.engines.cartpole import CartPoleCommand
+from lucky_transport.errors import ClosedError, ConfigError, NotReachable, PeerDied, TransportError
 from lucky_transport.supervised import SupervisedSessions
 from tests.support.waiting import until
 
@@ -62,6 +63,15 @@ def test_an_engine_that_starts_again_each_time_is_not_given_up() -> None:
             assert supervised.sessions.ids() == []
             assert supervised.restarts == deaths
             kill_engine_of(supervised)
+
+
+def test_the_engine_takes_messages_as_long_as_the_settings_say() -> None:
+    commands = [CartPoleCommand(True)] * 1000
+    with SupervisedSessions("cartpole", max_message_bytes=4000) as supervised:
+        session = supervised.sessions.create(seed=1)
+        with pytest.raises(TransportError, match="raise max_message_bytes"):
+            supervised.sessions.advance(session, 1, commands)
+        assert supervised.sessions.ids() == [session]
 
 
 def test_a_transport_that_cannot_start_an_engine_is_refused() -> None:
