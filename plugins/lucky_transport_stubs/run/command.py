@@ -28,6 +28,8 @@ __all__ = ["run"]
 _NO_PROGRAM, _NO_EXECUTABLE = 127, 126
 _REPORT = "lucky_transport_stubs.run.report"
 
+_NOTHING_RECORDED = "no channel made a call; record the client, not its server, to have what a server answers"
+
 #: As `env` and `timeout` say that they themselves failed, not the program.
 _NOTHING_SWITCHED = 125
 
@@ -207,6 +209,8 @@ def _run_and_report(
 
             found = Report.conclude(folder, lookout.escapes)
         tell(found.troubles() if asked.quiet else found.text(), asked=bool(asked.report))
+        if settings.record and not Path(settings.record).exists():
+            tell(f"lucky-transport: {settings.record} was not written: {_NOTHING_RECORDED}\n", asked=bool(asked.report))
         if target is not None:
             import json
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 from lucky_transport.config import load_launch
 from lucky_transport.errors import printable
@@ -20,8 +21,12 @@ def say(text: str) -> None:
 
 
 def tell(text: str, *, asked: bool = False) -> None:
-    """Write to the process's own stderr, whatever the program has put into sys.stderr: a terminal, or `asked`."""
+    """Write to the process's own stderr, whatever the program has put into sys.stderr: a terminal, or `asked`.
+
+    Where it takes nothing more, such as a terminal that has closed, the text is lost and the program goes on.
+    """
     stream = sys.__stderr__
     if stream is not None and (asked or load_launch().report == "-" or stream.isatty()):
-        stream.write(text)
-        stream.flush()
+        with suppress(OSError):
+            stream.write(text)
+            stream.flush()

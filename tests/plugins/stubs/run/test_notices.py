@@ -83,6 +83,12 @@ def test_without_the_launcher_the_same_holds(environ: dict[str, str], tmp_path: 
         assert asked or done.stderr == ""
 
 
+def test_where_stderr_takes_nothing_the_exit_status_is_still_the_programs(environ: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "lucky_transport", "run", *OPTIONS, "--report", "-", "--", "sh", "-c", "exit 3"]
+    with open("/dev/full", "w") as full:
+        assert subprocess.run(command, env=environ, stderr=full, check=False).returncode == 3
+
+
 @pytest.mark.usefixtures("unasked")
 def test_the_lines_to_paste_ask_as_the_launcher_was_asked(launch: Launch) -> None:
     assert "LUCKY_RUN_REPORT" not in launch(*OPTIONS, "--print-environment", command=["true"]).stdout

@@ -123,3 +123,9 @@ def test_our_own_clients_are_not_recorded_twice(tmp_path: Path) -> None:
     _run("run", "--transport", "grpc", "--record", str(file), "--", sys.executable, str(program))
     assert [path.name for path in tmp_path.glob("run*.jsonl")] == ["run.jsonl"]
     assert [one.call.rpartition("/")[2] for one in _calls(file)] == ["ListEntities"]
+
+
+def test_a_program_that_calls_nothing_is_told_that_nothing_was_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    said = _run("run", "--transport", "grpc", "--report", "-", "--record", str(file), "--", sys.executable, "-c", "")
+    assert f"{file} was not written: no channel made a call; record the client, not its server" in said
