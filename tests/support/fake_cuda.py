@@ -94,13 +94,21 @@ class FakeTensor:
         self.device = device
         self.source: object = None
 
-    def to(self, device: FakeDevice, *, non_blocking: bool = False, copy: bool = False) -> FakeTensor:
-        made = FakeTensor(np.full_like(self._array, 99), device)
-        if non_blocking:
+    def to(self, device: FakeDevice | str, *, non_blocking: bool = False, copy: bool = False) -> FakeTensor:
+        target = FakeDevice(device) if isinstance(device, str) else device
+        made = FakeTensor(np.full_like(self._array, 99), target)
+        if non_blocking or self.device.type == target.type == "cuda":
             FakeStream.active.append_work(lambda: np.copyto(made.numpy(), self.numpy()))
         else:
+            FakeStream.active.synchronize()
             np.copyto(made.numpy(), self.numpy())
         return made
+
+    def detach(self) -> FakeTensor:
+        return self
+
+    def cpu(self) -> FakeTensor:
+        return self.to("cpu")
 
     def record_stream(self, stream: FakeStream) -> None:
         stream.knows.append(self)
@@ -109,6 +117,12 @@ class FakeTensor:
         """Return the values as they are by now."""
         return self._array
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.device.type != "cuda":
+            raise AttributeError(f"a tensor on {self.device.type} has no __cuda_array_interface__")
+        return {"data": (self._array.ctypes.data, False), "shape": self._array.shape, "typestr": self._array.dtype.str}
+
 
 class FakeDevice:
     def __init__(self, kind: str, index: int | None = None) -> None:
@@ -116,6 +130,8 @@ class FakeDevice:
         if name not in ("cpu", "cuda", "meta"):
             raise RuntimeError(f"Expected one of cpu, cuda device type: {kind}")
         self.type = name
+        if number and not number.isdigit():
+            raise RuntimeError(f"Invalid device string: {kind!r}")
         self.index = int(number) if number else index
 
     def __eq__(self, other: object) -> bool:
@@ -126,39 +142,59 @@ class FakeDevice:
 
 
 class FakeEvent:
-    def __init__(self, stream: FakeStream) -> None:
-        self._stream = stream
+    """The work that a stream had when this was recorded on it, last."""
+
+    made = 0
+
+    def __init__(self, stream: FakeStream | None = None) -> None:
+        FakeEvent.made += 1
+        self.stream: FakeStream | None = None
+        self.given = 0
+        if stream is not None:
+            self.record(stream)
+
+    def record(self, stream: FakeStream) -> None:
+        self.stream, self.given = stream, stream.given
 
     def synchronize(self) -> None:
-        self._stream.synchronize()
+        if self.stream is not None:
+            self.stream.work_off(self.given)
 
 
 class FakeStream:
+    """Work in its order; given: how much there was of it so far."""
+
     active: FakeStream
+    made = 0
 
     def __init__(self, device: object = None) -> None:
+        FakeStream.made += 1
         self._work: list[Callable[[], None]] = []
-        self._after: list[FakeEvent] = []
+        self.given = self._done = 0
         self.knows: list[FakeTensor] = []
         self.synchronized = 0
 
     def append_work(self, work: Callable[[], None]) -> None:
         self._work.append(work)
+        self.given += 1
 
     def record_event(self) -> FakeEvent:
         return FakeEvent(self)
 
     def wait_event(self, event: FakeEvent) -> None:
-        self._after.append(event)
+        stream, given = event.stream, event.given  # what is recorded later is not waited for
+        if stream is not None:
+            self.append_work(lambda: stream.work_off(given))
+
+    def work_off(self, given: int) -> None:
+        """Do the work up to that, as many as there were once."""
+        while self._done < given:
+            self._done += 1
+            self._work.pop(0)()
 
     def synchronize(self) -> None:
         self.synchronized += 1
-        for event in self._after:
-            event.synchronize()
-        for work in self._work:
-            work()
-        self._after.clear()
-        self._work.clear()
+        self.work_off(self.given)
 
 
 class FakeTorch:
@@ -167,6 +203,7 @@ class FakeTorch:
     __version__ = "2.0.fake"
     device = FakeDevice
     Stream = FakeStream
+    Event = FakeEvent
 
     def __init__(self, devices: int = 1) -> None:
         self._devices = devices

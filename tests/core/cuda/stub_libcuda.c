@@ -1,62 +1,127 @@
-/* A stand-in for libcuda.so.1 with two devices: enough to see that every call has the arguments that cuda.h says. */
+/* A stand-in for libcuda.so.1 with two devices, whose memory is files of this host's memory: other processes open it by
+ * its handle, as CUDA IPC does. Every call fails whose arguments or context are not what cuda.h asks for. */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-typedef struct { char reserved[64]; } Handle;
+typedef struct { int owner, file, device, mark; char rest[48]; } Handle;
 typedef unsigned long long Pointer;
+typedef struct { Pointer begin; size_t size; int file, device; } Allocation; /* file: -1 where another process's */
 
-static char memory[4096];
-static int pushed, current; /* contexts on the stack, and the device of the top one */
+enum { MOST = 4096, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, MARK = 0x5a5a5a5a };
+
+static Allocation allocations[MOST];
+static int contexts[2], pushed, current; /* contexts on the stack, and the device of the top one */
 int stub_result, stub_registered, stub_opened, stub_contexts;
 
 #define DONE return stub_result
-#define IN_CONTEXT if (!pushed) return 201
+#define IN_CONTEXT if (!pushed) return INVALID_CONTEXT
 
-int cuInit(unsigned flags) { return flags ? 1 : stub_result; }
+static Allocation *find(Pointer pointer) {
+    for (Allocation *one = allocations; one < allocations + MOST; one++)
+        if (one->size && pointer >= one->begin && pointer - one->begin < one->size) return one;
+    return 0;
+}
+
+static int map(Pointer *pointer, size_t size, int file, int device, int kept) {
+    Allocation *free_one = allocations;
+    while (free_one < allocations + MOST && free_one->size) free_one++;
+    void *begin = mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (free_one == allocations + MOST || begin == MAP_FAILED) return INVALID_VALUE;
+    *free_one = (Allocation){(Pointer)begin, size, kept, device};
+    *pointer = (Pointer)begin;
+    return 0;
+}
+
+static int unmap(Pointer pointer, int is_own) {
+    Allocation *one = find(pointer);
+    if (!one || one->begin != pointer || (one->file >= 0) != is_own) return INVALID_VALUE;
+    if (is_own) {
+        memset((void *)pointer, 0xee, one->size); /* what reads it after that is wrong, and sees it */
+        close(one->file);
+    }
+    munmap((void *)pointer, one->size);
+    one->size = 0;
+    DONE;
+}
+
+int cuInit(unsigned flags) { return flags ? INVALID_VALUE : stub_result; }
 int cuDriverGetVersion(int *version) { *version = 12040; DONE; }
 int cuDeviceGetCount(int *count) { *count = 2; DONE; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal + 10; DONE; }
 int cuDeviceGetName(char *name, int size, int device) { strncpy(name, device == 11 ? "second" : "first", size); DONE; }
 int cuDeviceGetUuid(char *uuid, int device) { memset(uuid, device, 16); uuid[0] = 0; DONE; }
-int cuDevicePrimaryCtxRetain(void **context, int device) { stub_contexts++; *context = memory + device; DONE; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { stub_contexts++; *context = contexts + device - 10; DONE; }
 int cuCtxPushCurrent_v2(void *context) {
     if (stub_result == 4) return 4;
     pushed++;
-    current = (int)((char *)context - memory) - 10;
+    current = (int)((int *)context - contexts);
     return 0;
 }
-int cuCtxPopCurrent_v2(void **context) { *context = 0; return pushed-- > 0 ? 0 : 201; }
+int cuCtxPopCurrent_v2(void **context) { *context = 0; return pushed-- > 0 ? 0 : INVALID_CONTEXT; }
 int cuMemHostRegister_v2(void *address, size_t size, unsigned flags) {
     IN_CONTEXT;
-    stub_registered += address && size == 8192 && flags == 1;
+    stub_registered += address && size && flags == 1;
     DONE;
 }
 int cuMemHostUnregister(void *address) { IN_CONTEXT; stub_registered -= !!address; DONE; }
+int cuMemAlloc_v2(Pointer *pointer, size_t size) {
+    IN_CONTEXT;
+    int file = memfd_create("device memory", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, (off_t)size)) return INVALID_VALUE;
+    return map(pointer, size, file, current, file);
+}
+int cuMemFree_v2(Pointer pointer) { IN_CONTEXT; return unmap(pointer, 1); }
+int cuMemcpyHtoD_v2(Pointer to, const void *from, size_t size) {
+    IN_CONTEXT;
+    if (!find(to) || !find(to + size - 1)) return INVALID_VALUE;
+    memcpy((void *)to, from, size);
+    DONE;
+}
+int cuMemcpyDtoH_v2(void *to, Pointer from, size_t size) {
+    IN_CONTEXT;
+    if (!find(from) || !find(from + size - 1)) return INVALID_VALUE;
+    memcpy(to, (void *)from, size);
+    DONE;
+}
 int cuPointerGetAttribute(void *data, int attribute, Pointer pointer) {
-    if (attribute != 9 || pointer < (Pointer)memory) return 1;
-    *(int *)data = 1;
+    Allocation *one = find(pointer);
+    if (attribute != 9 || !one) return INVALID_VALUE;
+    *(int *)data = one->device;
     DONE;
 }
 int cuMemGetAddressRange_v2(Pointer *begin, size_t *size, Pointer pointer) {
     IN_CONTEXT;
-    *begin = (Pointer)memory;
-    *size = sizeof memory;
-    return pointer - *begin < sizeof memory ? stub_result : 1;
+    Allocation *one = find(pointer);
+    if (!one) return INVALID_VALUE;
+    *begin = one->begin;
+    *size = one->size;
+    DONE;
 }
 int cuIpcGetMemHandle(Handle *handle, Pointer pointer) {
     IN_CONTEXT;
-    memset(handle, 0x5a, sizeof *handle);
-    handle->reserved[63] = (char)current;
-    return pointer ? stub_result : 1;
+    Allocation *one = find(pointer);
+    if (!one || one->file < 0 || one->device != current) return INVALID_VALUE;
+    *handle = (Handle){getpid(), one->file, one->device, MARK, {0}};
+    DONE;
 }
 int cuIpcOpenMemHandle_v2(Pointer *pointer, Handle handle, unsigned flags) {
     IN_CONTEXT;
-    if (flags != 1 || handle.reserved[0] != 0x5a || handle.reserved[63] != 1) return 400;
-    *pointer = (Pointer)memory;
-    stub_opened++;
-    DONE;
+    char path[64];
+    struct stat seen;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", handle.owner, handle.file);
+    int file = handle.mark == MARK && handle.device == current && flags == 1 ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (file < 0 || fstat(file, &seen)) return INVALID_HANDLE;
+    int result = map(pointer, (size_t)seen.st_size, file, current, -1);
+    close(file);
+    stub_opened += !result;
+    return result ? result : stub_result;
 }
-int cuIpcCloseMemHandle(Pointer pointer) { IN_CONTEXT; stub_opened -= pointer == (Pointer)memory; DONE; }
-int cuGetErrorName(int result, const char **text) { *text = result == 400 ? "CUDA_ERROR_INVALID_HANDLE" : "CUDA_ERROR_STUB"; return 0; }
+int cuIpcCloseMemHandle(Pointer pointer) { IN_CONTEXT; int result = unmap(pointer, 0); stub_opened -= !result; return result; }
+int cuGetErrorName(int result, const char **text) { *text = result == INVALID_HANDLE ? "CUDA_ERROR_INVALID_HANDLE" : "CUDA_ERROR_STUB"; return 0; }
 int cuGetErrorString(int result, const char **text) { *text = "the stub says so"; return 0; }
-void *stub_memory(void) { return memory; }

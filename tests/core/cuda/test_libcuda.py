@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lucky_transport.cuda import libcuda
 from lucky_transport.cuda.driver import CudaDriver, Device, find_device
 from lucky_transport.cuda.libcuda import LibCuda
 from lucky_transport.errors import DeviceError
-from tests.support.waiting import PATIENCE_S
+from tests.support.device_memory import DeviceMemory
+from tests.support.stub_cuda import stub_library
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> str:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    path = tmp_path_factory.mktemp("stub") / "libstub_cuda.so"
-    source = Path(__file__).with_name("stub_libcuda.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source], check=True, timeout=PATIENCE_S)
-    return str(path)
+    return stub_library(tmp_path_factory)
 
 
 @pytest.fixture
@@ -33,7 +27,6 @@ def stub(library: str) -> ctypes.CDLL:
     stub = ctypes.CDLL(library)
     for name in ("stub_result", "stub_registered", "stub_opened", "stub_contexts"):
         ctypes.c_int.in_dll(stub, name).value = 0
-    stub.stub_memory.restype = ctypes.c_void_p
     return stub
 
 
@@ -63,15 +56,23 @@ def test_pages_are_locked_and_unlocked_in_the_devices_primary_context(cuda: LibC
     assert number(stub, "stub_contexts") == 1  # retained once
 
 
-def test_memory_is_exported_with_its_offset_and_opened_by_its_handle(cuda: LibCuda, stub: ctypes.CDLL) -> None:
-    begin = stub.stub_memory()
-    exported = cuda.export(begin + 96)
-    assert (exported.offset, exported.device.ordinal) == (96, 1)
-    assert exported.handle == b"\x5a" * 63 + b"\x01"
-    assert cuda.open(exported.handle, 0) == (begin, 4096)
+def test_memory_is_exported_with_its_offset_and_opened_by_its_handle(library: str, stub: ctypes.CDLL) -> None:
+    owner = DeviceMemory(library, ordinal=1)
+    begin = owner.allocate(4096)
+    sent, received = np.arange(24, dtype=np.float32), np.zeros(24, np.float32)
+    owner.write(begin + 96, sent)
+    exported = owner.export(begin + 96)
+    assert (exported.offset, exported.device.ordinal, len(exported.handle)) == (96, 1, 64)
+    opened = owner.open(exported.handle, 1)
+    assert opened.size_bytes == 4096
+    owner.read(received, opened.pointer + exported.offset)
+    np.testing.assert_array_equal(received, sent)
     assert number(stub, "stub_opened") == 1
-    cuda.close(begin, 0)
+    owner.close(opened.pointer, 1)
     assert number(stub, "stub_opened") == 0
+    owner.free(begin)
+    with pytest.raises(DeviceError, match="cuPointerGetAttribute failed"):
+        owner.export(begin)
 
 
 def test_an_error_has_the_drivers_name_and_text(cuda: LibCuda) -> None:
