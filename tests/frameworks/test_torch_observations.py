@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lucky_transport.errors import DeviceError
+from lucky_transport.errors import ConfigError, DeviceError
 
 
 @pytest.mark.parametrize("copy", [True, False])
@@ -33,6 +34,15 @@ def test_jax_reads_the_tensor_by_dlpack_and_its_actions_are_taken(make: Any) -> 
         stepped = env.step(jax.numpy.full((3, 2), 0.3, dtype="float32"))[0]
         env.reset(seed=1)
         np.testing.assert_array_equal(env.step(np.full((3, 2), 0.3, np.float32))[0], stepped)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", None, [0]])
+def test_what_is_no_device_is_named_in_one_line(make: Any, torch: Any, device: Any) -> None:
+    with make("toy", 1) as env:
+        env.reset(seed=1)
+        with pytest.raises(ConfigError, match=re.escape(f"device {device!r}: ")) as caught:
+            env.observations_torch(device)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_gpu_that_is_not_there_is_an_error_of_ours(make: Any, torch: Any) -> None:

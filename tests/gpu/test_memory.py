@@ -227,6 +227,15 @@ def large(gpu: Gpu) -> Iterator[str]:
         yield str(serving.endpoints[0])
 
 
+def test_much_is_copied_beside_the_program_and_few_at_once(gpu: Gpu, large: str) -> None:
+    with api.make(endpoint=large) as env:
+        env.reset(seed=4)
+        gpu.assert_under_way(env.observations_torch("cuda"))
+    with api.make("toy", NUM_ENVS, transport="shm") as env:
+        expected, _ = env.reset(seed=4)
+        gpu.assert_done(env.observations_torch("cuda"), expected)
+
+
 def test_work_of_the_present_stream_comes_after_the_copy(gpu: Gpu, large: str) -> None:
     with api.make(endpoint=large) as env:
         expected, _ = env.reset(seed=4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from lucky_transport.errors import (
     SpecError,
 )
 from lucky_transport.process import unique_name
-from tests.support.fake_cuda import FakeDriver, FakeTorch
+from tests.support.fake_cuda import FakeDriver, FakeEvent, FakeStream, FakeTorch
 
 
 @pytest.fixture
@@ -49,6 +50,31 @@ def endpoint() -> Generator[str]:
 @pytest.fixture
 def env(endpoint: str) -> Generator[VectorEnv]:
     with api.make(endpoint=endpoint) as made:
+        yield made
+
+
+#: Observations that are copied beside the program, a little more than are copied while it waits.
+MANY = {"obs_size": 1_500_000 // 4 // 3 + 1}
+
+
+@contextmanager
+def serve_many(slots: int) -> Generator[VectorEnv]:
+    with (
+        api.serve("toy", f"shm://{unique_name()}", num_envs=3, options=MANY, observation_slots=slots) as serving,
+        api.make(endpoint=str(serving.endpoints[0]), observation_slots=slots) as env,
+    ):
+        yield env
+
+
+@pytest.fixture(scope="module")
+def many_endpoint() -> Generator[str]:
+    with api.serve("toy", f"shm://{unique_name()}", num_envs=3, options=MANY) as serving:
+        yield str(serving.endpoints[0])
+
+
+@pytest.fixture
+def many(many_endpoint: str) -> Generator[VectorEnv]:
+    with api.make(endpoint=many_endpoint) as made:
         yield made
 
 
@@ -97,101 +123,97 @@ def test_a_device_of_another_kind_gets_a_copy(env: VectorEnv, torch: FakeTorch) 
     assert env.observations_torch("meta").device.type == "meta"
 
 
-# -- copies to a GPU
+# -- copies to a GPU: how much is done for one; their values are in tests/gpu
 
 
-def test_a_copy_to_the_gpu_sees_its_own_frame_although_it_is_done_late(
+def test_few_observations_take_no_stream_no_event_no_locked_page_and_no_wait(
     env: VectorEnv, torch: FakeTorch, driver: FakeDriver
 ) -> None:
     env.reset(seed=1)
-    for _ in range(5):
+    made = FakeStream.made, FakeEvent.made
+    for _ in range(3):
         expected = step(env)
-        tensor = env.observations_torch("cuda")
-        assert (tensor.numpy() == 99).all()  # the program goes on meanwhile
-        step(env)  # waits for the copy, then overwrites what it read
-        np.testing.assert_array_equal(tensor.numpy(), expected)
+        np.testing.assert_array_equal(env.observations_torch("cuda").numpy(), expected)
+    assert (FakeStream.made, FakeEvent.made, driver.registered) == (*made, {})
 
 
-def test_a_reset_and_an_awaited_step_wait_for_the_copy_too(
-    env: VectorEnv, torch: FakeTorch, driver: FakeDriver
+def test_one_stream_and_an_event_for_each_slot_serve_all_copies_of_many(torch: FakeTorch, driver: FakeDriver) -> None:
+    for slots in (1, 2):
+        with serve_many(slots) as env:
+            env.reset(seed=1)
+            made = FakeStream.made, FakeEvent.made
+            for _ in range(5):
+                step(env)
+                env.observations_torch("cuda")
+                env.observations_torch("cuda:0")
+            assert (FakeStream.made - made[0], FakeEvent.made - made[1]) == (1, slots)
+
+
+def test_the_segment_is_locked_once_and_unlocked_by_close(
+    many: VectorEnv, torch: FakeTorch, driver: FakeDriver
 ) -> None:
-    expected, _ = env.reset(seed=1)
-    tensor = env.observations_torch("cuda")
-    env.step_async(np.ones((3, *env.batch_spec.action.shape), np.float32))
-    np.testing.assert_array_equal(tensor.numpy(), expected)
-    expected = env.step_wait()[0]
-    tensor = env.observations_torch("cuda")
-    env.reset(seed=9)
-    np.testing.assert_array_equal(tensor.numpy(), expected)
-
-
-def test_the_second_exchange_of_a_step_waits_for_copies_as_well(torch: FakeTorch, driver: FakeDriver) -> None:
-    options = {"episode_steps": 2}
-    with api.make("toy", 2, transport="inproc", options=options, autoreset_mode="SameStep") as env:
-        env.reset(seed=3)
-        for _ in range(4):
-            expected = step(env)
-            tensor = env.observations_torch("cuda")
-            step(env)
-            np.testing.assert_array_equal(tensor.numpy(), expected)
-
-
-def test_work_of_the_present_stream_comes_after_the_copy(env: VectorEnv, torch: FakeTorch, driver: FakeDriver) -> None:
-    expected, _ = env.reset(seed=1)
-    tensor = env.observations_torch("cuda:0")
-    torch.streams[0].synchronize()
-    np.testing.assert_array_equal(tensor.numpy(), expected)
-    assert tensor in torch.streams[0].knows  # PyTorch does not give its memory away before that stream is done
-
-
-def test_refused_actions_leave_a_copy_right(env: VectorEnv, torch: FakeTorch, driver: FakeDriver) -> None:
-    expected, _ = env.reset(seed=1)
-    tensor = env.observations_torch("cuda")
-    with pytest.raises(ValueError, match="actions"):
-        env.step(np.zeros((9, 9)))
-    again = env.observations_torch("cuda")
-    step(env)
-    for one in (tensor, again):
-        np.testing.assert_array_equal(one.numpy(), expected)
-
-
-def test_the_segment_is_locked_once_and_unlocked_by_close(endpoint: str, torch: FakeTorch, driver: FakeDriver) -> None:
-    with api.make(endpoint=endpoint) as env:
-        env.reset(seed=1)
-        assert driver.registered == {}  # a program that asks for no tensor has no driver loaded
-        tensors = [env.observations_torch("cuda") for _ in range(2)]
-        (size,) = driver.registered.values()
-        assert size >= env.batch_spec.num_envs * 4
-        expected = env.observations_torch("cpu").numpy()
+    expected, _ = many.reset(seed=1)
+    assert driver.registered == {}  # a program that asks for no tensor has no driver loaded
+    tensors = [many.observations_torch("cuda") for _ in range(2)]
+    (size,) = driver.registered.values()
+    assert size >= expected.nbytes
+    many.close()
     assert driver.registered == {}
     for one in tensors:  # closing waits for copies
         np.testing.assert_array_equal(one.numpy(), expected)
 
 
-def test_memory_that_cannot_be_locked_is_copied_all_the_same_with_one_warning(
-    env: VectorEnv, torch: FakeTorch, driver: FakeDriver, caplog: pytest.LogCaptureFixture
+def test_memory_that_cannot_be_locked_is_copied_at_once_with_one_warning(
+    many: VectorEnv, torch: FakeTorch, driver: FakeDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver.fails["register"] = "CUDA_ERROR_OPERATING_SYSTEM (OS call failed)"
-    expected, _ = env.reset(seed=1)
-    tensors = [env.observations_torch("cuda") for _ in range(3)]
-    step(env)
-    for one in tensors:
-        np.testing.assert_array_equal(one.numpy(), expected)
+    expected, _ = many.reset(seed=1)
+    for _ in range(3):
+        np.testing.assert_array_equal(many.observations_torch("cuda").numpy(), expected)
     (warning,) = caplog.messages
     assert "stays pageable" in warning
     assert "OS call failed" in warning
 
 
+def test_a_transport_without_a_segment_copies_many_at_once_too(torch: FakeTorch, driver: FakeDriver) -> None:
+    with api.make("toy", 3, transport="inproc", options=MANY) as env:
+        expected, _ = env.reset(seed=1)
+        np.testing.assert_array_equal(env.observations_torch("cuda").numpy(), expected)
+
+
 def test_pages_that_cannot_be_unlocked_are_logged_and_closing_goes_on(
-    endpoint: str, torch: FakeTorch, driver: FakeDriver, caplog: pytest.LogCaptureFixture
+    many_endpoint: str, torch: FakeTorch, driver: FakeDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with api.make(endpoint=endpoint) as env:
+    with api.make(endpoint=many_endpoint) as env:
         env.reset(seed=1)
         env.observations_torch("cuda")
         driver.fails["unregister"] = "CUDA_ERROR_UNKNOWN"
     assert "were not unlocked" in caplog.text
-    with api.make(endpoint=endpoint) as env:  # the place of the client that steps is free again
+    with api.make(endpoint=many_endpoint) as env:  # the place of the client that steps is free again
         env.reset(seed=1)
+
+
+def test_with_two_slots_an_exchange_waits_for_copies_of_its_own_slot_alone(
+    torch: FakeTorch, driver: FakeDriver
+) -> None:
+    with serve_many(slots=2) as env:
+        expected, _ = env.reset(seed=1)
+        tensor = env.observations_torch("cuda")
+        step(env)
+        assert (tensor.numpy() == 99).all()
+        following = env.observations_torch("cuda")
+        step(env)
+        np.testing.assert_array_equal(tensor.numpy(), expected)
+        assert (following.numpy() == 99).all()
+
+
+def test_with_two_slots_the_last_frame_is_shown_on_the_cpu_while_the_next_is_written(torch: FakeTorch) -> None:
+    with serve_many(slots=2) as env:
+        expected, _ = env.reset(seed=1)
+        for _ in range(4):
+            env.step_async(np.full((3, 2), 0.5, np.float32))
+            np.testing.assert_array_equal(env.observations_torch("cpu").numpy(), expected)
+            expected = env.step_wait()[0]
 
 
 # -- errors
@@ -208,39 +230,6 @@ def test_while_a_step_is_under_way_it_is_refused(env: VectorEnv, torch: FakeTorc
     with pytest.raises(LocalProtocolError, match="step_wait"):
         env.observations_torch("cpu")
     env.step_wait()
-
-
-def test_with_two_slots_the_last_frame_is_shown_and_copied_while_the_next_is_written(
-    torch: FakeTorch, driver: FakeDriver
-) -> None:
-    with (
-        api.serve("toy", f"shm://{unique_name()}", num_envs=3, observation_slots=2) as serving,
-        api.make(endpoint=str(serving.endpoints[0]), observation_slots=2) as env,
-    ):
-        expected, _ = env.reset(seed=1)
-        for _ in range(4):
-            env.step_async(np.full((3, 2), 0.5, np.float32))
-            np.testing.assert_array_equal(env.observations_torch("cpu").numpy(), expected)
-            tensor = env.observations_torch("cuda")
-            following = env.step_wait()[0]
-            assert (tensor.numpy() == 99).all()  # nothing had to wait for the copy yet
-            step(env)
-            np.testing.assert_array_equal(tensor.numpy(), expected)
-            expected = step(env)
-            assert not np.array_equal(expected, following)
-
-
-def test_with_two_slots_only_the_second_exchange_waits_for_a_copy(torch: FakeTorch, driver: FakeDriver) -> None:
-    with (
-        api.serve("toy", f"shm://{unique_name()}", num_envs=3, observation_slots=2) as serving,
-        api.make(endpoint=str(serving.endpoints[0]), observation_slots=2) as env,
-    ):
-        expected, _ = env.reset(seed=1)
-        tensor = env.observations_torch("cuda")
-        step(env)
-        assert (tensor.numpy() == 99).all()
-        step(env)
-        np.testing.assert_array_equal(tensor.numpy(), expected)
 
 
 def test_a_closed_env_says_so(endpoint: str, torch: FakeTorch) -> None:
@@ -290,21 +279,21 @@ def test_observations_with_parts_are_refused_with_the_way_round(torch: FakeTorch
 
 
 def test_a_forked_child_is_refused_and_leaves_the_parents_pages_locked(
-    env: VectorEnv, torch: FakeTorch, driver: FakeDriver
+    many: VectorEnv, torch: FakeTorch, driver: FakeDriver
 ) -> None:
-    expected, _ = env.reset(seed=1)
-    tensor = env.observations_torch("cuda")
+    expected, _ = many.reset(seed=1)
+    tensor = many.observations_torch("cuda")
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            env.observations_torch("cpu")
+            many.observations_torch("cpu")
         except ClosedError:
-            env.close()
+            many.close()
             code = 0 if driver.registered else 2
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert driver.registered
-    step(env)
+    step(many)
     np.testing.assert_array_equal(tensor.numpy(), expected)
