@@ -55,14 +55,17 @@ def test_an_engine_does_not_start_in_the_place_of_another_users_file(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_client_is_refused_by_a_foreign_lock_file(kind: str, make_foreign_file: MakeForeignFile) -> None:
+def test_a_client_is_refused_by_a_foreign_lock_file(
+    kind: str, foreign: Path, make_foreign_file: MakeForeignFile
+) -> None:
     # Without its lock the segment looks like a dead engine's: the clean-up of a test beside this one may remove it.
     for _ in range(5):
+        make_foreign_file(foreign, kind)
         with suppress(NotReachable), api.serve("toy", f"shm://{unique_name()}") as served:
             name = served.endpoints[0].address
             lock = SHM / f"{name}.lock"
-            lock.unlink()
-            make_foreign_file(lock, kind)
+            lock.unlink()  # no directory takes a file's place
+            foreign.rename(lock)  # at once: an engine that starts beside this test takes the lock of a dead one
             try:
                 with pytest.raises(SegmentError, match=f"{lock} is .* of user {foreign_uid()}"):
                     _connect(name)
