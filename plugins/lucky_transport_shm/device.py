@@ -59,6 +59,8 @@ class ClientDevice:
         Raises PeerDied, SegmentError (the offer does not fit the spec) and DeviceError (it cannot be opened).
         """
         segment = self._segment
+        if self._opened is None and not device_offer.is_offered(segment.mapping):
+            return None  # at once: for an engine of the host this is asked for each frame
         if not self._engine.alive:
             raise PeerDied(f"the engine's process ({self._engine.name}) ended", backend="shm", hint="start it again")
         for _ in range(_TRIES):

@@ -28,6 +28,7 @@ __all__ = [
     "DeviceOffer",
     "clear_open",
     "current_generation",
+    "is_offered",
     "is_older_open",
     "is_read_here",
     "mark_open",
@@ -107,6 +108,11 @@ def read_offer(mapping: mmap, spec: BatchSpec, where: str) -> DeviceOffer | None
             hint="start the engine again",
         )
     return DeviceOffer(handle, offset, expected, ordinal, uuid, generation)
+
+
+def is_offered(mapping: mmap) -> bool:
+    """True where the engine says that its observations lie on a GPU, whichever way it shares them."""
+    return bool(header.get(mapping, "gpu_available"))
 
 
 def current_generation(mapping: mmap) -> int:

@@ -123,6 +123,23 @@ def test_an_engine_without_device_memory_offers_none_and_needs_no_driver(monkeyp
         assert inspection.of_segment(plain.endpoints[0].address).gpu == ""
 
 
+def test_an_engine_of_the_host_costs_one_look_at_the_header_for_each_tensor(
+    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    get = header.get
+
+    def counted(mapping: Any, name: str) -> Any:
+        looked.append(name)
+        return get(mapping, name)
+
+    with api.serve("toy", f"shm://{unique_name()}") as plain, connect(plain) as env:
+        env.observations_torch("cuda")
+        monkeypatch.setattr(header, "get", counted)
+        env.observations_torch("cuda")
+        assert looked == ["gpu_available"]
+
+
 def test_an_engine_that_stops_withdraws_what_it_offered(engine: DeviceToy, driver: FakeDriver) -> None:
     serving = api.serve(engine, f"shm://{unique_name()}")
     with connect(serving) as env:
