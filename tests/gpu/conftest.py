@@ -33,6 +33,7 @@ class Gpu:
         self.torch = torch
         self.library = library
         self.is_real = is_real
+        self._matrix: Any = None
 
     def times(self, count: int) -> int:
         """Return how often something is tried: `count` times on a device, a hundredth of it on the stand-in."""
@@ -41,9 +42,9 @@ class Gpu:
     def busy(self) -> None:
         """Give the present stream work that takes some milliseconds."""
         if self.is_real:
-            matrix = self.torch.ones(4096, 4096, device="cuda")
-            for _ in range(3):
-                matrix = matrix @ matrix
+            if self._matrix is None:
+                self._matrix = self.torch.zeros(4096, 4096, device="cuda")
+            self._matrix = self._matrix @ self._matrix
         else:
             FakeStream.active.append_work(lambda: None)
 
