@@ -60,6 +60,8 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
     backend: names the transport in errors. max_message_bytes: limits what is received. refusal: makes the error of a
     longer message (its length, the limit). images: finds the images that do not come through the pipe.
 
+    is_relay: the answerer carries calls on to another server; set by what connects.
+
     on_break: called once with the reason, when the connection ends, from any thread; it must not block.
     """
 
@@ -74,6 +76,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
     ) -> None:
         self.backend = backend
         self.images = images
+        self.is_relay = False
         self._claim = no_source if images is None else images.claim
         self.on_break: Callable[[TransportError], None] | None = None
         self.waiters = LeaderFollowers(pipe, self._on_record, self._break)

@@ -160,6 +160,7 @@ def _connect(path: Path, patience_s: float, strategy: int) -> MemfdPipe | None:
         name = f"the engine of {peer.name} at {path}"
         pair = receive_pair(memory, answer.ring_bytes, answer.arena_bytes)
         pipe = MemfdPipe(pair, parts, name, engine=False, strategy=strategy)
+        pipe.is_relay = answer.is_relay
         del pair  # it has a descriptor, which an error that is kept would keep
         undo.pop_all()  # all but the memory is the pipe's now
         os.close(memory)

@@ -10,7 +10,8 @@
               byte 256    ring, client to engine; then ring, engine to client
               behind      with ARENAS, at multiples of 64 KiB: the arena of each ring, in the same order
 
-A side that does not know arenas neither offers nor asks for them; its long messages travel in fragments. Each side
+A side that does not know arenas neither offers nor asks for them; its long messages travel in fragments. A listener
+with the feature RELAY carries calls on to another server: clients tell it which of them wait for that one. Each side
 sends one message (SOCK_SEQPACKET keeps them apart). The status is 0, or the wire code of the error that refuses the
 client. The memory is sealed, so that neither side can cut it short.
 """
@@ -49,8 +50,8 @@ _CLIENT_HELLO = struct.Struct("<4sHH")
 _SERVER_HELLO = struct.Struct("<4sHHII")
 _ARENA = struct.Struct("<I")
 CLIENT_HELLO_BYTES = _CLIENT_HELLO.size
-#: The features of a side: it may sleep, so it must be woken (every side does); it knows arenas.
-_PARKS, _ARENAS = 1, 2
+#: The features of a side: it may sleep, so it must be woken (every side does); it knows arenas; it is a relay.
+_PARKS, _ARENAS, _RELAY = 1, 2, 4
 
 #: Rings smaller than a page are no use, larger ones a lie.
 _SMALLEST_RING, _LARGEST_RING = 4096, 1 << 28
@@ -78,17 +79,18 @@ class ClientHello(NamedTuple):
 
 
 class ServerHello(NamedTuple):
-    """What the engine says; `arena_bytes` is 0 for a client that knows no arenas."""
+    """What the engine says; `arena_bytes` is 0 for a client that knows no arenas. is_relay: calls go on from there."""
 
     status: int
     ring_bytes: int
     reason: str = ""
     version: int = VERSION
     arena_bytes: int = 0
+    is_relay: bool = False
 
     def to_bytes(self) -> bytes:
         """Return the message; a long reason is cut."""
-        features = _PARKS | _ARENAS * bool(self.arena_bytes)
+        features = _PARKS | _ARENAS * bool(self.arena_bytes) | _RELAY * self.is_relay
         head = _SERVER_HELLO.pack(_MAGIC, self.version, features, self.status, self.ring_bytes)
         if self.arena_bytes:
             head += _ARENA.pack(self.arena_bytes)
@@ -109,7 +111,7 @@ class ServerHello(NamedTuple):
         if features & _ARENAS and len(rest) >= _ARENA.size:
             [arena_bytes] = _ARENA.unpack_from(rest)
             rest = rest[_ARENA.size :]
-        return cls(status, size, rest.decode(errors="replace"), version, arena_bytes)
+        return cls(status, size, rest.decode(errors="replace"), version, arena_bytes, bool(features & _RELAY))
 
 
 class RingPair(NamedTuple):

@@ -74,6 +74,7 @@ class Listener(Closing):
         self._silent: dict[int, tuple[socket.socket, float]] = {}
         self._pipes: weakref.WeakSet[MemfdPipe] = weakref.WeakSet()
         self._resume_at = 0.0
+        self._is_relay = False
         with contextlib.ExitStack() as undo:
             undo.callback(self._lock.release, unlink=True)
             self._remove_left_over()
@@ -96,7 +97,8 @@ class Listener(Closing):
         server_description.forget(self.path)
 
     def describe(self, description: ServerDescription) -> None:
-        """Say, to whom looks at this host, what listens here; one that cannot be written is only logged."""
+        """Say, to clients and to whom looks at this host, what listens here; a file that fails is only logged."""
+        self._is_relay = description.is_relay
         try:
             server_description.describe(self.path, description._asdict())
         except (OSError, TransportError) as error:
@@ -188,7 +190,7 @@ class Listener(Closing):
             pair, memory = make_pair(self._ring_bytes, arena_bytes)
             undo.callback(os.close, memory)
             my_event, client_event = undo.enter_context(EventFd()), undo.enter_context(EventFd())
-            answer = ServerHello(0, self._ring_bytes, arena_bytes=arena_bytes)
+            answer = ServerHello(0, self._ring_bytes, arena_bytes=arena_bytes, is_relay=self._is_relay)
             socket.send_fds(connection, [answer.to_bytes()], [memory, my_event.fd, client_event.fd])
             parts = PipeResources(my_event, client_event, connection, peer)
             name = f"shm client of {peer.name}"

@@ -76,6 +76,8 @@ class MemfdPipe(RingPipe):
         self._budget = native.SpinBudget(strategy)
         self._epoll: select.epoll | None = None
         self._interrupted = False
+        #: The peer listens and says that it carries calls on to another server.
+        self.is_relay = False
         #: Called once, while the descriptors are still open; not in a forked child.
         self.on_close: Callable[[MemfdPipe], None] | None = None
 

@@ -26,7 +26,7 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.unary import UnaryResult
 from lucky_transport_stubs.client.prepared import PreparedCall
 from lucky_transport_stubs.words.credentials import Fetch
-from lucky_transport_stubs.words.metadata import check_size, within_limit
+from lucky_transport_stubs.words.metadata import WAITS, check_size, within_limit
 from lucky_transport_stubs.words.status import OK, CallStatus
 
 __all__ = ["Action", "CallMachine", "Connect", "FetchMetadata", "Finish", "Open", "Pause"]
@@ -134,6 +134,8 @@ class CallMachine:
             except StatusError as error:
                 return self.failed(error)
         assert self._connection is not None
+        if self._prepared.is_patient and self._connection.is_relay:
+            entries = (*entries, WAITS)
         self.is_open = True
         return Open(self._connection, entries)
 

@@ -37,6 +37,7 @@ def connect(
     """
     pipe = _connect_pipe(endpoint, deadline)
     calls = ClientCalls(pipe, backend="shm", max_message_bytes=max_receive_bytes, refusal=received_too_long("CLIENT"))
+    calls.is_relay = pipe.is_relay
     with contextlib.ExitStack() as undo, within_limits(f"the engine at {endpoint} cannot be reached", "shm"):
         undo.callback(calls.close)
         if watched:

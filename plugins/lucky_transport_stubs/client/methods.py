@@ -22,7 +22,7 @@ from lucky_transport_stubs.client.requests import StreamedRequests
 from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
 from lucky_transport_stubs.words.credentials import Fetch
 from lucky_transport_stubs.words.messages import Messages
-from lucky_transport_stubs.words.metadata import check_size, within_limit
+from lucky_transport_stubs.words.metadata import WAITS, check_size, within_limit
 from lucky_transport_stubs.words.status import CallStatus, Code, status_of
 
 __all__ = ["BY_ARITY", "ConfiguredUnaryUnary"]
@@ -181,6 +181,8 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
             if fetch is not None:
                 entries = (*entries, *credentials_metadata(fetch, link, deadline))
                 check_size(entries)
+            if wait_for_ready and calls.is_relay:
+                entries = (*entries, WAITS)
             answer = calls.exchange(self._path, payload, deadline, entries)
             if answer.headers or answer.trailing:
                 check_size(answer.headers, answer.trailing)

@@ -1,8 +1,8 @@
 """Answers a call by one upstream: what the caller sends goes there as it is, and what is answered there comes back.
 
 Bytes stay bytes; no message is read. The call upstream has the caller's arity, metadata, compression and the time that
-it has left. Of a stream one message each way is held here, so a side that reads slowly slows the other one. Both calls
-end together, whichever ends first.
+it has left, and waits for a server that is not there where the caller does. Of a stream one message each way is held
+here, so a side that reads slowly slows the other one. Both calls end together, whichever ends first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.server.context import call_of
 from lucky_transport_stubs.words.compression import compression_of
-from lucky_transport_stubs.words.metadata import ENCODING
+from lucky_transport_stubs.words.metadata import ENCODING, WAITS
 
 __all__ = ["CallerRequests", "Forwarding"]
 
@@ -35,8 +35,8 @@ _GONE = re.compile(
     "handshake",
     re.IGNORECASE,
 )
-#: What says how messages came here, and by which library.
-_OF_THIS_HOP = frozenset({ENCODING, "user-agent"})
+#: What says how messages came here, by which library, and to this relay.
+_OF_THIS_HOP = frozenset({ENCODING, "user-agent", WAITS[0]})
 
 
 class Forwarding(grpc.GenericRpcHandler):
@@ -86,6 +86,7 @@ class Forwarding(grpc.GenericRpcHandler):
             sent,
             timeout=None if caller.deadline is None else caller.deadline.remaining_s,
             metadata=tuple(entry for entry in caller.metadata if entry[0] not in _OF_THIS_HOP),
+            wait_for_ready=WAITS in caller.metadata,
             compression=compression_of(caller.metadata),
         )
         if sends_many:

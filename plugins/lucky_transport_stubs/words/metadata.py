@@ -21,6 +21,7 @@ __all__ = [
     "ENCODING",
     "PREVIOUS_ATTEMPTS",
     "USER_AGENT",
+    "WAITS",
     "InvalidMetadata",
     "check_size",
     "checked",
@@ -38,10 +39,15 @@ _MOST_BYTES = 16384
 _ENTRY_BYTES = 32
 #: What tells a server how many attempts of a call there were.
 PREVIOUS_ATTEMPTS = "grpc-previous-rpc-attempts"
+#: Tells a relay that the call waits until the server behind it is there; no other server is sent it.
+WAITS = ("lucky-wait-for-ready", "1")
 #: Keys of HTTP/2 and gRPC itself: dropped without a word, from both sides, and from callers.
 _RESERVED = frozenset({"te", "content-type"})
 _RESERVED_FOR_CALLERS = frozenset(
-    {"user-agent", "grpc-timeout", "grpc-message", "grpc-encoding", "grpc-internal-encoding-request", PREVIOUS_ATTEMPTS}
+    {
+        *("user-agent", "grpc-timeout", "grpc-message", "grpc-encoding", "grpc-internal-encoding-request"),
+        *(PREVIOUS_ATTEMPTS, WAITS[0]),
+    }
 )
 #: The key by which a call says what it would be compressed with; the first entry where it is there.
 ENCODING = "grpc-encoding"

@@ -29,6 +29,7 @@ def test_a_hello_comes_back_as_it_was_said(hello: ClientHello) -> None:
         st.text(max_size=100),
         st.integers(0, 9),
         st.integers(0, 2**32 - 1),
+        st.booleans(),
     )
 )
 def test_an_answer_comes_back_as_it_was_said(answer: ServerHello) -> None:

@@ -51,16 +51,14 @@ class RelayDifference:
 RELAY_DIFFERENCES = (
     RelayDifference(
         cases=(
-            *("waiting.*", "outcomes.finds_no_server_and_waits", "calls.waiting_for_no_server"),
-            *("service_config.waits_for_a_server", "service_config.waits_for_a_server_that_comes"),
-            "channels.the_ready_future_waits_in_vain",
+            *("channels.the_ready_future_waits_in_vain", "calls.waiting_for_no_server"),
             *("channels.a_subscriber_sees_that_nobody_is_there", "channels.a_subscriber_sees_the_server_go"),
             *("channels.nobody_is_there", "channels.a_channel_finds_its_server_again"),
             "credentials.plugin_is_not_asked_without_a_server",
         ),
         fields=("*",),
-        what="`wait_for_ready`, `channel_ready_future` and the states of a channel are about the relay",
-        why="it is there while its upstream is not: such a call is UNAVAILABLE",
+        what="`channel_ready_future`, `wait_for_connection` and the states of a channel are about the relay",
+        why="it is there while its upstream is not: READY says no more than that",
         endless=(
             *("channels.a_subscriber_sees_that_nobody_is_there", "channels.a_subscriber_sees_the_server_go"),
             *("channels.nobody_is_there", "channels.a_channel_finds_its_server_again"),

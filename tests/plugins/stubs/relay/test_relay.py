@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from lucky_transport.process import unique_name
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.relay.forwarding import CallerRequests
 from lucky_transport_stubs.relay.relay import Relay
+from lucky_transport_stubs.words.metadata import WAITS
 from tests.plugins.stubs.programs.certificates import CERTIFICATE, KEY
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE_S, until
@@ -46,6 +48,11 @@ def failure_of(call: Any, *arguments: Any, **options: Any) -> Any:
     with pytest.raises(grpc.RpcError) as raised:
         list(call(*arguments, **options))
     return raised.value
+
+
+def is_unavailable(channel: Any) -> bool:
+    """Return whether a call that does not wait is UNAVAILABLE."""
+    return failure_of(channel.unary_unary("/t.Test/Echo"), b"").code() is grpc.StatusCode.UNAVAILABLE
 
 
 class Stuck:
@@ -228,6 +235,75 @@ def test_a_server_that_dies_is_named_and_found_again(tmp_path: Path, through: Th
     with start() as process:
         until(lambda: first_of(method(b"y", timeout=PATIENCE_S)) == b"y")
         process.kill()
+
+
+@pytest.mark.parametrize("arity", ["unary_unary", "unary_stream", "stream_unary", "stream_stream"])
+def test_a_call_that_waits_is_carried_on_when_its_server_comes(
+    serve: Serve, through: Through, tmp_path: Path, arity: str
+) -> None:
+    def met(request: Any, context: Any) -> bytes:
+        return repr([key for key, _ in context.invocation_metadata() if key != "user-agent"]).encode()
+
+    def several(request: Any, context: Any) -> Iterator[bytes]:
+        yield met(request, context)
+
+    channel = through(f"grpc+unix://{tmp_path}/s")
+    method, request = getattr(channel, arity)("/t.Test/Met"), iter([b"x"]) if arity.startswith("stream") else b"x"
+    start = method if arity.endswith("stream") else method.future
+    is_unavailable(channel)  # and it is connected: what is sent from here on comes in this order
+    call = start(request, wait_for_ready=True, timeout=PATIENCE_S, metadata=(("key", "value"),))
+    assert is_unavailable(channel), "one that does not wait, though it comes later"
+    assert not call.done()
+    serve({f"{arity} Met": several if arity.endswith("stream") else met}, f"unix:{tmp_path}/s")
+    assert (next(call) if arity.endswith("stream") else call.result()) == b"['key']"
+
+
+def test_a_call_that_waits_ends_at_its_deadline(through: Through, tmp_path: Path) -> None:
+    method = through(f"grpc+unix://{tmp_path}/s").unary_unary("/t.Test/Echo")
+    error = failure_of(method, b"", wait_for_ready=True, timeout=0.5)
+    assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_a_call_that_waits_can_be_cancelled_and_leaves_its_place(through: Through, tmp_path: Path) -> None:
+    channel = through(f"grpc+unix://{tmp_path}/s", max_calls=1)
+    until(lambda: is_unavailable(channel))
+    call = channel.unary_stream("/t.Test/Echo")(b"", wait_for_ready=True)
+    assert failure_of(channel.unary_unary("/t.Test/Echo"), b"").code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    call.cancel()
+    until(lambda: is_unavailable(channel))
+
+
+def test_a_relay_that_ends_ends_calls_that_wait(tmp_path: Path) -> None:
+    with (
+        Relay(f"grpc+unix://{tmp_path}/s", f"shm://{unique_name()}") as relay,
+        lucky_transport_stubs.channel(relay.endpoint) as channel,
+    ):
+        is_unavailable(channel)
+        call = channel.unary_stream("/t.Test/Echo")(b"", wait_for_ready=True, timeout=PATIENCE_S)
+        assert is_unavailable(channel)
+        relay.stop(0.0)
+        assert failure_of(lambda **options: call).code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_no_other_server_is_told_which_calls_wait() -> None:
+    """And a program cannot say it in a call's metadata."""
+    met: list[str] = []
+
+    def echo(request: bytes, context: Any) -> bytes:
+        met.extend(key for key, _ in context.invocation_metadata())
+        return request
+
+    handlers = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
+    server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.Test", handlers),))
+    name = f"shm://{unique_name()}"
+    server.add_insecure_port(name)
+    server.start()
+    with lucky_transport_stubs.channel(name) as channel:
+        call = channel.unary_unary("/t.Test/Echo")
+        call(b"", wait_for_ready=True, timeout=PATIENCE_S, metadata=((WAITS[0], "1"),))
+    server.stop(None).wait()
+    assert met == ["user-agent"]
 
 
 def test_what_a_server_says_of_itself_is_left_as_it_is(serve: Serve, through: Through) -> None:
