@@ -36,9 +36,10 @@ class LoopCalls(AsyncCalls):
         self._streams: weakref.WeakSet[_LoopStream] = weakref.WeakSet()
 
     async def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        loop = self._read()
+        reader, loop = self._read()
         deadline = Deadline.after(deadline, self._timeout_s)
         opened = typed.open_unary(self._calls, method, request, deadline, may_wait=False)
+        reader.expect()
         try:
             await _CallWaiter(opened, loop).wait()
         except BaseException:  # its task is cancelled
@@ -55,8 +56,9 @@ class LoopCalls(AsyncCalls):
         check_request(method, request)
 
         def begin() -> tuple[typed.CallStream, _CallWaiter]:
-            loop = self._read()
+            reader, loop = self._read()
             opened = typed.stream(self._calls, method, request, deadline, copy=copy, may_wait=False)
+            reader.expect()
             return opened, _CallWaiter(opened.opened, loop)
 
         stream = _LoopStream(begin, method.name, self._calls.backend)
@@ -70,13 +72,13 @@ class LoopCalls(AsyncCalls):
             self._reader.close()
         self._calls.close()
 
-    def _read(self) -> asyncio.AbstractEventLoop:
-        """Have the running loop read the connection, and return it."""
+    def _read(self) -> tuple[LoopReader, asyncio.AbstractEventLoop]:
+        """Have the running loop read the connection, and return both."""
         loop = asyncio.get_running_loop()
         if self._reader is None:
             self._calls.check()
             self._reader = LoopReader(self._calls, loop)
-        return loop
+        return self._reader, loop
 
     def __del__(self) -> None:
         if self._reader is not None:

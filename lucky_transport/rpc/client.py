@@ -183,13 +183,18 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         """Return a descriptor that turns readable when `pump` may have something to do; -1 where the pipe has none."""
         return self._pipe.fileno()
 
+    def expect(self) -> bool:
+        """Say that an answer is expected; True where it may come sooner than a sleeper wakes: `pump` and `arm` then."""
+        return self._pipe.expect()
+
     def arm(self) -> bool:
-        """Have `fileno()` turn readable with the next record; True when there is one already: then `pump` again.
+        """Have `fileno()` turn readable with the next record; True where there is one already, or soon: then `pump`
+        again.
 
         Raises PeerDied, ClosedError, and the connection has then ended.
         """
         try:
-            return self._pipe.arm()
+            return self._pipe.arm(bool(self._calls))
         except TransportError as error:
             raise self._ended_by(error) from None
 

@@ -38,19 +38,28 @@ class LoopReader:
         self._loop = loop
         self._fd = calls.fileno()
         self._is_closed = False
+        self._next: asyncio.Handle | None = None
         self._on_break = on_break
         on_child(self.close_after_fork)
         calls.on_break = self._broken
         loop.add_reader(self._fd, self.read)
-        loop.call_soon(self.read)
+        self._next = loop.call_soon(self.read)
+
+    def expect(self) -> None:
+        """An answer is expected: where it may be there before a sleeping loop wakes, look for it in each round."""
+        if self._calls.expect() and self._next is None and not self._is_closed:
+            self._next = self._loop.call_soon(self.read)
 
     def read(self) -> None:
-        """Handle the records that are there, and arm the descriptor for the next one."""
+        """Handle the records that are there, and see to it that this is called again with the next one."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
         if not self._is_closed:
             with contextlib.suppress(TransportError):  # the connection has ended, and every call with it
                 self._calls.pump()
                 if self._calls.arm():
-                    self._loop.call_soon(self.read)
+                    self._next = self._loop.call_soon(self.read)
 
     def close(self) -> None:
         """Stop reading; idempotent, from any thread, also after the connection or the loop is closed."""

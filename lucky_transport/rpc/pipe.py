@@ -98,9 +98,14 @@ class Pipe(RecordWriter, RecordReader, Protocol):
         """A descriptor that an event loop can watch for `arm`, -1 where there is none."""
         ...
 
-    def arm(self) -> bool:
+    def expect(self) -> bool:
+        """Say that a record is expected from now on; True where it may come sooner than a sleeper wakes: `arm` then."""
+        ...
+
+    def arm(self, expects: bool = False) -> bool:
         """Have `fileno()` turn readable with the next record or the peer's end; True, and nothing is asked, when there
-        is something to pop already. To be called after each time the descriptor was readable; not beside a `wait`.
+        is something to pop already or, where one `expects` it, looking for it once more pays. To be called after each
+        time the descriptor was readable; not beside a `wait`.
         """
         ...
 

@@ -10,10 +10,14 @@ woken peer off the core, parking sooner sticks in the machine's slow wake-up.
 
 from __future__ import annotations
 
+import os
+from time import monotonic_ns
+
 from lucky_transport import native
 from lucky_transport.errors import ConfigError
+from lucky_transport.shm.timing import NATIVE
 
-__all__ = ["OVERSUBSCRIBED", "PEER_WAKES", "STRATEGIES", "spin", "strategy_code"]
+__all__ = ["OVERSUBSCRIBED", "PEER_WAKES", "STRATEGIES", "LoopLooks", "spin", "strategy_code"]
 
 #: Name to the code the native module knows.
 STRATEGIES = {"spin": 0, "adaptive": 1, "block": 2}
@@ -21,6 +25,8 @@ STRATEGIES = {"spin": 0, "adaptive": 1, "block": 2}
 OVERSUBSCRIBED = 3
 #: What a peer may do: it wakes us when we are parked.
 PEER_WAKES = 1
+#: A round that took long is no sign yet of a busy machine; where sleeping costs 100 us, so few waits cost less than it.
+_SMALLEST_PENALTY = 8
 
 
 def strategy_code(name: str) -> int:
@@ -39,3 +45,50 @@ def spin(
     """
     code = OVERSUBSCRIBED if oversubscribed and strategy == STRATEGIES["adaptive"] else strategy
     return native.spin(readers, code, longest_ns)
+
+
+class LoopLooks:
+    """For how long an event loop looks for the next record before it sleeps, as its last waits taught it.
+
+    A loop must not wait in C: it looks once in each of its rounds, between which its other work goes on, and gives the
+    core away to whoever wants it. Where that, or the work, took long, some waits do without: each time twice as many.
+    """
+
+    def __init__(self, strategy: int) -> None:
+        self._strategy = strategy
+        self._budget = native.SpinBudget(strategy)
+        self._since = self._without = 0
+        self._penalty = _SMALLEST_PENALTY
+        self._last = 0  # look, unless it was the last of its wait
+
+    def begin(self) -> bool:
+        """A record is expected from now on; True where looking for it pays."""
+        self._since = self._last = monotonic_ns()
+        if self._without:
+            self._without -= 1
+        return self._most_ns() > 0
+
+    def came(self) -> None:
+        """Something came; more is expected from now on."""
+        self._budget.learn(monotonic_ns() - self._since)
+        if not self._without:
+            self._penalty = max(self._penalty - 1, _SMALLEST_PENALTY)
+        self.begin()
+
+    def go_on(self) -> bool:
+        """True where looking once more pays; the core was free for others meanwhile."""
+        most_ns = self._most_ns()
+        if not most_ns:
+            return False
+        os.sched_yield()
+        now = monotonic_ns()
+        if self._last and now - self._last > NATIVE["LOST_CORE_NS"]:
+            self._without, self._penalty = self._penalty, min(2 * self._penalty, NATIVE["LOST_CORE_WAITS"])
+        pays = now - self._since < most_ns
+        self._last = now if pays else 0
+        return pays
+
+    def _most_ns(self) -> int:
+        if self._strategy == STRATEGIES["block"] or (self._without and self._strategy != STRATEGIES["spin"]):
+            return 0
+        return self._budget.ns

@@ -107,7 +107,10 @@ class MemoryPipe:
     def fileno(self) -> int:
         return -1
 
-    def arm(self) -> bool:
+    def expect(self) -> bool:
+        return False
+
+    def arm(self, expects: bool = False) -> bool:
         raise LocalProtocolError("a pipe in memory has no descriptor to watch")
 
     def close(self) -> None:

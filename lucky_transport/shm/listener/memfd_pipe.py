@@ -22,7 +22,7 @@ from lucky_transport.shm.files.liveness import Peer
 from lucky_transport.shm.listener.handshake import RingPair
 from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, open_writer
 from lucky_transport.shm.timing import LONGEST_SLEEP_NS
-from lucky_transport.shm.wait import spin
+from lucky_transport.shm.wait import LoopLooks, spin
 
 __all__ = ["MemfdPipe", "PipeResources"]
 
@@ -74,6 +74,8 @@ class MemfdPipe(RingPipe):
         self._parts = parts
         self._strategy = strategy
         self._budget = native.SpinBudget(strategy)
+        self._looks = LoopLooks(strategy)
+        self._seen = self.reader.position
         self._epoll: select.epoll | None = None
         self._interrupted = False
         #: The peer listens and says that it carries calls on to another server.
@@ -177,8 +179,21 @@ class MemfdPipe(RingPipe):
         with self._guard:
             return self._watched().fileno()
 
-    def arm(self) -> bool:
+    def expect(self) -> bool:
+        """Have `arm` look for the record that comes next; see `Pipe.expect`."""
+        pays = self._looks.begin()
+        if pays:
+            self.reader.disarm()
+        return pays
+
+    def arm(self, expects: bool = False) -> bool:
         """Have `fileno()` turn readable with the next record; see `Pipe.arm`. Raises PeerDied, ClosedError."""
+        if (position := self.reader.position) != self._seen:
+            self._seen = position
+            self._looks.came()
+        if expects and self._looks.go_on():
+            self.reader.disarm()
+            return True
         with self._guard:
             self._parts.my_event.consume()
             if self.reader.arm():

@@ -25,7 +25,7 @@ from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.timing import LISTENER_POLL_NS, LONGEST_SLEEP_NS, THROTTLE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
-from lucky_transport.shm.wait import spin
+from lucky_transport.shm.wait import LoopLooks, spin
 
 __all__ = ["PollResult", "Poller"]
 
@@ -68,6 +68,8 @@ class Poller(Closing):
         self._budget = native.SpinBudget(listener.strategy)
         self._interrupted = False
         self._look_at = 0
+        self._looks = LoopLooks(listener.strategy)
+        self.looking = False
         on_child(self.close_after_fork)
 
     @property
@@ -89,15 +91,25 @@ class Poller(Closing):
     def look(self) -> PollResult:
         """Return what there is now; never blocks. Raises ClosedError.
 
-        Only when there is nothing does `fileno()` turn readable with what comes next: look again until then.
+        Only when there is nothing, and it is not `looking`, does `fileno()` turn readable with what comes next: look
+        again until then.
         """
         found = PollResult()
         with self._guard:
             self._interrupted = False
-            self._sleep(0, found)
-            self._collect(found)
-            if not found and any(reader.arm() for reader in self._readers):
+            was_looking, self.looking = self.looking, False
+            if not was_looking or any(reader.ready() for reader in self._readers):
+                self._sleep(0, found)
                 self._collect(found)
+            if not found:
+                self.looking = self._looks.go_on()
+                if not self.looking and any(reader.arm() for reader in self._readers):
+                    self._collect(found)
+                elif self.looking and not was_looking:
+                    for reader in self._readers:
+                        reader.disarm()
+            if found.ready:
+                self._looks.came()
         if self._guard.closed:
             raise self._guard.error()
         return found

@@ -66,10 +66,13 @@ class ServerLoop:
         self._handle(self._pipes.wait(timeout_ns, oversubscribed=is_answering))
 
     def look(self) -> bool:
-        """Handle what there is now, without waiting; True when there was something: look again. Raises ClosedError."""
+        """Handle what there is now, without waiting; True when there was something, or may be soon: look again.
+
+        Raises ClosedError.
+        """
         found = self._pipes.look()
         self._handle(found)
-        return bool(found)
+        return bool(found) or self._pipes.looking
 
     def fileno(self) -> int:
         """Return the descriptor that an event loop watches for `look`."""

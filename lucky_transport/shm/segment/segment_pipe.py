@@ -131,7 +131,11 @@ class SegmentPipe(RingPipe):
         """Return -1: a segment is waited for at a word of its memory, not at a descriptor."""
         return -1
 
-    def arm(self) -> bool:
+    def expect(self) -> bool:
+        """Return False: nothing is armed."""
+        return False
+
+    def arm(self, expects: bool = False) -> bool:
         """Raise LocalProtocolError: there is no descriptor to watch."""
         raise LocalProtocolError("a segment's pipe has no descriptor to watch; connect one at the listener")
 

@@ -61,6 +61,10 @@ class CallOwner(Protocol):
         """Return where the connection will be; a caller that waits no longer sets None. It may raise TransportError."""
         ...
 
+    def expect(self) -> None:
+        """Something was sent, which the server may answer at once."""
+        ...
+
     def ended(self) -> None:
         """The call has ended."""
         ...
@@ -140,6 +144,7 @@ class RingCall(AioCallState):
         self._refuse_too_long(payload)
         if not self.done():
             if not kept and self._call is not None and self._machine.is_committed and _try_send(self._call, payload):
+                self._channel.expect()
                 return  # it need not be kept: for speed
             kept.add(payload)
             count = kept.count
@@ -223,6 +228,7 @@ class RingCall(AioCallState):
         except TransportError as error:
             self._do(self._machine.failed(error))
             return
+        self._channel.expect()
         self._call, self._sent = call, 0
         call.on_change = self._on_news
         self._on_news()

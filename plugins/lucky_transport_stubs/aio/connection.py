@@ -60,6 +60,7 @@ class Connection:
         self._endpoint = endpoint
         self._is_insecure = credentials is None
         self._calls: ClientCalls | None = None
+        self._reader: LoopReader | None = None
         self._is_closing = False
         self._is_forked = False
         self._begin()
@@ -144,7 +145,7 @@ class Connection:
     def renew_after_fork(self) -> None:
         """In a forked child: forget the connection, which is the parent's, and all that waits for it."""
         self._is_forked = True
-        self._calls = None
+        self._calls = self._reader = None
         self.standing.renew_after_fork()
         if self._is_closing:
             self.standing.enter(State.SHUTDOWN)
@@ -170,6 +171,10 @@ class Connection:
             future.add_done_callback(lambda future: self._waiting.pop(future, None))
             self._try()
         return future
+
+    def expect(self) -> None:
+        if self._reader is not None:
+            self._reader.expect()
 
     def ended(self) -> None:
         self._open_calls -= 1
@@ -207,7 +212,7 @@ class Connection:
 
     def _connected(self, calls: ClientCalls) -> None:
         self._is_trying = False
-        LoopReader(calls, self.loop, self._broken)
+        self._reader = LoopReader(calls, self.loop, self._broken)
         self._calls = calls  # not before: the channel may be dropped, and so closed, in the middle of anything
         self._pauses = pauses()
         self.standing.enter(State.READY)
@@ -230,7 +235,7 @@ class Connection:
 
     def _broken(self, error: TransportError) -> None:
         """The connection has ended, and with it its calls."""
-        self._calls = None
+        self._calls = self._reader = None
         self.standing.enter(State.IDLE)
 
     def _close(self) -> None:

@@ -25,7 +25,7 @@ def is_readable(pipes: Poller, timeout_s: float = 0.0) -> bool:
 
 
 def look_until_nothing(pipes: Poller) -> None:
-    until(lambda: not pipes.look())
+    until(lambda: not pipes.look() and not pipes.looking)
 
 
 def next_news(pipes: Poller) -> PollResult:
@@ -33,6 +33,8 @@ def next_news(pipes: Poller) -> PollResult:
     until = time.monotonic() + LONG_S
     while not (found := pipes.look()):
         assert time.monotonic() < until
+        if pipes.looking:
+            continue
         patience_ns = pipes.patience_ns
         is_readable(pipes, 1.0 if patience_ns is None else patience_ns / 1e9)
     return found
