@@ -12,6 +12,7 @@ from tests.support.pages import ROOT
 
 #: Page, module, name of the limit there, and the sentence that says it.
 LIMITS = [
+    ("docs/reference/limits.md", "lucky_transport.shm.listener.listener", "MAX_CLIENTS", "takes {:,} clients at once"),
     ("docs/how-to/typed-calls.md", "lucky_transport.deadline", "NOTICE_AFTER_S", "more than {:g} s for an engine"),
     ("docs/how-to/sessions.md", "lucky_transport.sessions.session", "SessionLimits.sessions", "holds up to {:,} ind"),
     ("docs/how-to/sessions.md", "lucky_transport.sessions.session", "SessionLimits.idle_s", "it was idle for {:g} s"),

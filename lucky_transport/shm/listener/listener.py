@@ -17,6 +17,7 @@ import socket
 import stat
 import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 from lucky_transport.closing import Closing
@@ -36,12 +37,15 @@ from lucky_transport.shm.ring import DEFAULT_RING_BYTES
 from lucky_transport.shm.timing import ACCEPT_PAUSE_S, HANDSHAKE_S
 from lucky_transport.shm.usage_guard import UsageGuard
 
-__all__ = ["HANDSHAKE_S", "Listener"]
+__all__ = ["HANDSHAKE_S", "MAX_CLIENTS", "Listener"]
 
 _log = logging.getLogger("lucky_transport")
 
+#: Pipes that may be open at once: each has four descriptors here and the memory of its rings.
+MAX_CLIENTS = 1024
 _MAX_SILENT = 32
-_BACKLOG = 64
+#: Clients that wait to be accepted, and those that are at a time.
+_BACKLOG, _AT_A_TIME = 1024, 64
 
 
 class Listener(Closing):
@@ -62,7 +66,7 @@ class Listener(Closing):
         group: str = "",
         ring_bytes: int = DEFAULT_RING_BYTES,
         arena_bytes: int = DEFAULT_ARENA_BYTES,
-        max_clients: int = 64,
+        max_clients: int = MAX_CLIENTS,
         strategy: int = 1,
         hello_timeout_s: float = HANDSHAKE_S,
     ) -> None:
@@ -130,14 +134,23 @@ class Listener(Closing):
                 self._epoll.register(self._listener.fileno(), select.EPOLLIN)
             for fd, _ in self._epoll.poll(0):
                 if fd == self._listener.fileno():
-                    self._accept()
+                    self._accept(pipes)
                 elif (pipe := self._shake_hands(fd)) is not None:
                     pipes.append(pipe)
             self._drop_late()
         return pipes
 
-    def _accept(self) -> None:
-        for _ in range(_BACKLOG):
+    def _make_room(self) -> Iterator[MemfdPipe]:
+        """Hear the client that has been silent longest, yield its pipe; drop it where it has still said nothing."""
+        oldest = next(iter(self._silent))
+        if (pipe := self._shake_hands(oldest)) is not None:
+            yield pipe
+        elif oldest in self._silent:
+            self._drop(oldest, "too many clients without a hello")
+
+    def _accept(self, pipes: list[MemfdPipe]) -> None:
+        """Take clients from the queue; `pipes` gets those of clients that are heard at once, to make room."""
+        for _ in range(_AT_A_TIME):
             try:
                 connection, _ = self._listener.accept()
             except BlockingIOError:
@@ -151,7 +164,7 @@ class Listener(Closing):
                 return
             connection.setblocking(False)
             if len(self._silent) >= _MAX_SILENT:
-                self._drop(next(iter(self._silent)), "too many clients without a hello")
+                pipes.extend(self._make_room())
             self._silent[connection.fileno()] = (connection, time.monotonic() + self._hello_timeout_s)
             self._epoll.register(connection.fileno(), select.EPOLLIN)
 

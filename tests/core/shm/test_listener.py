@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,18 @@ def test_more_clients_than_allowed_are_told_so(tmp_path: Path) -> None:
         first.close()
         pipes[0].close()
         assert listener.clients == 0
+
+
+def test_a_hundred_clients_that_come_at_once_are_let_in(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        listener = stack.enter_context(Listener("demo", directory=tmp_path, ring_bytes=4096, arena_bytes=0))
+        clients = [stack.enter_context(knock(listener.path)) for _ in range(100)]
+        for client in clients:
+            client.send(ClientHello().to_bytes())
+        pipes = advance_until(listener, lambda: listener.clients == len(clients) or any(map(hung_up, clients)))
+        for pipe in pipes:
+            stack.callback(pipe.close)
+        assert not any(map(hung_up, clients))
 
 
 # --- hostile clients ---
