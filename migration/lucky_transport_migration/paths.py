@@ -56,6 +56,12 @@ _LABELS = {
     "inproc": "same process",
     "limit": "native limit",
     "unix-socket": "raw unix socket",
+    "tensor-copy": "shared memory, observations_torch",
+    "tensor-view": "shared memory, observations_torch, copy=False",
+    "device-copy": "engine's device memory, copies",
+    "device-view": "engine's device memory, views",
+    "device-only": "device memory alone",
+    "one-process": "engine and policy in one process",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import sys
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -25,6 +26,7 @@ from lucky_transport_migration.bench.workloads import training
 from lucky_transport_migration.bench.workloads.stubs import programs
 from lucky_transport_migration.bench.workloads.stubs.pair import Job
 from lucky_transport_migration.bench.workloads.training import Training, measure_training, prepare
+from tests.support.fake_cuda import FakeTorch
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +34,13 @@ TARGET = "training loop of 1 ms steps: rate lost beside two streams"
 
 
 def made_up(cell: CallCell) -> Any:
-    """A loop that loses 3 % over shm and 20 % over gRPC, and a LuckyEnv loop that is 20 times as fast over shm."""
+    """A loop that loses 3 % over shm and 20 % over gRPC, and a LuckyEnv loop that is 20 times as fast over shm.
+
+    A policy on a GPU steps in 100 us, in 120 over device memory alone, in 40,000 over gRPC and in 500 everywhere else.
+    """
+    if cell.kind.startswith("gpu"):
+        us = {"one-process": 100, "device-only": 120, "grpc-batch": 40_000}.get(cell.path, 500)
+        return StreamMeasurement(1000, us * 10**6, 10**7, None)
     if cell.kind == "luckyenv":
         return StreamMeasurement(1000, 10**9 if cell.path == "shm" else 20 * 10**9, 10**7, None)
     return Training(1000.0, 800.0 if cell.path == "grpc" else 970.0, 100.0, 30.0, 500)
@@ -41,6 +49,7 @@ def made_up(cell: CallCell) -> Any:
 @pytest.fixture
 def result(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(training, "why_no_luckyenv", lambda: None)
+    monkeypatch.setattr(training, "why_no_gpu", lambda: None)
     prepared = prepare(("grpc", "shm"), None, rounds=6, quick=False)
     results = Results()
     for _ in range(prepared.plan.rounds):
@@ -75,6 +84,38 @@ def test_without_luckyrobots_there_is_no_luckyenv_loop_and_a_note_says_why(monke
     assert all(case.what != "luckyenv" for case in prepared.cases)
 
 
+@pytest.mark.parametrize(("quick", "sizes"), [(True, 1), (False, 3)])
+def test_a_policy_on_a_gpu_is_measured_in_each_size_and_on_each_path(
+    monkeypatch: pytest.MonkeyPatch, quick: bool, sizes: int
+) -> None:
+    monkeypatch.setattr(training, "why_no_luckyenv", lambda: "not here")
+    monkeypatch.setattr(training, "why_no_gpu", lambda: None)
+    prepared = prepare(("grpc", "shm"), None, rounds=1, quick=quick)
+    ways = [str(case) for case in prepared.cases if case.what.startswith("gpu") and not case.twin]
+    assert len(ways) == 8 * sizes
+    assert [way for way in ways if way.endswith("64 x 48")] == [
+        "grpc-batch, gpu, 64 x 48",
+        "shm adaptive, gpu, 64 x 48",
+        "tensor-copy, gpu, 64 x 48",
+        "tensor-view, gpu, 64 x 48",
+        "device-copy, gpu, 64 x 48",
+        "device-view, gpu, 64 x 48",
+        "device-only, gpu, 64 x 48",
+        "one-process, gpu, 64 x 48",
+    ]
+
+
+@pytest.mark.parametrize("torch", [None, FakeTorch(devices=0)], ids=["none", "no device"])
+def test_without_a_gpu_there_is_no_such_policy_and_a_note_says_why(monkeypatch: pytest.MonkeyPatch, torch: Any) -> None:
+    monkeypatch.setattr(training, "why_no_luckyenv", lambda: None)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    prepared = prepare(("shm",), None, rounds=1, quick=True)
+    (note,) = prepared.notes
+    why = "torch cannot be imported: " if torch is None else "PyTorch 2.0.fake sees no CUDA device"
+    assert note.startswith(f"no policy on a GPU: {why}")
+    assert all(not case.what.startswith("gpu") for case in prepared.cases)
+
+
 def test_a_loop_is_measured_over_a_transport_without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "why_no_luckyenv", lambda: "no LuckyEnv training loop: not here")
     found = prepare(("inproc",), None, rounds=1, quick=True).run("lucky-transport bench --suite training")
@@ -102,14 +143,27 @@ def test_the_target_is_met_or_missed_by_what_the_loop_lost(result: dict[str, Any
     for row in result["rows"]:
         if row["kind"] == "training":
             row["loss_percent"] = loss
-    (found,) = targets.check(result, TRAINING.targets)
+    found, *of_a_gpu = targets.check(result, TRAINING.targets)
     assert (found["name"], found["word"]) == (TARGET, word)
+    assert [(one["word"], one["measured"]) for one in of_a_gpu] == [
+        ("PASS", 1.2),
+        ("PASS", 1.2),
+        ("PASS", 333.333),
+        ("PASS", 1.0),
+    ]
 
 
 def test_page_and_markdown_show_the_loops(result: dict[str, Any]) -> None:
     result["targets"] = targets.check(result, TRAINING.targets)
     for text in (bench_page(result), bench_markdown(result)):
-        for part in ("Training loops", "LuckyEnv", "beside two streams", "3.0"):
+        for part in (
+            "Training loops",
+            "LuckyEnv",
+            "beside two streams",
+            "3.0",
+            "policy on a GPU, 256 x 28,224 floats, free run",
+            "device memory alone",
+        ):
             assert part in text
 
 

@@ -25,6 +25,8 @@ from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.training import TRAINING, cases_of, plan_of_training
+from lucky_transport_migration.bench.suites.training_gpu import GPU_KINDS
+from lucky_transport_migration.bench.workloads.gpu import measure_gpu, why_no_gpu
 from lucky_transport_migration.bench.workloads.stubs.pair import Job
 from lucky_transport_migration.bench.workloads.stubs.programs import measure_luckyenv, why_no_luckyenv
 from lucky_transport_migration.paths import ConnectedEngine, find_path
@@ -43,13 +45,16 @@ def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, q
     Running it raises what starting the engines and programs raises, PeerTimeout where a stream brings nothing.
     """
     plan = plan_of_training(paths, waits, rounds=rounds, quick=quick)
-    missing = why_no_luckyenv()
-    cases = plan.with_twins(cases_of(plan, luckyenv=missing is None))
-    return PreparedSuite(TRAINING, plan, cases, lambda case: _measure(case, plan), notes=[missing] if missing else [])
+    missing, no_gpu = why_no_luckyenv(), why_no_gpu()
+    cases = plan.with_twins(cases_of(plan, luckyenv=missing is None, gpu=no_gpu is None))
+    notes = [one for one in (missing, no_gpu) if one]
+    return PreparedSuite(TRAINING, plan, cases, lambda case: _measure(case, plan), notes=notes)
 
 
 def _measure(case: Case, plan: Plan) -> dict[CallCell, Measured]:
-    (cell,) = case.cells
+    cell = case.cells[0]
+    if cell.kind in GPU_KINDS:
+        return measure_gpu(case, plan.effort)
     if cell.kind == "luckyenv":
         return {cell: measure_luckyenv(Job(case, plan.effort, plan.options))}
     with ConnectedEngine(find_path(case.path), TRAINING.engine, 1, options=plan.options, wait=case.wait) as link:

@@ -1,0 +1,80 @@
+"""The engine on a GPU of the suite of training:
+
+    python -m lucky_transport_migration.bench.workloads.gpu_engine NUM_ENVS OBS_SIZE DEVICE ON_DEMAND
+
+It says `ready` with its endpoint, and ends with its stdin.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from numpy.typing import NDArray
+
+from lucky_transport import api
+from lucky_transport.cuda.memory import DeviceObservations
+from lucky_transport.engine import Buffers, Engine
+from lucky_transport.process import unique_name
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from lucky_transport_migration.bench.suites.training_gpu import ACT_SIZE
+
+__all__ = ["GpuEngine", "main"]
+
+
+class GpuEngine(Engine):
+    """Points that drift; `points`, (num_envs, obs_size), are its observations and begin and end with the step's number.
+
+    on_demand: writes them for the host where they are asked for. On "cpu" they are offered on no device.
+    """
+
+    def __init__(self, num_envs: int, obs_size: int, device: str, *, on_demand: bool = False) -> None:
+        import torch  # pyright: ignore[reportMissingImports]
+
+        self.spec = BatchSpec(
+            engine="points on a GPU",
+            num_envs=num_envs,
+            observation=ArraySpec("float32", (obs_size,)),
+            action=ArraySpec("float32", (ACT_SIZE,), -1.0, 1.0),
+        )
+        self.points: Any = torch.zeros(num_envs, obs_size, device=device)
+        self._wait_for_device = torch.cuda.synchronize if device == "cuda" else lambda: None
+        self._of_host = torch.from_numpy
+        self._device, self._steps = device, 0
+        self._writes = not on_demand
+        self._buffers: Buffers
+        self._wait_for_device()
+        if device == "cuda":
+            self.device_observations = DeviceObservations(self.to_host if on_demand else None)
+            self.device_observations.publish(self.points.data_ptr(), self.points.nbytes)
+
+    def bind(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+
+    def step(self, control: NDArray[Any] | None) -> None:
+        self.advance(self._of_host(self._buffers.actions).to(self._device))
+        self._wait_for_device()
+        if self._writes:
+            self.to_host(self._buffers.observations)
+
+    def advance(self, actions: Any) -> None:
+        """Step all envs; what it gives to the present stream may go on."""
+        self._steps += 1
+        self.points.mul_(0.9).add_(actions.mean(dim=1, keepdim=True), alpha=0.1)
+        self.points[0, 0] = self.points[-1, -1] = self._steps
+
+    def to_host(self, rows: NDArray[Any]) -> None:
+        """Write the observations into an array."""
+        self._of_host(rows).copy_(self.points)
+
+
+def main(num_envs: str, obs_size: str, device: str, on_demand: str) -> None:
+    """Be that program."""
+    engine = GpuEngine(int(num_envs), int(obs_size), device, on_demand=bool(on_demand))
+    with api.serve(engine, f"shm://{unique_name()}") as serving:
+        print("ready", serving.endpoints[0], flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
