@@ -26,6 +26,12 @@ NUM_ENVS = 4
 SMALL, LARGE = 8, 100_000
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What PyTorch warns of on a machine with a device is shown; it fails no test."""
+    if "[cuda" in item.name or "-cuda" in item.name:
+        item.add_marker(pytest.mark.filterwarnings("default"))
+
+
 class Gpu:
     """torch: PyTorch, or a stand-in of which one `is_real` is False. library: the CUDA driver's."""
 

@@ -15,8 +15,10 @@ from lucky_transport import api
 from lucky_transport.cuda import libcuda
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, DeviceError, PeerDied
+from tests.gpu.client import client_program
 from tests.gpu.conftest import Gpu, actions_at, reference
 from tests.gpu.engine import PHASES, EngineProgram
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -115,6 +117,22 @@ def _kill_while_it_is_opened(
         patch.setattr(driver, "open", kill_and_open)
         with pytest.raises(DeviceError, match=r"cannot be opened.*another process of this host"):
             env.observations_torch("cuda")
+
+
+def test_a_client_that_is_killed_has_nothing_open_for_the_next_one(gpu: Gpu) -> None:
+    with gpu.start_program() as engine:
+        for number in range(gpu.times(10)):
+            with client_program(gpu.library, engine.endpoint, is_real=gpu.is_real) as client:
+                engine.ask("move")
+                assert not engine.ask("is_unused")
+                client.kill()
+                client.wait()
+                until(lambda: engine.ask("is_unused"))
+            with api.make(endpoint=engine.endpoint) as env, reference() as same:
+                env.reset(seed=4)
+                env.step(actions_at(number))
+                expected = same.step(actions_at(number))[0]
+                np.testing.assert_array_equal(env.observations_torch("cuda").cpu().numpy(), expected)
 
 
 def test_a_forked_child_is_refused_and_leaves_all_as_it_is_for_its_parent(gpu: Gpu) -> None:

@@ -25,7 +25,8 @@ def test_memcheck_finds_no_error_in_the_tests_of_memory(gpu: Gpu, tmp_path: Path
         found = shutil.which("compute-sanitizer")
         if found is None:
             pytest.skip("compute-sanitizer is not on the PATH: it comes with the CUDA toolkit")
-        checker = [found, "--tool", "memcheck", "--target-processes", "all", "--error-exitcode", "99"]
+        checker = [found, "--tool", "memcheck", "--target-processes", "all", "--report-api-errors", "no"]
+        checker += ["--error-exitcode", "99"]
     which = f"{'[cuda]' if gpu.is_real else '[stand-in]'} and ({' or '.join(_TESTS)})"
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", str(tmp_path / "tests")]
     command = [*checker, sys.executable, "-m", "pytest", *options, "tests/gpu/test_memory.py", "-k", which]

@@ -17,6 +17,7 @@ _MORE: dict[str, tuple[type, ...]] = {
     "cuMemFree_v2": (_Pointer,),
     "cuMemcpyHtoD_v2": (_Pointer, ctypes.c_void_p, ctypes.c_size_t),
     "cuMemcpyDtoH_v2": (ctypes.c_void_p, _Pointer, ctypes.c_size_t),
+    "cuCtxSynchronize": (),
 }
 
 
@@ -39,8 +40,9 @@ class DeviceMemory(LibCuda):
         self._do("cuMemFree_v2", pointer)
 
     def write(self, pointer: int, array: NDArray[Any]) -> None:
-        """Copy a C-contiguous array there."""
+        """Copy a C-contiguous array there, so that other processes see it."""
         self._do("cuMemcpyHtoD_v2", pointer, array.ctypes.data, array.nbytes)
+        self._do("cuCtxSynchronize")  # it returns when it has read the array, which may be earlier
 
     def read(self, array: NDArray[Any], pointer: int) -> None:
         """Fill a C-contiguous array from there."""
