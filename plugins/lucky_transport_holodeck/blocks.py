@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import math
+import mmap
 import os
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,9 @@ class SharedArray:
         size = count * np.dtype(dtype).itemsize
         fd = open_private(path, make=Make.IF_ABSENT, any_mode=True, backend="holodeck")
         try:
-            if os.fstat(fd).st_size != size:  # else an engine may have it mapped, and would die of a truncated one
-                os.ftruncate(fd, size)
+            have = os.fstat(fd).st_size
+            if have < size or (have > size and _pages(have) == _pages(size)):
+                os.ftruncate(fd, size)  # never by a page: an engine that has it mapped would die
             os.posix_fallocate(fd, 0, size)
             self.array: NDArray[Any] = np.frombuffer(map_file(fd, size, path), dtype, count).reshape(shape)
         except OSError as error:
@@ -58,6 +60,10 @@ class SharedArray:
     def unlink(self) -> None:
         """Remove the file; the array stays valid. Idempotent."""
         remove_private(self.path)
+
+
+def _pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE)
 
 
 class BlockFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Generator
 
@@ -33,6 +34,17 @@ def test_a_block_of_the_right_size_is_not_truncated_under_an_engine_that_has_it_
     second.array[4095] = 7
     assert os.stat(path).st_ino == number
     assert mapped_before[4095] == 7
+
+
+def test_a_block_that_an_engine_has_made_larger_is_not_cut_under_it(files: BlockFiles) -> None:
+    """HoloOcean's engine gives a lidar a larger block than its client does, and goes on with it for the next client."""
+    path = files.names.block("x")
+    engine = SharedArray(path, "uint8", (3 * mmap.PAGESIZE,)).array
+    client = SharedArray(path, "uint8", (mmap.PAGESIZE,)).array
+    assert os.stat(path).st_size == 3 * mmap.PAGESIZE
+    engine[0] = 7
+    assert client[0] == 7
+    assert SharedArray(path, "uint8", (4 * mmap.PAGESIZE,)).array.size == os.stat(path).st_size
 
 
 def test_a_new_block_holds_zeros(files: BlockFiles) -> None:
