@@ -1,4 +1,4 @@
-"""The kinds of agents that Holodeck has, how they act and how they are teleported."""
+"""The kinds of agents that Holodeck and HoloOcean have, how they act and how they are teleported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ControlScheme:
 @dataclass(frozen=True, slots=True)
 class AgentType:
     """One kind of agent, with its name in scenarios and the one in commands. `joints`, `touched` and `bones` size the
-    sensors that only bodies have (0: it has none).
+    sensors that only bodies have (0: it has none). is_holoocean: HoloOcean has it and Holodeck does not.
     """
 
     scenario_name: str
@@ -46,6 +46,7 @@ class AgentType:
     joints: int = 0
     touched: int = 0
     bones: int = 0
+    is_holoocean: bool = False
 
     @property
     def action_size(self) -> int:
@@ -53,6 +54,22 @@ class AgentType:
         return max(scheme.size for scheme in self.schemes)
 
 
+def _accelerations(linear: float) -> ControlScheme:
+    """Return the scheme for dynamics of one's own: m/s² and rad/s² along and around the world's axes."""
+    return ControlScheme("accelerations", 6, (linear,) * 3 + (2.0,) * 3)
+
+
+def _hovering(name: str, mass: float) -> AgentType:
+    schemes = (ControlScheme("thrusters", 8, 10 * mass / 4), ControlScheme("pose", 6), _accelerations(10.0))
+    return AgentType(name, name, schemes, is_holoocean=True)
+
+
+def _torpedo(name: str) -> AgentType:
+    schemes = (ControlScheme("fins and thrust", 5, (45.0,) * 4 + (100.0,)), _accelerations(10.0))
+    return AgentType(name, name, schemes, is_holoocean=True)
+
+
+#: Schemes are in the order in which the engine numbers them.
 _KINDS = (
     AgentType("SphereAgent", "SphereRobot", (ControlScheme("discrete", 2), ControlScheme("forward, turn", 2, 20.0))),
     AgentType("TurtleAgent", "TurtleAgent", (ControlScheme("forward, turn", 2, (160.0, 35.0)),)),
@@ -84,6 +101,18 @@ _KINDS = (
         joints=94,
         touched=48,
         bones=60,
+    ),
+    _hovering("HoveringAUV", 31.02),
+    _hovering("BlueROV2", 11.5),
+    _hovering("ScubaDiver", 100.0),
+    _hovering("FixedWing", 31.02),
+    _torpedo("TorpedoAUV"),
+    _torpedo("CougUV"),
+    AgentType(
+        "SurfaceVessel",
+        "SurfaceVessel",
+        (ControlScheme("thrusters", 2, 1500.0), ControlScheme("position", 2), _accelerations(20.0)),
+        is_holoocean=True,
     ),
 )
 

@@ -236,7 +236,7 @@ def _batch_of(scenario: Scenario, options: WorldOptions) -> BatchSpec:
         termination_terms=(*tasks, *shared),
         timeout_terms=shared,
         hold=False,
-        step_s=options.ticks_per_step / options.ticks_per_second,
+        step_s=options.ticks_per_step / scenario.ticks_per_second,
         observation_parts=parts,
     )
 

@@ -15,7 +15,17 @@ from typing import Any, cast
 
 from lucky_transport.errors import RemoteProtocolError, SpecError
 
-__all__ = ["BUFFER_BYTES", "KINDS", "HolodeckCommand", "add_sensor", "decode", "encode", "problem_of", "spawn_agent"]
+__all__ = [
+    "BUFFER_BYTES",
+    "HOLOOCEAN_COMMANDS",
+    "KINDS",
+    "HolodeckCommand",
+    "add_sensor",
+    "decode",
+    "encode",
+    "problem_of",
+    "spawn_agent",
+]
 
 #: Bytes of the command block.
 BUFFER_BYTES = 1 << 20
@@ -51,7 +61,27 @@ class _Counts:
 
 
 _MANY = 1 << 20
-#: Per command: how many strings, how many numbers. A SpawnAgent has 7 numbers from client 0.3.1 and 8 from later ones.
+_HOLOOCEAN_KINDS: dict[str, _Counts] = {
+    "SendAcousticMessage": _Counts((4, 4), (0, 0)),
+    "SendOpticalMessage": _Counts((4, 4), (0, 0)),
+    "RaycastLidarRate": _Counts((2, 2), (1, 1)),
+    "OceanCurrents": _Counts((1, 1), (4, 4)),
+    "AdjustFPS": _Counts((0, 0), (1, 1)),
+    "AdjustTPS": _Counts((0, 0), (1, 1)),
+    "ChangeWeather": _Counts((0, 0), (1, 1)),
+    "ChangeTimeOfDay": _Counts((0, 0), (1, 1)),
+    "SetRainParameters": _Counts((0, 0), (4, 4)),
+    "AirFog": _Counts((0, 0), (5, 5)),
+    "WaterFog": _Counts((0, 0), (5, 5)),
+    "WaterColor": _Counts((0, 0), (3, 3)),
+    "Tide": _Counts((0, 0), (2, 2)),
+    "TurnOnFlashlight": _Counts((1, 1), (10, 10)),
+    "TurnOffFlashlight": _Counts((1, 1), (0, 0)),
+}
+#: Commands that HoloOcean has and Holodeck does not.
+HOLOOCEAN_COMMANDS = frozenset(_HOLOOCEAN_KINDS)
+#: Per command: how many strings, how many numbers. A SpawnAgent has 7 numbers from client 0.3.1 and 8 from later ones;
+#: a DebugDraw of HoloOcean's has a lifetime as its twelfth.
 KINDS: dict[str, _Counts] = {
     "SpawnAgent": _Counts((2, 2), (7, 8)),
     "AddSensor": _Counts((5, 5), (6, 6)),
@@ -61,8 +91,9 @@ KINDS: dict[str, _Counts] = {
     "TeleportCamera": _Counts((0, 0), (6, 6)),
     "RenderViewport": _Counts((0, 0), (1, 1)),
     "AdjustRenderQuality": _Counts((0, 0), (1, 1)),
-    "DebugDraw": _Counts((0, 0), (11, 11)),
+    "DebugDraw": _Counts((0, 0), (11, 12)),
     "CustomCommand": _Counts((1, _MANY), (0, _MANY)),
+    **_HOLOOCEAN_KINDS,
 }
 
 

@@ -79,9 +79,10 @@ class StartedEngine(EngineLink):
             self._process = ChildProcess(
                 "holodeck",
                 [
-                    *(options.binary, scenario.world, "-HolodeckOn", "-opengl4", "-LOG=HolodeckLog.txt", "-ForceRes"),
+                    *(options.binary, scenario.world, "-HolodeckOn", "-LOG=HolodeckLog.txt", "-ForceRes"),
                     *(f"-ResX={width}", f"-ResY={height}", f"--HolodeckUUID={names.uuid}"),
-                    f"-TicksPerSec={options.ticks_per_second}",
+                    f"-TicksPerSec={scenario.ticks_per_second}",
+                    *scenario.launch,
                 ],
                 environ=environment(),
             )

@@ -25,18 +25,23 @@ def agent_blocks(name: str) -> tuple[str, str, str, str]:
 
 
 class HostedSensor:
-    """A sensor with its block. `rate`: ticks between two showings. is_task: it shows the end of the episode."""
+    """A sensor with its block. `rate`: ticks from one showing to the next; the first is in the tick in which it comes.
+    is_task: it shows the end of the episode.
+    """
 
-    def __init__(self, file: BlockFile, source: Source, *, is_task: bool = False) -> None:
-        self.rate = 1
+    def __init__(self, file: BlockFile, source: Source, *, rate: int = 1, is_task: bool = False) -> None:
+        self.rate = rate
         self.is_task = is_task
+        self._age = 0
         self._file = file
         self._source = source
         self._bytes = source.array.data
 
-    def show(self, tick: int) -> None:
-        """Write into the block what the sensor shows now."""
-        if self.rate > 1 and tick % self.rate:
+    def show(self) -> None:
+        """Write into the block what the sensor shows now; call it once per tick."""
+        age = self._age
+        self._age += 1
+        if age % self.rate:
             return
         source = self._source
         if source.renew is not None:

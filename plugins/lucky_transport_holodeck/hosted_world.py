@@ -19,6 +19,7 @@ from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport_holodeck.blocks import BlockFiles, ControlBlocks
 from lucky_transport_holodeck.commands import HolodeckCommand, problem_of
+from lucky_transport_holodeck.dialect import is_holoocean_command
 from lucky_transport_holodeck.hosted_agent import ActionRows, HostedAgent
 from lucky_transport_holodeck.population import Population
 from lucky_transport_holodeck.poses import Poses
@@ -65,7 +66,6 @@ class HostedWorld:
         self._agents = self._population.agents
         self._lease: Lease | None = None
         self._has_failed = False
-        self._ticks = 0
         self._idle_control = HOLD if spec.hold else 0
         self._control = np.full(spec.num_envs, self._idle_control, np.uint8)
 
@@ -106,6 +106,7 @@ class HostedWorld:
         except RemoteProtocolError as error:
             self._refuse(f"{self._owner} sent {error}")
             return
+        self._sources.is_holoocean |= any(map(is_holoocean_command, commands))
         for command in commands:
             problem = problem_of(command) or self._carry_out(command)
             if problem:
@@ -119,9 +120,9 @@ class HostedWorld:
                 self._logged.add(text)
             _log.warning("%s", text)
 
-    def _refuse(self, text: str) -> None:
-        """Log what the engine does not have, and tell a client of ours, whose reset raises it."""
-        self._warn(f"{text}; the original's client sees zeros")
+    def _refuse(self, text: str, seen: str = "zeros") -> None:
+        """Log what the engine does not have, and tell a client of ours, whose reset raises it. `seen`: by another."""
+        self._warn(f"{text}; the original's client sees {seen}")
         self._blocks.refuse(text)
 
     def _carry_out(self, command: HolodeckCommand) -> str:
@@ -196,12 +197,11 @@ class HostedWorld:
     def _show(self) -> None:
         if not self._agents:
             return
-        self._ticks += 1
         self._poses.refresh()
         self._sources.refresh()
         for agent in self._agents.values():
             for sensor in agent.sensors.values():
-                sensor.show(self._ticks)
+                sensor.show()
         if self._idle_control:
             self._buffers.rewards[self._control == HOLD] = 0  # shown once; from now on it holds
 

@@ -31,14 +31,14 @@ _OPTIONS = {
 class WorldOptions:
     """`scenario`, `binary`: files, "" for none. pre_start_steps: ticks in which a world settles after a reset.
 
-    ticks_per_step: ticks that one step lasts. ticks_per_second: of simulated time; it is passed to an engine we start.
+    ticks_per_step: ticks that one step lasts. ticks_per_second: of simulated time, instead of the scenario's.
     """
 
     scenario: str = ""
     binary: str = ""
     pre_start_steps: int = 2
     ticks_per_step: int = 1
-    ticks_per_second: int = 30
+    ticks_per_second: int | None = None
 
     @classmethod
     def of(cls, endpoint: Endpoint) -> WorldOptions:
@@ -54,4 +54,4 @@ class WorldOptions:
                 hint="write holodeck://UUID?scenario=FILE.json, in the form of Holodeck's own scenario files; "
                 "connect to an engine of ours at shm://",
             )
-        return load_scenario(Path(self.scenario))
+        return load_scenario(Path(self.scenario), self.ticks_per_second)

@@ -15,7 +15,7 @@ def lucky_transport_transports() -> list[TransportInfo]:
             schemes=("holodeck",),
             client="lucky_transport_holodeck.client:connect",
             server="lucky_transport_holodeck.server:server",
-            summary="Holodeck's semaphores and buffers: its client drives our engines, our client drives its worlds",
+            summary="Holodeck's and HoloOcean's semaphores and buffers, for their clients and for their worlds",
             extra="holodeck",
         )
     ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.host.host import Host
@@ -12,8 +15,9 @@ from lucky_transport.nesting import parse_json
 from lucky_transport_holodeck.agent_types import AGENT_TYPES
 from lucky_transport_holodeck.blocks import BlockFiles
 from lucky_transport_holodeck.commands import HolodeckCommand
+from lucky_transport_holodeck.dialect import TICKS_PER_CAPTURE
 from lucky_transport_holodeck.hosted_agent import HostedAgent, HostedSensor, agent_blocks
-from lucky_transport_holodeck.sensor_types import CAMERAS, SensorShape, is_task, sensor_shape
+from lucky_transport_holodeck.sensor_types import CAMERAS, SILENT_AS_NAN, SensorShape, is_task, sensor_shape
 from lucky_transport_holodeck.sources import Source, Sources, engine_camera
 
 __all__ = ["Population"]
@@ -36,7 +40,7 @@ class Population:
         action_size: int,
         on_spawn: Callable[[HostedAgent, HolodeckCommand], None],
         warn: Callable[[str], None],
-        refuse: Callable[[str], None],
+        refuse: Callable[..., None],
     ) -> None:
         self.agents: dict[str, HostedAgent] = {}
         self.handlers: Mapping[str, Callable[[HolodeckCommand], None]] = {
@@ -44,6 +48,7 @@ class Population:
             "AddSensor": self._add_sensor,
             "RemoveSensor": self._remove_sensor,
             "RGBCameraRate": self._set_rate,
+            "RaycastLidarRate": self._set_rate,
         }
         self._host = host
         self._files = files
@@ -96,12 +101,20 @@ class Population:
         except SpecError as error:
             why = f" ({error})"
         if source is not None:
+            rate = max(1, int(config.get(TICKS_PER_CAPTURE, 1)))
             file = self._files.open(key, shape.nbytes)
-            agent.sensors[name] = HostedSensor(file, source, is_task=is_task(sensor_type))
-        elif agent.env >= 0:
+            agent.sensors[name] = HostedSensor(file, source, rate=rate, is_task=is_task(sensor_type))
+            return
+        is_silent = sensor_type in SILENT_AS_NAN
+        if is_silent:
+            with contextlib.closing(self._files.open(key, shape.nbytes)) as file:
+                file.write(np.full(shape.shape, np.nan, shape.dtype).data)
+        if agent.env >= 0:
             what = "no camera" if sensor_type in CAMERAS else "nothing"
             sensor = f"sensor {name!r} ({sensor_type}) of agent {agent_name!r}"
-            self._refuse(f"engine {self._host.spec.engine!r} has {what} for {sensor}{why}")
+            self._refuse(
+                f"engine {self._host.spec.engine!r} has {what} for {sensor}{why}", "NaN" if is_silent else "zeros"
+            )
 
     def _shape(self, agent: HostedAgent, key: str, sensor_type: str, config: Mapping[str, Any]) -> SensorShape:
         if sensor_type == "WorldNumSensor":  # what the client calls BallLocationSensor has this type, but one byte

@@ -1,4 +1,4 @@
-"""A Holodeck scenario, in the original's own form: which agents with which sensors a client puts into a world."""
+"""A scenario in Holodeck's or HoloOcean's own form: which agents with which sensors a client puts into a world."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from typing import Any
 from lucky_transport.errors import ConfigError, SpecError
 from lucky_transport.nesting import parse_json
 from lucky_transport_holodeck.agent_types import AgentType, type_in_scenario
-from lucky_transport_holodeck.sensor_types import SensorShape, default_config, is_task, sensor_shape
+from lucky_transport_holodeck.dialect import TICKS_PER_CAPTURE, is_holoocean_scenario, launch_arguments
+from lucky_transport_holodeck.sensor_types import (
+    HEAVY,
+    SensorShape,
+    completed_config,
+    default_config,
+    is_task,
+    sensor_shape,
+)
 
 __all__ = ["AgentPlan", "Scenario", "SensorPlan", "load_scenario", "read_scenario"]
 
@@ -22,7 +30,12 @@ _Triple = tuple[float, float, float]
 _ORIGIN: _Triple = (0.0, 0.0, 0.0)
 
 #: The keys that have an effect, and those that only the original's installation reads.
-_SCENARIO_KEYS = frozenset(("name", "world", "package_name", "main_agent", "agents", "window_width", "window_height"))
+_SCENARIO_KEYS = frozenset(
+    (
+        *("name", "world", "package_name", "main_agent", "agents", "window_width", "window_height"),
+        *("ticks_per_sec", "frames_per_sec", "env_min", "env_max", "octree_min", "octree_max"),
+    )
+)
 _AGENT_KEYS = frozenset(
     (
         *("agent_name", "agent_type", "sensors", "control_scheme", "existing"),
@@ -73,18 +86,15 @@ class AgentPlan:
         return any(self.location_reach) or any(self.rotation_reach)
 
     def start(self, generator: random.Random) -> tuple[_Triple, _Triple]:
-        """Draw the location and the rotation of a start: six uniform numbers, in the original's order.
-
-        Client 0.3.1 gives the yaw the reach of the second number, so it does here.
-        """
-        roll, pitch, _ = self.rotation_reach
+        """Draw the location and the rotation of a start: six uniform numbers, in the original's order."""
         location = _drawn(self.location, self.location_reach, generator)
-        return location, _drawn(self.rotation, (roll, pitch, pitch), generator)
+        return location, _drawn(self.rotation, self.rotation_reach, generator)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """A world's key and its agents; `main_agent` is "" where there is none. `window`: width and height in pixels.
+    ticks_per_second: of simulated time. launch: what an engine that is started is told beyond the usual.
 
     Raises SpecError when two agents have one name.
     """
@@ -93,6 +103,8 @@ class Scenario:
     agents: tuple[AgentPlan, ...]
     main_agent: str = ""
     window: tuple[int, int] = (1280, 720)
+    ticks_per_second: int = 30
+    launch: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [agent.name for agent in self.agents]
@@ -103,10 +115,10 @@ class Scenario:
                 )
 
 
-def load_scenario(path: Path) -> Scenario:
+def load_scenario(path: Path, ticks_per_second: int | None = None) -> Scenario:
     """Return the scenario in a JSON file; raises ConfigError with the file and the place, SpecError for wrong kinds."""
     try:
-        return read_scenario(parse_json(path.read_text(encoding="utf-8")))
+        return read_scenario(parse_json(path.read_text(encoding="utf-8")), ticks_per_second)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, SpecError):
             raise
@@ -117,14 +129,25 @@ def load_scenario(path: Path) -> Scenario:
         ) from error
 
 
-def read_scenario(plain: Mapping[str, Any]) -> Scenario:
-    """Return the scenario of a file's JSON; raises KeyError, TypeError, ValueError or SpecError."""
+def read_scenario(plain: Mapping[str, Any], ticks_per_second: int | None = None) -> Scenario:
+    """Return the scenario of a file's JSON; raises KeyError, TypeError, ValueError or SpecError.
+
+    ticks_per_second: instead of the scenario's own.
+    """
     _warn_of_unknown(plain, _SCENARIO_KEYS, "scenario")
+    ticks = ticks_per_second or int(plain.get("ticks_per_sec", 30))
+    if ticks < 1:
+        raise ValueError(f"ticks_per_sec is {ticks}: expected at least 1")
+    ocean_ticks = ticks if is_holoocean_scenario(plain) else None
+    agents = tuple(_agent(each, ocean_ticks) for each in plain["agents"])
+    first = agents[0].name if agents and ocean_ticks else ""  # which HoloOcean takes where none is named
     return Scenario(
         str(plain.get("world", "")),
-        tuple(_agent(each) for each in plain["agents"]),
-        str(plain.get("main_agent", "")),
+        agents,
+        str(plain.get("main_agent", first)),
         (int(plain.get("window_width", 1280)), int(plain.get("window_height", 720))),
+        ticks,
+        launch_arguments(plain, ticks),
     )
 
 
@@ -135,35 +158,41 @@ def _warn_of_unknown(plain: Mapping[str, Any], known: frozenset[str], where: str
         _log.warning("Holodeck %s: %s has no effect; known: %s", where, ", ".join(others), ", ".join(sorted(known)))
 
 
-def _agent(plain: Mapping[str, Any]) -> AgentPlan:
+def _agent(plain: Mapping[str, Any], ocean_ticks: int | None) -> AgentPlan:
+    """Return an agent; ocean_ticks: the ticks per second of a HoloOcean scenario, None for one of Holodeck's."""
     kind = type_in_scenario(plain["agent_type"])
     name = str(plain.get("agent_name", plain["agent_type"]))
     _warn_of_unknown(plain, _AGENT_KEYS, f"agent {name!r}")
     exists = plain.get("existing", False)
     if not isinstance(exists, bool):
         raise ValueError(f"existing is {exists!r}: expected true or false")
+    roll, pitch, yaw = _triple(plain.get("rotation_randomization"))
     return AgentPlan(
         name,
         kind,
-        tuple(_sensor(kind, each) for each in plain["sensors"]),
+        tuple(_sensor(kind, each, ocean_ticks) for each in plain["sensors"]),
         int(plain.get("control_scheme", 0)) % len(kind.schemes),
         _triple(plain.get("location")),
         _triple(plain.get("rotation")),
         _triple(plain.get("location_randomization")),
-        _triple(plain.get("rotation_randomization")),
+        (roll, pitch, yaw if ocean_ticks else pitch),  # client 0.3.1 gives the yaw the second number's reach
         exists,
     )
 
 
-def _sensor(agent: AgentType, plain: Mapping[str, Any]) -> SensorPlan:
+def _sensor(agent: AgentType, plain: Mapping[str, Any], ocean_ticks: int | None) -> SensorPlan:
     kind, config = plain["sensor_type"], plain.get("configuration")
     name = str(plain.get("sensor_name", kind))
     harmless = frozenset() if plain.get("existing") else frozenset(("existing",))  # client 0.3.1 adds it either way
+    if kind in HEAVY:
+        harmless |= {"Hz"}
     _warn_of_unknown(plain, _SENSOR_KEYS | harmless, f"sensor {name!r}")
     if config is None:
         config = default_config(kind)
     if not isinstance(config, dict):
         raise ValueError(f"configuration of {name} is {config!r}: expected a JSON object")
+    if ocean_ticks:
+        config = _with_rate(name, kind, config, plain.get("Hz", ocean_ticks), ocean_ticks)
     return SensorPlan(
         name,
         kind,
@@ -173,6 +202,14 @@ def _sensor(agent: AgentType, plain: Mapping[str, Any]) -> SensorPlan:
         _triple(plain.get("location")),
         _triple(plain.get("rotation")),
     )
+
+
+def _with_rate(name: str, kind: str, config: Mapping[str, Any], hz: float, ticks: int) -> dict[str, Any]:
+    """Return the configuration as HoloOcean's client completes it for a sensor of that rate."""
+    if not 0 < hz <= ticks:
+        raise ValueError(f"Hz of {name} is {hz}: expected more than 0 and at most the {ticks} ticks per second")
+    rate = {TICKS_PER_CAPTURE: int(ticks / hz)} if kind in HEAVY else {}
+    return completed_config(kind, config) | rate
 
 
 def _drawn(middle: _Triple, reach: _Triple, generator: random.Random) -> _Triple:

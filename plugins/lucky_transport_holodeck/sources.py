@@ -4,9 +4,10 @@
     configuration "Key", or else the sensor's own name
                             what the engine calls so: an observation part ("camera.left"), term or element, a reward or
                             termination term, "observation", "action" or "reward"
-    Location, Rotation, Orientation
+    Location, Rotation, Orientation, Pose, Depth, GPS, Magnetometer
                             the agent's place, from an engine with SceneService
-    RGBCamera, Viewport     an observation of that size, or an image of a camera of the engine
+    RGBCamera, CameraSensor, Viewport
+                            an observation of that size, or an image of a camera of the engine
     RangeFinder, WorldNum   the whole observation, as far as it has room
 
 A client of ours is refused anything else; the original's sees zeros, which is logged once.
@@ -29,6 +30,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.messages import GetCameraFrameRequest
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import views
+from lucky_transport_holodeck.pose_sensors import pose_reader
 from lucky_transport_holodeck.poses import Poses
 from lucky_transport_holodeck.sensor_types import SensorShape, is_task
 
@@ -47,13 +49,14 @@ class Source:
 
 
 class Sources:
-    """The sources of one host; `buffers` hold its frames.
+    """The sources of one host; `buffers` hold its frames. is_holoocean: its client speaks HoloOcean's dialect.
 
     Values are converted to the sensor's own type and laid flat: what has no room is left out, the rest is 0. All envs
     are converted at once, once per tick; where nothing needs converting a sensor shows the engine's own row.
     """
 
     def __init__(self, spec: BatchSpec, buffers: Buffers, poses: Poses) -> None:
+        self.is_holoocean = False
         self._num_envs = spec.num_envs
         self._buffers = buffers
         self._poses = poses
@@ -77,10 +80,12 @@ class Sources:
                 return Source(self._table(key, shape)[env])
         if sensor_type in _WHOLE and "Key" not in config:
             return Source(self._table("observation", shape)[env])
-        pose = self._pose_readers().get(sensor_type) if self._poses.are_known else None
-        if pose is None:
+        if not self._poses.are_known:
             return None
-        return Source(np.zeros(shape.shape, shape.dtype), lambda array: np.copyto(array, pose(env)))
+        read = pose_reader(self._poses, env, sensor_type, config, is_holoocean=self.is_holoocean)
+        if read is None:
+            return None
+        return Source(np.zeros(shape.shape, shape.dtype), lambda array: np.copyto(array, read()))
 
     def image(self, env: int, key: str, shape: SensorShape) -> Source | None:
         """Return the source of a camera from an observation of that size, None when there is none."""
@@ -90,13 +95,6 @@ class Sources:
                 opaque = np.full(shape.shape, 255, np.uint8)
                 return Source(opaque, partial(_copy_image, rows[env][..., : shape.shape[2]]))
         return None
-
-    def _pose_readers(self) -> dict[str, Callable[[int], NDArray[np.float32]]]:
-        return {
-            "LocationSensor": self._poses.location,
-            "RotationSensor": self._poses.rotation,
-            "OrientationSensor": self._poses.axes,
-        }
 
     def _task_table(self, shape: SensorShape) -> NDArray[Any]:
         table = self._tables.get(("", shape))
@@ -110,7 +108,15 @@ class Sources:
         table = self._tables.get((key, shape))
         if table is None:
             rows, wanted = self._named[key], (self._num_envs, *shape.shape)
-            if rows.dtype == shape.dtype and rows.flags.c_contiguous and rows[0].size == np.prod(shape.shape):
+            if shape.point_size:
+                table = np.zeros(wanted, shape.dtype)
+                self._refreshing.append(partial(_fill_points, table, rows, shape.point_size))
+            elif (
+                len(shape.shape) == 3 and rows.shape[1:-1] == shape.shape[:2]
+            ):  # an image of fewer channels, or as many
+                table = np.full(wanted, 255, shape.dtype)
+                self._refreshing.append(partial(_copy_image, rows[..., : shape.shape[2]], table))
+            elif rows.dtype == shape.dtype and rows.flags.c_contiguous and rows[0].size == np.prod(shape.shape):
                 table = rows.reshape(wanted)
             else:
                 table = np.zeros(wanted, shape.dtype)
@@ -130,8 +136,16 @@ def _convert(table: NDArray[Any], rows: NDArray[Any]) -> None:
     np.copyto(table[:, :count], values[:, :count], casting="unsafe")
 
 
+def _fill_points(table: NDArray[Any], rows: NDArray[Any], size: int) -> None:
+    """Fill a lidar's blocks: the count of points in a row of its own, and the points, as many as there is room for."""
+    values = rows.reshape(len(table), -1)
+    count = min(values.shape[1], table.shape[1] - size) // size
+    table[:, 0] = count
+    np.copyto(table[:, size : size * (count + 1)], values[:, : size * count], casting="unsafe")
+
+
 def _copy_image(image: NDArray[np.uint8], array: NDArray[Any]) -> None:
-    array[..., : image.shape[2]] = image
+    array[..., : image.shape[-1]] = image
 
 
 def _named_rows(spec: BatchSpec, buffers: Buffers) -> dict[str, NDArray[Any]]:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 LASERS = {"sensor_type": "RangeFinderSensor", "configuration": {"LaserCount": 6}}
 SHARED = Path("/dev/shm")
-_PEER = os.environ.get("LUCKY_PEER_HOLODECK", "")  # read now: no test sees our variables
+_HOLODECK = os.environ.get("LUCKY_PEER_HOLODECK", "")  # read now: no test sees our variables
+_HOLOOCEAN = os.environ.get("LUCKY_PEER_HOLOOCEAN", "")
 
 
 class PlacedEngine(Engine):
@@ -157,15 +158,24 @@ def bench() -> Generator[Bench]:
     assert made.leftovers() == []
 
 
+def _peer(variable: str, python: str, how: str) -> str:
+    if not shutil.which(python):
+        pytest.skip(f"{variable} names no Python with the original client; {how}")
+    return python
+
+
 @pytest.fixture
 def peer_python() -> str:
     """A Python that has the original `holodeck` package."""
-    if not shutil.which(_PEER):
-        pytest.skip(
-            "LUCKY_PEER_HOLODECK names no Python with the original client; make one with "
-            "python3.11 -m venv P && P/bin/pip install holodeck==0.3.1 numpy==1.23.5 posix_ipc"
-        )
-    return _PEER
+    make = "python3.11 -m venv P && P/bin/pip install holodeck==0.3.1 numpy==1.23.5 posix_ipc"
+    return _peer("LUCKY_PEER_HOLODECK", _HOLODECK, f"make one with {make}")
+
+
+@pytest.fixture
+def holoocean_python() -> str:
+    """A Python that has HoloOcean's client."""
+    make = "python3.11 -m venv P && P/bin/pip install ./HoloOcean/client, from a checkout of its repository"
+    return _peer("LUCKY_PEER_HOLOOCEAN", _HOLOOCEAN, f"make one with {make}: PyPI's holoocean has no client in it")
 
 
 @pytest.fixture

@@ -1,0 +1,66 @@
+"""Runs what a real client does, in its own Python: a script beside this file that imports nothing of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+__all__ = ["TIMEOUT_S", "command", "environment", "run", "run_as_pasted", "unnamed_blocks"]
+
+TIMEOUT_S = 60
+
+
+def command(script: str, python: str, *arguments: str) -> list[str]:
+    """Return the command line of `script`."""
+    return [python, "-W", "ignore", str(Path(__file__).with_name(script)), *arguments]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return our environment without what makes another Python import our packages."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | more
+
+
+def run(script: str, python: str, *arguments: str, **more: str) -> Any:
+    """Return what `script` printed last, as JSON; `more`: of its environment."""
+    ended = subprocess.run(
+        command(script, python, *arguments),
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+def run_as_pasted(block: str, name: str, python: str, folder: Path) -> str:
+    """Return what a page's indented shell block prints, typed in `folder`, where `python` is peer/bin/python; its
+    engine is called `name` and not demo.
+    """
+    text = textwrap.dedent(block).replace("holodeck://demo", f"holodeck://{name}").replace('"demo"', f'"{name}"')
+    (folder / "peer" / "bin").mkdir(parents=True)
+    peer = folder / "peer" / "bin" / "python"
+    peer.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
+    peer.chmod(0o755)
+    ran = subprocess.run(
+        ["bash", "-c", f"{text}\nstatus=$?\nkill %1 2> /dev/null; wait; exit $status"],
+        cwd=folder,
+        env=environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"),
+        capture_output=True,
+        text=True,
+        timeout=2 * TIMEOUT_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def unnamed_blocks() -> set[str]:
+    """Return the files of clients that chose a uuid themselves; those of tests beside this one have names of ours."""
+    return {name for name in os.listdir("/dev/shm") if "HOLODECK" in name and "lucky_" not in name}
