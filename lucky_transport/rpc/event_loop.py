@@ -47,19 +47,33 @@ class LoopReader:
 
     def expect(self) -> None:
         """An answer is expected: where it may be there before a sleeping loop wakes, look for it in each round."""
-        if self._calls.expect() and self._next is None and not self._is_closed:
-            self._next = self._loop.call_soon(self.read)
+        try:
+            if self._calls.expect() and self._next is None and not self._is_closed:
+                self._next = self._loop.call_soon(self.read)
+        except BaseException:
+            self._look_soon()
+            raise
 
     def read(self) -> None:
         """Handle the records that are there, and see to it that this is called again with the next one."""
-        if self._next is not None:
-            self._next.cancel()
-            self._next = None
-        if not self._is_closed:
-            with contextlib.suppress(TransportError):  # the connection has ended, and every call with it
+        try:
+            if self._next is not None:
+                self._next.cancel()
+                self._next = None
+            if not self._is_closed:
                 self._calls.pump()
                 if self._calls.arm():
                     self._next = self._loop.call_soon(self.read)
+        except TransportError:
+            pass  # the connection has ended, and every call with it
+        except BaseException:
+            self._look_soon()
+            raise
+
+    def _look_soon(self) -> None:
+        """Look again after a signal handler's exception: the peer may have been told that it need not wake us."""
+        if not self._is_closed:
+            self._next = self._loop.call_soon(self.read)
 
     def close(self) -> None:
         """Stop reading; idempotent, from any thread, also after the connection or the loop is closed."""

@@ -58,14 +58,17 @@ class LoopLooks:
         self._strategy = strategy
         self._budget = native.SpinBudget(strategy)
         self._since = self._without = 0
+        self._unanswered_since = 0  # 0: nothing is expected
         self._penalty = _SMALLEST_PENALTY
         self._last = 0  # look, unless it was the last of its wait
 
     def begin(self) -> bool:
         """A record is expected from now on; True where looking for it pays."""
-        self._since = self._last = monotonic_ns()
-        if self._without:
-            self._without -= 1
+        self._begin()
+        if not self._unanswered_since:
+            self._unanswered_since = self._since
+        elif self._since - self._unanswered_since > NATIVE["SOON_NS"]:
+            self._budget.learn(self._since - self._unanswered_since)  # nothing may ever answer what a stream writes
         return self._most_ns() > 0
 
     def came(self) -> None:
@@ -73,7 +76,13 @@ class LoopLooks:
         self._budget.learn(monotonic_ns() - self._since)
         if not self._without:
             self._penalty = max(self._penalty - 1, _SMALLEST_PENALTY)
-        self.begin()
+        self._unanswered_since = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._since = self._last = monotonic_ns()
+        if self._without:
+            self._without -= 1
 
     def go_on(self) -> bool:
         """True where looking once more pays; the core was free for others meanwhile."""

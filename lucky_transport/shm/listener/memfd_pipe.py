@@ -26,6 +26,8 @@ from lucky_transport.shm.wait import LoopLooks, spin
 
 __all__ = ["MemfdPipe", "PipeResources"]
 
+#: Looks of an event loop until it looks whether the peer lives, which the descriptor says to one that sleeps.
+_LOOKS_PER_CHECK = 32
 _LEFT = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 
 
@@ -76,6 +78,7 @@ class MemfdPipe(RingPipe):
         self._budget = native.SpinBudget(strategy)
         self._looks = LoopLooks(strategy)
         self._seen = self.reader.position
+        self._looks_unchecked = 0
         self._epoll: select.epoll | None = None
         self._interrupted = False
         #: The peer listens and says that it carries calls on to another server.
@@ -190,10 +193,13 @@ class MemfdPipe(RingPipe):
         """Have `fileno()` turn readable with the next record; see `Pipe.arm`. Raises PeerDied, ClosedError."""
         if (position := self.reader.position) != self._seen:
             self._seen = position
+            self._looks_unchecked = 0
             self._looks.came()
         if expects and self._looks.go_on():
             self.reader.disarm()
-            return True
+            self._looks_unchecked = (self._looks_unchecked + 1) % _LOOKS_PER_CHECK
+            if self._looks_unchecked or not self.peer_left:
+                return True
         with self._guard:
             self._parts.my_event.consume()
             if self.reader.arm():

@@ -45,6 +45,9 @@ class ServerLoopReader:
             there_was_something = self._server_loop.look()
         except ClosedError:  # a forked child: the callers are the parent's
             return
+        except BaseException:  # a signal handler's: clients may have been told that they need not wake us
+            self._next = self._loop.call_soon(self._look)
+            raise
         if there_was_something:
             self._next = self._loop.call_soon(self._look)
         elif (patience_ns := self._server_loop.patience_ns) is not None:

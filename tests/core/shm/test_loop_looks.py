@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from lucky_transport.errors import PeerDied
 from lucky_transport.shm import wait
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.listener.poller import Poller
@@ -93,9 +94,10 @@ def waits_without(looks: LoopLooks, clock: Clock) -> int:
     assert not looks.go_on()
     clock.yield_ns = ROUND_NS
     count = 0
-    while not looks.begin():
+    while not looks.go_on():
+        looks.came()
         count += 1
-    return count + 1
+    return count
 
 
 def test_a_round_that_took_long_makes_some_waits_do_without_and_the_next_such_round_more(clock: Clock) -> None:
@@ -115,6 +117,33 @@ def test_block_never_looks_and_spin_whatever_it_learns(clock: Clock) -> None:
     clock.yield_ns = NATIVE["LOST_CORE_NS"] + 1
     assert spinning.begin()
     assert look_on(spinning, clock) >= NATIVE["SPIN_SLICE_NS"]
+
+
+def test_records_that_nothing_answers_are_not_looked_for(clock: Clock) -> None:
+    """One side writes to a stream, at any rate, and the other one says nothing."""
+    looks = looks_of()
+    for _ in range(4):
+        looks.begin()
+        clock.now_ns += SOON_NS
+    assert not looks.begin()
+    wait_for(looks, clock, ROUND_NS)
+    assert looks.begin(), "something was answered"
+
+
+def test_time_in_which_nothing_was_expected_teaches_nothing(clock: Clock) -> None:
+    looks = looks_of()
+    for _ in range(5):
+        wait_for(looks, clock, ROUND_NS)
+        clock.now_ns += 100 * SOON_NS
+    looks.begin()
+    assert look_on(looks, clock) == SOON_NS
+
+
+def test_several_records_at_once_are_looked_for(clock: Clock) -> None:
+    looks = looks_of()
+    for _ in range(100):
+        clock.now_ns += SOON_NS // 200
+        assert looks.begin()
 
 
 def is_readable(watched: MemfdPipe | Poller) -> bool:
@@ -162,3 +191,18 @@ def test_a_server_is_rung_only_once_it_looks_no_longer(clock: Clock, pipes: Poll
         pass
     client.try_push(b"third")
     assert is_readable(pipes)
+
+
+def test_the_end_of_a_server_ends_a_look_though_ever_more_is_expected(clock: Clock, connect: Connect) -> None:
+    client, engine = connect(strategy=STRATEGIES["spin"])
+    client.expect()
+    assert client.arm(expects=True)
+    engine.close()
+
+    def look_on_and_on() -> None:
+        for _ in range(1000):
+            client.expect()
+            client.arm(expects=True)
+
+    with pytest.raises(PeerDied):
+        look_on_and_on()
