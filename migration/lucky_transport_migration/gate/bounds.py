@@ -11,7 +11,7 @@ import bisect
 import math
 from functools import lru_cache
 
-from scipy.stats import beta, binom
+from scipy.special import bdtr, betaincinv  # scipy.stats has them too, and takes half a second to import
 
 __all__ = ["error_of_look", "needed_trials", "rank_above", "rank_below", "upper_bound"]
 
@@ -26,7 +26,7 @@ def upper_bound(hits: int, n: int, confidence: float) -> float:
 
     No trials prove nothing: 1.0.
     """
-    return 1.0 if hits >= n else float(beta.ppf(confidence, hits + 1, n - hits))
+    return 1.0 if hits >= n else float(betaincinv(hits + 1, n - hits, confidence))
 
 
 @lru_cache(maxsize=4096)
@@ -50,10 +50,15 @@ def rank_above(n: int, share: float, error: float) -> int:
     share: of samples below the percentile. n + 1 stands for "no sample is high enough to say". It holds for samples of
     any distribution.
     """
-    return int(binom.ppf(1 - error, n, share)) + 1
+    return _quantile(1 - error, n, share) + 1
 
 
 @lru_cache(maxsize=4096)
 def rank_below(n: int, share: float, error: float) -> int:
     """Return the rank of the sample that a percentile lies below with probability `error` at most; 0: no sample."""
-    return int(binom.ppf(error, n, share))
+    return _quantile(error, n, share)
+
+
+def _quantile(probability: float, n: int, share: float) -> int:
+    """Return the least number that the hits in `n` trials do not exceed with that probability."""
+    return bisect.bisect_left(range(n), probability, key=lambda hits: bdtr(hits, n, share))
