@@ -1,12 +1,14 @@
 """A service that is not ours, from gRPC to the page to sign, by the commands that its team types.
 
 Each step is a fixture that rests on the step before; the tests below read as the story. The team's server, client and
-.proto import nothing of ours and stay as they are.
+.proto import nothing of ours and stay as they are. What is typed is a fork of a Python that has imported what commands
+import; what serves, and every program of the team, is started as the team starts it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -21,6 +23,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.process import unique_name
+from tests.support.forked_programs import SWITCHED, Programs
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
 
@@ -28,6 +31,17 @@ pytest.importorskip("grpc")
 pytest.importorskip("tomlkit", reason="needs pip install 'lucky-transport[migration]'")
 
 _CLI = [sys.executable, "-m", "lucky_transport"]
+#: What the commands of the story import.
+_IMPORTED = (
+    *SWITCHED,
+    "lucky_transport.cli.main",
+    "lucky_transport_migration.gate.gate_verdict",
+    "lucky_transport_migration.parity.service_proof",
+    "lucky_transport_migration.parity.whole_parity",
+    "lucky_transport_migration.recording.service_replay",
+    "lucky_transport_migration.scan.changes",
+    "lucky_transport_migration.signoff.collect",
+)
 ROUNDS = 30
 GET, WATCH, SET = (f"/weather.v1.Weather/{name}" for name in ("GetForecast", "WatchForecast", "SetStation"))
 
@@ -72,12 +86,12 @@ class Team:
 
     folder: Path
     weather: WeatherPrograms
+    forks: Programs
 
     def type(self, *words: str, code: int = 0) -> str:
         """Type `lucky-transport` with these words, and return what it prints."""
-        done = subprocess.run(
-            [*_CLI, *words], cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
+        command = ["-m", "lucky_transport", *words]
+        done = self.forks.run(command, cwd=self.folder, environ=os.environ, timeout=PATIENCE_S)
         assert done.returncode == code, f"{words}\n{done.stdout}{done.stderr}"
         return done.stdout
 
@@ -106,12 +120,18 @@ class Team:
 
 
 @pytest.fixture(scope="module")
-def team(weather: WeatherPrograms, tmp_path_factory: pytest.TempPathFactory) -> Team:
+def forks() -> Iterator[Programs]:
+    with Programs(*_IMPORTED) as programs:
+        yield programs
+
+
+@pytest.fixture(scope="module")
+def team(weather: WeatherPrograms, forks: Programs, tmp_path_factory: pytest.TempPathFactory) -> Team:
     folder = tmp_path_factory.mktemp("team") / "weather"
     shutil.copytree(weather.folder, folder)
     (folder / "reader.py").write_text(_READER)
     (folder / "lucky_transport.toml").write_text(_STAGES)
-    return Team(folder, WeatherPrograms(folder))
+    return Team(folder, WeatherPrograms(folder), forks)
 
 
 @pytest.fixture(scope="module")
@@ -217,10 +237,10 @@ def test_the_command_on_the_page_turns_a_method_back(team: Team, completed: dict
 
 
 def test_a_server_that_answers_another_value_is_named_on_the_page(
-    team: Team, declared: str, tmp_path: Path, weather: WeatherPrograms
+    team: Team, declared: str, tmp_path: Path, weather: WeatherPrograms, forks: Programs
 ) -> None:
     assert declared
-    other = Team(tmp_path / "other", weather)
+    other = Team(tmp_path / "other", weather, forks)
     shutil.copytree(weather.folder, other.folder)
     (other.folder / "reader.py").write_text(_READER)
     rows = "".join(f'"{name}" = "shadow"\n' for name in (GET, WATCH))
@@ -234,9 +254,9 @@ def test_a_server_that_answers_another_value_is_named_on_the_page(
 
 
 def test_what_changes_the_world_is_compared_on_two_servers_and_can_be_signed(
-    tmp_path: Path, weather: WeatherPrograms
+    tmp_path: Path, weather: WeatherPrograms, forks: Programs
 ) -> None:
-    team = Team(tmp_path / "proven", weather)
+    team = Team(tmp_path / "proven", weather, forks)
     shutil.copytree(weather.folder, team.folder)
     (team.folder / "lucky_transport.toml").write_text(_STAGES)
     server = f"{shlex.quote(sys.executable)} server.py --port {{port}}"
@@ -253,9 +273,9 @@ def test_what_changes_the_world_is_compared_on_two_servers_and_can_be_signed(
 
 
 @pytest.fixture(scope="module")
-def recorded(weather: WeatherPrograms, tmp_path_factory: pytest.TempPathFactory) -> Team:
+def recorded(weather: WeatherPrograms, forks: Programs, tmp_path_factory: pytest.TempPathFactory) -> Team:
     """A folder in which the team has recorded its client over gRPC, with nothing moved."""
-    team = Team(tmp_path_factory.mktemp("recorded") / "weather", weather)
+    team = Team(tmp_path_factory.mktemp("recorded") / "weather", weather, forks)
     shutil.copytree(weather.folder, team.folder)
     (team.folder / "lucky_transport.toml").write_text(_STAGES)
     with team.served() as target:
@@ -282,9 +302,9 @@ def test_what_was_recorded_is_made_again_over_both_transports_and_can_be_signed(
 
 @pytest.mark.parametrize("fault", ["cancellation", "deadline"])
 def test_how_a_server_takes_a_cancellation_and_a_deadline_is_compared_by_replay(
-    weather: WeatherPrograms, tmp_path: Path, fault: str
+    weather: WeatherPrograms, forks: Programs, tmp_path: Path, fault: str
 ) -> None:
-    team = Team(tmp_path / "weather", weather)
+    team = Team(tmp_path / "weather", weather, forks)
     shutil.copytree(weather.folder, team.folder)
     (team.folder / "leaver.py").write_text(_LEAVER)
     with team.served() as target:

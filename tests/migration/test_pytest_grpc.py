@@ -1,4 +1,7 @@
-"""Tests of a team's own gRPC service, as the team wrote them, run over gRPC and over shared memory."""
+"""Tests of a team's own gRPC service, as the team wrote them, run over gRPC and over shared memory.
+
+Each run of pytest is a fork of a Python that has imported pytest and grpc; the one under the launcher is none.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from lucky_transport.config import runtime_directories
+from tests.support.forked_programs import SWITCHED, Programs
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
 
@@ -60,24 +65,36 @@ def test_days(stub):
 BETWEEN = ("--lucky-between", "grpc,shm")
 
 
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Programs]:
+    """Runs pytest as forks of a Python that has imported it, and what its plugin imports where a test asks for it."""
+    with Programs("pytest", *SWITCHED, "lucky_transport_migration.side_by_side.hooks") as programs:
+        yield programs
+
+
 class Runner:
     """Runs a team's tests where its modules are, and gives what pytest printed."""
 
-    def __init__(self, pytester: pytest.Pytester, weather: WeatherPrograms) -> None:
+    def __init__(self, pytester: pytest.Pytester, weather: WeatherPrograms, forks: Programs) -> None:
         self.pytester = pytester
+        self._forks = forks
         pytester.makeconftest(f"import sys; sys.path.insert(0, {str(weather.folder)!r})")
 
     def __call__(self, source: str, *arguments: str, ini: str = "") -> pytest.RunResult:
         self.pytester.makepyfile(test_team=HEAD + source)
         if ini:
             self.pytester.makeini(f"[pytest]\n{ini}")
-        arguments = ("-vv", "--strict-markers", "-p", "no:cacheprovider", *arguments)
-        return self.pytester.runpytest_subprocess(*arguments, timeout=PATIENCE_S)
+        folder = self.pytester.path
+        command = ["-m", "pytest", f"--basetemp={folder / 'temporary'}", "-vv", "--strict-markers", *arguments]
+        environ = {**os.environ, "HOME": str(folder)}
+        done = self._forks.run([*command, "-p", "no:cacheprovider"], cwd=folder, environ=environ, timeout=PATIENCE_S)
+        print(done.stdout, done.stderr)
+        return pytest.RunResult(done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), 0.0)
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, weather: WeatherPrograms) -> Runner:
-    return Runner(pytester, weather)
+def run(pytester: pytest.Pytester, weather: WeatherPrograms, forks: Programs) -> Runner:
+    return Runner(pytester, weather, forks)
 
 
 def test_each_test_of_a_server_and_a_channel_runs_over_both(run: Runner) -> None:

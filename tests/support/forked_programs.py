@@ -4,26 +4,46 @@ with Programs("grpc", folder=libraries) as programs:
     program = programs.start([path, "client", address])
     printed, said = program.communicate(timeout=30)
 
-Each is a process of its own, which runs its file as `python FILE` does, and ends as that ends.
+Each is a process of its own, which runs as `python FILE`, `python -m MODULE` or `python -c CODE` does, and ends as that
+ends.
 """
 
 from __future__ import annotations
 
 import builtins
+import gc
 import importlib
 import json
 import os
+import runpy
 import select
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import ModuleType
 from typing import Any
 
-__all__ = ["Program", "Programs"]
+__all__ = ["SWITCHED", "Program", "Programs"]
+
+#: What programs of gRPC import, switched or not; nothing of it makes a channel or a server.
+SWITCHED = (
+    "grpc",
+    "lucky_transport._native",
+    *(point.value for point in metadata.entry_points(group="lucky_transport")),
+    "lucky_transport_stubs.aio.channel",
+    "lucky_transport_stubs.aio.server",
+    "lucky_transport_stubs.client.channel",
+    "lucky_transport_stubs.run.here",
+    "lucky_transport_stubs.run.patches",
+    "lucky_transport_stubs.run.report",
+    "lucky_transport_stubs.run.servers",
+    "lucky_transport_stubs.server.server",
+)
 
 _LONGEST = 1 << 20
 #: What is between a program and who started it; only `stdin` is written by the latter.
@@ -48,9 +68,7 @@ class Program:
         """
         self.stdin.close()
         if self.returncode is None:
-            if not select.select([self._status], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired(f"pid {self.pid}", timeout)
-            self.returncode = os.waitstatus_to_exitcode(int(os.read(self._status, 32)))
+            self.returncode = _status_of(self.pid, self._status, timeout)
         return self.stdout.read(), self.stderr.read()
 
     def send_signal(self, number: int) -> None:
@@ -72,19 +90,27 @@ class Program:
         os.close(self._status)
 
 
+def _status_of(pid: int, status: int, timeout: float) -> int:
+    """Return a program's exit status once that has been written to `status`."""
+    if not select.select([status], [], [], timeout)[0]:
+        raise subprocess.TimeoutExpired(f"pid {pid}", timeout)
+    return os.waitstatus_to_exitcode(int(os.read(status, 32)))
+
+
 class Programs:
     """Starts programs. modules: what is imported for all of them. folder: of modules that they find beside their own.
 
     environ: what their environment has beside that of this process.
     """
 
-    def __init__(self, *modules: str, folder: Path, **environ: str) -> None:
+    def __init__(self, *modules: str, folder: Path | None = None, **environ: str) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, __file__, str(theirs.fileno()), str(folder), *modules]
+            command = [sys.executable, __file__, str(theirs.fileno()), str(folder or ""), *modules]
             outside = {name: value for name, value in os.environ.items() if not name.startswith("LUCKY_")}
-            environ = outside | {"OPENBLAS_NUM_THREADS": "1"} | environ  # a fork has the thread that forks alone
-            self._process = subprocess.Popen(command, env=environ, pass_fds=[theirs.fileno()])
+            # a fork has the thread that forks alone
+            self._environ = outside | {"OPENBLAS_NUM_THREADS": "1"} | environ
+            self._process = subprocess.Popen(command, env=self._environ, pass_fds=[theirs.fileno()])
         self._socket = ours
 
     def __enter__(self) -> Programs:
@@ -100,12 +126,41 @@ class Programs:
         ours, theirs = (
             [pipe[end ^ (name == "stdin")] for name, pipe in zip(_PIPES, pipes, strict=True)] for end in (0, 1)
         )
-        request = json.dumps({"argv": list(command), "first": first, "environ": environ}).encode()
-        socket.send_fds(self._socket, [request], theirs)
+        pid = self._fork(theirs, argv=command, first=first, environ=self._environ | environ, cwd=os.getcwd())
         for fd in theirs:
             os.close(fd)
-        pid = int(self._socket.recv(32))
         return Program(pid, *ours)
+
+    def run(
+        self, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `python COMMAND` in a folder, with no input, to its end. environ: all of its environment.
+
+        Raises TimeoutExpired, and kills it, when it has not ended by then.
+        """
+        status, reports = os.pipe()
+        with (
+            open(status, "rb"),
+            open(os.devnull, "rb") as nothing,
+            TemporaryFile("w+", encoding="utf-8") as out,
+            TemporaryFile("w+", encoding="utf-8") as said,
+        ):
+            with open(reports, "wb"):
+                fds = [reports, *(stream.fileno() for stream in (nothing, out, said))]
+                pid = self._fork(fds, argv=command, first="", environ=dict(environ), cwd=str(cwd))
+            try:
+                code = _status_of(pid, status, timeout)
+            except subprocess.TimeoutExpired:
+                os.kill(pid, signal.SIGKILL)
+                raise
+            out.seek(0)
+            said.seek(0)
+            return subprocess.CompletedProcess(command, code, out.read(), said.read())
+
+    def _fork(self, fds: Sequence[int], **request: Any) -> int:
+        """Have a program forked that gets these of `_PIPES`; return its pid."""
+        socket.send_fds(self._socket, [json.dumps(request).encode()], fds)
+        return int(self._socket.recv(32))
 
 
 def _fork_on_request(requests: socket.socket) -> dict[str, Any] | None:
@@ -145,23 +200,43 @@ def _take_streams(stdin: int, stdout: int, stderr: int) -> None:
         os.close(fd)
 
 
-def _prepare(request: dict[str, Any], folder: str) -> ModuleType:
-    """Make this process that of the program; return its main module, which has not run."""
-    sys.argv[:] = request["argv"]
-    sys.orig_argv[:] = [sys.executable, *request["argv"]]
-    sys.path[:1] = [str(Path(sys.argv[0]).parent), folder]
+def _prepare(request: dict[str, Any], folder: str) -> str:
+    """Make this process that of the program, up to its first line; return "-m", "-c" or, for a file, ""."""
+    os.chdir(request["cwd"])
+    os.environ.clear()
     os.environ.update(request["environ"])
+    first, *rest = argv = request["argv"]
+    kind = first if first in ("-m", "-c") else ""
+    sys.orig_argv[:] = [sys.executable, *argv]
+    sys.argv[:] = rest if kind == "-m" else [first, *rest[1:]] if kind else argv
+    beside = {"-m": os.getcwd(), "-c": "", "": str(Path(first).parent)}[kind]
+    sys.path[:1] = [beside, folder] if folder else [beside]
     if request["first"]:
         importlib.import_module(request["first"])
+    return kind
+
+
+def _run(kind: str, text: str) -> None:
+    """Run a module, code or a file as the main program."""
+    if kind == "-m":
+        runpy.run_module(text, run_name="__main__", alter_sys=True)
+        return
     main = ModuleType("__main__")
-    vars(main).update(__file__=sys.argv[0], __builtins__=builtins)
-    return main
+    vars(main)["__builtins__"] = builtins
+    if not kind:
+        vars(main)["__file__"] = text
+    us, sys.modules["__main__"] = sys.modules["__main__"], main
+    code = text if kind else Path(text).read_bytes()
+    exec(compile(code, "<string>" if kind else text, "exec", dont_inherit=True), vars(main))
+    del us  # until here it was needed
 
 
 if __name__ == "__main__":
     for name in sys.argv[3:]:
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # no program has what it shares copied
     found = _fork_on_request(socket.socket(fileno=int(sys.argv[1])))
     if found is not None:
-        us, sys.modules["__main__"] = sys.modules["__main__"], _prepare(found, sys.argv[2])  # `us` is still needed
-        exec(compile(Path(sys.argv[0]).read_bytes(), sys.argv[0], "exec"), vars(sys.modules["__main__"]))
+        kind_of_program = _prepare(found, sys.argv[2])
+        _run(kind_of_program, found["argv"][1 if kind_of_program else 0])

@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.forked_programs import Programs
+from tests.support.forked_programs import SWITCHED, Programs
 
 PROGRAMS = Path(__file__).with_name("programs")
 QUIET = {"PYTHONUNBUFFERED": "1", "GRPC_VERBOSITY": "NONE"}
-#: What programs import, switched or not; nothing of it makes a channel or a server.
-SHARED = (
-    "grpc",
-    "lucky_transport._native",
-    *(point.value for point in metadata.entry_points(group="lucky_transport")),
-    "lucky_transport_stubs.aio.channel",
-    "lucky_transport_stubs.aio.server",
-    "lucky_transport_stubs.client.channel",
-    "lucky_transport_stubs.run.here",
-    "lucky_transport_stubs.run.patches",
-    "lucky_transport_stubs.run.report",
-    "lucky_transport_stubs.run.servers",
-    "lucky_transport_stubs.server.server",
-)
 
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Programs]:
     """Starts programs as forks of a Python that has imported grpc and what switches it."""
-    with Programs(*SHARED, folder=PROGRAMS, **QUIET) as programs:
+    with Programs(*SWITCHED, folder=PROGRAMS, **QUIET) as programs:
         yield programs
 
 
