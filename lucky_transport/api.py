@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.chosen import check_agreement, choose_transport, chosen_interceptors, end_of
-from lucky_transport.client import AsyncClient, Client
 from lucky_transport.config import Settings, load_settings
 from lucky_transport.deadline import log_long_wait
 from lucky_transport.endpoint import Endpoint
@@ -28,7 +27,6 @@ from lucky_transport.errors import (
     raise_wire_error,
 )
 from lucky_transport.host.service_switch import parse_rates
-from lucky_transport.interceptors.transport import InterceptedTransport
 from lucky_transport.limits import within_limits
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
@@ -38,7 +36,10 @@ from lucky_transport.transport import Transport
 if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
 
+    from lucky_transport.client import AsyncClient, Client
     from lucky_transport.env.vector_env import VectorEnv
+
+# What an engine needs not is imported where it is used: its process starts a tenth sooner without asyncio.
 
 __all__ = ["check_offered_envs", "connect", "connect_async", "make", "make_engine", "open_transport", "serve"]
 
@@ -96,6 +97,8 @@ def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -
             return client(endpoint, settings)
         # A transport that leads to others opens them with these settings: they are around it, not around each.
         inner = client(endpoint, replace(settings, interceptors=()))
+    from lucky_transport.interceptors.transport import InterceptedTransport
+
     return InterceptedTransport(inner, interceptors, endpoint, settings)
 
 
@@ -104,6 +107,8 @@ def connect(endpoint: str | None = None, **settings: Any) -> Client:
 
     `settings` are fields of `lucky_transport.config.Settings`. Raises ConfigError when no endpoint is configured.
     """
+    from lucky_transport.client import Client
+
     resolved = _resolve(endpoint, settings)
     return Client(open_transport(resolved.endpoint, resolved))
 
@@ -113,6 +118,8 @@ def connect_async(endpoint: str | None = None, **settings: Any) -> AsyncClient:
 
     Arguments and errors as `connect`; a wrong setting raises at once, what connecting raises comes from `async with`.
     """
+    from lucky_transport.client import AsyncClient
+
     resolved = _resolve(endpoint, settings)
     return AsyncClient(lambda: open_transport(resolved.endpoint, resolved))
 
