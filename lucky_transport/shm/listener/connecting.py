@@ -60,16 +60,21 @@ def connect_pipe(
     the engine does not answer, Busy when it has too many clients, RemoteProtocolError when it is another user's or
     sends what it may not.
     """
-    places = directories or runtime_directories()
+    places, answer_by = directories or runtime_directories(), Deadline(answer_s)
     sleep_s = CONNECT_FIRST_SLEEP_S
     while True:
+        was_hung_up = False
         for path in [path for place in places for path in sockets_of(place, name)]:
             patience_s = max(deadline.remaining_s, answer_s)
-            with within_limits(f"the engine at {path} cannot be reached", "shm"):
-                pipe = _connect(path, patience_s, strategy)
+            try:
+                with within_limits(f"the engine at {path} cannot be reached", "shm"):
+                    pipe = _connect(path, patience_s, strategy)
+            except _HungUp:
+                was_hung_up = True
+                continue
             if pipe is not None:
                 return pipe
-        if deadline.expired:
+        if deadline.expired and (answer_by.expired or not was_hung_up):
             raise _unreachable(name, [socket_path(place, name) for place in places], deadline, or_server)
         time.sleep(min(sleep_s, deadline.remaining_s))
         sleep_s = min(sleep_s * 2, CONNECT_LONGEST_SLEEP_S)
@@ -113,15 +118,21 @@ def _unreachable(name: str, paths: Sequence[Path], deadline: Deadline, or_server
     )
 
 
+class _HungUp(Exception):
+    """The engine listens, and has no place for one more client just now, or closed the connection: try again."""
+
+
 def _connect(path: Path, patience_s: float, strategy: int) -> MemfdPipe | None:
-    """Return a pipe to the engine that listens there; None when none does, or it closed the connection: try again."""
+    """Return a pipe to the engine that listens there, None when none does; raises _HungUp."""
     with contextlib.ExitStack() as undo:
         connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         connection.setblocking(False)  # no wait here ends by a TimeoutError: what is one comes from a signal handler
         try:
             connection.connect(str(path))
-        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError, BlockingIOError):
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
             return None
+        except BlockingIOError as error:
+            raise _HungUp from error
         except PermissionError as error:
             raise ConfigError(
                 f"{path} is not yours to connect to", backend="shm", hint="run as the engine's user"
@@ -142,14 +153,14 @@ def _connect(path: Path, patience_s: float, strategy: int) -> MemfdPipe | None:
                         "on after `kill -CONT`",
                     )
             message, fds, is_cut = _receive(connection)
-        except (BrokenPipeError, ConnectionResetError, BlockingIOError):
-            return None
+        except (BrokenPipeError, ConnectionResetError, BlockingIOError) as error:
+            raise _HungUp from error
         for fd in fds:
             undo.callback(os.close, fd)
         if is_cut and len(fds) < _FDS:  # the kernel drops the descriptors that this process has no room for
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         if not message:
-            return None
+            raise _HungUp
         answer = ServerHello.of(message)
         if answer.status:
             raise from_wire(answer.status, answer.reason, backend="shm")

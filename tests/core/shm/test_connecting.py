@@ -16,6 +16,7 @@ import pytest
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import (
+    Busy,
     NotReachable,
     PeerTimeout,
     RemoteProtocolError,
@@ -29,7 +30,7 @@ from lucky_transport.shm.listener.handshake import ServerHello, make_pair
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from tests.core.shm.knocking import advance_until
-from tests.support.waiting import call_later
+from tests.support.waiting import PATIENCE_S, call_later
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
@@ -134,6 +135,22 @@ def answered(tmp_path: Path, message: bytes, fds: list[int]) -> RemoteProtocolEr
         connect_pipe("demo", Deadline(10), directories=[tmp_path])
     thread.join()
     return caught.value
+
+
+def test_an_engine_that_hangs_up_is_asked_again_though_the_deadline_is_over(tmp_path: Path) -> None:
+    """As one does that is crowded: it listens, so it is given the time of an answer."""
+    engine = FakeEngine(tmp_path / "demo.sock")
+
+    def answer() -> None:
+        for _ in range(3):
+            engine.listener.accept()[0].close()
+        engine.answer(ServerHello(Busy("").wire_code, 0, "heard").to_bytes(), [])
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    with pytest.raises(Busy, match="heard"):
+        connect_pipe("demo", Deadline(0), directories=[tmp_path], answer_s=PATIENCE_S)
+    thread.join()
 
 
 def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
