@@ -16,10 +16,11 @@ from lucky_transport_stubs.client.call_machine import CallMachine, Connect, Fetc
 from lucky_transport_stubs.client.prepared import PreparedCall
 from lucky_transport_stubs.client.reach import CLOSED, ConnectivityState, State, pauses
 from lucky_transport_stubs.words.credentials import Fetch
+from lucky_transport_stubs.words.metadata import WAITS
 from lucky_transport_stubs.words.retries import Retries, RetryPolicy
 from lucky_transport_stubs.words.status import OK, CallStatus, Code, error_of, status_of
 
-CONNECTION: Any = object()
+CONNECTION: Any = SimpleNamespace(is_relay=False)
 TOO_MUCH = (("key", "v" * 20_000),)
 
 
@@ -41,6 +42,14 @@ def test_a_call_connects_and_opens() -> None:
     assert machine.connected(CONNECTION) == Open(CONNECTION, (("a", "b"),))
     assert machine.is_committed
     assert machine.news(_came(PeerDied("it died"))) is None
+
+
+@pytest.mark.parametrize("is_patient", [False, True])
+def test_a_relay_is_told_which_calls_wait(is_patient: bool) -> None:
+    relay: Any = SimpleNamespace(is_relay=True)
+    prepared = PreparedCall("/t.Test/Method", 1.0, is_patient, None, entries=(("a", "b"),))
+    opened = CallMachine(prepared, status_of).begin(relay)
+    assert opened == Open(relay, (("a", "b"), WAITS) if is_patient else (("a", "b"),))
 
 
 def test_a_call_opens_at_once_over_a_connection_that_stands() -> None:
