@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.call import Call
-from lucky_transport.cuda.memory import DeviceObservations
+from lucky_transport.cuda.memory import DeviceActions, DeviceObservations
 from lucky_transport.spec.batch_spec import BatchSpec
 
 if TYPE_CHECKING:
@@ -101,6 +101,11 @@ class Engine(ABC):
     #: Where the observations lie on a GPU as well, for an engine that computes them there. What it publishes shows the
     #: frame when `step` returns; the bound buffers show it too, unless it was made with a `to_host`.
     device_observations: DeviceObservations | None = None
+    #: Where the engine reads its actions on a GPU, instead of in the bound buffers.
+    device_actions: DeviceActions | None = None
+    #: The CUDA stream of the work of a step, as a number (`torch.cuda.Stream.cuda_stream`, 0 for the default one), on
+    #: the device of the published memory. `step` may then return before that work is done. None: it is done.
+    device_stream: int | None = None
     #: In how many envs `step_env` may be at the same time; 0 where envs step together only.
     parallel_envs: int = 0
 

@@ -12,7 +12,7 @@
 #define LUCKY_VERSION 1u
 #define LUCKY_HEADER_BYTES 4096
 #define LUCKY_EXTENSION_OFFSET 1024
-#define LUCKY_EXTENSION_BYTES 768
+#define LUCKY_EXTENSION_BYTES 1024
 #define LUCKY_REGION_ALIGNMENT 64
 #define LUCKY_RING_HEAD_BYTES 256
 #define LUCKY_ERROR_BYTES 4096
@@ -29,6 +29,7 @@
 #define LUCKY_FEATURE_ARENAS 256u
 #define LUCKY_FEATURE_DEVICE_ONLY 512u
 #define LUCKY_FEATURE_ENVS 1024u
+#define LUCKY_FEATURE_EVENTS 2048u
 
 /* Element types: values of obs_dtype and act_dtype. */
 #define LUCKY_DTYPE_FLOAT32 0u
@@ -109,5 +110,20 @@
 #define LUCKY_OFFSET_ARENA_SIZE 1744 /* uint64_t: bytes of each arena */
 #define LUCKY_OFFSET_CLIENT_OBSERVATIONS 1752 /* uint32_t: where the client reads them: 0 here, 1 on the GPU alone (DEVICE_ONLY) */
 #define LUCKY_OFFSET_ENVS_OFFSET 1760 /* uint64_t: words of envs that are stepped on their own, and their control bytes (ENVS) */
+#define LUCKY_OFFSET_GPU_ACT_AVAILABLE 1768 /* uint32_t: 1 when there is memory for actions on the GPU */
+#define LUCKY_OFFSET_GPU_ACT_MODE 1772 /* uint32_t: as gpu_obs_mode */
+#define LUCKY_OFFSET_GPU_ACT_DEVICE_ID 1776 /* uint32_t: CUDA device ordinal */
+#define LUCKY_OFFSET_GPU_ACT_HANDLE 1780 /* uint8_t[64]: cudaIpcMemHandle_t */
+#define LUCKY_OFFSET_GPU_ACT_DEVICE_UUID 1844 /* uint8_t[16]: of the device; zeros: by gpu_act_device_id */
+#define LUCKY_OFFSET_GPU_ACT_SIZE 1864 /* uint64_t: bytes of the actions on the GPU */
+#define LUCKY_OFFSET_GPU_ACT_OFFSET 1872 /* uint64_t: bytes from the begin of the allocation that gpu_act_handle opens */
+#define LUCKY_OFFSET_GPU_ACT_GENERATION 1880 /* uint32_t: as gpu_obs_generation; 0: there is none */
+#define LUCKY_OFFSET_GPU_ACT_CLIENT_GENERATION 1884 /* uint32_t: of the handle the client has open, with bit 0 set; 0: none */
+#define LUCKY_OFFSET_GPU_ACT_SEQ 1888 /* uint64_t: the action_seq whose actions lie on the GPU; those of others lie here */
+#define LUCKY_OFFSET_GPU_EVENTS_GENERATION 1896 /* uint32_t: of the two events, as gpu_obs_generation; 0: there are none */
+#define LUCKY_OFFSET_GPU_EVENTS_DEVICE_ID 1900 /* uint32_t: CUDA device ordinal */
+#define LUCKY_OFFSET_GPU_EVENTS_DEVICE_UUID 1904 /* uint8_t[16]: of the device */
+#define LUCKY_OFFSET_GPU_FRAME_EVENT 1920 /* uint8_t[64]: cudaIpcEventHandle_t: the engine's work of a step is done; zeros: no events */
+#define LUCKY_OFFSET_GPU_CLIENT_EVENT 1984 /* uint8_t[64]: the client's work of a step is done */
 
 #endif

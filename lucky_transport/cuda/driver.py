@@ -1,4 +1,4 @@
-"""What is asked of the CUDA driver: page-locked host memory, and device memory shared between processes.
+"""What is asked of the CUDA driver: page-locked host memory, and device memory and events shared between processes.
 
 `libcuda` asks the real driver; a test passes an object of its own.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-__all__ = ["Allocation", "CudaDriver", "Device", "ExportedMemory", "find_device"]
+__all__ = ["Allocation", "CudaDriver", "Device", "DeviceCopy", "ExportedEvent", "ExportedMemory", "find_device"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,26 @@ class ExportedMemory(NamedTuple):
     device: Device
 
 
+class ExportedEvent(NamedTuple):
+    """An event of this process (CUevent), and what another process opens it with: cudaIpcEventHandle_t, 64 bytes."""
+
+    event: int
+    handle: bytes
+
+
+class DeviceCopy(NamedTuple):
+    """Bytes to copy from one place in a device's memory to another."""
+
+    to: int
+    source: int
+    size_bytes: int
+
+
 class CudaDriver(Protocol):
-    """The calls of the driver. Each raises DeviceError with the driver's own name for what went wrong."""
+    """The calls of the driver. Each raises DeviceError with the driver's own name for what went wrong.
+
+    A stream is a CUstream as a number, `torch.cuda.Stream.cuda_stream`; 0 is the device's default stream.
+    """
 
     @property
     def version(self) -> str:
@@ -69,6 +87,37 @@ class CudaDriver(Protocol):
 
     def close(self, pointer: int, ordinal: int) -> None:
         """Undo `open`."""
+        ...
+
+    def ordinal_of(self, pointer: int) -> int:
+        """Return the device that memory lies on."""
+        ...
+
+    def make_event(self, ordinal: int) -> ExportedEvent:
+        """Make an event that another process can open, record and wait for."""
+        ...
+
+    def open_event(self, handle: bytes, ordinal: int) -> int:
+        """Open another process's event."""
+        ...
+
+    def close_event(self, event: int, ordinal: int) -> None:
+        """Undo `make_event` or `open_event`."""
+        ...
+
+    def is_done(self, event: int, ordinal: int) -> bool:
+        """True when the work that the event was last recorded behind is done, and for one that never was recorded."""
+        ...
+
+    def enqueue(self, stream: int, ordinal: int, after: Sequence[int], copy: DeviceCopy | None, record: int) -> None:
+        """Append to a stream: wait for what the events `after` were last recorded behind, copy, record an event.
+
+        record: 0 for none.
+        """
+        ...
+
+    def synchronize(self, stream: int, ordinal: int) -> None:
+        """Wait until all work of a stream is done."""
         ...
 
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from lucky_transport.cuda.driver import Allocation, Device, ExportedMemory
+from lucky_transport.cuda.driver import Allocation, Device, DeviceCopy, ExportedEvent, ExportedMemory
 from lucky_transport.errors import DeviceError
 
 __all__ = ["LIBRARY", "LibCuda", "forget_driver", "load_driver"]
@@ -26,6 +26,8 @@ _NAME_BYTES = 128
 _HOST_REGISTER_PORTABLE = 1  # for every context, also those made later
 _IPC_LAZY_PEER_ACCESS = 1
 _ATTRIBUTE_DEVICE_ORDINAL = 9
+_EVENT_INTERPROCESS = 4 | 2  # of another process too, which must not be timed
+_NOT_READY = 600
 #: The driver's part of the process has ended; what it held is gone.
 _DEINITIALIZED = 4
 
@@ -33,13 +35,14 @@ _NO_DRIVER = "install NVIDIA's driver on this host, in a container use `docker r
 
 
 class _Handle(ctypes.Structure):
-    """CUipcMemHandle, which is passed by value."""
+    """CUipcMemHandle or CUipcEventHandle, which are passed by value."""
 
     _fields_ = (("reserved", ctypes.c_char * _HANDLE_BYTES),)
 
 
 _Pointer = ctypes.c_uint64  # CUdeviceptr
 _Context = ctypes.c_void_p
+_Event = _Stream = ctypes.c_void_p
 _Size = ctypes.c_size_t
 _Int, _Unsigned = ctypes.c_int, ctypes.c_uint
 
@@ -61,6 +64,15 @@ _SIGNATURES: dict[str, tuple[type, ...]] = {
     "cuIpcGetMemHandle": (ctypes.POINTER(_Handle), _Pointer),
     "cuIpcOpenMemHandle_v2": (ctypes.POINTER(_Pointer), _Handle, _Unsigned),
     "cuIpcCloseMemHandle": (_Pointer,),
+    "cuEventCreate": (ctypes.POINTER(_Event), _Unsigned),
+    "cuEventDestroy_v2": (_Event,),
+    "cuEventQuery": (_Event,),
+    "cuEventRecord": (_Event, _Stream),
+    "cuStreamWaitEvent": (_Stream, _Event, _Unsigned),
+    "cuStreamSynchronize": (_Stream,),
+    "cuMemcpyDtoDAsync_v2": (_Pointer, _Pointer, _Size, _Stream),
+    "cuIpcGetEventHandle": (ctypes.POINTER(_Handle), _Event),
+    "cuIpcOpenEventHandle": (ctypes.POINTER(_Event), _Handle),
     "cuGetErrorName": (_Int, ctypes.POINTER(ctypes.c_char_p)),
     "cuGetErrorString": (_Int, ctypes.POINTER(ctypes.c_char_p)),
 }
@@ -122,18 +134,15 @@ class LibCuda:
             self._call("cuMemHostRegister_v2", address, size_bytes, _HOST_REGISTER_PORTABLE)
 
     def unregister(self, address: int, ordinal: int) -> None:
-        with self._current(ordinal) as usable:
-            if usable:
-                self._call("cuMemHostUnregister", address)
+        self._release("cuMemHostUnregister", address, ordinal)
 
     def export(self, pointer: int) -> ExportedMemory:
-        ordinal = _Int()
-        self._call("cuPointerGetAttribute", ctypes.byref(ordinal), _ATTRIBUTE_DEVICE_ORDINAL, pointer)
+        ordinal = self.ordinal_of(pointer)
         handle = _Handle()
-        with self._current(ordinal.value):
+        with self._current(ordinal):
             begin, _ = self._allocation(pointer)
             self._call("cuIpcGetMemHandle", ctypes.byref(handle), pointer)
-        return ExportedMemory(bytes(handle), pointer - begin, self._devices[ordinal.value])
+        return ExportedMemory(bytes(handle), pointer - begin, self._devices[ordinal])
 
     def open(self, handle: bytes, ordinal: int) -> Allocation:
         pointer = _Pointer()
@@ -143,9 +152,54 @@ class LibCuda:
             return self._allocation(pointer.value)
 
     def close(self, pointer: int, ordinal: int) -> None:
+        self._release("cuIpcCloseMemHandle", pointer, ordinal)
+
+    def ordinal_of(self, pointer: int) -> int:
+        ordinal = _Int()
+        self._call("cuPointerGetAttribute", ctypes.byref(ordinal), _ATTRIBUTE_DEVICE_ORDINAL, pointer)
+        return ordinal.value
+
+    def make_event(self, ordinal: int) -> ExportedEvent:
+        event, handle = _Event(), _Handle()
+        with self._current(ordinal):
+            self._call("cuEventCreate", ctypes.byref(event), _EVENT_INTERPROCESS)
+            self._call("cuIpcGetEventHandle", ctypes.byref(handle), event)
+        return ExportedEvent(event.value or 0, bytes(handle))
+
+    def open_event(self, handle: bytes, ordinal: int) -> int:
+        event = _Event()
+        with self._current(ordinal):
+            self._call("cuIpcOpenEventHandle", ctypes.byref(event), _Handle.from_buffer_copy(handle))
+        return event.value or 0
+
+    def close_event(self, event: int, ordinal: int) -> None:
+        self._release("cuEventDestroy_v2", event, ordinal)
+
+    def is_done(self, event: int, ordinal: int) -> bool:
+        with self._current(ordinal) as usable:
+            result = self._library.cuEventQuery(event) if usable else 0
+        if result != _NOT_READY:
+            self._check("cuEventQuery", result)
+        return result != _NOT_READY
+
+    def enqueue(self, stream: int, ordinal: int, after: Sequence[int], copy: DeviceCopy | None, record: int) -> None:
+        with self._current(ordinal):
+            for event in after:
+                self._call("cuStreamWaitEvent", stream, event, 0)
+            if copy is not None:
+                self._call("cuMemcpyDtoDAsync_v2", *copy, stream)
+            if record:
+                self._call("cuEventRecord", record, stream)
+
+    def synchronize(self, stream: int, ordinal: int) -> None:
+        with self._current(ordinal):
+            self._call("cuStreamSynchronize", stream)
+
+    def _release(self, name: str, resource: int, ordinal: int) -> None:
+        """Give something back, unless the driver's part has ended."""
         with self._current(ordinal) as usable:
             if usable:
-                self._call("cuIpcCloseMemHandle", pointer)
+                self._call(name, resource)
 
     def _allocation(self, pointer: int) -> Allocation:
         """Return the allocation that `pointer` lies in; its device's context is current."""

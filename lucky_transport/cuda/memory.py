@@ -1,4 +1,4 @@
-"""Observations on a GPU: how an engine says where they lie, and how a client sees them."""
+"""Observations and actions on a GPU: how an engine says where they lie, and how a client sees them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
-__all__ = ["DeviceArray", "DeviceBuffer", "DeviceObservations", "DeviceWatcher"]
+if TYPE_CHECKING:
+    from lucky_transport.cuda.events import DeviceEvents
+
+__all__ = ["DeviceActions", "DeviceArray", "DeviceBuffer", "DeviceMemory", "DeviceObservations", "DeviceWatcher"]
 
 _POLL_S = 0.001
 
@@ -23,10 +26,10 @@ class DeviceBuffer(NamedTuple):
 
 
 class DeviceWatcher(Protocol):
-    """A server that passes on where an engine's observations lie."""
+    """A server that passes on where an array of an engine lies."""
 
     def published(self, buffer: DeviceBuffer | None) -> None:
-        """The observations lie there from now on; None: no longer on a device. Raises DeviceError."""
+        """The array lies there from now on; None: no longer on a device. Raises DeviceError."""
         ...
 
     def is_older_open(self) -> bool:
@@ -34,26 +37,20 @@ class DeviceWatcher(Protocol):
         ...
 
 
-class DeviceObservations:
-    """Where the observations of one engine lie on a GPU; `Engine.device_observations`.
+class DeviceMemory:
+    """Where one array of an engine lies on a GPU, for a client on the same host.
 
     The engine calls `publish` once the memory is allocated, and again whenever it moves: in its constructor, in `step`
     or between steps. Thread-safe.
     """
 
-    def __init__(self, to_host: Callable[[NDArray[Any]], object] | None = None) -> None:
-        """to_host: writes the newest frame's observations, all rows, into the array of this process that it is passed.
-
-        An engine that passes it leaves the bound observations alone in `step`: they are written by `to_host` after each
-        step whose client reads them there, and whenever somebody else is to see the last frame.
-        """
-        self.to_host = to_host
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._buffer: DeviceBuffer | None = None
         self._watchers: list[DeviceWatcher] = []
 
     def publish(self, pointer: int, size_bytes: int) -> None:
-        """Say that the observations, C-contiguous (num_envs, *shape) in the spec's dtype, lie there from now on.
+        """Say that the array, C-contiguous (num_envs, *shape) in the spec's dtype, lies there from now on.
 
         The memory comes from cuMemAlloc or cudaMalloc (also through PyTorch's default allocator); memory of a CUDA
         memory pool or of expandable segments cannot be shared. What was published before stays allocated until
@@ -62,13 +59,13 @@ class DeviceObservations:
         self._tell(DeviceBuffer(pointer, size_bytes))
 
     def withdraw(self) -> None:
-        """Say that the observations lie on no device any more."""
+        """Say that the array lies on no device any more."""
         self._tell(None)
 
     def wait_unused(self, timeout_s: float) -> bool:
         """Wait until no client has older memory open than the present; False when one still has after `timeout_s`.
 
-        A client closes it when it next asks for observations, or closes. Only then may that memory be freed.
+        A client closes it when it next uses the array, or closes. Only then may that memory be freed.
         """
         end = time.monotonic() + timeout_s
         while any(one.is_older_open() for one in list(self._watchers)):
@@ -98,11 +95,42 @@ class DeviceObservations:
                 watcher.published(buffer)
 
 
+class DeviceObservations(DeviceMemory):
+    """Where the observations of one engine lie on a GPU; `Engine.device_observations`."""
+
+    def __init__(self, to_host: Callable[[NDArray[Any]], object] | None = None) -> None:
+        """to_host: writes the newest frame's observations, all rows, into the array of this process that it is passed.
+
+        An engine that passes it leaves the bound observations alone in `step`: they are written by `to_host` after each
+        step whose client reads them there, and whenever somebody else is to see the last frame.
+        """
+        super().__init__()
+        self.to_host = to_host
+
+
+class DeviceActions(DeviceMemory):
+    """Where one engine reads its actions on a GPU; `Engine.device_actions`.
+
+    Memory that moves between two steps fails the step whose client has written its actions before: move it in `step`.
+    """
+
+    def __init__(self, from_host: Callable[[NDArray[Any]], object]) -> None:
+        """from_host: copies actions, all rows, from the array of this process that it is passed into that memory.
+
+        It is called before each step whose actions come from the host, as those of resets and of most clients do. The
+        array may change once it returns. `step` finds the actions in the published memory, wherever they came from.
+        """
+        super().__init__()
+        self.from_host = from_host
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceArray:
     """An array in device memory that another process owns; PyTorch and CuPy take it by `__cuda_array_interface__`.
 
-    ordinal: of its device in this process. keeps: whatever keeps the memory mapped.
+    ordinal: of its device in this process. keeps: whatever keeps the memory mapped. events: None where the memory shows
+    the frame already; otherwise a stream reads it after `events.wait_frame`, and `events.record_client` before the next
+    exchange says that it did.
     """
 
     pointer: int
@@ -110,6 +138,7 @@ class DeviceArray:
     dtype: str
     ordinal: int
     keeps: object
+    events: DeviceEvents | None = None
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.namespaces import process_name
 from lucky_transport.shm.files.private_file import open_private
 from lucky_transport.shm.segment import device_offer, header, segment, segment_files
+from lucky_transport.shm.segment.device_offer import ACTIONS, OBSERVATIONS
 from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES, EngineState, Feature, SegmentLayout
 from lucky_transport.spec.batch_spec import DTYPES, BatchSpec
 from lucky_transport.transport import Transport
@@ -138,7 +139,9 @@ def _gpu(mapping: mmap, path: Path, spec: BatchSpec | None) -> str:
     if spec is None or not header.get(mapping, "gpu_available"):
         return ""
     try:
-        offer = device_offer.read_offer(mapping, spec, str(path))
+        offer = device_offer.read_offer(mapping, OBSERVATIONS, spec, str(path))
+        actions = device_offer.read_offer(mapping, ACTIONS, spec, str(path))
+        _, events = device_offer.read_events(mapping, str(path))
     except SegmentError as error:
         return f"offered, but {error}"
     if offer is None:
@@ -146,6 +149,8 @@ def _gpu(mapping: mmap, path: Path, spec: BatchSpec | None) -> str:
     uuid = f", UUID {offer.uuid.hex()}" if any(offer.uuid) else ""
     on_demand = header.get(mapping, "engine_features") & Feature.DEVICE_ONLY
     here = "; here on demand" if on_demand else ""
+    here += f"; {actions.size_bytes} bytes for actions" if actions is not None else ""
+    here += "; ordered by events" if events is not None else ""
     return f"{offer.size_bytes} bytes on the engine's CUDA device {offer.ordinal}{uuid}, by CUDA IPC{here}"
 
 

@@ -7,12 +7,14 @@ that would overwrite it waits for the copy first. PyTorch is imported where it i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.cuda import libcuda
+from lucky_transport.cuda.memory import DeviceArray
 from lucky_transport.errors import ConfigError, DeviceError, LocalProtocolError, MissingExtra, SpecError
 from lucky_transport.transport import Frame, Transport
 
@@ -41,9 +43,9 @@ class TorchObservations:
         self._slots = transport.observation_slots
         self._is_small = spec.num_envs * spec.observation.size * spec.observation.itemsize_bytes <= _PLAIN_BYTES
         self._sent = 0
-        #: By slot, which exchange n overwrites where n modulo the slots is its number: what reads its memory, an event
-        #: or a stream, and what keeps that memory meanwhile.
-        self._readers: list[list[tuple[Any, object]]] = [[] for _ in range(self._slots)]
+        #: By slot, which exchange n overwrites where n modulo the slots is its number: what has it wait for a reader of
+        #: its memory, and what keeps that memory meanwhile.
+        self._readers: list[list[tuple[Callable[[], object], object]]] = [[] for _ in range(self._slots)]
         self._devices: dict[Any, Any] = {}  # by what the program calls them
         self._uploads: dict[Any, tuple[Any, list[Any]]] = {}  # by device: a stream, and an event for each slot
 
@@ -138,24 +140,32 @@ class TorchObservations:
         consumer = cuda.current_stream(target)
         consumer.wait_event(copied)
         tensor.record_stream(consumer)  # it is of the other stream, and may be freed while this one still reads it
-        self._readers[slot].append((copied, source))
+        self._readers[slot].append((copied.synchronize, source))
         return tensor
 
-    def _of_device(self, shared: Any, target: Any) -> Any:
+    def _of_device(self, shared: DeviceArray, target: Any) -> Any:
         """Return a tensor of the engine's device memory: a copy, or a view where the env hands out views."""
         place = self._device(f"cuda:{shared.ordinal}")
-        view = self._typed(self._torch.as_tensor, shared, device=place)
         reader = self._torch.cuda.current_stream(place)
-        readers = self._readers[(self._sent + 1) % self._slots]  # the next exchange writes that memory, in any slot
-        if not self._copies and target == place:
-            readers.append((reader, view))  # whatever the program asks of the view until then has to be over
-            return view
-        tensor = view.to(target, copy=True)
-        readers.append((reader.record_event(), view))
+        events = shared.events
+        if events is not None:
+            events.wait_frame(reader.cuda_stream)
+        tensor = view = self._typed(self._torch.as_tensor, shared, device=place)
+        is_copy = self._copies or target != place
+        if is_copy:
+            tensor = view.to(target, copy=True)
+        if events is not None:  # the engine's stream waits, for whatever this one was given before the next exchange
+            wait = partial(events.record_client, reader.cuda_stream)
+        else:
+            wait = reader.record_event().synchronize if is_copy else reader.synchronize
+        self._readers[(self._sent + 1) % self._slots].append((wait, view))  # it writes that memory, in any slot
         return tensor
 
     def before_exchange(self) -> None:
-        """Wait for what reads the memory that the next exchange overwrites; to be called before each."""
+        """Wait for what reads the memory that the next exchange overwrites, or have the engine's stream wait for it.
+
+        To be called before each exchange.
+        """
         self._sent += 1
         readers = self._readers[self._sent % self._slots]
         if readers:
@@ -167,9 +177,9 @@ class TorchObservations:
             _wait(readers)
 
 
-def _wait(readers: list[tuple[Any, object]]) -> None:
-    for reader, _ in readers:
-        reader.synchronize()
+def _wait(readers: list[tuple[Callable[[], object], object]]) -> None:
+    for wait, _ in readers:
+        wait()
     readers.clear()
 
 

@@ -29,7 +29,7 @@ from lucky_transport.foreign_code import foreign_code, run_unwaited
 from lucky_transport.host.agents import Agents
 from lucky_transport.host.engine_lock import EngineLock, nothing
 from lucky_transport.host.lease import Lease
-from lucky_transport.host.on_demand import OnDemand, always
+from lucky_transport.host.on_demand import OnDemand, OnHost
 from lucky_transport.host.service_switch import ServiceSwitch
 from lucky_transport.host.slots import ObservationSlots, SlotWriter
 from lucky_transport.host.task import task_handlers
@@ -65,8 +65,7 @@ class Host:
         self._interceptors: EngineInterceptors | None = None
         self._buffers = Buffers.allocate(self.spec)
         self._writer: SlotWriter | None = None  # of a driver with several observation slots
-        device = engine.device_observations
-        self._on_demand = OnDemand(engine, device.to_host) if device is not None and device.to_host else None
+        self._on_demand = OnDemand(engine) if OnDemand.is_for(engine) else None
         with foreign_code(self.spec.engine, "what it offers"):
             self._streams: Mapping[str, StreamHandler] = engine.streams
             worlds, calls = engine.worlds, engine.call_handlers
@@ -109,10 +108,15 @@ class Host:
     @property
     def parallel_envs(self) -> int:
         """In how many envs the engine can be at the same time, 0 where envs step together only, as they do behind
-        interceptors, which see whole steps, and where observations come to the host on demand.
+        interceptors, which see whole steps, and where arrays come from or to the host on demand.
         """
-        together = self._interceptors is not None or self._on_demand is not None
+        together = self.is_intercepted or self._on_demand is not None
         return 0 if together else min(self._engine.parallel_envs, self.spec.num_envs)
+
+    @property
+    def is_intercepted(self) -> bool:
+        """True where interceptors see what the engine is given and what it answers."""
+        return self._interceptors is not None
 
     @property
     def driver(self) -> str:
@@ -126,15 +130,14 @@ class Host:
         buffers: Buffers,
         *,
         slots: ObservationSlots | None = None,
-        reads_here: Callable[[], bool] | None = None,
+        device: OnHost | None = None,
         is_idle: Callable[[], bool] | None = None,
         interrupt: Callable[[], None] | None = None,
     ) -> Lease:
         """Take the lease: from now on the engine reads from and writes to `buffers`, which show the last frame at once.
 
         slots: the observations of each frame go into the slot whose turn it is; `buffers` are those of the first.
-        reads_here: while it returns False, the observations of the buffers may be left as they are, for an engine that
-        has them on a device.
+        device: says in each step which arrays the driver has in device memory instead.
         is_idle: while it returns True, another client may take the lease over (a legacy client cannot release it).
         interrupt: asks a driver whose loop keeps the lock between steps (`Lease.step_parts`) for the engine; that loop
         then releases the lock after its present step and calls `EngineLock.yield_to_waiters`.
@@ -161,7 +164,7 @@ class Host:
             self.lock.interrupt = interrupt or nothing
             step = self._stepped.step if writer is None else writer.step
             if self._on_demand is not None:
-                self._on_demand.reads_here = reads_here or always
+                self._on_demand.driver = device or OnHost()
             if self._interceptors is not None:
                 step = self._interceptors.step(step, self._last_frame)
             self._lease = Lease(self.release, owner, self.lock, self.spec.engine, step, buffers, is_idle or _never)

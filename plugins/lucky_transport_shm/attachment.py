@@ -19,7 +19,7 @@ from lucky_transport.shm.timing import HAND_OVER_POLL_S, HAND_OVER_S
 __all__ = ["UNDERSTOOD", "attach", "detach"]
 
 #: What this side understands.
-UNDERSTOOD = header.ENGINE_FEATURES | Feature.SLOTS | Feature.PARKS | Feature.ARENAS
+UNDERSTOOD = header.ENGINE_FEATURES | Feature.SLOTS | Feature.PARKS | Feature.ARENAS | Feature.EVENTS
 
 
 def attach(segment: Segment, lock: Lock, engine: Process, deadline: Deadline) -> None:

@@ -192,16 +192,27 @@ class ShmTransport(EnvsTransport):
 
     def _send_checked(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> None:
         """Find out in Python what the native check did not like; publish when it was only another dtype or layout."""
-        checked = actions if actions is self.actions else check_actions(self.spec, actions)
+        on_device = hasattr(actions, "__cuda_array_interface__") and self._device.write_actions(actions)
+        checked = self.actions if on_device or actions is self.actions else check_actions(self.spec, actions)
         if control is not None:
             control = check_control(self.spec, control)
         if self._count_here is not None and checked is not self.actions:
             self._counted += self._count_here.count_outside(checked)
-        code = self._channel.send(checked, control)
+        code = self._send_those_there(control) if on_device else self._channel.send(checked, control)
         if code == Result.OUT_OF_ORDER:
             self._check_segment()
         if code:
             raise ValueError(f"the actions changed while they were sent (native check: {code})")
+
+    def _send_those_there(self, control: NDArray[np.uint8] | None) -> int:
+        """Publish an exchange whose actions lie in the engine's device memory."""
+        seq = self._channel.seq + 1
+        try:
+            self._device.say_written(seq)
+            return self._channel.send(self.actions, control)
+        finally:
+            if self._channel.seq != seq:  # not published, and the next one has the same number
+                self._device.say_written(0)
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         if self._state_now is not _SENT:

@@ -28,7 +28,7 @@ from lucky_transport.serving import Server
 from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm.files.liveness import Process
 from lucky_transport.shm.listener.server_loop import serve_listener
-from lucky_transport.shm.segment import device_offer, header
+from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.channel import Result, channel_offsets, peer_bits
 from lucky_transport.shm.segment.env_words import EngineEnvWords
 from lucky_transport.shm.segment.layout import EngineState, Feature
@@ -38,7 +38,7 @@ from lucky_transport.shm.segment.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.shm.timing import LOOP_SLICE_NS, PEER_POLL_NS
 from lucky_transport.shm.wait import PEER_WAKES, strategy_code
-from lucky_transport_shm.device import offer_observations
+from lucky_transport_shm.device_server import EngineDevice
 from lucky_transport_shm.env_server import EnvServer
 
 __all__ = ["ShmServer", "server"]
@@ -98,7 +98,8 @@ class ShmServer(Server):
         self._dispatcher = Dispatcher(host, foreign=[InstalledServices(host)])
         undo.callback(lambda: self._dispatcher.close(self._grace_s))
         self._images = ImageStores(segment.path, strategy=self._strategy)
-        undo.callback(offer_observations(segment, host.engine.device_observations))
+        self._device = EngineDevice(segment, host.engine, actions=not host.is_intercepted)
+        undo.callback(self._device.close)
         self._await_client()
         commands = serve_listener(
             segment.name,
@@ -180,7 +181,7 @@ class ShmServer(Server):
             f"shm client of {name} at {self._endpoint}",
             self._buffers[0],
             slots=self._slots(),
-            reads_here=partial(device_offer.is_read_here, self._segment.mapping),
+            device=self._device,
             interrupt=self._channel.interrupt,
         )
         return self._lease
@@ -252,8 +253,7 @@ class ShmServer(Server):
         if self._env_words is not None:
             self._env_words.clear()
         mapping = self._segment.mapping
-        device_offer.read_here(mapping, True)
-        header.put(mapping, "gpu_client_generation", 0)  # its process has ended, or it has closed what it had open
+        self._device.let_go()
         header.put(mapping, "client_lock", 0)
         header.put(mapping, "client_pid_namespace", 0)
         header.put(mapping, "client_start", 0)

@@ -1,7 +1,7 @@
 """A CUDA driver and the part of PyTorch that `observations_torch` uses, without a GPU.
 
-Device memory is ordinary memory of this process. A copy on a stream is done only when somebody waits for the stream or
-an event of it, so that a test sees what is overwritten too early.
+Device memory is ordinary memory of this process. Work on a stream is done only when somebody waits for the stream or
+an event of it, so that a test sees what is overwritten or read too early.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import weakref
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.cuda.driver import Allocation, Device, ExportedMemory
+from lucky_transport.cuda.driver import Allocation, Device, DeviceCopy, ExportedEvent, ExportedMemory
 from lucky_transport.errors import DeviceError
 
-__all__ = ["FakeDriver", "FakeTorch"]
+__all__ = ["FakeDriver", "FakeStream", "FakeTensor", "FakeTorch", "NeverEnds", "never"]
 
 
 class FakeDriver:
@@ -35,6 +37,9 @@ class FakeDriver:
         self.opened: list[int] = []
         self.closed: list[int] = []
         self.fails: dict[str, str] = {}
+        #: Both sides' events by number, and the numbers of those that are open.
+        self.events: dict[int, FakeEvent] = {}
+        self.open_events: list[int] = []
 
     def allocate(self, size_bytes: int) -> NDArray[np.uint8]:
         """Return device memory."""
@@ -81,6 +86,49 @@ class FakeDriver:
         """How many allocations are open now."""
         return len(self.opened) - len(self.closed)
 
+    def ordinal_of(self, pointer: int) -> int:
+        return 0
+
+    def make_event(self, ordinal: int) -> ExportedEvent:
+        self._may_fail("make_event")
+        event = next(self._numbers)
+        self.events[event] = FakeEvent()
+        self.open_events.append(event)
+        return ExportedEvent(event, event.to_bytes(64, "little"))
+
+    def open_event(self, handle: bytes, ordinal: int) -> int:
+        self._may_fail("open_event")
+        event = int.from_bytes(handle, "little")
+        if event not in self.events:
+            raise DeviceError("cuIpcOpenEventHandle failed: CUDA_ERROR_INVALID_HANDLE (invalid resource handle)")
+        self.open_events.append(event)
+        return event
+
+    def close_event(self, event: int, ordinal: int) -> None:
+        self._may_fail("close_event")
+        self.open_events.remove(event)
+
+    def is_done(self, event: int, ordinal: int) -> bool:
+        self._may_fail("is_done")
+        try:
+            self.events[event].synchronize()  # a GPU goes on while somebody asks
+        except NeverEnds:
+            return False
+        return True
+
+    def enqueue(self, stream: int, ordinal: int, after: Sequence[int], copy: DeviceCopy | None, record: int) -> None:
+        self._may_fail("enqueue")
+        given = FakeStream.by_number[stream]
+        for event in after:
+            given.wait_event(self.events[event])
+        if copy is not None:
+            given.append_work(partial(ctypes.memmove, *copy))
+        if record:
+            self.events[record].record(given)
+
+    def synchronize(self, stream: int, ordinal: int) -> None:
+        FakeStream.by_number[stream].synchronize()
+
     def _may_fail(self, call: str) -> None:
         if call in self.fails:
             raise DeviceError(f"{call} failed: {self.fails[call]}")
@@ -98,11 +146,17 @@ class FakeTensor:
         target = FakeDevice(device) if isinstance(device, str) else device
         made = FakeTensor(np.full_like(self._array, 99), target)
         if non_blocking or self.device.type == target.type == "cuda":
-            FakeStream.active.append_work(lambda: np.copyto(made.numpy(), self.numpy()))
+            FakeStream.active.append_work(partial(np.copyto, made.numpy(), self.numpy()))  # which keeps no tensor
         else:
             FakeStream.active.synchronize()
             np.copyto(made.numpy(), self.numpy())
         return made
+
+    def map(self, function: Callable[[NDArray[Any]], NDArray[Any]]) -> FakeTensor:
+        """Return what `function` makes of the values, computed on the present stream."""
+        source, result = self._array, np.full_like(function(self._array), 99)
+        FakeStream.active.append_work(lambda: np.copyto(result, function(source)))
+        return FakeTensor(result, self.device)
 
     def detach(self) -> FakeTensor:
         return self
@@ -119,9 +173,13 @@ class FakeTensor:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 2, as PyTorch's: it does not tell the stream."""
         if self.device.type != "cuda":
             raise AttributeError(f"a tensor on {self.device.type} has no __cuda_array_interface__")
-        return {"data": (self._array.ctypes.data, False), "shape": self._array.shape, "typestr": self._array.dtype.str}
+        array = self._array
+        strides = None if array.flags.c_contiguous else array.strides
+        data = (array.ctypes.data, False)
+        return {"shape": array.shape, "typestr": array.dtype.str, "strides": strides, "data": data, "version": 2}
 
 
 class FakeDevice:
@@ -139,6 +197,15 @@ class FakeDevice:
 
     def __hash__(self) -> int:
         return hash((self.type, self.index))
+
+
+class NeverEnds(Exception):
+    """Somebody waits for work that does not end."""
+
+
+def never() -> None:
+    """Work of a process that died in the middle of it."""
+    raise NeverEnds
 
 
 class FakeEvent:
@@ -162,19 +229,23 @@ class FakeEvent:
 
 
 class FakeStream:
-    """Work in its order; given: how much there was of it so far."""
+    """Work in its order; given, done: how much there was of it so far, and how much of that was begun."""
 
     active: FakeStream
     made = 0
+    #: As a driver finds them.
+    by_number: ClassVar[weakref.WeakValueDictionary[int, FakeStream]] = weakref.WeakValueDictionary()
 
     def __init__(self, device: object = None) -> None:
         FakeStream.made += 1
-        self._work: list[Callable[[], None]] = []
-        self.given = self._done = 0
+        self.cuda_stream = FakeStream.made
+        FakeStream.by_number[self.cuda_stream] = self
+        self._work: list[Callable[[], object]] = []
+        self.given = self.done = 0
         self.knows: list[FakeTensor] = []
         self.synchronized = 0
 
-    def append_work(self, work: Callable[[], None]) -> None:
+    def append_work(self, work: Callable[[], object]) -> None:
         self._work.append(work)
         self.given += 1
 
@@ -188,9 +259,15 @@ class FakeStream:
 
     def work_off(self, given: int) -> None:
         """Do the work up to that, as many as there were once."""
-        while self._done < given:
-            self._done += 1
-            self._work.pop(0)()
+        while self.done < given:
+            self.done += 1
+            work = self._work.pop(0)
+            try:
+                work()
+            except NeverEnds:
+                self.done -= 1
+                self._work.insert(0, work)
+                raise
 
     def synchronize(self) -> None:
         self.synchronized += 1
@@ -204,11 +281,13 @@ class FakeTorch:
     device = FakeDevice
     Stream = FakeStream
     Event = FakeEvent
+    Tensor = FakeTensor
 
     def __init__(self, devices: int = 1) -> None:
         self._devices = devices
         self.cuda = self
         self.lacks = ""  # a dtype
+        self._kept: list[NDArray[Any]] = []
         self.streams: dict[int, FakeStream] = {n: FakeStream() for n in range(devices)}
         FakeStream.active = self.streams.get(0, FakeStream())
 
@@ -230,6 +309,19 @@ class FakeTorch:
         before, FakeStream.active = FakeStream.active, stream
         yield
         FakeStream.active = before
+
+    @contextlib.contextmanager
+    def present(self, stream: FakeStream) -> Generator[None]:
+        """Have another stream of the first device be the present one."""
+        before, self.streams[0] = self.streams[0], stream
+        with self.stream(stream):
+            yield
+        self.streams[0] = before
+
+    def on_gpu(self, array: NDArray[Any]) -> FakeTensor:
+        """Return an array of device memory; it stays, as PyTorch gives memory away in the order of the stream."""
+        self._kept.append(array)
+        return FakeTensor(array, FakeDevice("cuda", 0))
 
     def from_numpy(self, array: NDArray[Any]) -> FakeTensor:
         assert array.flags.writeable, "PyTorch warns of read-only arrays"

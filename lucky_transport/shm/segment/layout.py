@@ -67,6 +67,7 @@ class Feature(IntFlag):
     ARENAS = 256  # long messages beside the rings; where either side lacks it, they are cut into fragments
     DEVICE_ONLY = 512  # the engine leaves the observations region alone while client_observations is 1
     ENVS = 1024  # the engine steps single envs, by the words of the envs region
+    EVENTS = 2048  # the client uses device memory in the order of the two events, where the engine offers them
 
 
 class EngineState:
@@ -160,6 +161,21 @@ _EXTENSION: tuple[tuple[str, str, bool, str], ...] = (
     ("arena_size", "Q", False, "bytes of each arena"),
     ("client_observations", "I", False, "where the client reads them: 0 here, 1 on the GPU alone (DEVICE_ONLY)"),
     ("envs_offset", "Q", False, "words of envs that are stepped on their own, and their control bytes (ENVS)"),
+    ("gpu_act_available", "I", False, "1 when there is memory for actions on the GPU"),
+    ("gpu_act_mode", "I", False, "as gpu_obs_mode"),
+    ("gpu_act_device_id", "I", False, "CUDA device ordinal"),
+    ("gpu_act_handle", "64s", False, "cudaIpcMemHandle_t"),
+    ("gpu_act_device_uuid", "16s", False, "of the device; zeros: by gpu_act_device_id"),
+    ("gpu_act_size", "Q", False, "bytes of the actions on the GPU"),
+    ("gpu_act_offset", "Q", False, "bytes from the begin of the allocation that gpu_act_handle opens"),
+    ("gpu_act_generation", "I", False, "as gpu_obs_generation; 0: there is none"),
+    ("gpu_act_client_generation", "I", False, "of the handle the client has open, with bit 0 set; 0: none"),
+    ("gpu_act_seq", "Q", False, "the action_seq whose actions lie on the GPU; those of others lie here"),
+    ("gpu_events_generation", "I", False, "of the two events, as gpu_obs_generation; 0: there are none"),
+    ("gpu_events_device_id", "I", False, "CUDA device ordinal"),
+    ("gpu_events_device_uuid", "16s", False, "of the device"),
+    ("gpu_frame_event", "64s", False, "cudaIpcEventHandle_t: the engine's work of a step is done; zeros: no events"),
+    ("gpu_client_event", "64s", False, "the client's work of a step is done"),
 )
 #: The last field of the first extension block: an engine may know no later ones, which then are 0.
 _FIRST_LAST = "park_command"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lucky_transport.cuda import libcuda
-from lucky_transport.cuda.driver import CudaDriver, Device, find_device
+from lucky_transport.cuda.driver import CudaDriver, Device, DeviceCopy, find_device
 from lucky_transport.cuda.libcuda import LibCuda
 from lucky_transport.errors import DeviceError
 from tests.support.device_memory import DeviceMemory
@@ -25,8 +25,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def stub(library: str) -> ctypes.CDLL:
     stub = ctypes.CDLL(library)
-    for name in ("stub_result", "stub_registered", "stub_opened", "stub_contexts"):
+    for name in ("stub_result", "stub_registered", "stub_opened", "stub_contexts", "stub_events"):
         ctypes.c_int.in_dll(stub, name).value = 0
+    (ctypes.c_char * 16).in_dll(stub, "stub_order").value = bytes(16)
     return stub
 
 
@@ -75,6 +76,51 @@ def test_memory_is_exported_with_its_offset_and_opened_by_its_handle(library: st
         owner.export(begin)
 
 
+def queued(stub: ctypes.CDLL) -> tuple[bytes, int]:
+    """Return what was queued, in its order, and the stream of the last."""
+    stream = ctypes.c_uint64.in_dll(stub, "stub_queued").value
+    return (ctypes.c_char * 16).in_dll(stub, "stub_order").value, stream
+
+
+def test_an_event_is_made_for_another_process_opened_there_and_closed(cuda: LibCuda, stub: ctypes.CDLL) -> None:
+    made = cuda.make_event(0)
+    assert len(made.handle) == 64
+    opened = cuda.open_event(made.handle, 1)
+    assert number(stub, "stub_events") == 2
+    for event, ordinal in ((opened, 1), (made.event, 0)):
+        cuda.close_event(event, ordinal)
+    assert number(stub, "stub_events") == 0
+    with pytest.raises(DeviceError, match="cuIpcOpenEventHandle failed: CUDA_ERROR_INVALID_HANDLE"):
+        cuda.open_event(bytes(64), 0)
+
+
+def test_a_stream_waits_then_copies_then_records(library: str, cuda: LibCuda, stub: ctypes.CDLL) -> None:
+    owner, event = DeviceMemory(library), cuda.make_event(0).event
+    begin = owner.allocate(4096)
+    sent, received = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
+    owner.write(begin + 96, sent)
+    cuda.enqueue(7, 0, (event, event), DeviceCopy(begin, begin + 96, sent.nbytes), event)
+    assert queued(stub) == (b"wwcr", 7)
+    owner.read(received, begin)
+    np.testing.assert_array_equal(received, sent)
+    cuda.synchronize(0, 0)  # the default stream
+    assert queued(stub) == (b"wwcrs", 0)
+
+
+def test_an_event_is_done_or_not_yet_or_says_what_went_wrong(cuda: LibCuda, stub: ctypes.CDLL) -> None:
+    event, result = cuda.make_event(0).event, ctypes.c_int.in_dll(stub, "stub_result")
+    assert cuda.is_done(event, 0)
+    result.value = 600  # CUDA_ERROR_NOT_READY
+    assert not cuda.is_done(event, 0)
+    result.value = 700
+    with pytest.raises(DeviceError, match="cuEventQuery failed"):
+        cuda.is_done(event, 0)
+
+
+def test_memory_names_its_device(library: str, cuda: LibCuda) -> None:
+    assert cuda.ordinal_of(DeviceMemory(library, ordinal=1).allocate(64)) == 1
+
+
 def test_an_error_has_the_drivers_name_and_text(cuda: LibCuda) -> None:
     with pytest.raises(
         DeviceError, match=r"cuIpcOpenMemHandle_v2 failed: CUDA_ERROR_INVALID_HANDLE \(the stub says so\)"
@@ -87,6 +133,8 @@ def test_what_ends_after_the_driver_ends_in_silence(cuda: LibCuda, stub: ctypes.
     ctypes.c_int.in_dll(stub, "stub_result").value = 4  # CUDA_ERROR_DEINITIALIZED
     cuda.unregister(4096, 0)
     cuda.close(1, 0)
+    cuda.close_event(1, 0)
+    assert cuda.is_done(1, 0)
     with pytest.raises(DeviceError, match="cuDeviceGet failed"):
         cuda.register(4096, 8192, 1)
 

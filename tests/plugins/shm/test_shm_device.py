@@ -27,6 +27,7 @@ from lucky_transport.errors import DeviceError, SegmentError, SpecError
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
 from lucky_transport.shm.segment import device_offer, header
+from lucky_transport.shm.segment.device_offer import OBSERVATIONS
 from tests.support.fake_cuda import FakeDriver, FakeTorch
 
 NUM_ENVS, OBS_SIZE = 3, 8
@@ -119,7 +120,7 @@ def test_an_engine_without_device_memory_offers_none_and_needs_no_driver(monkeyp
 
     monkeypatch.setattr(libcuda, "load_driver", load)
     with api.serve("toy", f"shm://{unique_name()}") as plain, connect(plain) as env:
-        assert device_offer.read_offer(mapping_of(env), env.batch_spec, "here") is None
+        assert device_offer.read_offer(mapping_of(env), OBSERVATIONS, env.batch_spec, "here") is None
         assert inspection.of_segment(plain.endpoints[0].address).gpu == ""
 
 
@@ -144,9 +145,9 @@ def test_an_engine_that_stops_withdraws_what_it_offered(engine: DeviceToy, drive
     serving = api.serve(engine, f"shm://{unique_name()}")
     with connect(serving) as env:
         mapping = mapping_of(env)
-        assert device_offer.read_offer(mapping, env.batch_spec, "here") is not None
+        assert device_offer.read_offer(mapping, OBSERVATIONS, env.batch_spec, "here") is not None
         serving.stop()
-        assert device_offer.read_offer(mapping, env.batch_spec, "here") is None
+        assert device_offer.read_offer(mapping, OBSERVATIONS, env.batch_spec, "here") is None
 
 
 def test_device_memory_of_a_type_that_pytorch_lacks_is_named(serving: Serving, torch: FakeTorch) -> None:
@@ -161,7 +162,7 @@ def test_device_memory_of_a_type_that_pytorch_lacks_is_named(serving: Serving, t
 def offer(env: VectorEnv, driver: FakeDriver, size_bytes: int = OBS_BYTES, **changes: Any) -> None:
     """Write an offer as an engine would, with some fields changed."""
     memory = driver.export(driver.allocate(OBS_BYTES).ctypes.data)
-    device_offer.write_offer(mapping_of(env), memory, size_bytes)
+    device_offer.write_offer(mapping_of(env), OBSERVATIONS, memory, size_bytes)
     for name, value in changes.items():
         header.put(mapping_of(env), name, value)
 
@@ -206,7 +207,7 @@ def test_a_handle_that_the_driver_refuses_is_a_device_error_with_the_drivers_wor
 def test_a_device_that_this_process_does_not_see_is_named(env: VectorEnv, driver: FakeDriver) -> None:
     hidden = Device(5, b"\xab" * 16, "hidden")
     memory = driver.export(driver.allocate(OBS_BYTES).ctypes.data)
-    device_offer.write_offer(mapping_of(env), ExportedMemory(memory.handle, 0, hidden), OBS_BYTES)
+    device_offer.write_offer(mapping_of(env), OBSERVATIONS, ExportedMemory(memory.handle, 0, hidden), OBS_BYTES)
     with pytest.raises(DeviceError, match=r"GPU 5 \(abab.*does not see.*CUDA_VISIBLE_DEVICES"):
         env.observations_torch("cuda")
     assert driver.opened == []

@@ -12,7 +12,7 @@ namespace LuckyTransport
         public const uint Version = 1u;
         public const int HeaderBytes = 4096;
         public const int ExtensionOffset = 1024;
-        public const int ExtensionBytes = 768;
+        public const int ExtensionBytes = 1024;
         public const int RegionAlignment = 64;
         public const int DefaultRingBytes = 524288;
         public const int ErrorBytes = 4096;
@@ -178,6 +178,36 @@ namespace LuckyTransport
         public const int ClientObservations = 1752;
         /// <summary>ulong: words of envs that are stepped on their own, and their control bytes (ENVS).</summary>
         public const int EnvsOffset = 1760;
+        /// <summary>uint: 1 when there is memory for actions on the GPU.</summary>
+        public const int GpuActAvailable = 1768;
+        /// <summary>uint: as gpu_obs_mode.</summary>
+        public const int GpuActMode = 1772;
+        /// <summary>uint: CUDA device ordinal.</summary>
+        public const int GpuActDeviceId = 1776;
+        /// <summary>byte[]: cudaIpcMemHandle_t.</summary>
+        public const int GpuActHandle = 1780;
+        /// <summary>byte[]: of the device; zeros: by gpu_act_device_id.</summary>
+        public const int GpuActDeviceUuid = 1844;
+        /// <summary>ulong: bytes of the actions on the GPU.</summary>
+        public const int GpuActSize = 1864;
+        /// <summary>ulong: bytes from the begin of the allocation that gpu_act_handle opens.</summary>
+        public const int GpuActOffset = 1872;
+        /// <summary>uint: as gpu_obs_generation; 0: there is none.</summary>
+        public const int GpuActGeneration = 1880;
+        /// <summary>uint: of the handle the client has open, with bit 0 set; 0: none.</summary>
+        public const int GpuActClientGeneration = 1884;
+        /// <summary>ulong: the action_seq whose actions lie on the GPU; those of others lie here.</summary>
+        public const int GpuActSeq = 1888;
+        /// <summary>uint: of the two events, as gpu_obs_generation; 0: there are none.</summary>
+        public const int GpuEventsGeneration = 1896;
+        /// <summary>uint: CUDA device ordinal.</summary>
+        public const int GpuEventsDeviceId = 1900;
+        /// <summary>byte[]: of the device.</summary>
+        public const int GpuEventsDeviceUuid = 1904;
+        /// <summary>byte[]: cudaIpcEventHandle_t: the engine's work of a step is done; zeros: no events.</summary>
+        public const int GpuFrameEvent = 1920;
+        /// <summary>byte[]: the client's work of a step is done.</summary>
+        public const int GpuClientEvent = 1984;
     }
 
     /// <summary>What a side understands.</summary>
@@ -195,6 +225,7 @@ namespace LuckyTransport
         Arenas = 256,
         DeviceOnly = 512,
         Envs = 1024,
+        Events = 2048,
     }
 
     /// <summary>Element type of observations and actions.</summary>
