@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from gymnasium.vector import AutoresetMode
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lucky_transport.env.autoreset import parse_mode
 from lucky_transport.env.resetting import Seed
@@ -105,7 +106,7 @@ class _DeviceResults(StepResults):
         return super().observations(frame) if self.on_host else self._on_device
 
 
-class OnDevice:
+class OnDevice(NDArrayOperatorsMixin):
     """Stands where the observations of a step would: reading it in any way raises LocalProtocolError."""
 
     __slots__ = ("_backend",)
@@ -120,5 +121,6 @@ class OnDevice:
             hint="read env.observations_torch(), or set env.observations = 'host' before the step",
         )
 
-    __getattr__ = __array__ = __len__ = __iter__ = __getitem__ = __eq__ = __bool__ = __float__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __lt__ = __gt__ = __hash__ = _refuse
+    __array_ufunc__ = __array__ = __getattr__ = __getitem__ = __setitem__ = __len__ = __iter__ = _refuse
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = __round__ = __reduce_ex__ = _refuse
+    __hash__ = _refuse  # pyright: ignore[reportAssignmentType]

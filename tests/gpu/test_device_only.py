@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +82,14 @@ def test_rewards_flags_and_infos_are_those_of_an_env_on_the_host(engine: EngineU
         lambda seen: seen[0],
         lambda seen: seen + 1,
         lambda seen: seen == 0,
+        lambda seen: seen >= 0,
+        lambda seen: 2 / seen,
+        lambda seen: seen**2,
+        lambda seen: -seen,
+        abs,
+        int,
+        round,
+        copy.copy,
         lambda seen: seen.shape,
         lambda seen: seen.copy(),
         lambda seen: np.stack([seen, seen]),
