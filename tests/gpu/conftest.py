@@ -77,12 +77,18 @@ class Gpu:
         self, num_envs: int = NUM_ENVS, obs_size: int = SMALL, **options: Any
     ) -> AbstractContextManager[EngineUnderTest]:
         """Return a context: an engine with the options of a `DeviceToy`."""
+        self._work_at_once(options)
         start = engine_program if self.is_real else local_engine
         return start(self.library, num_envs=num_envs, obs_size=obs_size, **options)
 
     def start_program(self, **options: Any) -> AbstractContextManager[EngineProgram]:
         """As `start`, in a process of its own in any case."""
+        self._work_at_once(options)
         return engine_program(self.library, num_envs=NUM_ENVS, obs_size=SMALL, **options)
+
+    def _work_at_once(self, options: dict[str, Any]) -> None:
+        """Have the stand-in's streams keep an order that its events cannot: tests of that have `late_engine`."""
+        FakeStream.at_once |= bool(options.get("on_stream"))
 
 
 def why_no_cuda() -> str:
@@ -113,8 +119,11 @@ def gpu(
     monkeypatch.setattr(libcuda, "LIBRARY", library)
     monkeypatch.setitem(sys.modules, "torch", torch)  # pyright: ignore[reportArgumentType]
     ctypes.c_int.in_dll(ctypes.CDLL(library), "stub_opened").value = 0
+    ctypes.c_int.in_dll(ctypes.CDLL(library), "stub_any_memory").value = 1
     libcuda.forget_driver()
+    monkeypatch.setattr(FakeStream, "at_once", False)
     yield Gpu(torch, library, is_real=False)
+    ctypes.c_int.in_dll(ctypes.CDLL(library), "stub_any_memory").value = 0
     libcuda.forget_driver()
 
 

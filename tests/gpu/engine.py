@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from lucky_transport import api
 from lucky_transport.cuda import libcuda
-from lucky_transport.cuda.memory import DeviceObservations
+from lucky_transport.cuda.memory import DeviceActions, DeviceObservations
 from lucky_transport.engine import Buffers
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.process import python_command, unique_name
-from tests.support.device_memory import DeviceMemory
+from tests.support.allocating_driver import AllocatingDriver
 
 __all__ = ["PHASES", "DeviceToy", "EngineProgram", "EngineUnderTest", "LocalEngine", "engine_program", "local_engine"]
 
@@ -39,6 +39,7 @@ PHASES = ("begin", "host frame", "half the frame", "frame", "half a move", "move
 class DeviceToy(ToyEngine):
     """on_demand: writes observations for the host where they are asked for. move_every: takes other memory so often.
 
+    on_stream: it has a stream, and reads its actions on the GPU: a step returns before its frame is there.
     dies_in: the phase in which it kills itself, in step `dies_at`.
     """
 
@@ -49,13 +50,14 @@ class DeviceToy(ToyEngine):
         obs_size: int,
         *,
         on_demand: bool = False,
+        on_stream: bool = False,
         move_every: int = 0,
         dies_in: str = "",
         dies_at: int = 0,
         **options: Any,
     ) -> None:
         super().__init__(num_envs, obs_size=obs_size, **options)
-        self._gpu = DeviceMemory(library)
+        self._gpu = AllocatingDriver(library)
         self._move_every = move_every
         self._dies_in, self._dies_at = dies_in, dies_at
         self._steps = self._moves = self._written = 0
@@ -63,26 +65,35 @@ class DeviceToy(ToyEngine):
         self._on_demand = on_demand
         self._rows = np.zeros(self.spec.observation_shape, np.float32)
         self._observed = self._rows  # what a step writes
+        self._given = np.zeros(self.spec.action_shape, np.float32)  # the actions of a step
         self._pointer = 0
         self._old: list[int] = []
+        self._stream = self.device_stream = self._gpu.make_stream() if on_stream else None
+        if on_stream:
+            self._actions = self._gpu.allocate(self._given.nbytes)
+            self.device_actions = DeviceActions(self._from_host)
+            self.device_actions.publish(self._actions, self._given.nbytes)
         self._published = self.device_observations = DeviceObservations(self._to_host if on_demand else None)
         self.move()
 
     def bind(self, buffers: Buffers) -> None:
-        super().bind(replace(buffers, observations=self._rows) if self._on_demand else buffers)
         self._observed = self._rows if self._on_demand else buffers.observations
+        actions = self._given if self.device_actions else buffers.actions
+        super().bind(replace(buffers, observations=self._observed, actions=actions))
 
     def step(self, control: NDArray[np.uint8] | None) -> None:
         self._steps += 1
         self._free_unused()
         self._at("begin")
+        if self.device_actions:
+            self._gpu.read(self._given, self._actions, self._stream)
         super().step(control)
         self._at("host frame")
         rows = self._observed.reshape(-1)
         half = rows.size // 2
-        self._gpu.write(self._pointer + _OFFSET, rows[:half])
+        self._gpu.write(self._pointer + _OFFSET, rows[:half], self._stream)
         self._at("half the frame")
-        self._gpu.write(self._pointer + _OFFSET + half * rows.itemsize, rows[half:])
+        self._gpu.write(self._pointer + _OFFSET + half * rows.itemsize, rows[half:], self._stream)
         self._at("frame")
         if self._move_every and self._steps % self._move_every == 0:
             self.move()
@@ -92,7 +103,7 @@ class DeviceToy(ToyEngine):
         if self._pointer:
             self._old.append(self._pointer)
         self._pointer = self._gpu.allocate(_OFFSET + self._observed.nbytes)
-        self._gpu.write(self._pointer + _OFFSET, self._observed)
+        self._gpu.write(self._pointer + _OFFSET, self._observed, self._stream)
         self._at("half a move")
         self._published.publish(self._pointer + _OFFSET, self._observed.nbytes)
         self._moves += 1
@@ -120,8 +131,11 @@ class DeviceToy(ToyEngine):
     def _to_host(self, rows: NDArray[Any]) -> None:
         if self._fails:
             raise RuntimeError("an illegal memory access was encountered")
-        self._gpu.read(rows, self._pointer + _OFFSET)
+        self._gpu.read(rows, self._pointer + _OFFSET, self._stream)
         self._written += 1
+
+    def _from_host(self, rows: NDArray[Any]) -> None:
+        self._gpu.write(self._actions, rows, self._stream)
 
     def _free_unused(self) -> None:
         if self._old and self._published.wait_unused(0):

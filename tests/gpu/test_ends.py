@@ -59,11 +59,12 @@ def assert_dead(gpu: Gpu, env: VectorEnv, held: Any, expected: Any) -> None:
     np.testing.assert_array_equal(held.cpu().numpy(), expected)
 
 
+@pytest.mark.parametrize("on_stream", [False, True], ids=["", "in order of events"])
 @pytest.mark.parametrize("phase", PHASES)
-def test_an_engine_that_is_killed_in_a_step_is_a_dead_peer(gpu: Gpu, phase: str) -> None:
-    count = kills(gpu, len(PHASES) + len(MEANWHILE))
+def test_an_engine_that_is_killed_in_a_step_is_a_dead_peer(gpu: Gpu, phase: str, on_stream: bool) -> None:
+    count = kills(gpu, 2 * len(PHASES) + len(MEANWHILE))
     with ExitStack() as stack, reference() as same:
-        for engine in started(gpu, stack, count, dies_in=phase, dies_at=_STEPS, move_every=_STEPS):
+        for engine in started(gpu, stack, count, dies_in=phase, dies_at=_STEPS, move_every=_STEPS, on_stream=on_stream):
             env = stack.enter_context(api.make(endpoint=engine.endpoint))
             env.reset(seed=4)
             same.reset(seed=4)
@@ -71,6 +72,7 @@ def test_an_engine_that_is_killed_in_a_step_is_a_dead_peer(gpu: Gpu, phase: str)
             for number in range(_STEPS - 2):
                 env.step(actions_at(number))
                 held, expected = env.observations_torch("cuda"), same.step(actions_at(number))[0]
+                np.testing.assert_array_equal(held.cpu().numpy(), expected)
             assert_dead(gpu, env, held, expected)
 
 
@@ -81,7 +83,7 @@ def test_an_engine_that_is_killed_between_steps_is_a_dead_peer(
     driver = libcuda.load_driver()
     open_handle = driver.open
     with ExitStack() as stack, reference() as same:
-        for engine in started(gpu, stack, kills(gpu, len(PHASES) + len(MEANWHILE))):
+        for engine in started(gpu, stack, kills(gpu, 2 * len(PHASES) + len(MEANWHILE))):
             env = stack.enter_context(api.make(endpoint=engine.endpoint, copy=meanwhile != "a view is held"))
             env.reset(seed=4)
             same.reset(seed=4)

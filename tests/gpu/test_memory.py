@@ -20,7 +20,7 @@ from lucky_transport.errors import Busy, ConfigError, DeviceError, SegmentError
 from lucky_transport.process import unique_name
 from tests.gpu.conftest import LARGE, NUM_ENVS, SMALL, Gpu, actions_at
 from tests.gpu.engine import EngineUnderTest
-from tests.support.device_memory import DeviceMemory
+from tests.support.allocating_driver import AllocatingDriver
 
 Connect = Callable[..., Any]
 
@@ -280,4 +280,4 @@ def test_a_device_that_is_not_there_is_named(gpu: Gpu, engine: EngineUnderTest, 
 
 def test_a_handle_that_no_driver_made_is_refused_with_the_drivers_word(gpu: Gpu) -> None:
     with pytest.raises(DeviceError, match=r"cuIpcOpenMemHandle_v2 failed: CUDA_ERROR"):
-        DeviceMemory(gpu.library).open(b"\xff" * 64, 0)
+        AllocatingDriver(gpu.library).open(b"\xff" * 64, 0)

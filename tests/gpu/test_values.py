@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 
 HOST = "frames in a segment"
 DEVICE = "frames in the engine's device memory"
+ORDERED = "frames and actions there, in the order of events"
 
 
 @pytest.fixture(params=[1, 2], ids=["one slot", "two slots"])
@@ -29,8 +30,9 @@ def open_env(
     stack: ExitStack, gpu: Gpu, frames: str, obs_size: int = SMALL, *, slots: int = 1, **options: Any
 ) -> VectorEnv:
     """Return an env over an engine that ends with `stack`."""
-    if frames == DEVICE:
-        endpoint = stack.enter_context(gpu.start(obs_size=obs_size, slots=slots)).endpoint
+    if frames != HOST:
+        engine = gpu.start(obs_size=obs_size, slots=slots, on_stream=frames == ORDERED)
+        endpoint = stack.enter_context(engine).endpoint
     else:
         toy = api.serve(
             "toy",
@@ -45,7 +47,7 @@ def open_env(
 
 @pytest.mark.parametrize("copy", [True, False], ids=["copies", "views"])
 @pytest.mark.parametrize("obs_size", [SMALL, LARGE], ids=["few", "many"])
-@pytest.mark.parametrize("frames", [HOST, DEVICE])
+@pytest.mark.parametrize("frames", [HOST, DEVICE, ORDERED])
 def test_each_frame_is_shown_while_the_device_is_busy(
     gpu: Gpu, frames: str, obs_size: int, copy: bool, slots: int
 ) -> None:
@@ -69,7 +71,7 @@ def test_each_frame_is_shown_while_the_device_is_busy(
 
 
 @pytest.mark.parametrize("obs_size", [SMALL, LARGE], ids=["few", "many"])
-@pytest.mark.parametrize("frames", [HOST, DEVICE])
+@pytest.mark.parametrize("frames", [HOST, DEVICE, ORDERED])
 def test_a_copy_is_right_although_the_engine_goes_on_before_anything_waits_for_it(
     gpu: Gpu, frames: str, obs_size: int, slots: int
 ) -> None:
@@ -107,7 +109,7 @@ def test_a_frame_is_copied_while_the_next_step_is_under_way(gpu: Gpu) -> None:
             expected = same.step(actions_at(step + 1))[0]
 
 
-@pytest.mark.parametrize("frames", [HOST, DEVICE])
+@pytest.mark.parametrize("frames", [HOST, DEVICE, ORDERED])
 def test_actions_on_the_device_step_as_the_same_actions_on_the_host(gpu: Gpu, frames: str) -> None:
     with ExitStack() as stack:
         env = stack.enter_context(open_env(stack, gpu, frames))
@@ -115,17 +117,35 @@ def test_actions_on_the_device_step_as_the_same_actions_on_the_host(gpu: Gpu, fr
         env.reset(seed=4)
         for step in range(gpu.times(1000)):
             gpu.busy()
-            actions = gpu.tensor(actions_at(step))
+            actions = gpu.tensor(actions_at(step)).to("cuda", copy=True)  # behind that work
             np.testing.assert_array_equal(env.step(actions)[0], same.step(actions_at(step))[0])
+
+
+def test_actions_that_depend_on_observations_are_right_although_nothing_waits_for_the_device(gpu: Gpu) -> None:
+    with ExitStack() as stack:
+        env = stack.enter_context(open_env(stack, gpu, ORDERED))
+        same = stack.enter_context(reference())
+        env.reset(seed=4)
+        expected = same.reset(seed=4)[0]
+        held: list[tuple[Any, Any]] = []
+        for step in range(gpu.times(2000)):
+            shown = env.observations_torch("cuda")
+            held.append((shown, expected))
+            if step % 100 == 7:
+                gpu.busy()
+            env.step(shown[:, :2].contiguous())
+            expected = same.step(expected[:, :2])[0]
+        for tensor, frame in held:
+            np.testing.assert_array_equal(tensor.cpu().numpy(), frame)
 
 
 def test_a_long_run_with_moves_kills_and_resets_shows_no_wrong_value(gpu: Gpu) -> None:
     """100,000 steps on a device, in the lives of ten engines."""
-    lives = 10 if gpu.is_real else 2
+    lives = 10 if gpu.is_real else 3
     wrong = 0
     for life in range(lives):
         with (
-            gpu.start_program(move_every=97) as engine,
+            gpu.start_program(move_every=97, on_stream=life % 4 > 1) as engine,
             api.make(endpoint=engine.endpoint, copy=bool(life % 2)) as env,
             reference() as same,
         ):
@@ -135,10 +155,10 @@ def test_a_long_run_with_moves_kills_and_resets_shows_no_wrong_value(gpu: Gpu) -
                     env.reset(seed=step)
                     expected = same.reset(seed=step)[0]
                 else:
-                    env.step(actions_at(step))
+                    env.step(gpu.tensor(actions_at(step)) if step % 2 else actions_at(step))
                     expected = same.step(actions_at(step))[0]
                 wrong += not np.array_equal(env.observations_torch("cuda").cpu().numpy(), expected)
-            assert engine.ask("moves") > 4
+            assert engine.ask("moves") > 3
             engine.kill()
             with pytest.raises(PeerDied):
                 env.step(actions_at(0))

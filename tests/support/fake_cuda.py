@@ -144,6 +144,8 @@ class FakeTensor:
 
     def to(self, device: FakeDevice | str, *, non_blocking: bool = False, copy: bool = False) -> FakeTensor:
         target = FakeDevice(device) if isinstance(device, str) else device
+        if target.type == "cuda" and target.index is None:
+            target = FakeDevice("cuda", 0)
         made = FakeTensor(np.full_like(self._array, 99), target)
         if non_blocking or self.device.type == target.type == "cuda":
             FakeStream.active.append_work(partial(np.copyto, made.numpy(), self.numpy()))  # which keeps no tensor
@@ -157,6 +159,12 @@ class FakeTensor:
         source, result = self._array, np.full_like(function(self._array), 99)
         FakeStream.active.append_work(lambda: np.copyto(result, function(source)))
         return FakeTensor(result, self.device)
+
+    def __getitem__(self, place: Any) -> FakeTensor:
+        return self.map(lambda array: array[place])
+
+    def contiguous(self) -> FakeTensor:
+        return self.map(np.ascontiguousarray)
 
     def detach(self) -> FakeTensor:
         return self
@@ -233,6 +241,8 @@ class FakeStream:
 
     active: FakeStream
     made = 0
+    #: Work is done when it is given: beside a driver that does so too.
+    at_once = False
     #: As a driver finds them.
     by_number: ClassVar[weakref.WeakValueDictionary[int, FakeStream]] = weakref.WeakValueDictionary()
 
@@ -248,6 +258,8 @@ class FakeStream:
     def append_work(self, work: Callable[[], object]) -> None:
         self._work.append(work)
         self.given += 1
+        if FakeStream.at_once:
+            self.work_off(self.given)
 
     def record_event(self) -> FakeEvent:
         return FakeEvent(self)

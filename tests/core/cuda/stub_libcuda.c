@@ -18,6 +18,7 @@ enum { MOST = 4096, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 4
 static Allocation allocations[MOST];
 static int contexts[2], pushed, current; /* contexts on the stack, and the device of the top one */
 int stub_result, stub_registered, stub_opened, stub_contexts;
+int stub_any_memory; /* other memory of this process counts as the first device's: a stand-in for PyTorch has it there */
 
 #define DONE return stub_result
 #define IN_CONTEXT if (!pushed) return INVALID_CONTEXT
@@ -92,8 +93,8 @@ int cuMemcpyDtoH_v2(void *to, Pointer from, size_t size) {
 }
 int cuPointerGetAttribute(void *data, int attribute, Pointer pointer) {
     Allocation *one = find(pointer);
-    if (attribute != 9 || !one) return INVALID_VALUE;
-    *(int *)data = one->device;
+    if (attribute != 9 || !(one || stub_any_memory)) return INVALID_VALUE;
+    *(int *)data = one ? one->device : 0;
     DONE;
 }
 int cuMemGetAddressRange_v2(Pointer *begin, size_t *size, Pointer pointer) {
@@ -124,8 +125,8 @@ int cuIpcOpenMemHandle_v2(Pointer *pointer, Handle handle, unsigned flags) {
     return result ? result : stub_result;
 }
 int cuIpcCloseMemHandle(Pointer pointer) { IN_CONTEXT; int result = unmap(pointer, 0); stub_opened -= !result; return result; }
-/* Events of this process, whose work is done at once. What was queued, in its order: w a wait, c a copy, r a record, s a
- * synchronisation; stub_queued has the stream of the last. */
+/* Events of this process, whose work is done at once. What was queued, in its order: w a wait, c a copy, h and d one from the
+ * host and to it, r a record, s a synchronisation; stub_queued has the stream of the last. */
 typedef struct { int mark; } Event;
 typedef struct { int mark; char rest[60]; } EventHandle;
 enum { EVENT = 0x3c3c3c3c };
@@ -174,9 +175,19 @@ int cuIpcOpenEventHandle(Event **opened, EventHandle handle) {
 int cuEventRecord(Event *event, void *stream) { return queue('r', stream, is_event(event)); }
 int cuStreamWaitEvent(void *stream, Event *event, unsigned flags) { return queue('w', stream, is_event(event) && !flags); }
 int cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t size, void *stream) {
-    int is_right = find(to) && find(to + size - 1) && find(from) && find(from + size - 1);
+    int is_right = find(to) && find(to + size - 1);
+    is_right &= stub_any_memory || (find(from) && find(from + size - 1));
     if (is_right) memcpy((void *)to, (void *)from, size);
     return queue('c', stream, is_right);
+}
+int cuStreamCreate(void **stream, unsigned flags) { IN_CONTEXT; *stream = events; return flags == 1 ? stub_result : INVALID_VALUE; }
+int cuMemcpyHtoDAsync_v2(Pointer to, const void *from, size_t size, void *stream) {
+    int result = cuMemcpyHtoD_v2(to, from, size);
+    return result ? result : queue('h', stream, 1);
+}
+int cuMemcpyDtoHAsync_v2(void *to, Pointer from, size_t size, void *stream) {
+    int result = cuMemcpyDtoH_v2(to, from, size);
+    return result ? result : queue('d', stream, 1);
 }
 int cuStreamSynchronize(void *stream) { return queue('s', stream, 1); }
 int cuGetErrorName(int result, const char **text) { *text = result == INVALID_HANDLE ? "CUDA_ERROR_INVALID_HANDLE" : "CUDA_ERROR_STUB"; return 0; }

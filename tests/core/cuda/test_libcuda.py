@@ -13,7 +13,7 @@ from lucky_transport.cuda import libcuda
 from lucky_transport.cuda.driver import CudaDriver, Device, DeviceCopy, find_device
 from lucky_transport.cuda.libcuda import LibCuda
 from lucky_transport.errors import DeviceError
-from tests.support.device_memory import DeviceMemory
+from tests.support.allocating_driver import AllocatingDriver
 from tests.support.stub_cuda import stub_library
 
 
@@ -58,7 +58,7 @@ def test_pages_are_locked_and_unlocked_in_the_devices_primary_context(cuda: LibC
 
 
 def test_memory_is_exported_with_its_offset_and_opened_by_its_handle(library: str, stub: ctypes.CDLL) -> None:
-    owner = DeviceMemory(library, ordinal=1)
+    owner = AllocatingDriver(library, ordinal=1)
     begin = owner.allocate(4096)
     sent, received = np.arange(24, dtype=np.float32), np.zeros(24, np.float32)
     owner.write(begin + 96, sent)
@@ -95,7 +95,7 @@ def test_an_event_is_made_for_another_process_opened_there_and_closed(cuda: LibC
 
 
 def test_a_stream_waits_then_copies_then_records(library: str, cuda: LibCuda, stub: ctypes.CDLL) -> None:
-    owner, event = DeviceMemory(library), cuda.make_event(0).event
+    owner, event = AllocatingDriver(library), cuda.make_event(0).event
     begin = owner.allocate(4096)
     sent, received = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
     owner.write(begin + 96, sent)
@@ -118,7 +118,7 @@ def test_an_event_is_done_or_not_yet_or_says_what_went_wrong(cuda: LibCuda, stub
 
 
 def test_memory_names_its_device(library: str, cuda: LibCuda) -> None:
-    assert cuda.ordinal_of(DeviceMemory(library, ordinal=1).allocate(64)) == 1
+    assert cuda.ordinal_of(AllocatingDriver(library, ordinal=1).allocate(64)) == 1
 
 
 def test_an_error_has_the_drivers_name_and_text(cuda: LibCuda) -> None:
