@@ -10,7 +10,7 @@ from typing import Any
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 
-from lucky_transport.codec.envelope import ImageFields, ItemRun, Popped, TooLong
+from lucky_transport.codec.envelope import ImageFields, ItemRun, Pieces, Popped, TooLong
 from lucky_transport.env.results import StepResult
 from lucky_transport.errors import MissingExtra
 from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets
@@ -142,7 +142,9 @@ class RingWriter:
     @property
     def backed(self) -> int:
         """Bytes of the arena that have memory, because records took them."""
-    def try_push(self, record: bytes | bytearray | memoryview, call: int = 0, message_bytes: int = 0, /) -> bool: ...
+    def try_push(
+        self, record: bytes | bytearray | memoryview | Pieces, call: int = 0, message_bytes: int = 0, /
+    ) -> bool: ...
     def push(
         self,
         kind: int,

@@ -128,7 +128,48 @@ static PyObject *tuple_of(PyObject **items, int n) {
     return tuple;
 }
 
-/* What push takes of a compact or image envelope, in its order; the bytes of any other record. */
+static inline uint64_t word_at(const uint8_t *place) {
+    uint32_t word;
+    memcpy(&word, place, sizeof word);
+    return word;
+}
+
+#define PAYLOAD_SLOT 7 /* of an envelope's vtable */
+
+/* Where the payload of a long record begins, with its bytes in `size`, if it ends the record; else 0. Any layout may be
+ * there, and the peer may change it: what is read is believed as far as it lies in the record. */
+static uint64_t payload_at_end(const uint8_t *start, uint64_t length, uint64_t *size) {
+    if (length < APART_BYTES) return 0;
+    uint64_t root = word_at(start);
+    if (root > length - 4) return 0;
+    int64_t vtable = (int64_t)root - (int32_t)word_at(start + root);
+    uint64_t slot = (uint64_t)vtable + 4 + 2 * PAYLOAD_SLOT;
+    if (vtable < 0 || slot > length - 4) return 0;
+    uint64_t table = word_at(start + vtable) & 0xffff, field = word_at(start + slot) & 0xffff;
+    if (table < 4 + 2 * (PAYLOAD_SLOT + 1) || !field || root + field > length - 4) return 0;
+    uint64_t vector = root + field + word_at(start + root + field);
+    if (vector > length - 4) return 0;
+    *size = word_at(start + vector);
+    uint64_t left = length - vector - 4;
+    return *size >= APART_BYTES && *size <= left && left - *size < 4 ? vector + 4 : 0;
+}
+
+/* The record in two pieces, of which the first says that the payload is empty. */
+static PyObject *record_pieces(Ring *r, const uint8_t *start, uint64_t payload, uint64_t size) {
+    PyObject *pieces = PyList_New(2), *front = copy_out(r, start, payload), *rest = copy_out(r, start + payload, size);
+    if (!pieces || !front || !rest) {
+        Py_XDECREF(pieces);
+        Py_XDECREF(front);
+        Py_XDECREF(rest);
+        return NULL;
+    }
+    memset(PyBytes_AsString(front) + payload - 4, 0, 4);
+    PyList_SetItem(pieces, 0, front);
+    PyList_SetItem(pieces, 1, rest);
+    return pieces;
+}
+
+/* What push takes of a compact or image envelope, in its order; of any other record its pieces or its bytes. */
 static PyObject *record_fields(Ring *r, const uint8_t *start, uint64_t length) {
     CompactRest c;
     ImageRest i;
@@ -154,7 +195,8 @@ static PyObject *record_fields(Ring *r, const uint8_t *start, uint64_t length) {
                                tuple_of(image, 4)};
         return tuple_of(fields, 7);
     }
-    return copy_out(r, start, length);
+    uint64_t size, payload = payload_at_end(start, length, &size);
+    return payload ? record_pieces(r, start, payload, size) : copy_out(r, start, length);
 }
 
 /* Bytes of the message in a slab: what its reference says, or what the record has without what an envelope may have
@@ -210,8 +252,8 @@ static PyObject *ring_items(Ring *r, long limit) {
     return run;
 }
 
-/* pop_batch(limit): the oldest record as push takes it, as its bytes where it is no such envelope, None when there is
- * none; or, up to `limit` of them, the stream items of one call together. */
+/* pop_batch(limit): the oldest record as push takes it, as its pieces or its bytes where it is no such envelope, None when
+ * there is none; or, up to `limit` of them, the stream items of one call together. */
 PyObject *ring_pop_batch(PyObject *self, PyObject *limit) {
     Ring *r = open_ring_of(self);
     if (!r) return NULL;

@@ -89,7 +89,7 @@ PyObject *ring_push_pieces(Ring *r, const Piece *pieces, int count, uint64_t cal
     Py_RETURN_TRUE;
 }
 
-/* try_push(record, call=0, message_bytes=0) */
+/* try_push(record, call=0, message_bytes=0): a record that is a list of two is both, one behind the other. */
 static PyObject *ring_push(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     Ring *r = open_ring_of(self);
     if (!r) return NULL;
@@ -97,11 +97,17 @@ static PyObject *ring_push(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     unsigned long long call = n > 1 ? PyLong_AsUnsignedLongLong(args[1]) : 0;
     unsigned long long message = n > 2 ? PyLong_AsUnsignedLongLong(args[2]) : 0;
     if (n > 1 && PyErr_Occurred()) return NULL;
-    Py_buffer v;
-    if (PyObject_GetBuffer(args[0], &v, PyBUF_SIMPLE)) return NULL;
-    Piece piece = {v.buf, (size_t)v.len};
-    PyObject *answer = ring_push_pieces(r, &piece, 1, call, message);
-    PyBuffer_Release(&v);
+    int count = PyList_Check(args[0]) ? 2 : 1, held = 0;
+    if (count == 2 && PyList_Size(args[0]) != 2) return PyErr_Format(PyExc_TypeError, "a record of two pieces");
+    Py_buffer views[2];
+    Piece pieces[2];
+    PyObject *answer = NULL;
+    for (; held < count; held++) {
+        if (PyObject_GetBuffer(count == 2 ? PyList_GetItem(args[0], held) : args[0], &views[held], PyBUF_SIMPLE)) break;
+        pieces[held] = (Piece){views[held].buf, (size_t)views[held].len};
+    }
+    if (held == count) answer = ring_push_pieces(r, pieces, count, call, message);
+    while (held) PyBuffer_Release(&views[--held]);
     return answer;
 }
 

@@ -27,6 +27,7 @@ from lucky_transport.messages.scalars import U32, U64, no_items
 from lucky_transport.messages.scalars import struct as in_place
 
 __all__ = [
+    "APART_BYTES",
     "AROUND_MESSAGE",
     "COMPACT_BYTES",
     "IMAGE_BYTES",
@@ -37,16 +38,22 @@ __all__ = [
     "ItemRun",
     "Kind",
     "Metadatum",
+    "Pieces",
     "Popped",
+    "Record",
     "TooLong",
     "decode_compact",
     "decode_envelope",
     "encode_compact",
     "encode_envelope",
+    "encode_record",
+    "joined",
 ]
 
 #: What an envelope may have around its message: names, texts, metadata.
 AROUND_MESSAGE = 64 << 10
+#: A payload from this length on travels apart from what is before it, without being copied in between.
+APART_BYTES = 4096
 #: The record's length word.
 _PREFIX_BYTES = 4
 
@@ -138,8 +145,13 @@ class Envelope:
 ImageFields = tuple[int, int, int, int]
 #: kind, correlation id, payload, method, deadline_ns, dropped, image: what `Pipe.push` takes, in its order.
 CompactFields = tuple[int, int, bytes, int, int, int, ImageFields | None]
-#: What comes out of a ring: the fields of a compact or image envelope, the bytes of any other record.
-Popped = CompactFields | bytes
+#: A record that ends with the envelope's payload: all that is before it, and the payload.
+Pieces = list[bytes]
+#: A record on its way into a pipe.
+Record = bytes | Pieces
+#: What comes out of a ring: the fields of a compact or image envelope; of any other record its bytes, or its pieces
+#: where it ends with a payload of `APART_BYTES` or more. The first piece then says that the payload is empty.
+Popped = CompactFields | bytes | Pieces
 #: Consecutive compact stream items of one call: its correlation id, and their payloads.
 ItemRun = tuple[int, list[bytes]]
 #: In the place of a message that was left in shared memory: its call, its bytes, and how many are allowed.
@@ -161,6 +173,8 @@ _IMAGE_OFFSETS = (40, 4, 1)
 #: Bytes before the payload of an image envelope.
 IMAGE_BYTES = len(_IMAGE_HEAD) + _IMAGE_REST.size
 
+#: Stands where a payload is to come, at the end of its envelope: such a length needs no padding.
+_STAND_IN = b"last"
 _LAST_KIND = int(max(Kind))
 _join = b"".join
 
@@ -171,6 +185,27 @@ def encode_envelope(envelope: Envelope) -> bytes:
     Raises TypeError or ValueError, with the field and its value, for what does not fit the field.
     """
     return encode(envelope, prefix_bytes=_PREFIX_BYTES)
+
+
+def encode_record(envelope: Envelope) -> Record:
+    """Return the envelope as a record, in pieces where its payload is long: the second one is the payload itself.
+
+    Raises as `encode_envelope`.
+    """
+    payload = envelope.payload
+    if len(payload) < APART_BYTES or payload.__class__ is not bytes or envelope.path or envelope.images:
+        return encode_envelope(envelope)
+    envelope.payload = _STAND_IN
+    try:
+        record = encode_envelope(envelope)
+    finally:
+        envelope.payload = payload
+    return [record[: -len(_STAND_IN) - 4] + len(payload).to_bytes(4, "little"), payload]
+
+
+def joined(record: Record) -> bytes:
+    """Return the record's bytes."""
+    return record if isinstance(record, bytes) else _join(record)
 
 
 def encode_compact(
@@ -231,7 +266,10 @@ def decode_envelope(popped: Popped) -> Envelope:
         return Envelope(
             method, correlation_id, Kind(kind), deadline_ns, payload=payload, dropped=dropped, images=images
         )
-    envelope = decode(Envelope, popped)
+    front, *rest = popped if isinstance(popped, list) else (popped,)
+    envelope = decode(Envelope, front)
+    if rest:
+        [envelope.payload] = rest
     if envelope.kind.__class__ is not Kind:
         raise RemoteProtocolError(
             f"envelope of kind {int(envelope.kind)} for method {envelope.method}, call {envelope.correlation_id}; "

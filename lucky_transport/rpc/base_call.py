@@ -15,6 +15,7 @@ from lucky_transport.codec.envelope import (
     ItemRun,
     Kind,
     Popped,
+    Record,
     TooLong,
     decode_compact,
     encode_envelope,
@@ -131,7 +132,7 @@ class BaseCalls(ABC, Generic[OpenCall]):
         self._calls.pop(correlation_id, None)
         self._assemblies.drop(correlation_id)
 
-    def post(self, envelope: bytes | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None:
+    def post(self, envelope: Record | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None:
         """Send an envelope now or as soon as there is free space. Never blocks; an error ends the connection."""
         try:
             self.send_queue.post(envelope, correlation_id, message_bytes)

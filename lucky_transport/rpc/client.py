@@ -26,6 +26,7 @@ from lucky_transport.codec.envelope import (
     ItemRun,
     Kind,
     Popped,
+    Record,
     TooLong,
     decode_envelope,
     encode_compact,
@@ -226,7 +227,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
 
     def _send_request(
         self,
-        request: bytes | CompactFields,
+        request: Record | CompactFields,
         correlation_id: int,
         method: int | str,
         deadline: Deadline | None,
@@ -244,7 +245,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
 
     def send(
         self,
-        envelope: bytes | CompactFields,
+        envelope: Record | CompactFields,
         correlation_id: int,
         message_bytes: int,
         deadline: Deadline | None,

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from lucky_transport.codec.envelope import CompactFields, Envelope, Kind, encode_compact
+from lucky_transport.codec.envelope import CompactFields, Envelope, Kind, Record, encode_compact
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, PeerTimeout, StatusError, TransportError
 from lucky_transport.rpc.base_call import BaseCall
@@ -35,11 +35,11 @@ class ClientConnection(Protocol):
     send_queue: SendQueue
     waiters: LeaderFollowers
 
-    def post(self, envelope: bytes | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None: ...
+    def post(self, envelope: Record | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None: ...
 
     def send(
         self,
-        envelope: bytes | CompactFields,
+        envelope: Record | CompactFields,
         correlation_id: int,
         message_bytes: int,
         deadline: Deadline | None,

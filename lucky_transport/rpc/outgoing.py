@@ -12,8 +12,11 @@ from lucky_transport.codec.envelope import (
     CompactFields,
     Envelope,
     Kind,
+    Record,
     encode_compact,
     encode_envelope,
+    encode_record,
+    joined,
 )
 from lucky_transport.errors import SpecError
 from lucky_transport.rpc.pipe import Pipe
@@ -37,16 +40,17 @@ class Outgoing:
 
     __slots__ = ("_call", "_fields", "_message_bytes", "_offset", "_record", "length")
 
-    def __init__(self, envelope: bytes | CompactFields, call: int = 0, message_bytes: int = 0) -> None:
+    def __init__(self, envelope: Record | CompactFields, call: int = 0, message_bytes: int = 0) -> None:
         self._call, self._message_bytes = call, message_bytes
         self._offset = 0
-        self._record, self._fields = b"", None
-        if isinstance(envelope, bytes):
-            self._record = envelope
-            self.length = len(envelope)
-        else:
+        self._record: Record = b""
+        self._fields: CompactFields | None = None
+        if isinstance(envelope, tuple):
             self._fields = envelope
             self.length = (COMPACT_BYTES if envelope[6] is None else IMAGE_BYTES) + len(envelope[2])
+        else:
+            self._record = envelope
+            self.length = len(envelope) if isinstance(envelope, bytes) else sum(map(len, envelope))
 
     def push(self, pipe: Pipe) -> int:
         """Push what is left, as far as there is free space; return the bytes that have no place yet, 0 when all left.
@@ -64,8 +68,9 @@ class Outgoing:
             else:
                 if self._fields is not None:
                     self._record, self._fields = encode_compact(*self._fields), None
+                self._record = joined(self._record)
                 piece, pushed = fragment(self._record, self._call, self._offset, largest, self._message_bytes)
-                length = len(piece)
+                length = len(piece) if isinstance(piece, bytes) else sum(map(len, piece))
                 [is_sent] = map(pipe.try_push, (piece,), (self._call,))
             if is_sent:
                 self._offset += pushed
@@ -74,7 +79,7 @@ class Outgoing:
         return 0
 
 
-def fragment(record: bytes, call: int, offset: int, largest: int, message_bytes: int) -> tuple[bytes, int]:
+def fragment(record: bytes, call: int, offset: int, largest: int, message_bytes: int) -> tuple[Record, int]:
     """Return the fragment with what comes at `offset` of the record, `largest` bytes at most, and how much that is.
 
     Raises SpecError when `largest` leaves no room for anything.
@@ -90,4 +95,4 @@ def fragment(record: bytes, call: int, offset: int, largest: int, message_bytes:
         offset=offset,
         total=len(record),
     )
-    return encode_envelope(envelope), len(payload)
+    return encode_record(envelope), len(payload)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lucky_transport.codec.envelope import ImageFields, ItemRun, Popped, TooLong
+from lucky_transport.codec.envelope import ImageFields, ItemRun, Pieces, Popped, TooLong
 
 __all__ = ["Pipe", "RecordReader", "RecordWriter"]
 
@@ -17,7 +17,9 @@ __all__ = ["Pipe", "RecordReader", "RecordWriter"]
 class RecordWriter(Protocol):
     """What pushes records, for one thread at a time."""
 
-    def try_push(self, record: bytes | bytearray | memoryview, call: int = 0, message_bytes: int = 0, /) -> bool:
+    def try_push(
+        self, record: bytes | bytearray | memoryview | Pieces, call: int = 0, message_bytes: int = 0, /
+    ) -> bool:
         """Append the record for the peer and wake it; False, and nothing changed, when it does not fit now.
 
         call, message_bytes: of a long record, for a peer that leaves its message unread: see `Pipe.limit`.

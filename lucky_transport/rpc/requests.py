@@ -5,7 +5,7 @@ Each connection has a table of method names, as HPACK has one of headers: a name
 
 from __future__ import annotations
 
-from lucky_transport.codec.envelope import CompactFields, Envelope, Kind, encode_envelope
+from lucky_transport.codec.envelope import CompactFields, Envelope, Kind, Record, encode_record
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.rpc.error_envelope import Metadata, to_metadata
 from lucky_transport.rpc.flow_control import WindowSize
@@ -86,7 +86,7 @@ class RequestEncoder:
         metadata: Metadata,
         shape: Shape = Shape.UNARY,
         window: WindowSize | None = None,
-    ) -> bytes | CompactFields:
+    ) -> Record | CompactFields:
         """Return the record, or its fields where they suffice.
 
         remaining_ns: what is left until the deadline, 0 for none. window: the answer's, at first.
@@ -112,9 +112,9 @@ class RequestEncoder:
         )
         if window is not None and shape & Shape.SERVER_STREAM:
             envelope.items, envelope.window = window.items, window.bytes
-        return encode_envelope(envelope)
+        return encode_record(envelope)
 
-    def note_sent(self, method: int | str, correlation_id: int, request: bytes | CompactFields) -> None:
+    def note_sent(self, method: int | str, correlation_id: int, request: Record | CompactFields) -> None:
         """Use the method's number from now on, unless the request that gave it may be refused unread."""
         if isinstance(request, bytes) and len(request) <= self._read_bytes:
             self.note_answered(method, correlation_id)

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from lucky_transport.codec.envelope import COMPACT_BYTES, IMAGE_BYTES, CompactFields, ImageFields
+from lucky_transport.codec.envelope import COMPACT_BYTES, IMAGE_BYTES, CompactFields, ImageFields, Record
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.outgoing import Outgoing
@@ -68,7 +68,7 @@ class SendQueue:
                 kind, correlation_id, payload, method, deadline_ns, dropped, image
             )
 
-    def post(self, envelope: bytes | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None:
+    def post(self, envelope: Record | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None:
         """Send an envelope now or as soon as there is free space; never blocks. See `Outgoing`.
 
         Raises RemoteProtocolError, PeerDied, ClosedError.
@@ -86,7 +86,7 @@ class SendQueue:
 
     def send(
         self,
-        envelope: bytes | CompactFields,
+        envelope: Record | CompactFields,
         correlation_id: int,
         message_bytes: int,
         deadline: Deadline | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lucky_transport.call import Call
-from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_envelope
+from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_envelope, encode_record
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, PeerTimeout, TransportError
 from lucky_transport.rpc.error_envelope import Metadata, copy_error, error_envelope, from_metadata, name_of, to_metadata
@@ -166,7 +166,7 @@ class ServerCall(ServerItems):
                     images=[ImagePlace(*place) for place in images],
                 )
                 answer.metadata = to_metadata(trailing)
-                self._calls.post(encode_envelope(answer), self.correlation_id, len(payload))
+                self._calls.post(encode_record(answer), self.correlation_id, len(payload))
             else:
                 self._calls.post_payload(self.correlation_id, kind, payload)
         finally:

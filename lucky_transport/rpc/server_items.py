@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from lucky_transport.codec.envelope import CompactFields, Envelope, ImagePlace, Kind, encode_envelope
+from lucky_transport.codec.envelope import CompactFields, Envelope, ImagePlace, Kind, Record, encode_record
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.rpc.base_call import BaseCall
 from lucky_transport.rpc.error_envelope import copy_error
@@ -42,7 +42,7 @@ class ServerConnection(Protocol):
     send_queue: SendQueue
     between_steps: Callable[[], AbstractContextManager[object]]
 
-    def post(self, envelope: bytes | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None: ...
+    def post(self, envelope: Record | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None: ...
 
     def post_payload(self, correlation_id: int, kind: int, payload: bytes) -> None: ...
 
@@ -156,10 +156,10 @@ class ServerItems(BaseCall):
             image = images[0] if images else None
             if send_queue.push(_ITEM, call, payload, 0, 0, dropped, image):
                 return
-            envelope: bytes | CompactFields = (_ITEM, call, payload, 0, 0, dropped, image)
+            envelope: Record | CompactFields = (_ITEM, call, payload, 0, 0, dropped, image)
         else:
             places = [ImagePlace(*place) for place in images]
-            envelope = encode_envelope(
+            envelope = encode_record(
                 Envelope(0, call, Kind.STREAM_ITEM, payload=payload, dropped=dropped, images=places)
             )
         if not send_queue.send(envelope, call, len(payload), self.deadline, lambda: self._state is _ENDED):

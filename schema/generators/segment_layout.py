@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum, IntFlag
 
 from lucky_transport import native
-from lucky_transport.codec.envelope import AROUND_MESSAGE, Kind
+from lucky_transport.codec.envelope import APART_BYTES, AROUND_MESSAGE, Kind
 from lucky_transport.errors import TransportError
 from lucky_transport.shm import arena, ring, timing
 from lucky_transport.shm.segment.channel import Result
@@ -87,6 +87,7 @@ def constants() -> str:
         "RING_LARGEST": f"{ring.LARGEST:#x}u",
         **arena.NATIVE,
         "AROUND_MESSAGE": AROUND_MESSAGE,
+        "APART_BYTES": APART_BYTES,
         **timing.NATIVE,
     }
     lines = [

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from typing import Any
 
-from lucky_transport.codec.envelope import ItemRun, Popped, decode_compact, encode_compact
+from lucky_transport.codec.envelope import ItemRun, Pieces, Popped, decode_compact, encode_compact, joined
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, SpecError
 
 __all__ = ["MemoryPipe", "memory_pipes"]
@@ -46,7 +46,11 @@ class MemoryPipe:
     def peer(self) -> str:
         return self._peer_name
 
-    def try_push(self, record: bytes | bytearray | memoryview, call: int = 0, message_bytes: int = 0, /) -> bool:
+    def try_push(
+        self, record: bytes | bytearray | memoryview | Pieces, call: int = 0, message_bytes: int = 0, /
+    ) -> bool:
+        if isinstance(record, list):
+            record = joined(record)
         if not 0 < len(record) <= self.largest_record:
             raise SpecError(f"a record of {len(record)} bytes, expected 1 to {self.largest_record}")
         with self._changed:
