@@ -11,7 +11,6 @@ import contextlib
 import itertools
 import os
 import weakref
-from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
@@ -34,7 +33,7 @@ from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
 from lucky_transport.serving import Server
 from lucky_transport.transport import Capabilities, Frame, Stream
-from lucky_transport.uninterrupted import WaitQueue
+from lucky_transport.uninterrupted import WaitQueue, uninterrupted
 
 __all__ = ["InprocServer", "InprocTransport", "connect", "host_at", "server"]
 
@@ -101,7 +100,7 @@ class InprocTransport(LockstepTransport):
         self._step_timeout_s = step_timeout_s
         self._sent = SentEnvs(host.spec, self.name)
         self._steps: EnvSteps | None = None
-        self._ended: deque[tuple[int, TransportError | None]] = deque()
+        self._ended: dict[int, TransportError | None] = {}  # an env counts here while it is under way
         self._receivers = WaitQueue()
         self._control: NDArray[np.uint8] | None = None
         self._frames = [Frame.showing(buffers) for buffers in self._buffers]
@@ -109,6 +108,7 @@ class InprocTransport(LockstepTransport):
         self._open: weakref.WeakSet[InprocStream] = weakref.WeakSet()
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        self._note_last_env()
         checked, self._control = self._check(actions, control)
         self._keep(checked)
         self._lockstep.on(LockstepEvent.SEND)
@@ -145,17 +145,24 @@ class InprocTransport(LockstepTransport):
             self._steps = EnvSteps(self._host, self._drive(), self._on_ended)
         self.actions[ids] = rows
         self.out_of_bounds += self._bounds.count_outside(rows)
+        envs = list(zip(ids.tolist(), codes.tolist(), strict=True))
         self._lockstep.on(LockstepEvent.SEND_ENVS)
-        self._sent.mask[ids] = True
-        for env, code in zip(ids.tolist(), codes.tolist(), strict=True):
-            self._steps.begin(env, code)
+        not_begun: object = envs
+        try:
+            for env, _ in envs:
+                self._ended.pop(env, None)
+            self._sent.mask[ids] = True
+            [not_begun] = uninterrupted(self._steps.begin, envs)
+        finally:
+            if not_begun is not None:
+                self._sent.mask[ids] = False
 
     @property
     def envs_under_way(self) -> int:
         return self._sent.count
 
     def _on_ended(self, env: int, failure: TransportError | None) -> None:
-        self._ended.append((env, failure))
+        self._ended[env] = failure
         self._receivers.wake_all()
 
     def recv_envs(self, least: int = 1, deadline: Deadline | None = None) -> tuple[NDArray[np.int32], Frame]:
@@ -165,23 +172,28 @@ class InprocTransport(LockstepTransport):
         self._sent.check_least(least)
         deadline = Deadline.after(deadline, self._step_timeout_s)
 
+        def ended() -> list[int]:
+            return [env for env in tuple(self._ended) if self._sent.mask[env]]
+
         def is_enough() -> bool:
-            return len(self._ended) >= least or any(failure is not None for _, failure in tuple(self._ended))
+            envs = ended()
+            return len(envs) >= least or any(self._ended[env] is not None for env in envs)
 
         if not self._receivers.wait_for(is_enough, deadline.remaining_s):
-            raise envs_late(len(self._ended), least, deadline.timeout_s, self.name)
-        ended = tuple(self._ended)
-        failed = next((one for one in ended if one[1] is not None), None)
-        received = ended if failed is None else (failed,)
-        ids = np.array(sorted(env for env, _ in received), np.int32)
+            raise envs_late(len(ended()), least, deadline.timeout_s, self.name)
+        received = ended()
+        failed = next((env for env in received if self._ended[env] is not None), None)
+        ids = np.array(sorted(received) if failed is None else [failed], np.int32)
         self._sent.mask[ids] = False
-        for one in received:
-            self._ended.remove(one)
-        if not self._sent.count:
-            self._lockstep.on(LockstepEvent.LAST_ENV)
-        if failed is not None and failed[1] is not None:
-            raise failed[1]
+        self._note_last_env()
+        if failed is not None and (failure := self._ended[failed]) is not None:
+            raise failure
         return ids, self._frames[0]
+
+    def _note_last_env(self) -> None:
+        """Go on from the last env; also where a signal handler's exception prevented that."""
+        if self._lockstep.state is LockstepState.ENVS and not self._sent.count:
+            self._lockstep.on(LockstepEvent.LAST_ENV)
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         call = self._begin(deadline)

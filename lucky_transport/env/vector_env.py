@@ -179,10 +179,10 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
             actions = self._prepared(actions)
         try:
             self.transport.send(actions, self._control)
+            self._not_steppable = NotSteppable.UNDER_WAY
         except BaseException as error:
             self._note_failure(error)
             raise
-        self._not_steppable = NotSteppable.UNDER_WAY
 
     def step_wait(self) -> StepResult:
         """Return the result of the step that `step_async` began, as `step` does; waits for the engine.
@@ -222,11 +222,11 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
             self._tensors.before_exchange()
         try:
             steps.send(actions, env_ids)
+            self._not_steppable = NotSteppable.SENT
         except BaseException as error:
             if not isinstance(error, Unimplemented):
                 self._note_failure(error)
             raise
-        self._not_steppable = NotSteppable.SENT
 
     def recv(self, min_envs: int = 1, timeout_s: float | None = None) -> EnvBatch:
         """Return all envs that ended their steps, at least `min_envs`: (env_ids, observations, rewards, terminated,

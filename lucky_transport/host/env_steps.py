@@ -40,7 +40,10 @@ class EnvSteps:
         self._engine, self._lock, self._lease, self._done = host.engine, host.lock, lease, done
         self._most = host.parallel_envs
         self._name = host.spec.engine
-        self._events: SimpleQueue[_Event | tuple[int, int]] = SimpleQueue()
+        self._events: SimpleQueue[_Event | list[tuple[int, int]]] = SimpleQueue()
+        #: begin(envs): have these (env, control) stepped (0) or reset (RESET) when their turn comes; from any thread.
+        #: It is a function of C, which no signal handler divides.
+        self.begin: Callable[[list[tuple[int, int]]], None] = self._events.put
         self._begun: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
         self._waiting: deque[tuple[int, int]] = deque()
         self._under_way = 0  # begun and not ended
@@ -49,10 +52,6 @@ class EnvSteps:
         self._pool: list[threading.Thread] = []
         self._keeper = threading.Thread(target=self._run, name=f"env steps of {self._name}", daemon=True)
         self._keeper.start()
-
-    def begin(self, env: int, control: int) -> None:
-        """Have this env stepped (0) or reset (RESET) when its turn comes; from any thread."""
-        self._events.put((env, control))
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Begin no more steps, and wait so long for those that have begun; idempotent."""
@@ -80,9 +79,9 @@ class EnvSteps:
             self._note(self._events.get())
         return not self._closed
 
-    def _note(self, event: _Event | tuple[int, int]) -> None:
-        if isinstance(event, tuple):
-            self._waiting.append(event)
+    def _note(self, event: _Event | list[tuple[int, int]]) -> None:
+        if isinstance(event, list):
+            self._waiting.extend(event)
         elif event is _Event.CLOSED:
             self._closed = True
 

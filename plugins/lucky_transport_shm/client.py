@@ -298,8 +298,11 @@ class ShmTransport(EnvsTransport):
 
     @property
     def _state_now(self) -> LockstepState:
-        """A frame is outstanding where the channel says so: a signal handler may have raised after any operation."""
-        return _SENT if self._state is _READY and self._channel.seq != self._channel.received else self._state
+        """What channel and envs say of it: a signal handler may have raised after any operation."""
+        state = self._state
+        if state is LockstepState.ENVS and not self._sent.count:
+            state = _READY
+        return _SENT if state is _READY and self._channel.seq != self._channel.received else state
 
     def _on(self, event: LockstepEvent) -> None:
         """Go to the state that the table says follows `event`."""

@@ -121,7 +121,6 @@ class EnvsTransport(CallsTransport):
             ids = np.array([failed], np.int32)
         self._sent.mask[ids] = False
         if not self._sent.count:
-            self._on(LockstepEvent.LAST_ENV)
             self._fuse()
         if failed is not None:
             raise self._segment.read_error("shm")

@@ -35,8 +35,7 @@ class EnvServer:
             while not self._closed:
                 seen = self._words.wait(seen, PEER_POLL_NS)
                 self._segment.mapping.check()
-                for env, control in self._words.sent():
-                    self._steps.begin(env, control)
+                self._steps.begin(self._words.sent())
         except SegmentError as error:
             _log.error("the envs of shm://%s are stepped no more: %s", self._segment.name, error)
 

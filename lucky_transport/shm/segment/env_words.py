@@ -14,6 +14,8 @@ looks by itself after a slice of its wait.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -72,16 +74,23 @@ class ClientEnvWords(_EnvWords):
         self._mask = mask
         self._numbers = self._sent.copy()
         self.is_seen = False  # the engine has answered once
+        self._is_announced = True  # False: a signal handler may have raised before all was said
 
     def send(self, ids: NDArray[np.int32], codes: NDArray[np.uint8]) -> None:
         """Announce these envs, whose actions are written."""
         self._control[ids] = codes
-        self._numbers[ids] += np.uint32(1)
+        self._is_announced = False
         self._mask[ids] = True
+        self._numbers[ids] += np.uint32(1)  # until then the env is idle, as one that has ended
+        self._announce(ids)
+
+    def _announce(self, ids: NDArray[Any]) -> None:
+        """Say that these envs were sent; once more where that was interrupted, which the engine does not notice."""
         for env in ids.tolist():
             native.store32(self._mapping, self._word(0, env), int(self._numbers[env]))
         self._count(_SENDS)
         native.wake(self._mapping, self._at + _PARK_ENGINE)
+        self._is_announced = True
 
     def count(self) -> int:
         """Return the number that `wait` waits to leave."""
@@ -89,6 +98,8 @@ class ClientEnvWords(_EnvWords):
 
     def wait(self, count: int, more: int, timeout_ns: int) -> int:
         """Wait until more envs have ended, about so many: 1 or Result.TIMED_OUT."""
+        if not self._is_announced:
+            self._announce(np.flatnonzero(self._mask))
         native.store32(self._mapping, self._at + _WAKE, (count + more) % _LIMIT)
         return self._wait(_FRAMES, _PARK_CLIENT, count, timeout_ns)
 

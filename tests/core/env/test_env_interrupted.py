@@ -1,0 +1,95 @@
+"""A signal handler may raise at any line of an env's call: a reset makes the env usable again, at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.env.vector_env import VectorEnv
+
+ENVS = 4
+ACTIONS = np.zeros((ENVS, 2), np.float32)
+#: Where handlers raise: what an env's calls run between the caller and the wait.
+FILES = ("async_steps", "env_client", "env_steps", "env_words", "independent", "inproc", "lockstep", "vector_env")
+
+
+class Interrupted(Exception):
+    """What the handler raises."""
+
+
+@pytest.fixture(scope="module", params=["inproc", "shm"])
+def env(request: pytest.FixtureRequest) -> Generator[VectorEnv]:
+    options = {"parallel_envs": 3, "episode_steps": 3}
+    with api.make("toy", ENVS, transport=request.param, options=options, autoreset_mode="SameStep") as made:
+        yield made
+
+
+def interrupted_at(line: int, work: Callable[[], Any]) -> str:
+    """Do the work, and raise at its n-th line; return which that was, "" when it has fewer."""
+    lines, place = 0, ""
+
+    def trace_lines(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines, place
+        lines += event == "line"
+        if event == "line" and lines == line:
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            raise Interrupted(place)
+        return trace_lines
+
+    def trace_calls(frame: FrameType, event: str, argument: Any) -> Any:
+        return trace_lines if frame.f_code.co_filename.endswith(tuple(f"/{name}.py" for name in FILES)) else None
+
+    before = sys.gettrace()
+    sys.settrace(trace_calls)
+    try:
+        work()
+    except Interrupted:
+        pass
+    finally:
+        sys.settrace(before)
+    return place
+
+
+def some(env: VectorEnv) -> None:
+    env.send(ACTIONS[:3], np.arange(3))
+
+
+def all_of(env: VectorEnv) -> None:
+    env.send(ACTIONS)
+
+
+@pytest.mark.parametrize(
+    ("before", "work"),
+    [
+        pytest.param(None, some, id="send"),
+        pytest.param(all_of, lambda env: env.recv(2), id="recv"),
+        pytest.param(None, lambda env: env.step(ACTIONS), id="step"),
+        pytest.param(None, lambda env: env.step_async(ACTIONS), id="step_async"),
+        pytest.param(lambda env: env.step_async(ACTIONS), lambda env: env.step_wait(), id="step_wait"),
+        pytest.param(some, lambda env: env.reset(), id="reset"),
+    ],
+)
+def test_a_reset_follows_an_interrupt_at_any_line(
+    env: VectorEnv, before: Callable[[VectorEnv], Any] | None, work: Callable[[VectorEnv], Any]
+) -> None:
+    line, place = 0, "none yet"
+    while place:
+        env.reset()
+        if before is not None:
+            before(env)
+        line += 1
+        place = interrupted_at(line, lambda: work(env))
+        try:
+            env.reset()
+            env.send(ACTIONS)
+            assert env.recv(ENVS).env_ids.tolist() == list(range(ENVS))
+            env.step(ACTIONS)
+        except Exception as error:
+            pytest.fail(f"after an interrupt at {place}: {error!r}")
+    assert line > 5, "no line was traced"
