@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.cuda.memory import DeviceObservations
+from lucky_transport.cuda.memory import DeviceActions, DeviceObservations
 from lucky_transport.engine import Buffers, Engine
 from lucky_transport.process import unique_name
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
@@ -25,7 +25,8 @@ __all__ = ["GpuEngine", "main"]
 class GpuEngine(Engine):
     """Points that drift; `points`, (num_envs, obs_size), are its observations and begin and end with the step's number.
 
-    on_demand: writes them for the host where they are asked for. On "cpu" they are offered on no device.
+    It reads its actions on the device too, and returns from a step before that is done. on_demand: writes observations
+    for the host where they are asked for. On "cpu" nothing is offered on a device, and a step is done when it returns.
     """
 
     def __init__(self, num_envs: int, obs_size: int, device: str, *, on_demand: bool = False) -> None:
@@ -38,22 +39,26 @@ class GpuEngine(Engine):
             action=ArraySpec("float32", (ACT_SIZE,), -1.0, 1.0),
         )
         self.points: Any = torch.zeros(num_envs, obs_size, device=device)
-        self._wait_for_device = torch.cuda.synchronize if device == "cuda" else lambda: None
+        self._actions: Any = torch.zeros(num_envs, ACT_SIZE, device=device)
         self._of_host = torch.from_numpy
-        self._device, self._steps = device, 0
+        self._steps = 0
         self._writes = not on_demand
         self._buffers: Buffers
-        self._wait_for_device()
         if device == "cuda":
+            torch.cuda.synchronize()
+            self.device_stream = torch.cuda.current_stream().cuda_stream
             self.device_observations = DeviceObservations(self.to_host if on_demand else None)
             self.device_observations.publish(self.points.data_ptr(), self.points.nbytes)
+            self.device_actions = DeviceActions(self.from_host)
+            self.device_actions.publish(self._actions.data_ptr(), self._actions.nbytes)
 
     def bind(self, buffers: Buffers) -> None:
         self._buffers = buffers
 
     def step(self, control: NDArray[Any] | None) -> None:
-        self.advance(self._of_host(self._buffers.actions).to(self._device))
-        self._wait_for_device()
+        if self.device_actions is None:
+            self.from_host(self._buffers.actions)
+        self.advance(self._actions)
         if self._writes:
             self.to_host(self._buffers.observations)
 
@@ -66,6 +71,10 @@ class GpuEngine(Engine):
     def to_host(self, rows: NDArray[Any]) -> None:
         """Write the observations into an array."""
         self._of_host(rows).copy_(self.points)
+
+    def from_host(self, rows: NDArray[Any]) -> None:
+        """Take actions from an array."""
+        self._actions.copy_(self._of_host(rows))
 
 
 def main(num_envs: str, obs_size: str, device: str, on_demand: str) -> None:
