@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from typing import TYPE_CHECKING
 
 from lucky_transport.cuda import libcuda
 from lucky_transport.cuda.driver import Device, ExportedMemory
-from lucky_transport.cuda.events import DeviceEvents
 from lucky_transport.cuda.memory import DeviceBuffer
 from lucky_transport.engine import Engine
 from lucky_transport.errors import DeviceError
@@ -16,6 +16,9 @@ from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.device_offer import ACTIONS, OBSERVATIONS, EventOffer, MemoryFields
 from lucky_transport.shm.segment.layout import Feature
 from lucky_transport.shm.segment.segment import Segment
+
+if TYPE_CHECKING:
+    from lucky_transport.cuda.events import DeviceEvents
 
 __all__ = ["EngineDevice"]
 
@@ -79,6 +82,8 @@ class EngineDevice(OnHost):
         return device_offer.is_read_here(mapping)
 
     def _offer_events(self, device: Device) -> None:
+        from lucky_transport.cuda.events import DeviceEvents
+
         driver = libcuda.load_driver()
         try:
             frame, client = driver.make_event(device.ordinal), driver.make_event(device.ordinal)
