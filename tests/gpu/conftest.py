@@ -88,7 +88,8 @@ class Gpu:
 
     def _work_at_once(self, options: dict[str, Any]) -> None:
         """Have the stand-in's streams keep an order that its events cannot: tests of that have `late_engine`."""
-        FakeStream.at_once |= bool(options.get("on_stream"))
+        if not self.is_real and options.get("on_stream"):
+            FakeStream.at_once = True
 
 
 def why_no_cuda() -> str:
