@@ -35,7 +35,7 @@ from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.sessions.client import SessionClient
 from tests.endurance.interrupted_loops import LOOP_KINDS, SET_STATE, LoopWork, cancel, long_messages, long_state
 
-__all__ = ["KINDS", "interrupt"]
+__all__ = ["KINDS", "interrupt", "num_envs"]
 
 #: A connection that does nothing for so long hangs.
 _HANGS_S = 60.0
@@ -380,18 +380,25 @@ def interrupt(work: Work, times: int, moments: random.Random) -> int:
     return lost
 
 
-def run(kinds: list[str], interrupts: int, seed: int) -> None:
-    """Interrupt each kind of work so many times; one line each on stdout."""
+def num_envs(kind: str) -> int:
+    """Return how many envs the engine of that kind of work has."""
+    return 3 if kind == "grpc agents step" else 1
+
+
+def run(kinds: list[str], interrupts: int, seed: int, running: str = "") -> None:
+    """Interrupt each kind of work so many times; one line each on stdout. running: the endpoint of an engine."""
     sys.unraisablehook = lambda args: None if args.exc_type is Interrupted else sys.__unraisablehook__(args)
     moments = random.Random(seed)
     for kind in kinds:
         engine, scheme, work = KINDS[kind]
         endpoint = "grpc://127.0.0.1:0" if scheme == "grpc" else f"{scheme}://{unique_name()}"
         with contextlib.ExitStack() as stack:
-            if scheme == "inproc":
+            if running:
+                endpoint = running
+            elif scheme == "inproc":
                 stack.enter_context(api.serve(engine, endpoint))
             else:
-                process = EngineProcess(engine, [endpoint], num_envs=3 if kind == "grpc agents step" else 1)
+                process = EngineProcess(engine, [endpoint], num_envs=num_envs(kind))
                 stack.callback(process.stop)
                 endpoint = str(process.endpoints[0])
             once = stack.enter_context(contextlib.contextmanager(work)(endpoint))
@@ -404,9 +411,10 @@ def run(kinds: list[str], interrupts: int, seed: int) -> None:
 @click.option("--interrupts", default=1000, show_default=True, help="Of each kind of work.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(sorted(KINDS)), help="All when left out.")
 @click.option("--seed", default=1, show_default=True)
-def main(interrupts: int, kinds: tuple[str, ...], seed: int) -> None:
+@click.option("--endpoint", default="", help="Of a running engine of this kind of work; one is started when left out.")
+def main(interrupts: int, kinds: tuple[str, ...], seed: int, endpoint: str) -> None:
     """Interrupt work with an engine at random moments."""
-    run(list(kinds or KINDS), interrupts, seed)
+    run(list(kinds or KINDS), interrupts, seed, endpoint)
 
 
 if __name__ == "__main__":
