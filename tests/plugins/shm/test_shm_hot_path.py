@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import re
 import struct
 import subprocess
 import sys
@@ -30,35 +28,6 @@ pytestmark = pytest.mark.slow
 
 def _base_address(transport: Any) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(transport._segment.mapping))
-
-
-def _sleeps(pid: int) -> int:
-    """Return how often threads of the process went to sleep; a yield does not count."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/status")
-    return sum(int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", task.read_text(), re.M)[0]) for task in tasks)
-
-
-def test_two_sides_on_one_core_sleep_at_once_and_give_each_other_their_turns() -> None:
-    mine = os.sched_getaffinity(0)
-    core = {min(mine)}
-    process = EngineProcess("toy", [f"shm://{unique_name()}"], num_envs=2)
-    try:
-        for thread in os.listdir(f"/proc/{process.pid}/task"):
-            os.sched_setaffinity(int(thread), core)
-        os.sched_setaffinity(0, core)
-        alone = api.make("toy", 2, transport="inproc")
-        with lucky_transport.make(endpoint=str(process.endpoints[0])) as env, alone:
-            env.reset(seed=1)
-            alone.reset(seed=1)
-            actions = env.action_space.sample()
-            before = _sleeps(os.getpid()) + _sleeps(process.pid)
-            for _ in range(1000):
-                assert env.step(actions)[0].tobytes() == alone.step(actions)[0].tobytes()
-            # Where the kernel lets the side that is woken run at once, the other one needs no sleep.
-            assert _sleeps(os.getpid()) + _sleeps(process.pid) - before >= 1000
-    finally:
-        os.sched_setaffinity(0, mine)
-        process.stop()
 
 
 def test_observations_lie_at_segment_base_plus_offset() -> None:
