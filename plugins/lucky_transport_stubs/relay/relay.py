@@ -10,6 +10,7 @@ from typing import Self
 from lucky_transport.call_counts import CallCounters, Calls
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable
+from lucky_transport.shm.files.server_description import described
 from lucky_transport_stubs.relay.forwarding import Forwarding
 from lucky_transport_stubs.relay.upstream import open_channel, target_at
 from lucky_transport_stubs.run.activation import new_folder
@@ -38,6 +39,7 @@ class Relay:
         target = target_at(where)
         self.endpoint = TargetMap([f"*={endpoint}"]).endpoint_of(target)
         self._channel = open_channel(where)
+        _remove_left_over(Endpoint.parse(self.endpoint).address)
         self._pool = ThreadPoolExecutor(max_calls, thread_name_prefix="lucky-relay")
         self._folder = new_folder()
         self._counters = CallCounters(self._folder)
@@ -77,3 +79,10 @@ class Relay:
             self._counted.add(method)
             here = f"shm://{Endpoint.parse(address).address}"
             self._counters.counter(Calls(self._target, here, "", method, role="server")).add()
+
+
+def _remove_left_over(name: str) -> None:
+    """Remove the counts of a relay of this name that was killed; the listener removes the rest."""
+    for _, description, pid in described():
+        if description.is_relay and description.name == name and pid is None and description.counts:
+            shutil.rmtree(description.counts, ignore_errors=True)

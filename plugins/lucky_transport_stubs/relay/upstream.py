@@ -16,10 +16,14 @@ __all__ = ["SCHEMES", "open_channel", "target_at"]
 
 SCHEMES = ("grpc", "grpcs", "grpc+unix")
 
+#: What a client of ours takes; gRPC's own limit refuses some of what is longer than half of it, by chance.
+_METADATA_BYTES = 16384
 #: The limits are those of the client and of the server: the relay has none. gRPC connects again by itself, soon.
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
+    ("grpc.max_metadata_size", _METADATA_BYTES),
+    ("grpc.absolute_max_metadata_size", _METADATA_BYTES),
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),

@@ -157,6 +157,35 @@ def test_sigterm_ends_what_does_not_end_by_itself(serve: Serve, start: Start) ->
     assert ended.wait(PATIENCE_S)
 
 
+def test_a_relay_that_is_killed_ends_its_calls_and_another_takes_its_place(
+    serve: Serve, start: Start, folder: Path
+) -> None:
+    entered, ended = threading.Event(), threading.Event()
+
+    def stuck(request: bytes, context: Any) -> bytes:
+        context.add_callback(ended.set)
+        entered.set()
+        ended.wait(PATIENCE_S)
+        return b""
+
+    port, name = serve({"unary_unary Stuck": stuck, "unary_unary Echo": echo}), unique_name()
+    relay = start(port, f"shm://{name}")
+    with lucky_transport_stubs.channel(f"shm://{name}") as channel:
+        call = channel.unary_unary("/t.Test/Stuck").future(b"", timeout=PATIENCE_S)
+        assert entered.wait(PATIENCE_S)
+        relay.kill()
+        assert call.code() is grpc.StatusCode.UNAVAILABLE
+        assert ended.wait(PATIENCE_S)
+        relay.wait(PATIENCE_S)
+        another = start(port, f"shm://{name}")
+        assert channel.unary_unary("/t.Test/Echo")(b"x", timeout=PATIENCE_S) == b"x"
+    another.terminate()
+    assert another.wait(PATIENCE_S) == 0
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+    assert list(folder.glob("lucky-run-*")) == []
+    assert not any(name in path for path in os.listdir("/dev/shm"))
+
+
 def test_a_wrong_upstream_ends_it_with_one_line(command_line: CommandLine) -> None:
     done = command_line.run("relay", "shm://a", "--endpoint", "shm://b")
     assert done.returncode == 1
