@@ -127,6 +127,14 @@ def test_what_an_engine_says_is_checked(runtime: Path) -> None:
             assert control.engines() == []
 
 
+def test_what_lies_in_a_directory_that_others_can_enter_is_passed_over(runtime: Path) -> None:
+    with control.listening(small(), SPEC, ["shm://a"]):
+        runtime.chmod(0o750)
+        assert control.engines() == []
+        runtime.chmod(0o700)
+        assert [one.endpoints for one in control.engines()] == [("shm://a",)]
+
+
 def test_a_change_of_a_killed_engine_is_refused_and_its_place_is_used_again(runtime: Path) -> None:
     pid = os.fork()
     if not pid:

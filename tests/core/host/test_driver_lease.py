@@ -26,6 +26,12 @@ def test_a_second_client_is_refused_and_told_who_drives(host: Host) -> None:
     step_as(lease, "a")
 
 
+def test_an_exchange_is_refused_while_no_client_holds_the_lease(host: Host) -> None:
+    lease = DriverLease(host)
+    with pytest.raises(LocalProtocolError, match="an exchange outside holding"):
+        lease.exchange(None)
+
+
 def test_a_client_that_does_nothing_may_be_replaced(host: Host) -> None:
     lease = DriverLease(host)
     step_as(lease, "a", idle_s=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -20,6 +21,8 @@ from lucky_transport.errors import (
     ClosedError,
     RemoteProtocolError,
 )
+from lucky_transport.shm.files.server_description import ServerDescription
+from lucky_transport.shm.files.socket_path import DESCRIPTION_SUFFIX
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.handshake import ClientHello, ServerHello
 from lucky_transport.shm.listener.listener import Listener
@@ -194,6 +197,18 @@ def test_no_descriptor_for_a_client_pauses_the_listener_and_it_goes_on(
             pipes = listener.advance()
             time.sleep(0.005)
         pipes[0].close()
+
+
+def test_a_listener_that_cannot_be_listed_says_so_and_lets_clients_in(
+    listener: Listener, connect: Callable[..., tuple[MemfdPipe, MemfdPipe]], caplog: pytest.LogCaptureFixture
+) -> None:
+    Path(f"{listener.path}{DESCRIPTION_SUFFIX}").mkdir()
+    with caplog.at_level(logging.INFO, "lucky_transport"):
+        listener.describe(ServerDescription("weather", os.getpid()))
+    assert f"the server at {listener.path} is not listed: " in caplog.text
+    client, engine = connect()
+    assert client.try_push(b"let in")
+    assert engine.try_pop() == b"let in"
 
 
 # --- after fork ---

@@ -12,7 +12,7 @@ from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall
 from lucky_transport_migration.recording.reading import Recording
-from lucky_transport_migration.routing.recording_policy import RecordingPolicy, recorded
+from lucky_transport_migration.routing.recording_policy import RecordingPolicy, UnstagedPolicy, recorded
 
 READ, WORLD = "/hazel.rpc.SceneService/ListEntities", "/hazel.rpc.SceneService/EnterPlayMode"
 STREAM = "/hazel.rpc.MujocoService/StreamJointState"
@@ -139,3 +139,14 @@ def test_only_where_a_setting_asks_for_it_anything_is_recorded(
     assert recorded(inner) is inner
     monkeypatch.setenv("LUCKY_RECORD", str(tmp_path / "run.jsonl"))
     assert isinstance(recorded(inner), RecordingPolicy)
+
+
+def test_wrong_stages_are_said_and_an_unstaged_program_goes_on_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "lucky_transport.toml").write_text("[stages]\ndefault = 'nowhere'\n")
+    monkeypatch.chdir(tmp_path)
+    policy = UnstagedPolicy("shm")
+    assert "[stages.effects] is not read: " in caplog.text
+    assert "nowhere" in caplog.text
+    assert policy.decide(READ) == Decision("shm", stage="complete")
