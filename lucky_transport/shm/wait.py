@@ -50,8 +50,8 @@ def spin(
 class LoopLooks:
     """For how long an event loop looks for the next record before it sleeps, as its last waits taught it.
 
-    A loop must not wait in C: it looks once in each of its rounds, between which its other work goes on, and gives the
-    core away to whoever wants it. Where that, or the work, took long, some waits do without: each time twice as many.
+    A loop must not wait in C: it looks once in each of its rounds, between which its other work goes on, and yields the
+    core in between. Where a round took long, some waits do without looks: each time twice as many.
     """
 
     def __init__(self, strategy: int) -> None:
