@@ -32,12 +32,15 @@ class Shutdown:
     Leaving it within `limit_s` of the request is an orderly end; later the process exits with status 1. Once asked,
     the process is expected to end: signals stay without effect after leaving, and it has `limit_s` again to exit. Left
     without a request, everything is as before. For the main thread only (ValueError elsewhere).
+
+    what: names the process in what it says when it is ended by force.
     """
 
-    def __init__(self, parent_pid: int | None = None, *, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, parent_pid: int | None = None, *, limit_s: float = LIMIT_S, what: str = "engine") -> None:
         self.asked = threading.Event()
         self._done = threading.Event()
         self._limit_s = limit_s
+        self._what = what
         self._parent_pid = parent_pid
         self._pidfd = -1
         self._is_left = False
@@ -84,7 +87,7 @@ class Shutdown:
         self.asked.set()
         if not self._done.wait(self._limit_s):
             with contextlib.suppress(OSError):  # the reader of our stderr may have closed it
-                os.write(2, f"the engine did not end within {self._limit_s} s; ended by force\n".encode())
+                os.write(2, f"the {self._what} did not end within {self._limit_s} s; ended by force\n".encode())
             os._exit(1)
 
     def __exit__(

@@ -123,14 +123,16 @@ def test_the_death_of_the_parent_asks_for_the_end(has_pidfd: bool, monkeypatch: 
 HANG = """
 import signal, time
 from lucky_transport.cli.shutdown import LIMIT_S, Shutdown
-with Shutdown(limit_s=0.1) as shutdown:
+with Shutdown(limit_s=0.1{what}) as shutdown:
     print("ready", flush=True)
     time.sleep(600)
 """
 
 
-def test_an_engine_that_does_not_end_is_ended_by_force_and_says_so() -> None:
-    process = subprocess.Popen([sys.executable, "-c", HANG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.mark.parametrize(("argument", "what"), [("", "engine"), (", what='relay'", "relay")])
+def test_what_does_not_end_is_ended_by_force_and_says_so(argument: str, what: str) -> None:
+    code = HANG.format(what=argument)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -139,11 +141,13 @@ def test_an_engine_that_does_not_end_is_ended_by_force_and_says_so() -> None:
     finally:
         process.kill()
     assert process.returncode == 1
-    assert said == "the engine did not end within 0.1 s; ended by force\n"
+    assert said == f"the {what} did not end within 0.1 s; ended by force\n"
 
 
 def test_a_force_that_nobody_reads_about_ends_it_all_the_same() -> None:
-    process = subprocess.Popen([sys.executable, "-c", HANG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANG.format(what="")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     assert process.stderr is not None
     with process.stdout as stdout:

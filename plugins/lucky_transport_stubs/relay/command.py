@@ -52,7 +52,7 @@ def relay(upstream: str, endpoint: str, max_calls: int, grace: float) -> None:
 
     Prints `ready shm://NAME`. SIGTERM or Ctrl-C end it: new calls are refused, those under way have --grace seconds.
     """
-    with Shutdown(limit_s=grace + _END_S) as shutdown:
+    with Shutdown(limit_s=grace + _END_S, what="relay") as shutdown:
         from lucky_transport_stubs.relay.relay import Relay
 
         with Relay(upstream, endpoint, max_calls) as serving:
