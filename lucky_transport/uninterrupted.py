@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["RECHECK_S", "Latch", "WaitQueue", "open_gate", "uninterrupted"]
+__all__ = ["RECHECK_S", "Latch", "WaitQueue", "open_gate", "start_thread", "uninterrupted"]
 
 R = TypeVar("R")
 
@@ -43,6 +43,18 @@ def open_gate(gate: Any) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def start_thread(thread: threading.Thread) -> None:
+    """Start the thread; raises RuntimeError where none can be.
+
+    What a signal handler raises comes out as it is. `Thread.start` takes it for a refusal, and fails with a KeyError
+    where it then forgets a thread that runs already.
+    """
+    try:
+        thread.start()
+    except KeyError as error:
+        raise (error.__context__ or error) from None
 
 
 class WaitQueue:

@@ -18,6 +18,7 @@ from lucky_transport.errors import ClosedError, LocalProtocolError, did_you_mean
 from lucky_transport.futures import CallFuture, settle
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
+from lucky_transport.uninterrupted import start_thread
 
 __all__ = ["AsyncClient", "Client"]
 
@@ -201,7 +202,7 @@ def _open(open_transport: Callable[[], Transport]) -> tuple[Transport, AsyncCall
 def _on_thread(call: Callable[[], T]) -> Future[T]:
     """Make the call on a thread of its own: the loop's executor is the program's, and may be full."""
     future: Future[T] = CallFuture()
-    threading.Thread(target=settle, args=(future, call), name="lucky_transport_open", daemon=True).start()
+    start_thread(threading.Thread(target=settle, args=(future, call), name="lucky_transport_open", daemon=True))
     return future
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from lucky_transport.deadline import Deadline
 from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.rpc.leader_followers import LeaderFollowers
-from lucky_transport.uninterrupted import open_gate
+from lucky_transport.uninterrupted import open_gate, start_thread
 
 __all__ = ["CompletionThread"]
 
@@ -57,7 +57,7 @@ class CompletionThread:
             self._has_changed = True
             if not self._thread:
                 thread = threading.Thread(target=self._run, name="call completion", daemon=True)
-                thread.start()
+                start_thread(thread)
                 self._thread.setdefault(0, thread)
         open_gate(self._idle)
         self._waiters.wake(self)

@@ -13,7 +13,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.outgoing import Outgoing
 from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.uninterrupted import uninterrupted
+from lucky_transport.uninterrupted import start_thread, uninterrupted
 
 __all__ = ["CONGESTED_BYTES", "SendQueue"]
 
@@ -79,7 +79,7 @@ class SendQueue:
             self._pending.append(outgoing)
             if self._flush() and self._sender is None and not self._closed:
                 sender = threading.Thread(target=self._send_pending, name="send queue", daemon=True)
-                sender.start()
+                start_thread(sender)
                 self._sender = sender
         if self._from_finalizers:
             self._post_from_finalizers()

@@ -12,7 +12,7 @@ import threading
 import time
 
 from lucky_transport.sessions.session import Session
-from lucky_transport.uninterrupted import RECHECK_S, open_gate
+from lucky_transport.uninterrupted import RECHECK_S, open_gate, start_thread
 
 __all__ = ["Scheduler"]
 
@@ -45,7 +45,7 @@ class Scheduler:
             self._schedule(time.monotonic(), session)
             if self._thread is None:
                 thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                thread.start()
+                start_thread(thread)
                 self._thread = thread
         open_gate(self._asleep)
 

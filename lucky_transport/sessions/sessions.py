@@ -41,6 +41,7 @@ from lucky_transport.sessions.recording import RecordingFactory, ReplayFactory, 
 from lucky_transport.sessions.scheduler import Scheduler
 from lucky_transport.sessions.session import InterruptCheck, Session, SessionLimits, WorkerSlots
 from lucky_transport.sessions.shared_snapshots import SharedSnapshots
+from lucky_transport.uninterrupted import start_thread
 from lucky_transport.world import Worlds
 
 __all__ = ["Sessions"]
@@ -208,7 +209,7 @@ class Sessions(SessionApi):
             self._sessions[session.id] = session
             if self._reaper is None:
                 self._reaper = threading.Thread(target=self._reap, name=f"session reaper of {self.engine}", daemon=True)
-                self._reaper.start()
+                start_thread(self._reaper)
 
     def _reap(self) -> None:
         while not self._closed.wait(self.limits.sweep_s):

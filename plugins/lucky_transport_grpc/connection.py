@@ -22,6 +22,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ClosedError, NotReachable, PeerTimeout, TransportError
 from lucky_transport.futures import CallFuture, on_cancel, settle
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
+from lucky_transport.uninterrupted import start_thread
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.address import OF_A_TRANSPORT, target_of
 from lucky_transport_grpc.calls_under_way import CallsUnderWay
@@ -271,7 +272,7 @@ class GrpcConnection:
             self._attachment = _InterceptedStream(self._attachment, self._channel.close)
         watchdog = threading.Timer(deadline.remaining_s, self._attachment.cancel)
         watchdog.daemon = True
-        watchdog.start()
+        start_thread(watchdog)
         try:
             next(self._attachment)
         except (grpc.RpcError, StopIteration) as error:
@@ -287,7 +288,7 @@ class GrpcConnection:
         self._closed = True
         # A Ctrl-C that struck inside gRPC may have left one of its locks held: then closing would never return.
         closing = threading.Thread(target=self._close_channel, name="lucky-grpc-close", daemon=True)
-        closing.start()
+        start_thread(closing)
         closing.join(_CLOSE_S)
 
     def _close_channel(self) -> None:

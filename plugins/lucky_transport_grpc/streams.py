@@ -15,7 +15,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, TransportError
 from lucky_transport.messages.methods import Flow, Method
 from lucky_transport.transport import Stream
-from lucky_transport.uninterrupted import WaitQueue
+from lucky_transport.uninterrupted import WaitQueue, start_thread
 from lucky_transport_grpc.codec import decode
 from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.kept_threads import run_on_kept_thread
@@ -39,7 +39,7 @@ class GrpcStream(Stream):
         # gRPC lets a sender run ahead by thousands of small items, and a signal handler that raises in its calls leaves
         # them unusable (see `CallsUnderWay`). So a thread reads. Of the latest state it keeps the newest items and
         # counts the rest. It refers to `_Reading` only: a stream which is dropped ends on both sides.
-        threading.Thread(target=self._reading.run, name="lucky-grpc-stream", daemon=True).start()
+        start_thread(threading.Thread(target=self._reading.run, name="lucky-grpc-stream", daemon=True))
 
     @property
     def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - a count, read only

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from lucky_transport.uninterrupted import start_thread
+
 __all__ = ["TIMEOUT_S", "GuardedReader", "ReaderReplaced"]
 
 TIMEOUT_S = 0.002
@@ -103,7 +105,7 @@ class GuardedReader:
 
     def _spawn(self, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, name=self._name, daemon=True)
-        thread.start()
+        start_thread(thread)
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
 
     def _read(self) -> None:

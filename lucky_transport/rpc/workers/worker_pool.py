@@ -17,7 +17,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy
 from lucky_transport.fork import on_child
 from lucky_transport.limits import limit_reached
-from lucky_transport.uninterrupted import WaitQueue
+from lucky_transport.uninterrupted import WaitQueue, start_thread
 
 __all__ = ["WorkerPool"]
 
@@ -63,7 +63,7 @@ class WorkerPool:
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._work, name=self._name, daemon=True)
         try:
-            thread.start()
+            start_thread(thread)
         except RuntimeError as error:
             if not self._threads or self._unfinished >= len(self._threads) + self._waiting:
                 reached, remedy = limit_reached(error)

@@ -16,6 +16,7 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.fork import around_fork
+from lucky_transport.uninterrupted import start_thread
 
 __all__ = ["EvidenceQueue"]
 
@@ -47,7 +48,7 @@ class EvidenceQueue:
         self._queue.put((item, size))
         if not self._thread:
             with contextlib.suppress(RuntimeError):  # the process ends, or has too many threads: `close` does the work
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                start_thread(threading.Thread(target=self._run, name=self._name, daemon=True))
 
     def close(self, timeout_s: float) -> bool:
         """Take nothing more, and wait until what is there was worked on, but not longer than that. Idempotent.

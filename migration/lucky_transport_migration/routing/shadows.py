@@ -18,7 +18,7 @@ from lucky_transport.errors import Busy
 from lucky_transport.fork import on_child
 from lucky_transport.routing import SO_FAR, Ending, ShadowCaller
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
-from lucky_transport.uninterrupted import WaitQueue
+from lucky_transport.uninterrupted import WaitQueue, start_thread
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.read_check import ReadCheck
@@ -70,7 +70,7 @@ class Shadows:
         self._is_closing = True
         if self._under_way:
             with contextlib.suppress(RuntimeError):  # the process ends, and its shadows with it
-                threading.Thread(target=self._close_later, name="shadow calls", daemon=True).start()
+                start_thread(threading.Thread(target=self._close_later, name="shadow calls", daemon=True))
         else:
             self._close()
 

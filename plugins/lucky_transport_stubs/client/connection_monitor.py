@@ -15,6 +15,7 @@ from collections.abc import Callable
 from lucky_transport.fork import on_child
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
+from lucky_transport.uninterrupted import start_thread
 
 __all__ = ["CONNECTION_MONITOR", "ConnectionMonitor"]
 
@@ -64,7 +65,7 @@ class ConnectionMonitor:
             epoll.register(wakeup.fd, select.EPOLLIN)
             arguments = (epoll, wakeup)
             thread = threading.Thread(target=self._run, args=arguments, daemon=True, name="connection monitor")
-            thread.start()  # it begins by waiting for the lock, which is held here
+            start_thread(thread)  # it begins by waiting for the lock, which is held here
             undo.pop_all()
         self._wakeup, self._epoll, self._thread = wakeup, epoll, thread
 

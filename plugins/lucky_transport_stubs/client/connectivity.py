@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lucky_transport.fork import on_child
+from lucky_transport.uninterrupted import start_thread
 from lucky_transport_stubs.client.link import Link
 
 __all__ = ["Connectivity"]
@@ -89,7 +90,7 @@ class Connectivity:
         if self._thread is None:
             # It exists while there are notifications, and holds no lock while it calls.
             thread = threading.Thread(target=self._notify_all, name="grpc connectivity", daemon=True)
-            thread.start()
+            start_thread(thread)
             self._thread = thread  # not before: a signal handler may strike first
 
     def _notify_all(self) -> None:

@@ -17,7 +17,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, NotReachable, PeerTimeout, TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.uninterrupted import Latch, uninterrupted
+from lucky_transport.uninterrupted import Latch, start_thread, uninterrupted
 from lucky_transport_stubs.client.connecting import connect
 from lucky_transport_stubs.client.connection_monitor import CONNECTION_MONITOR
 from lucky_transport_stubs.client.prepared import CallSettings
@@ -132,7 +132,7 @@ class Link:
             self._connector = threading.Thread(
                 target=_connect_when_ready, args=(weakref.ref(self), is_wanted), name="grpc channel", daemon=True
             )
-            self._connector.start()
+            start_thread(self._connector)
 
     def close(self) -> None:
         """End every call as CANCELLED and let go of the connection; idempotent."""

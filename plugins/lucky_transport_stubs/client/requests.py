@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.uninterrupted import start_thread
 from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.status import CallStatus, Code, error_of, status_of
 
@@ -88,7 +89,7 @@ class StreamedRequests:
         thread = threading.Thread(
             target=context.run, args=(_send_all, self.again(), call, give_up), name="grpc requests", daemon=True
         )
-        thread.start()
+        start_thread(thread)
 
     def again(self) -> Iterator[bytes]:
         """Return an iterator over the payloads for a new attempt; that of the attempt before ends.
