@@ -175,7 +175,8 @@ def _read(text: str) -> list[_Pair]:
         raise ConfigError(f"target map: {text!r} is no pair", hint=_REMEDY)
     sample = Endpoint.parse(endpoint.replace("{host}", "localhost").replace("{port}", "1"))
     if sample.scheme != "shm" or not sample.address or "{" in sample.address or "}" in sample.address:
-        raise ConfigError(f"target map: {endpoint!r} is not an endpoint shm://NAME", hint=_REMEDY)
+        hint = "write one, e.g. shm://demo, or for many targets shm://engine_{port}"
+        raise ConfigError(f"{endpoint!r} is not an endpoint shm://NAME", hint=hint)
     places = [Target("*", "*")] if pattern == "*" else parse_target(pattern)
     return [_Pair(_glob(place.host), _glob(place.port), endpoint) for place in places]
 

@@ -367,7 +367,7 @@ def test_a_server_with_tls_asks_the_relay_for_its_certificate(serve: Serve, thro
         ("127.0.0.1:50051", "shm://b", "did you mean grpc://127.0.0.1:50051?"),
         ("grpc://127.0.0.1", "shm://b", "the address is not host:port"),
         ("grpc+unix:", "shm://b", "it has no path"),
-        ("grpc://127.0.0.1:1", "grpc://127.0.0.1:2", "'grpc://127.0.0.1:2' is not an endpoint shm://NAME"),
+        ("grpc://127.0.0.1:1", "grpc://127.0.0.1:2", "^'grpc://127.0.0.1:2' is not an endpoint shm://NAME; write one"),
         ("grpc://127.0.0.1:1?ca=x", "shm://b", "ca=x; expected a PEM file that can be read"),
         ("grpc://127.0.0.1:1?authority=x", "shm://b", "options are those of TLS; write grpcs://"),
         ("grpcs://127.0.0.1:1?authorty=x", "shm://b", "did you mean 'authority'?"),
