@@ -168,24 +168,40 @@ def test_a_client_that_closes_after_its_hello_leaves_a_pipe_whose_peer_has_left(
         pipe.close()
 
 
+class Failing:
+    """The socket of a listener whose first `accept` raises `error`."""
+
+    def __init__(self, listener: socket.socket, error: OSError) -> None:
+        self.listener = listener
+        self.errors = [error]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.listener, name)
+
+    def accept(self) -> object:
+        if self.errors:
+            raise self.errors.pop()
+        return self.listener.accept()
+
+
+def test_a_client_that_leaves_before_it_is_accepted_keeps_no_other_waiting(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = Failing(listener._listener, ConnectionAbortedError())  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(listener, "_listener", failing)
+    with knock(listener.path) as client:
+        client.send(ClientHello().to_bytes())
+        pipes = [*listener.advance(), *listener.advance()]
+        assert len(pipes) == 1
+        assert "cannot take a client" not in caplog.text
+        pipes[0].close()
+
+
 def test_no_descriptor_for_a_client_pauses_the_listener_and_it_goes_on(
     listener: Listener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Empty:
-        def __init__(self, listener: socket.socket) -> None:
-            self.listener = listener
-            self.refusals = 0
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(self.listener, name)
-
-        def accept(self) -> object:
-            self.refusals += 1
-            if self.refusals == 1:
-                raise OSError(24, "Too many open files")
-            return self.listener.accept()
-
-    monkeypatch.setattr(listener, "_listener", Empty(listener._listener))  # pyright: ignore[reportPrivateUsage]
+    failing = Failing(listener._listener, OSError(24, "Too many open files"))  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(listener, "_listener", failing)
     with knock(listener.path) as client:
         client.send(ClientHello().to_bytes())
         listener.advance()
