@@ -17,7 +17,7 @@ from lucky_transport.errors import LocalProtocolError
 from lucky_transport.spec.array_spec import value_range
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
-__all__ = ["Bounds", "check_actions", "check_control"]
+__all__ = ["Bounds", "check_actions", "check_control", "on_host"]
 
 
 def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") -> NDArray[Any]:
@@ -28,7 +28,7 @@ def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") ->
     Raises TypeError for what is no real number, ValueError for a wrong shape, for NaN or infinite values and for
     integers that the dtype cannot hold; both name the first offending place. `name` is what the text calls them.
     """
-    array = np.asarray(_of_host(actions) if hasattr(actions, "__cuda_array_interface__") else actions)
+    array = np.asarray(on_host(actions))
     wanted = np.dtype(spec.action.dtype)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} have dtype {array.dtype}, expected real numbers that cast to {wanted}")
@@ -53,9 +53,13 @@ def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") ->
     return array
 
 
-def _of_host(array: Any) -> Any:
-    """Return what lies on a GPU as an array of this process."""
-    return array.get() if hasattr(array, "get") else array.detach().cpu().numpy()  # CuPy's, PyTorch's
+def on_host(actions: Any) -> Any:
+    """Return what lies on a GPU as an array of this process, after the work of the present stream, else `actions`."""
+    if not hasattr(actions, "__cuda_array_interface__"):
+        return actions
+    if hasattr(actions, "get"):  # CuPy's
+        return actions.get()
+    return actions.detach().cpu().numpy() if hasattr(actions, "detach") else np.asarray(actions)  # PyTorch's, JAX's
 
 
 def _check_range(name: str, integers: NDArray[Any], wanted: np.dtype[Any]) -> None:

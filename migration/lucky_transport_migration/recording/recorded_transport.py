@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.messages.methods import Method
+from lucky_transport.spec.actions import on_host
 from lucky_transport.transport import Frame, Stream, Transport
 from lucky_transport_migration.recording.file_sink import FileSink, PendingCall, Sent
 
@@ -37,7 +38,7 @@ class RecordedTransport(Transport):
         return self._inner.out_of_bounds
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        sent = Sent(np.array(actions), None if control is None else np.array(control), time.perf_counter_ns())
+        sent = Sent(np.array(on_host(actions)), None if control is None else np.array(control), time.perf_counter_ns())
         self._inner.send(actions, control)
         self._sent = sent
 

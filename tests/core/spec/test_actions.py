@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -187,7 +189,12 @@ class _OfCupy(_OnGpu):
         return self._values
 
 
-@pytest.mark.parametrize("on_gpu", [_OfTorch, _OfCupy])
+class _OfJax(_OnGpu):
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        return self._values
+
+
+@pytest.mark.parametrize("on_gpu", [_OfTorch, _OfCupy, _OfJax])
 @pytest.mark.parametrize("transport", ["shm", "inproc", "grpc"])
 def test_actions_on_a_gpu_are_copied_to_the_host_over_every_transport(on_gpu: type[_OnGpu], transport: str) -> None:
     rows = np.full((2, 2), 0.3, np.float32)
@@ -197,3 +204,11 @@ def test_actions_on_a_gpu_are_copied_to_the_host_over_every_transport(on_gpu: ty
         np.testing.assert_array_equal(env.step(on_gpu(rows))[0], other.step(rows)[0])
         with pytest.raises(ValueError, match=r"have shape \(3, 2\), expected \(2, 2\)"):
             env.step(on_gpu(np.zeros((3, 2), np.float32)))
+
+
+def test_actions_on_a_gpu_are_recorded(tmp_path: Path) -> None:
+    rows = np.full((2, 2), 0.3, np.float32)
+    with api.make("toy", 2, transport="shm", record=str(tmp_path / "run.jsonl")) as env:
+        env.reset(seed=1)
+        env.step(_OfTorch(rows))
+    assert base64.b64encode(rows.tobytes()) in (tmp_path / "run.jsonl").read_bytes()
