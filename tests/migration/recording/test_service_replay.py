@@ -1,10 +1,16 @@
-"""Calls of a team's own service, recorded from its program and made again at another server."""
+"""Calls of a team's own service, recorded from its program and made again at another server.
+
+What is recorded is started as a team starts it. Servers and replays are forks of a Python that has imported what they
+import; a server is switched as `run --serve` switches it.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +24,7 @@ import pytest
 from lucky_transport.process import unique_name
 from lucky_transport_migration.recording.entries import RecordedCall, line_of
 from lucky_transport_migration.recording.reading import Recording
+from tests.support.forked_programs import SWITCHED, Programs
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
 
@@ -58,26 +65,35 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
 """
 
 
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Programs]:
+    imported = ("lucky_transport.cli.main", "replay", "service_replay")
+    modules = (name if "." in name else f"lucky_transport_migration.recording.{name}" for name in imported)
+    with Programs(*SWITCHED, *modules) as found:
+        yield found
+
+
 @contextmanager
-def _served(weather: WeatherPrograms, *options: str, shm: str) -> Iterator[str]:
+def _served(programs: Programs, weather: WeatherPrograms, *options: str, shm: str) -> Iterator[str]:
     """Serve a fresh server over gRPC and in shared memory; gives its gRPC target."""
-    command = [*_CLI, "run", "--transport", "shm", "--serve", f"127.0.0.1:*={shm}", "--", *weather.server(0, *options)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
+    _, *command = weather.server(0, *options)
+    switched = {"LUCKY_TRANSPORT": "shm", "LUCKY_GRPC_SERVE": f"127.0.0.1:*={shm}"}
+    with programs.start(command, first="lucky_transport.auto", **switched) as server:
         try:
             yield f"127.0.0.1:{server.stdout.readline().split()[-1]}"
         finally:
-            server.terminate()
+            server.send_signal(signal.SIGTERM)
+            server.communicate(timeout=PATIENCE_S)
 
 
-def _record(weather: WeatherPrograms, folder: Path, stage: str) -> Path:
+def _record(programs: Programs, weather: WeatherPrograms, folder: Path, stage: str) -> Path:
     """Record the program, with all methods at a stage."""
     stages = f'[stages.methods]\n"/weather.v1.Weather/*" = "{stage}"\n'
     (folder / "lucky_transport.toml").write_text(stages + _EFFECTS)
     (folder / "asker.py").write_text(_ASKER)
     shm = f"shm://{unique_name()}"
     file = folder / "run.jsonl.gz"
-    with _served(weather, shm=shm) as target:
+    with _served(programs, weather, shm=shm) as target:
         under = [*_CLI, "run", "--transport", "staged", "--map", f"{target}={shm}", "--"]
         command = [*_CLI, "record", shm, "--out", str(file), "--", *under]
         client = [sys.executable, str(folder / "asker.py"), target, str(weather.folder)]
@@ -90,34 +106,35 @@ def _record(weather: WeatherPrograms, folder: Path, stage: str) -> Path:
 
 @pytest.fixture(scope="module", params=["grpc", "complete"])
 def recorded(
-    request: pytest.FixtureRequest, weather: WeatherPrograms, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    programs: Programs,
+    weather: WeatherPrograms,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[str, Path]:
     """The transport that answered, and the recording."""
     transport = {"grpc": "grpc", "complete": "shm"}[request.param]
-    return transport, _record(weather, tmp_path_factory.mktemp("recorded"), request.param)
+    return transport, _record(programs, weather, tmp_path_factory.mktemp("recorded"), request.param)
 
 
-def _replayed(file: Path, *endpoints: str, code: int) -> dict[str, Any]:
-    done = subprocess.run(
-        [*_CLI, "replay", str(file), *endpoints, "--json"],
-        cwd=file.parent,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+def _replay(programs: Programs, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = ["-m", "lucky_transport", "replay", *arguments]
+    return programs.run(command, cwd=cwd, environ=os.environ, timeout=PATIENCE_S)
+
+
+def _replayed(programs: Programs, file: Path, *endpoints: str, code: int) -> dict[str, Any]:
+    done = _replay(programs, str(file), *endpoints, "--json", cwd=file.parent)
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("over", ["grpc", "shm"])
 def test_a_recording_replays_equal_over_both_transports(
-    recorded: tuple[str, Path], weather: WeatherPrograms, over: str
+    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms, over: str
 ) -> None:
     _, file = recorded
     shm = f"shm://{unique_name()}"
-    with _served(weather, shm=shm) as target:
-        found = _replayed(file, shm if over == "shm" else f"grpc://{target}", code=0)
+    with _served(programs, weather, shm=shm) as target:
+        found = _replayed(programs, file, shm if over == "shm" else f"grpc://{target}", code=0)
     assert found["equal"] is True
     assert (found["calls"], found["compared"]) == (11, 11), found
     assert {"status", "details", "items", "headers", "trailing metadata"} <= set(found["aspects"])
@@ -147,13 +164,13 @@ def test_a_recording_replays_equal_over_both_transports(
     ],
 )
 def test_a_planted_difference_is_named_with_call_and_request(
-    recorded: tuple[str, Path], weather: WeatherPrograms, fault: str, aspect: str, where: str
+    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms, fault: str, aspect: str, where: str
 ) -> None:
     transport, file = recorded
     shm = f"shm://{unique_name()}"
-    with _served(weather, "--fault", fault, shm=shm) as target:
+    with _served(programs, weather, "--fault", fault, shm=shm) as target:
         assert target
-        found = _replayed(file, shm, code=1)  # a fault is planted in what goes over shared memory
+        found = _replayed(programs, file, shm, code=1)  # a fault is planted in what goes over shared memory
     first = found["first_difference"]
     assert first["aspect"] == aspect, first
     assert re.match(where, first["where"]), first
@@ -162,14 +179,16 @@ def test_a_planted_difference_is_named_with_call_and_request(
     assert re.search('"(Oslo|nowhere|deadline|left)"', first["values"]["request"])
 
 
-def test_secrets_are_not_in_a_recording_and_that_is_said(recorded: tuple[str, Path], weather: WeatherPrograms) -> None:
+def test_secrets_are_not_in_a_recording_and_that_is_said(
+    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms
+) -> None:
     _, file = recorded
     assert b"1234" not in gzip.decompress(file.read_bytes())
     (asked,) = [one for one in Recording(file).entries() if isinstance(one, RecordedCall) and one.metadata]
     assert asked.metadata == (("authorization", "***"), ("team", "weather"))
     shm = f"shm://{unique_name()}"
-    with _served(weather, shm=shm) as target:
-        found = _replayed(file, f"grpc://{target}", code=0)
+    with _served(programs, weather, shm=shm) as target:
+        found = _replayed(programs, file, f"grpc://{target}", code=0)
     assert "request metadata authorization" in {row["what"] for row in found["left_out"]}
 
 
@@ -182,7 +201,7 @@ def test_a_recording_has_deadlines_and_what_its_caller_left(recorded: tuple[str,
 
 
 def test_without_a_description_bytes_are_compared_and_that_is_said(
-    recorded: tuple[str, Path], weather: WeatherPrograms, tmp_path: Path
+    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms, tmp_path: Path
 ) -> None:
     recording = Recording(recorded[1])
     calls = [replace(one, described=b"") for one in recording.entries() if isinstance(one, RecordedCall)]
@@ -190,35 +209,40 @@ def test_without_a_description_bytes_are_compared_and_that_is_said(
     changed = replace(entries[-1], items=(*entries[-1].items[:-1], entries[-1].items[-1] + b"\x18\x01"))
     shm = f"shm://{unique_name()}"
     found = []
-    with _served(weather, shm=shm) as target:
+    with _served(programs, weather, shm=shm) as target:
         for number, written in enumerate((entries, [*entries[:-1], changed])):
             plain = tmp_path / f"plain-{number}.jsonl"
             plain.write_text(line_of(recording.header) + "".join(map(line_of, written)))
-            found.append(_replayed(plain, (f"grpc://{target}", shm)[number], code=number))
+            found.append(_replayed(programs, plain, (f"grpc://{target}", shm)[number], code=number))
     assert (found[0]["calls"], found[0]["compared"]) == (4, 4)
     assert "fields of messages" in {row["what"] for row in found[0]["left_out"]}
     differing = [one for one in found[1]["methods"] if found[1]["methods"][one]["mismatches"]]
     assert "/weather.v1.Weather/Chat" in differing
 
 
-def test_a_server_that_is_gone_is_a_difference(recorded: tuple[str, Path], weather: WeatherPrograms) -> None:
+def test_a_server_that_is_gone_is_a_difference(
+    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms
+) -> None:
     transport, file = recorded
     shm = f"shm://{unique_name()}"
-    with _served(weather, shm=shm) as target:
+    with _served(programs, weather, shm=shm) as target:
         pass
-    found = _replayed(file, f"grpc://{target}", code=1)
+    found = _replayed(programs, file, f"grpc://{target}", code=1)
     assert found["calls"] == 1, transport
     assert found["first_difference"]["aspect"] == "code"
 
 
 def test_two_servers_are_compared_with_the_recording_and_with_each_other(
-    recorded: tuple[str, Path], weather: WeatherPrograms
+    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms
 ) -> None:
     _, file = recorded
     shm = f"shm://{unique_name()}"
-    with _served(weather, shm=f"shm://{unique_name()}") as target, _served(weather, "--fault", "int64", shm=shm):
+    with (
+        _served(programs, weather, shm=f"shm://{unique_name()}") as target,
+        _served(programs, weather, "--fault", "int64", shm=shm),
+    ):
         grpc = f"grpc://{target}"
-        found = _replayed(file, grpc, shm, code=1)
+        found = _replayed(programs, file, grpc, shm, code=1)
     pairs = {tuple(one["of"]): one for one in found["comparisons"]}
     assert list(pairs) == [("recording", grpc), ("recording", shm), (grpc, shm)]
     assert found["equal"] is False
@@ -229,7 +253,7 @@ def test_two_servers_are_compared_with_the_recording_and_with_each_other(
 
 
 def test_what_both_servers_have_changed_since_the_recording_is_no_matter_of_a_transport(
-    recorded: tuple[str, Path], weather: WeatherPrograms, tmp_path: Path
+    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms, tmp_path: Path
 ) -> None:
     recording = Recording(recorded[1])
     entries = [one for one in recording.entries() if isinstance(one, RecordedCall)]
@@ -237,9 +261,8 @@ def test_what_both_servers_have_changed_since_the_recording_is_no_matter_of_a_tr
     entries[3] = replace(entries[3], details="there was another text then")
     file.write_text(line_of(recording.header) + "".join(map(line_of, entries)))
     shm = f"shm://{unique_name()}"
-    with _served(weather, shm=f"shm://{unique_name()}") as target, _served(weather, shm=shm):
-        command = [*_CLI, "replay", str(file), f"grpc://{target}", shm]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    with _served(programs, weather, shm=f"shm://{unique_name()}") as target, _served(programs, weather, shm=shm):
+        done = _replay(programs, str(file), f"grpc://{target}", shm, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     said = done.stdout
     assert f"differ: recording and {shm}" in said
