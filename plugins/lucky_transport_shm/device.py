@@ -82,9 +82,11 @@ class ClientDevice:
         or device. Their values are not looked at. Raises what `observations` raises.
         """
         mapping, spec = self._segment.mapping, self._segment.spec
+        if not device_offer.is_offered(mapping, ACTIONS):
+            return False
         given = actions.__cuda_array_interface__
         fits = tuple(given["shape"]) == spec.action_shape and np.dtype(given["typestr"]) == spec.action.dtype
-        if not fits or given.get("strides") is not None or not device_offer.is_offered(mapping, ACTIONS):
+        if not fits or given.get("strides") is not None:
             return False
         driver, source = libcuda.load_driver(), given["data"][0]
         memory = self._memory(ACTIONS, driver)
