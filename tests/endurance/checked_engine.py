@@ -23,9 +23,9 @@ __all__ = ["LONG_SENSOR", "NAME", "CheckedEngine", "CheckedSteps", "angles", "ob
 
 NAME = "checked"
 _BEAMS = 100
-#: The first answers are so large that a ring of the default size has to begin again at its start, and that no record of
-#: it takes one: they lie beside the ring, where there is an arena.
-_MANY, LONG_SENSOR = 24_000, 3
+#: The first answers are as long as a record of a ring of the default size can be, about: after some of them the writer
+#: has to skip what is left at the ring's end. (What is longer lies beside the ring.)
+_MANY, LONG_SENSOR = 15_000, 3
 
 
 def observations(actions: NDArray[Any], size: int) -> NDArray[np.float32]:
