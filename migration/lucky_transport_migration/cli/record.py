@@ -26,7 +26,7 @@ _NOT_RUN = 127
 @click.option(
     "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file; compressed if it is a .gz."
 )
-@click.option("--seed", type=click.IntRange(min=0), help="The seed the engine was started with, for who replays it.")
+@click.option("--seed", type=click.IntRange(min=0), help="The seed that the engine was started with, for its replay.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def record(endpoint: str, out: Path, seed: int | None, command: tuple[str, ...]) -> None:
     """Run COMMAND and write what it does with the engine at ENDPOINT to a file: calls, streams and steps, and answers.

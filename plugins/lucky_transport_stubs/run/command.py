@@ -111,10 +111,10 @@ def run(
 
     Servers listen over shared memory beside the ports that they bind, or with --serve-only in place of them.
 
-    At the end it says which methods went where and how often, on stderr if that is a terminal: a program may read what
-    is none. Exit status and signals are COMMAND's own, but with --require: 125 says that no call and no port went over
-    shared memory, and stderr names the map to add. With --quiet, and neither --report, --require nor --check, COMMAND
-    takes the launcher's place and keeps its pid.
+    At the end it says which methods went where and how often, on stderr if that is a terminal, since a program may
+    read anything else. Exit status and signals are COMMAND's own, but with --require: 125 says that no call and no port
+    went over shared memory, and stderr names the map to add. With --quiet, and neither --report, --require nor --check,
+    COMMAND takes the launcher's place and keeps its pid.
     """
     settings = load_settings(
         {
