@@ -205,7 +205,7 @@ class TrackedCall:
             if self.is_over:
                 return
             last_ns = self.received.last_ns if ending.code == "OK" and self.received.items else now_ns
-            outcome = _outcome(self.decision.primary, self.received, ending, last_ns - self._began_ns)
+            outcome = self._outcome(self.decision.primary, self.received, ending, last_ns - self._began_ns)
             if ending is UNFINISHED:
                 self._shadow, self._why, self._awaits_shadow = None, NOT_ENDED, False
             self._primary, awaits_shadow = (outcome, ending), self._awaits_shadow
@@ -226,7 +226,7 @@ class TrackedCall:
 
     def shadow_answered(self, received: ReceivedItems, ending: Ending, took_ns: int) -> None:
         """The shadow has ended; an early ending says that it was left."""
-        self._shadow_is(_outcome(self.decision.shadow, received, ending, took_ns), is_left=ending.is_early)
+        self._shadow_is(self._outcome(self.decision.shadow, received, ending, took_ns), is_left=ending.is_early)
 
     def has_no_shadow(self, why: str) -> None:
         """The shadow was not asked, or not to its end."""
@@ -257,6 +257,12 @@ class TrackedCall:
             self._note()
 
     # -- what comes of it ---------------------------------------------------------------------------------------------
+
+    def _outcome(self, transport: str, received: ReceivedItems, ending: Ending, took_ns: int) -> CallOutcome:
+        # grpcio reads a response that a servicer returns beside an error, and gives it to no caller.
+        is_unseen = ending.code != "OK" and self.arity.endswith("unary")
+        items = () if is_unseen else received.items
+        return call_outcome(transport, items, ending, took_ns, dropped=received.dropped)
 
     def _note(self) -> None:
         """Tell the policy of the call, of which everything is known."""
@@ -294,7 +300,3 @@ def _effect(method: str, decision: Decision) -> Effect:
     if row is not None:
         return row.effect
     return Effect.READ if decision.shadow else Effect.WORLD
-
-
-def _outcome(transport: str, received: ReceivedItems, ending: Ending, took_ns: int) -> CallOutcome:
-    return call_outcome(transport, received.items, ending, took_ns, dropped=received.dropped)

@@ -114,6 +114,26 @@ def test_status_details_and_metadata_of_both_are_noted(serve: Any, policy: Any) 
     )
 
 
+@pytest.mark.parametrize("decision", [Decision("grpc", "shm", "shadow"), OVER_SHM, Decision("grpc")])
+def test_a_response_beside_an_error_is_nobodys_answer(serve: Any, policy: Any, decision: Decision) -> None:
+    def refuse(request: Any, context: Any) -> bytes:
+        context.set_code(grpc.StatusCode.NOT_FOUND)
+        return b"unseen"
+
+    policy.decision = decision
+    methods = {"unary_unary Refuse": refuse, "stream_unary Refuses": refuse}
+    with serve(methods).channel() as channel:
+        refused = channel.unary_unary("/t.Test/Refuse")
+        with pytest.raises(grpc.RpcError):
+            refused(b"")
+        assert refused.future(b"").exception(10).code() is grpc.StatusCode.NOT_FOUND
+        with pytest.raises(grpc.RpcError):
+            channel.stream_unary("/t.Test/Refuses")(iter((b"",)))
+    for comparison in policy.wait(3):
+        assert (list(comparison.primary.items), comparison.primary.code) == ([], "NOT_FOUND")
+        assert comparison.shadow is None or is_equal(comparison)
+
+
 def test_a_candidate_that_answers_otherwise_is_noted_and_not_heard(serve: Any, policy: Any) -> None:
     def reversed_count(request: bytes, _: Any) -> Iterator[bytes]:
         return (bytes([item]) for item in reversed(request))
