@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+import lucky_transport
+from lucky_transport.process import unique_name
 from lucky_transport.version import install_command
 
 #: The packages of the extras `bench`, `scan`, `metrics` and `top`, by the names they are imported by.
 HIDDEN = (
     "hdrh",
+    "hypothesis",
     "libcst",
     "jinja2",
     "matplotlib",
@@ -20,6 +23,7 @@ HIDDEN = (
     "packaging",
     "prometheus_client",
     "rich",
+    "scipy",
     "textual",
     "tomlkit",
 )
@@ -42,11 +46,12 @@ from lucky_transport.cli.main import main
 main()
 """
 
-TOY_LOOP = f"""{WITHOUT_EXTRAS}
+LOOP = f"""{WITHOUT_EXTRAS}
 import lucky_transport
 
-with lucky_transport.make("toy", num_envs=2, transport="shm", options={{"obs_size": 3}}) as env:
+with lucky_transport.make(**MADE) as env:
     env.reset(seed=0)
+    env.action_space.seed(0)
     for _ in range(10):
         env.step(env.action_space.sample())
 print("stepped")
@@ -68,6 +73,8 @@ def run(program: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess
         (("parity", "toy", "--between", "inproc,shm", "--suite", "step"), "bench"),
         (("scan", "."), "scan"),
         (("stage", "set", "SceneService/*", "shadow"), "scan"),
+        (("gate",), "scan"),
+        (("signoff",), "migration"),
         (("top",), "top"),
     ],
 )
@@ -89,6 +96,23 @@ def test_the_other_commands_need_no_extra(arguments: tuple[str, ...], tmp_path: 
     assert "Traceback" not in ended.stderr
 
 
+def loop(**made: object) -> str:
+    """Return a program that steps the env which `make` gives for these arguments."""
+    return LOOP.replace("MADE", repr(made))
+
+
 def test_an_env_needs_no_extra(tmp_path: Path) -> None:
-    ended = run(TOY_LOOP, cwd=tmp_path)
+    ended = run(loop(engine="toy", num_envs=2, transport="shm", options={"obs_size": 3}), cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "stepped\n"), ended.stderr
+
+
+def test_a_run_is_recorded_and_replayed_without_any_extra(tmp_path: Path) -> None:
+    fresh = f"shm://{unique_name()}"
+    recording = loop(endpoint=f"recorded:?to={fresh}&file=run.jsonl")
+    with lucky_transport.serve("toy", fresh, num_envs=2, seed=7):
+        recorded = run(recording, cwd=tmp_path)
+    assert (recorded.returncode, recorded.stdout) == (0, "stepped\n"), recorded.stderr
+    with lucky_transport.serve("toy", fresh, num_envs=2, seed=7):
+        replayed = run(COMMAND, "replay", "run.jsonl", fresh, cwd=tmp_path)
+    assert replayed.returncode == 0, replayed.stderr
+    assert "EQUAL" in replayed.stdout

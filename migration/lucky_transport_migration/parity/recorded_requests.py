@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from lucky_transport.call import Metadata
 from lucky_transport.errors import ConfigError, plural
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_parity import ServiceParity
-from lucky_transport_migration.parity.service_requests import ServiceCall
 
 __all__ = ["RecordedRequest", "RecordedRequests"]
 

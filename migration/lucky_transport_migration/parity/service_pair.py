@@ -17,7 +17,7 @@ from lucky_transport_migration.evidence.outcome import CONTROL, CallOutcome, Com
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
 from lucky_transport_migration.evidence.service_caller import CANCELLED
 from lucky_transport_migration.jsonl import moment
-from lucky_transport_migration.parity.service_requests import ServiceCall
+from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 
 __all__ = ["AskedCall", "ServerPair"]

@@ -31,9 +31,10 @@ from lucky_transport_migration.evidence.service_caller import CANCELLED
 from lucky_transport_migration.parity.call_parity import ParityCounts
 from lucky_transport_migration.parity.field_values import FieldValues
 from lucky_transport_migration.parity.recorded_requests import RecordedRequests
+from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_pair import AskedCall, ServerPair
 from lucky_transport_migration.parity.service_parity import ServiceParity
-from lucky_transport_migration.parity.service_requests import ServiceCall, calls
+from lucky_transport_migration.parity.service_requests import calls
 from lucky_transport_migration.parity.service_servers import ServerCommand, methods_of
 
 __all__ = ["ServiceProof"]

@@ -8,54 +8,21 @@ messages in messages to a bound. Timestamps and durations stay within what proto
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from lucky_transport.call import Metadata
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
-from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.parity.field_values import FieldValues
+from lucky_transport_migration.parity.service_call import ServiceCall
 
-__all__ = ["ServiceCall", "calls"]
+__all__ = ["calls"]
 
 _DEEPEST = 3
 _MOST_ITEMS = 3
 _MOST_MESSAGES = 4
 _LONG = 5000
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceCall:
-    """One call. messages: its requests. cancel_after: so many responses, None = it is read to its end. is_late: its
-    deadline is over when it is made. timeout_s: seconds that it has, None = as all have.
-    """
-
-    messages: tuple[Any, ...]
-    metadata: Metadata = ()
-    cancel_after: int | None = None
-    is_late: bool = False
-    timeout_s: float | None = None
-
-    @property
-    def requests(self) -> list[bytes]:
-        """The requests as bytes, the same ones for the same call."""
-        return [one.SerializeToString(deterministic=True) for one in self.messages]
-
-    @property
-    def text(self) -> str:
-        """The call as one line for people."""
-        from google.protobuf.text_format import MessageToString
-
-        shown = ", ".join(f"{{{MessageToString(one, as_one_line=True)}}}" for one in self.messages)
-        parts = [f"requests [{shown}]" if len(self.messages) != 1 else f"request {shown}"]
-        parts += [f"metadata {dict(self.metadata)}"] if self.metadata else []
-        parts += [] if self.cancel_after is None else [f"cancelled after {self.cancel_after} responses"]
-        parts += ["a deadline that is over"] * self.is_late
-        parts += [] if self.timeout_s is None else [f"a deadline of {self.timeout_s:g} s"]
-        return short(", ".join(parts))
 
 
 @st.composite

@@ -11,8 +11,8 @@ from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CallOutcome
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL
+from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_pair import ServerPair
-from lucky_transport_migration.parity.service_requests import ServiceCall
 from lucky_transport_migration.parity.service_servers import ServerCommand
 from tests.support.weather import WeatherPrograms
 

@@ -14,7 +14,8 @@ from lucky_transport.errors import ConfigError
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.parity.field_values import FieldValues
-from lucky_transport_migration.parity.service_requests import ServiceCall, calls
+from lucky_transport_migration.parity.service_call import ServiceCall
+from lucky_transport_migration.parity.service_requests import calls
 from tests.support.weather import WeatherPrograms
 
 _COUNT = 300

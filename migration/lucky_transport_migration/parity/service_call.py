@@ -1,0 +1,42 @@
+"""One call of any service, whether it was drawn or recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lucky_transport.call import Metadata
+from lucky_transport_migration.compare.shown import short
+
+__all__ = ["ServiceCall"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCall:
+    """One call. messages: its requests. cancel_after: so many responses, None = it is read to its end. is_late: its
+    deadline is over when it is made. timeout_s: seconds that it has, None = as all have.
+    """
+
+    messages: tuple[Any, ...]
+    metadata: Metadata = ()
+    cancel_after: int | None = None
+    is_late: bool = False
+    timeout_s: float | None = None
+
+    @property
+    def requests(self) -> list[bytes]:
+        """The requests as bytes, the same ones for the same call."""
+        return [one.SerializeToString(deterministic=True) for one in self.messages]
+
+    @property
+    def text(self) -> str:
+        """The call as one line for people."""
+        from google.protobuf.text_format import MessageToString
+
+        shown = ", ".join(f"{{{MessageToString(one, as_one_line=True)}}}" for one in self.messages)
+        parts = [f"requests [{shown}]" if len(self.messages) != 1 else f"request {shown}"]
+        parts += [f"metadata {dict(self.metadata)}"] if self.metadata else []
+        parts += [] if self.cancel_after is None else [f"cancelled after {self.cancel_after} responses"]
+        parts += ["a deadline that is over"] * self.is_late
+        parts += [] if self.timeout_s is None else [f"a deadline of {self.timeout_s:g} s"]
+        return short(", ".join(parts))
