@@ -24,6 +24,7 @@ COMPILED = {
 #: The same for packages that most programs import for something else: names of what makes a connection.
 COMPILED_USES = {
     "jax.distributed.initialize": "between the processes of a distributed run, in C++",
+    "pinecone.grpc": "to Pinecone's indexes, in Rust",
     "tensorflow.data.experimental.service": "to tf.data's service, in C++",
     "tensorflow.distribute.Server": "between the servers of a cluster, in C++",
 }

@@ -27,6 +27,8 @@ from lucky_transport_stubs.run.activation import BOOTSTRAP
             "import tensorflow as tf\ntf.data.experimental.service.DispatchServer()\n",
             [(2, "tensorflow.data.experimental.service")],
         ),
+        ("from pinecone.grpc import PineconeGRPC\nPineconeGRPC()\n", [(2, "pinecone.grpc")]),
+        ("from pinecone import Pinecone\nPinecone()\n", []),
         ("import jax\njax.jit(len)\nimport tensorflow as tf\ntf.constant(1)\n", []),
         ('"""\nimport ray\n"""\nfrom .ray import beam\nimport arrays\n', []),
         ("import ray(\n", []),
