@@ -17,5 +17,5 @@ def cut(record: bytes, call: int, largest: int, message_bytes: int = 0) -> Itera
     offset = 0
     while offset < len(record):
         piece, size = fragment(record, call, offset, largest, message_bytes)
-        yield piece
+        yield piece if isinstance(piece, bytes) else b"".join(piece)
         offset += size

@@ -21,7 +21,7 @@ from lucky_transport_migration.catalogue.service_method import ServiceMethod
 if TYPE_CHECKING:
     from google.protobuf.descriptor import MethodDescriptor
 
-__all__ = ["file_set_of", "keep_service", "keep_set", "kept_sets", "method_of_program", "methods_in"]
+__all__ = ["class_of", "file_set_of", "keep_service", "keep_set", "kept_sets", "method_of_program", "methods_in"]
 
 _PATTERN = "services-*.binpb"
 
@@ -116,16 +116,19 @@ def _described(method: MethodDescriptor, source: str) -> ServiceMethod:
         source=source,
         requests_stream=bool(method.client_streaming),
         stream=Flow.EVERY if method.server_streaming else None,
-        request=_class_of(method.input_type),
-        response=_class_of(method.output_type),
+        request=class_of(method.input_type),
+        response=class_of(method.output_type),
         descriptor=method,
     )
 
 
-def _class_of(message: Any) -> Any:
-    from google.protobuf.message_factory import GetMessageClass
+def class_of(message: Any) -> Any:
+    """Return the class of the messages that a descriptor describes."""
+    from google.protobuf import message_factory
 
-    return GetMessageClass(message)
+    if not hasattr(message_factory, "GetMessageClass"):  # a switched program may have a protobuf before 4.22
+        return message_factory.MessageFactory(message.file.pool).GetPrototype(message)  # pyright: ignore[reportAttributeAccessIssue]
+    return message_factory.GetMessageClass(message)
 
 
 def _add_file(file: Any, files: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lucky_transport.messages.fields import Field
 from lucky_transport.messages.fields import fields_of as fields_of_ours
+from lucky_transport_migration.catalogue.descriptors import class_of
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
@@ -59,8 +60,6 @@ def _content(data: Any) -> str:
 
 
 def _field(field: FieldDescriptor) -> Field:
-    from google.protobuf.message_factory import GetMessageClass
-
     is_list = getattr(field, "is_repeated", None)
     if is_list is None:  # protobuf before 6
         is_list = getattr(field, "label", 0) == _REPEATED
@@ -68,5 +67,5 @@ def _field(field: FieldDescriptor) -> Field:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         inner, shape = field.message_type.fields_by_name["value"], "map"
     kind = _KINDS.get(inner.cpp_type) or ("bytes" if inner.type == _BYTES else "str")
-    message = None if inner.message_type is None else GetMessageClass(inner.message_type)
+    message = None if inner.message_type is None else class_of(inner.message_type)
     return Field(field.name, kind, shape, message, optional=shape == "one" and field.has_presence)

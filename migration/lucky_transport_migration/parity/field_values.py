@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.config import load_table
 from lucky_transport.errors import ConfigError, did_you_mean
+from lucky_transport_migration.catalogue.descriptors import class_of
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 
 __all__ = ["FieldValues", "read_pair"]
@@ -102,13 +103,11 @@ class FieldValues:
         return [self._one(key, message, field, value) for value in values]
 
     def _one(self, key: str, message: Any, field: Any, value: Any) -> Any:
-        from google.protobuf.message_factory import GetMessageClass
-
         if field.enum_type is not None and isinstance(value, str) and value in field.enum_type.values_by_name:
             value = field.enum_type.values_by_name[value].number
         if field.type == field.TYPE_BYTES and isinstance(value, str):
             value = value.encode()
-        made = GetMessageClass(message)()
+        made = class_of(message)()
         try:
             if isinstance(value, bool) != (field.type == field.TYPE_BOOL):
                 raise TypeError(f"{field.name} is {'' if field.type == field.TYPE_BOOL else 'no '}true or false")
