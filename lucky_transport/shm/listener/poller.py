@@ -88,11 +88,17 @@ class Poller(Closing):
             raise self._guard.error()
         return found
 
-    def look(self) -> PollResult:
+    def expect(self) -> bool:
+        """Say that a record is expected; True where it may come sooner than a sleeper wakes: `look` then."""
+        if self._looks.begin():
+            self._look_on()
+        return self.looking
+
+    def look(self, *, expects: bool = True) -> PollResult:
         """Return what there is now; never blocks. Raises ClosedError.
 
         Only when there is nothing, and it is not `looking`, does `fileno()` turn readable with what comes next: look
-        again until then.
+        again until then. It goes on `looking` only where one `expects` something.
         """
         found = PollResult()
         with self._guard:
@@ -102,17 +108,23 @@ class Poller(Closing):
                 self._sleep(0, found)
                 self._collect(found)
             if not found:
-                self.looking = self._looks.go_on()
-                if not self.looking and any(reader.arm() for reader in self._readers):
+                if expects and self._looks.go_on():
+                    self.looking = was_looking
+                    self._look_on()
+                elif any(reader.arm() for reader in self._readers):
                     self._collect(found)
-                elif self.looking and not was_looking:
-                    for reader in self._readers:
-                        reader.disarm()
             if found.ready:
                 self._looks.came()
         if self._guard.closed:
             raise self._guard.error()
         return found
+
+    def _look_on(self) -> None:
+        """Have clients write without waking us: what they wrote is looked for."""
+        if not self.looking:
+            for reader in self._readers:
+                reader.disarm()
+        self.looking = True
 
     def fileno(self) -> int:
         """Return the descriptor that an event loop watches for `look`; the same one until `close`."""

@@ -62,15 +62,21 @@ class ServerLoop:
 
     def serve(self, timeout_ns: int) -> None:
         """Wait until something comes, and handle it. Raises ClosedError."""
-        is_answering = any(map(_OPEN_CALLS, tuple(self._calls.values())))
-        self._handle(self._pipes.wait(timeout_ns, oversubscribed=is_answering))
+        self._handle(self._pipes.wait(timeout_ns, oversubscribed=self._is_answering()))
+
+    def expect(self) -> bool:
+        """Say that a call was answered; True where the next one may come sooner than a sleeper wakes: `look` then."""
+        return not self._is_answering() and self._pipes.expect()
+
+    def _is_answering(self) -> bool:
+        return any(map(_OPEN_CALLS, tuple(self._calls.values())))
 
     def look(self) -> bool:
         """Handle what there is now, without waiting; True when there was something, or may be soon: look again.
 
-        Raises ClosedError.
+        While calls are answered nobody looks on: handlers' threads want the core. Raises ClosedError.
         """
-        found = self._pipes.look()
+        found = self._pipes.look(expects=not self._is_answering())
         self._handle(found)
         return bool(found) or self._pipes.looking
 

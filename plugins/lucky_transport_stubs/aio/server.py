@@ -195,6 +195,8 @@ class Server(AddsHandlersAndPorts, AioServerBase):
             self._admission.leave()
         self._rpcs.pop(task).close()
         self._close_once_idle()
+        for reader in () if self._rpcs else self._readers:
+            reader.expect()
 
     async def _find(self, rpc: ServerRpc, has_entered: bool) -> Any:
         """Return the call's handler; None where there is none for it: then it has its status."""

@@ -38,6 +38,12 @@ class ServerLoopReader:
         """In a forked child: the loop's descriptors are the parent's too; leave them alone."""
         self._is_over = True
 
+    def expect(self) -> None:
+        """A call was answered: where the next one may be there before a sleeping loop wakes, look for it."""
+        if not self._is_over and self._server_loop.expect():
+            self._forget_next()
+            self._next = self._loop.call_soon(self._look)
+
     def _look(self) -> None:
         """Handle what there is, and see to it that this is called again in time."""
         self._forget_next()

@@ -206,3 +206,17 @@ def test_the_end_of_a_server_ends_a_look_though_ever_more_is_expected(clock: Clo
 
     with pytest.raises(PeerDied):
         look_on_and_on()
+
+
+def test_a_server_looks_on_once_it_has_answered_and_not_before(clock: Clock, pipes: Poller, join: Connect) -> None:
+    client, engine = join()
+    client.try_push(b"question")
+    while not pipes.look().ready:
+        pass
+    assert engine.try_pop() == b"question"
+    assert not pipes.look(expects=False), "its handlers want the core"
+    assert not pipes.looking
+    assert pipes.expect()
+    client.try_push(b"next")
+    assert not is_readable(pipes), "nobody was rung"
+    assert pipes.look().ready == [engine]
