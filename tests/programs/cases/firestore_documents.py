@@ -19,7 +19,8 @@ class Fake:
 
     def commit(self, request, context):
         for write in request.writes:
-            if write.current_document.exists is False and write.update.name in self.documents:
+            is_new = write._pb.current_document.HasField("exists") and not write.current_document.exists
+            if is_new and write.update.name in self.documents:
                 context.abort(grpc.StatusCode.ALREADY_EXISTS, f"there is {write.update.name.rpartition('/')[2]}")
             self.documents[write.update.name] = write.update
         results = [types.WriteResult() for _ in request.writes]
