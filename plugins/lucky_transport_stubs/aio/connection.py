@@ -11,6 +11,7 @@ touches nothing that its parent uses.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from functools import partial
@@ -35,6 +36,23 @@ __all__ = ["Connection"]
 
 #: As grpc.aio has it, which servers may tell from programs with threads.
 _USER_AGENT = USER_AGENT.replace("grpc-python/", "grpc-python-asyncio/")
+
+
+class _Arriving:
+    """A connection on its way to the loop; closed where the loop ends before it is there."""
+
+    def __init__(self, calls: ClientCalls) -> None:
+        self._calls: ClientCalls | None = calls
+
+    def take(self) -> ClientCalls:
+        """Return the connection, which belongs to the caller from now on; once."""
+        calls, self._calls = self._calls, None
+        assert calls is not None
+        return calls
+
+    def __del__(self) -> None:
+        if self._calls is not None:
+            self._calls.close()
 
 
 class Connection:
@@ -198,20 +216,17 @@ class Connection:
 
     def _meet(self) -> None:
         """Meet the server; on a thread that is kept."""
-        calls = None
         try:
-            calls = connect(self._endpoint, self.settings.max_receive_bytes, watched=False)
-            then: Callable[[], None] = partial(self._connected, calls)
+            found = _Arriving(connect(self._endpoint, self.settings.max_receive_bytes, watched=False))
+            then: Callable[[], None] = partial(self._connected, found)
         except TransportError as error:
             then = partial(self._failed, error)
-        try:
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             self.loop.call_soon_threadsafe(then)
-        except RuntimeError:  # the loop has ended meanwhile
-            if calls is not None:
-                calls.close()
 
-    def _connected(self, calls: ClientCalls) -> None:
+    def _connected(self, found: _Arriving) -> None:
         self._is_trying = False
+        calls = found.take()
         self._reader = LoopReader(calls, self.loop, self._broken)
         self._calls = calls  # not before: the channel may be dropped, and so closed, in the middle of anything
         self._pauses = pauses()

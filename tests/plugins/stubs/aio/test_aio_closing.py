@@ -130,6 +130,39 @@ async def test_a_channel_that_is_dropped_in_the_moment_it_connects_leaves_nothin
     assert channel.get_state() is State.SHUTDOWN
 
 
+async def test_a_connection_that_comes_to_a_loop_that_has_ended_is_closed(
+    ends: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await ends.serve(ECHO)
+    connect, may_connect, came = aio_connection.connect, threading.Event(), threading.Event()
+    made: list[Any] = []
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        assert may_connect.wait(PATIENCE_S)
+        made.append(connect(*arguments, **options))
+        return made[0]
+
+    def run() -> None:
+        loop = asyncio.new_event_loop()
+        post: Callable[..., Any] = loop.call_soon_threadsafe
+        loop.call_soon_threadsafe = lambda *then: (post(*then), came.set())  # type: ignore[method-assign,assignment]
+
+        async def begin() -> Any:
+            channel = lucky_transport_stubs.aio_channel(server.target)
+            channel.get_state(try_to_connect=True)
+            return channel
+
+        channel = loop.run_until_complete(begin())
+        may_connect.set()
+        assert came.wait(PATIENCE_S)
+        loop.close()
+        del channel
+
+    monkeypatch.setattr(aio_connection, "connect", late)
+    await asyncio.to_thread(run)
+    await until_in_loop(lambda: made[0]._pipe.closed)
+
+
 def _in_a_child(work: Callable[[], None]) -> None:
     """Run `work` in a forked child; fail when it fails there."""
     pid = os.fork()
