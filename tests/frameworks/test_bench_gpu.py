@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("hdrh", reason="the bench is not installed: pip install 'lucky-transport[bench]'")
+
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench.measuring import QUICK
