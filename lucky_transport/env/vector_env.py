@@ -353,11 +353,10 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         """Return the observations of the last step or reset as a `torch.Tensor`, (num_envs, *shape), on `device`.
 
         On a GPU the tensor is a copy of its own. Up to 1.5 MB are copied as `torch.from_numpy(...).to(device)` does.
-        More is copied on a stream of its own while the program goes on; work that the program gives to the present
-        stream comes after it, and the step that would overwrite what is copied waits for it. The segment's pages are
-        locked for that until `close`. Where the engine offers its observations in device memory, they are copied from
-        there; with `copy=False` the tensor is that memory itself, valid until the next call. It must not be used once
-        the env is closed or the engine has ended.
+        More is copied on a stream of its own, before later work of the present stream; the step that would overwrite
+        what is copied waits for it. The segment's pages are locked for that until `close`. Where the engine offers its
+        observations in device memory, they are copied from there; with `copy=False` the tensor is that memory itself,
+        valid until the next call, never once the env is closed or the engine has ended.
 
         On the CPU the tensor is a copy; with `copy=False`, over a transport whose frames lie in memory that may be
         written, the view that `step` returned: valid as long, and to be read only.

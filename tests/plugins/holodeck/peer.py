@@ -10,7 +10,14 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TIMEOUT_S", "command", "environment", "run", "run_as_pasted", "unnamed_blocks"]
+import numpy as np
+
+from lucky_transport import api
+from lucky_transport.engine import RESET
+from lucky_transport.testing.suite import every, open_reference, zeros
+from lucky_transport_holodeck.export import write_package
+
+__all__ = ["TIMEOUT_S", "check_started", "command", "environment", "run", "run_as_pasted", "unnamed_blocks"]
 
 TIMEOUT_S = 60
 
@@ -59,6 +66,31 @@ def run_as_pasted(block: str, name: str, python: str, folder: Path) -> str:
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
+
+
+def check_started(script: str, python: str, worlds: Path, steps: int) -> None:
+    """Have the client start our toy from its folder `worlds`, and hold what it sees against the toy, bit for bit."""
+    options = {"obs_size": 6, "act_size": 4}
+    write_package(worlds, "toy", api.make_engine("toy", 1, **options).spec, num_envs=1, seed=5, options=options)
+    before = unnamed_blocks()
+    found = run(script, python, "started", HOLODECKPATH=str(worlds.parents[1]))
+    assert unnamed_blocks() <= before
+
+    with open_reference("toy", 1, seed=5, **options) as reference:
+        reset = every(reference, RESET)
+        reference.step(zeros(reference), reset)  # the client resets when it is made, and then again
+        rows = [reference.step(zeros(reference), reset).observations.tobytes().hex()]
+        rewards, terminals, starts = [], [], []
+        generator = np.random.default_rng(0)
+        for _ in range(steps):
+            frame = reference.step(generator.uniform(-1, 1, (1, 4)).astype(np.float32))
+            rows.append(frame.observations.tobytes().hex())
+            rewards.append(float(frame.rewards[0]))
+            terminals.append(frame.any_ended)
+            if frame.any_ended:
+                starts.append(reference.step(zeros(reference), reset).observations.tobytes().hex())
+    assert any(terminals)
+    assert found == {"rows": rows, "rewards": rewards, "terminals": terminals, "starts": starts}
 
 
 def unnamed_blocks() -> set[str]:

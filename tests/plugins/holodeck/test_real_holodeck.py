@@ -12,11 +12,9 @@ import pytest
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
 from lucky_transport import api
-from lucky_transport.engine import RESET
 from lucky_transport.process import unique_name
-from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport_holodeck.export import write_package
-from tests.plugins.holodeck.peer import command, environment, run, run_as_pasted, unnamed_blocks
+from tests.plugins.holodeck.peer import check_started, command, environment, run, run_as_pasted, unnamed_blocks
 from tests.support.waiting import until_none_left
 
 _SCRIPT = "original_client.py"
@@ -25,28 +23,7 @@ _SCRIPT = "original_client.py"
 def test_it_starts_our_engine_resets_it_and_steps_it_for_1000_ticks_bit_for_bit(
     peer_python: str, tmp_path: Path
 ) -> None:
-    options = {"obs_size": 6, "act_size": 4}
-    engine = api.make_engine("toy", 1, seed=5, **options)
-    write_package(tmp_path / "0.3.1" / "worlds", "toy", engine.spec, num_envs=1, seed=5, options=options)
-    before = unnamed_blocks()
-    found = run(_SCRIPT, peer_python, "started", HOLODECKPATH=str(tmp_path))
-    assert unnamed_blocks() <= before
-
-    with open_reference("toy", 1, seed=5, **options) as reference:
-        reset = every(reference, RESET)
-        reference.step(zeros(reference), reset)  # the client resets when it is made, and then again
-        rows = [reference.step(zeros(reference), reset).observations.tobytes().hex()]
-        rewards, terminals, starts = [], [], []
-        generator = np.random.default_rng(0)
-        for _ in range(1000):
-            frame = reference.step(generator.uniform(-1, 1, (1, 4)).astype(np.float32))
-            rows.append(frame.observations.tobytes().hex())
-            rewards.append(float(frame.rewards[0]))
-            terminals.append(frame.any_ended)
-            if frame.any_ended:
-                starts.append(reference.step(zeros(reference), reset).observations.tobytes().hex())
-    assert any(terminals)
-    assert found == {"rows": rows, "rewards": rewards, "terminals": terminals, "starts": starts}
+    check_started(_SCRIPT, peer_python, tmp_path / "0.3.1" / "worlds", 1000)
 
 
 def test_it_drives_several_agents_of_an_engine_that_runs_again_and_again(

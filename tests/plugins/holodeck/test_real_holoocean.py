@@ -15,16 +15,22 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 
 from lucky_transport import api
 from lucky_transport.config import load_settings
-from lucky_transport.engine import RESET
 from lucky_transport.process import unique_name
-from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport_holodeck.export import write_package
 from lucky_transport_holodeck.names import REFUSED, Names
 from lucky_transport_holodeck.scenario import read_scenario
 from lucky_transport_holodeck.sensor_types import HOLOOCEAN_SENSORS
 from lucky_transport_holodeck.world_client import WorldClient
 from tests.plugins.holodeck.original_engine import OriginalEngine
-from tests.plugins.holodeck.peer import TIMEOUT_S, command, environment, run, run_as_pasted, unnamed_blocks
+from tests.plugins.holodeck.peer import (
+    TIMEOUT_S,
+    check_started,
+    command,
+    environment,
+    run,
+    run_as_pasted,
+    unnamed_blocks,
+)
 from tests.support.waiting import until_none_left
 
 _SCRIPT = "original_holoocean.py"
@@ -38,30 +44,8 @@ def worlds(holoocean_python: str, tmp_path: Path) -> Path:
     return tmp_path / shown.strip() / "worlds"
 
 
-def test_it_starts_our_engine_resets_it_and_steps_it_bit_for_bit(
-    holoocean_python: str, worlds: Path, tmp_path: Path
-) -> None:
-    options = {"obs_size": 6, "act_size": 4}
-    write_package(worlds, "toy", api.make_engine("toy", 1, **options).spec, num_envs=1, seed=5, options=options)
-    before = unnamed_blocks()
-    found = run(_SCRIPT, holoocean_python, "started", HOLODECKPATH=str(tmp_path))
-    assert unnamed_blocks() <= before
-
-    with open_reference("toy", 1, seed=5, **options) as reference:
-        reset = every(reference, RESET)
-        reference.step(zeros(reference), reset)  # the client resets when it is made, and then again
-        rows = [reference.step(zeros(reference), reset).observations.tobytes().hex()]
-        rewards, terminals, starts = [], [], []
-        generator = np.random.default_rng(0)
-        for _ in range(500):
-            frame = reference.step(generator.uniform(-1, 1, (1, 4)).astype(np.float32))
-            rows.append(frame.observations.tobytes().hex())
-            rewards.append(float(frame.rewards[0]))
-            terminals.append(frame.any_ended)
-            if frame.any_ended:
-                starts.append(reference.step(zeros(reference), reset).observations.tobytes().hex())
-    assert any(terminals)
-    assert found == {"rows": rows, "rewards": rewards, "terminals": terminals, "starts": starts}
+def test_it_starts_our_engine_resets_it_and_steps_it_bit_for_bit(holoocean_python: str, worlds: Path) -> None:
+    check_started(_SCRIPT, holoocean_python, worlds, 500)
 
 
 def test_it_drives_agents_of_its_own_kinds_again_and_again(holoocean_python: str, bench: Any, placed: Any) -> None:

@@ -19,7 +19,6 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.cuda import libcuda
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import PeerDied
 from lucky_transport.process import EngineProcess, unique_name
@@ -29,21 +28,9 @@ from tests.support.fake_cuda import FakeDriver, FakeStream, FakeTorch, NeverEnds
 from tests.support.late_engine import NUM_ENVS, LateEngine, kernel
 from tests.support.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.usefixtures("torch")
+
 ACTIONS_GIVEN = np.full((NUM_ENVS, 2), 0.5, np.float32)
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    fake = FakeDriver()
-    monkeypatch.setattr(libcuda, "load_driver", lambda: fake)
-    return fake
-
-
-@pytest.fixture(autouse=True)
-def torch(monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
-    fake = FakeTorch()
-    monkeypatch.setitem(sys.modules, "torch", fake)  # pyright: ignore[reportArgumentType]
-    return fake
 
 
 # -- the engine

@@ -6,7 +6,6 @@ that is missing shows as a wrong value. The segment and both ends of it are real
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.cuda import libcuda
 from lucky_transport.cuda.events import DeviceEvents
 from lucky_transport.diagnosis import inspection
 from lucky_transport.env.vector_env import VectorEnv
@@ -29,6 +27,8 @@ from lucky_transport.shm.segment.layout import Feature
 from tests.support.fake_cuda import FakeDriver, FakeStream, FakeTensor, FakeTorch
 from tests.support.late_engine import NUM_ENVS, LateEngine, kernel, policy
 
+pytestmark = pytest.mark.usefixtures("torch")
+
 STEPS = 6
 ZEROS = np.zeros((NUM_ENVS, 2), np.float32)
 #: What a GPU gets done between two calls of the program, by name.
@@ -38,20 +38,6 @@ GPUS: dict[str, Gpu] = {
     "the engine's work": lambda engine, torch: engine.stream.synchronize(),
     "the client's work": lambda engine, torch: torch.streams[0].synchronize(),
 }
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    fake = FakeDriver()
-    monkeypatch.setattr(libcuda, "load_driver", lambda: fake)
-    return fake
-
-
-@pytest.fixture(autouse=True)
-def torch(monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
-    fake = FakeTorch()
-    monkeypatch.setitem(sys.modules, "torch", fake)  # pyright: ignore[reportArgumentType]
-    return fake
 
 
 @pytest.fixture

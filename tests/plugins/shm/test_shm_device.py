@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -29,6 +28,8 @@ from lucky_transport.serving import Serving
 from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.device_offer import OBSERVATIONS
 from tests.support.fake_cuda import FakeDriver, FakeTorch
+
+pytestmark = pytest.mark.usefixtures("torch")
 
 NUM_ENVS, OBS_SIZE = 3, 8
 OBS_BYTES = NUM_ENVS * OBS_SIZE * 4
@@ -54,20 +55,6 @@ class DeviceToy(ToyEngine):
     def step(self, control: NDArray[np.uint8] | None) -> None:
         super().step(control)
         self.shown[:] = self._buffers.observations
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    fake = FakeDriver()
-    monkeypatch.setattr(libcuda, "load_driver", lambda: fake)
-    return fake
-
-
-@pytest.fixture(autouse=True)
-def torch(monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
-    fake = FakeTorch()
-    monkeypatch.setitem(sys.modules, "torch", fake)  # pyright: ignore[reportArgumentType]
-    return fake
 
 
 @pytest.fixture
