@@ -62,11 +62,12 @@ class Cluster:
                     logging_level=logging.WARNING,
                     namespace="lucky_transport",
                 )
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except Exception as error:  # a bare one where Ray does not come up within its own 30 s
+                ray.shutdown()
                 raise NotReachable(
                     f"no Ray cluster at {options.address or 'this host'}: {error}",
                     backend="ray",
-                    hint="start one with `ray start --head`",
+                    hint="start one with `ray start --head`; on a busy host that may take several attempts",
                 ) from error
         if options.placement == "strict":
             self._group = self._reserve(Deadline(settings.start_timeout_s))
