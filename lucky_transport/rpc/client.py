@@ -84,6 +84,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         super().__init__(pipe, SendQueue(pipe, self.waiters.read_waiting), max_message_bytes, refusal)
         self._ids = itertools.count(1)
         self._requests = RequestEncoder(pipe.largest_record)
+        self.note_answered = self._requests.note_answered
         self._completion_thread = CompletionThread(self.waiters)
 
     def unary(self, method: int | str, payload: bytes, deadline: Deadline, metadata: Metadata = ()) -> bytes:
@@ -129,7 +130,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
                 assert deadline is not None
                 raise self.late(method, deadline)
             if number is None and slot.error is None:
-                self._requests.note_answered(method, correlation_id)
+                self.note_answered(method, correlation_id)
         except BaseException:
             self._give_up(correlation_id, slot)
             raise

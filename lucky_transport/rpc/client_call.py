@@ -50,6 +50,8 @@ class ClientConnection(Protocol):
 
     def forget(self, correlation_id: int) -> None: ...
 
+    def note_answered(self, method: int | str, correlation_id: int) -> None: ...
+
 
 class ClientCall(BaseCall):
     """Made by `ClientCalls.open`. dropped: items the engine skipped so far. trailing: metadata that came with the end.
@@ -337,6 +339,8 @@ class ClientCall(BaseCall):
     def _tell_end(self) -> None:
         if self.headers is None:
             self.headers = ()
+        if self.error is None:
+            self._calls.note_answered(self._method, self.correlation_id)
         self._tell()
         if self.completion_thread is not None:
             self.completion_thread.note_end(self)

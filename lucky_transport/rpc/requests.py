@@ -120,6 +120,6 @@ class RequestEncoder:
             self.note_answered(method, correlation_id)
 
     def note_answered(self, method: int | str, correlation_id: int) -> None:
-        """Use the number that this call gave the method: it was read."""
+        """Use the number that this call gave the method: it ended without an error, so its request was read."""
         if isinstance(method, str):
             self._names.left(method, correlation_id)

@@ -73,6 +73,20 @@ def test_a_request_that_travels_in_pieces_gives_a_number_once_it_was_answered(
     ]
 
 
+@pytest.mark.parametrize("may_wait", [True, False])
+@pytest.mark.parametrize(("path", "shape"), [("/t/echo", Shape.UNARY), ("/t/count", Shape.SERVER_STREAM)])
+def test_a_long_request_gives_a_number_once_its_call_has_ended_well(
+    path: str, shape: Shape, may_wait: bool, pair: CallPair
+) -> None:
+    long_count = b"2" + b" " * 1500
+    for _ in range(2):
+        call = pair.client.open(path, long_count, shape=shape, may_wait=may_wait)
+        assert call.wait_end(soon())
+    first, second = pair.begun
+    assert first.method == FIRST_NUMBER + first.correlation_id
+    assert second.method == first.method
+
+
 def test_a_long_request_that_was_refused_gave_no_number(open_pair: Callable[..., CallPair]) -> None:
     pair = open_pair(max_message_bytes=5000)
     for length, is_taken in ((9000, False), (9000, False), (4000, True), (9000, False), (4000, True)):
