@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -118,6 +119,7 @@ class DriverLease:
         self.frames = 0
         self.leases = 0
         self._host_lease: Lease | None = None
+        self._runs_in = 0  # the thread inside `run`
         self._shared = shared
         self._drivers: dict[str, Driver] = {}
         self._last_action_s = -math.inf
@@ -151,7 +153,11 @@ class DriverLease:
                     raise
                 return []
             self._last_action_s = time.monotonic()
-            done = [act()]
+            self._runs_in = threading.get_ident()
+            try:
+                done = [act()]
+            finally:
+                self._runs_in = 0
             self._last_action_s = time.monotonic()
             return done
 
@@ -225,9 +231,12 @@ class DriverLease:
         return not self._is_kept and all(idle_s > one.idle_s or one.is_gone() for one in self._drivers.values())
 
     def exchange(self, control: NDArray[np.uint8] | None) -> int:
-        """Do one exchange and return how long the engine took, in microseconds; only inside `holding`."""
-        if self._host_lease is None:
-            raise LocalProtocolError("an exchange outside holding", backend=self.spec.engine)
+        """Do one exchange and return how long the engine took, in microseconds.
+
+        Raises LocalProtocolError outside `run`, Busy when the lease was lost, and what the engine's step raises.
+        """
+        if self._host_lease is None or self._runs_in != threading.get_ident():
+            raise LocalProtocolError("an exchange outside `run`", backend=self.spec.engine)
         start_ns = time.perf_counter_ns()
         self._host_lease.step(control)
         took_us = (time.perf_counter_ns() - start_ns) // 1000

@@ -26,10 +26,32 @@ def test_a_second_client_is_refused_and_told_who_drives(host: Host) -> None:
     step_as(lease, "a")
 
 
-def test_an_exchange_is_refused_while_no_client_holds_the_lease(host: Host) -> None:
+def test_an_exchange_is_refused_outside_run_whoever_has_the_lease(host: Host) -> None:
     lease = DriverLease(host)
-    with pytest.raises(LocalProtocolError, match="an exchange outside holding"):
+    for frames in (0, 1):
+        with pytest.raises(LocalProtocolError, match="an exchange outside `run`"):
+            lease.exchange(None)
+        assert lease.frames == frames
+        step_as(lease, "a")
+
+
+def test_an_exchange_is_refused_on_another_thread_than_that_of_run(host: Host) -> None:
+    lease = DriverLease(host)
+    refused: list[object] = []
+
+    def exchange() -> None:
+        with pytest.raises(LocalProtocolError, match="an exchange outside `run`"):
+            lease.exchange(None)
+        refused.append(lease.frames)
+
+    def act() -> None:
         lease.exchange(None)
+        other = threading.Thread(target=exchange, daemon=True)
+        other.start()
+        other.join(PATIENCE_S)
+
+    lease.run(Driver("a"), 1.0, act)
+    assert refused == [1]
 
 
 def test_a_client_that_does_nothing_may_be_replaced(host: Host) -> None:
