@@ -38,7 +38,7 @@ def user_mapping(roots: Roots) -> Check:
 
 def runtime_directory(roots: Roots) -> Check:
     """Where the sockets for commands and stub channels lie, and whether this user alone can enter."""
-    from lucky_transport.shm.files.socket_path import is_private
+    from lucky_transport.shm.files.socket_path import is_private_directory
 
     name = "runtime directory"
     for directory in runtime_directories():
@@ -46,7 +46,7 @@ def runtime_directory(roots: Roots) -> Check:
             status = directory.lstat()
         except FileNotFoundError:
             continue
-        if is_private(status):
+        if is_private_directory(directory):
             return Check(name, CheckStatus.OK, f"{directory}; containers that share engines share it, too")
         mode = stat.S_IMODE(status.st_mode)
         return Check(

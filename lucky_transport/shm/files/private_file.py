@@ -17,7 +17,7 @@ from lucky_transport.errors import NotReachable, SegmentError, TransportError
 from lucky_transport.found_file import describe_user
 from lucky_transport.limits import limit_reached
 
-__all__ = ["Make", "is_private", "open_private", "remove_private"]
+__all__ = ["Make", "open_private", "remove_private"]
 
 _MODE = 0o600
 #: O_NONBLOCK: opening a FIFO would otherwise wait for its other end. It has no effect on regular files.
@@ -92,7 +92,7 @@ def remove_private(path: str | os.PathLike[str]) -> bool:
     return False
 
 
-def is_private(status: os.stat_result, *, any_mode: bool = False) -> bool:
+def _is_private_file(status: os.stat_result, *, any_mode: bool = False) -> bool:
     """True for a regular file of this user with mode 0600, or with any mode."""
     return (
         stat.S_ISREG(status.st_mode)
@@ -103,7 +103,7 @@ def is_private(status: os.stat_result, *, any_mode: bool = False) -> bool:
 
 def _checked(fd: int, path: str | os.PathLike[str], any_mode: bool, backend: str) -> int:
     status = os.fstat(fd)
-    if is_private(status, any_mode=any_mode):
+    if _is_private_file(status, any_mode=any_mode):
         return fd
     os.close(fd)
     raise _foreign(path, status, any_mode, backend)
@@ -116,7 +116,7 @@ def _refusal(path: str | os.PathLike[str], error: OSError, any_mode: bool, backe
         return NotReachable(f"{Path(path)} cannot be opened: {reached}", backend=backend, hint=remedy)
     with contextlib.suppress(OSError):
         status = os.lstat(path)
-        if not is_private(status, any_mode=any_mode):
+        if not _is_private_file(status, any_mode=any_mode):
             return _foreign(path, status, any_mode, backend)
     return SegmentError(
         f"{Path(path)} cannot be opened: {error.strerror}",

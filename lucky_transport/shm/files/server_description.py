@@ -18,7 +18,7 @@ from lucky_transport.errors import SegmentError, TransportError
 from lucky_transport.nesting import json_object
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.private_file import Make, open_private, remove_private
-from lucky_transport.shm.files.socket_path import DESCRIPTION_SUFFIX, is_private
+from lucky_transport.shm.files.socket_path import DESCRIPTION_SUFFIX, is_private_directory
 
 __all__ = ["ServerDescription", "describe", "described", "description_of", "descriptions", "forget"]
 
@@ -76,9 +76,8 @@ def descriptions() -> Iterator[tuple[Path, dict[str, Any], int | None]]:
     Files that cannot be read, or hold something else, are passed over.
     """
     for directory in runtime_directories():
-        with contextlib.suppress(OSError):
-            if not is_private(directory.lstat()):
-                continue
+        if not is_private_directory(directory):
+            continue
         for path in sorted(directory.glob(f"*.sock{DESCRIPTION_SUFFIX}")):
             with contextlib.suppress(OSError, TransportError, ValueError):
                 socket = path.with_suffix("")

@@ -22,7 +22,7 @@ from lucky_transport.shm.files.namespaces import process_name
 __all__ = [
     "DESCRIPTION_SUFFIX",
     "claim_socket",
-    "is_private",
+    "is_private_directory",
     "is_served_here",
     "live_socket",
     "private_directory",
@@ -108,7 +108,7 @@ def _busy(path: Path) -> Busy:
 
 def live_socket(name: str) -> Path | None:
     """Return a socket at which a living engine listens for segment `name`, in whatever namespace; None for none."""
-    for directory in filter(_is_private_directory, runtime_directories()):
+    for directory in filter(is_private_directory, runtime_directories()):
         with contextlib.suppress(ConfigError, SegmentError):
             for path in sockets_of(directory, name):
                 if lockfile.holder(f"{path}.lock", lockfile.ENGINE) is not None:
@@ -122,16 +122,12 @@ def is_served_here(name: str) -> bool:
     return any(lockfile.holder(f"{path}.lock", lockfile.ENGINE) == os.getpid() for path in paths)
 
 
-def _is_private_directory(directory: Path) -> bool:
-    """True for a directory that is there and that only this user can enter."""
+def is_private_directory(directory: Path) -> bool:
+    """True for a directory that is there and that only this user can enter; a link is none."""
     try:
-        return is_private(directory.lstat())
+        status = directory.lstat()
     except OSError:
         return False
-
-
-def is_private(status: os.stat_result) -> bool:
-    """True for a directory that only this user can enter."""
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
 
 
@@ -149,7 +145,7 @@ def private_directory(directory: Path) -> Path:
             backend="shm",
             hint="set XDG_RUNTIME_DIR to a directory of yours",
         ) from error
-    if not is_private(status):
+    if not is_private_directory(directory):
         raise ConfigError(
             f"{directory} is not a directory that only you can enter "
             f"(owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o})",
@@ -163,7 +159,7 @@ def remove_stale_sockets(directories: Sequence[Path] | None = None) -> list[Path
     """Remove the sockets of dead engines, with their lock files, and return those removed."""
     removed: list[Path] = []
     for directory in directories or runtime_directories():
-        for path in sorted(directory.glob("*.sock")) if _is_private_directory(directory) else ():
+        for path in sorted(directory.glob("*.sock")) if is_private_directory(directory) else ():
             lock = f"{path}.lock"  # a living engine holds it
             with contextlib.suppress(OSError, SegmentError):
                 if not path.is_socket() or (held := lockfile.acquire(lock, lockfile.ENGINE)) is None:
