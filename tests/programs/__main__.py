@@ -8,9 +8,11 @@ from pathlib import Path
 
 import click
 
-from tests.programs.page import Row, save, saved, table, write
+from tests.programs.page import Row, link_sign_offs, save, saved, table, write
 from tests.programs.programs import ROOT, CannotInstall, Program, environment, programs, wheel
 from tests.programs.sides import ProgramFailed, run_program
+from tests.programs.sign_off import sign_off
+from tests.programs.sign_off_page import SIGN_OFFS, write_index, write_page
 
 #: Over shared memory or not, in the order in which each program runs.
 _ORDER = (False, True, True, False)
@@ -30,8 +32,16 @@ _ORDER = (False, True, True, False)
     is_flag=True,
     help="Put the results into docs/explanation/programs.md, beside earlier ones.",
 )
+@click.option(
+    "--sign-off",
+    "is_signing",
+    is_flag=True,
+    help="Compare calls in place of outputs, recorded and drawn ones, and write docs/explanation/sign-offs.",
+)
 @click.option("--list", "is_listing", is_flag=True, help="List the programs and what they install.")
-def main(names: tuple[str, ...], environments: Path, equal_only: bool, page: bool, is_listing: bool) -> None:
+def main(
+    names: tuple[str, ...], environments: Path, equal_only: bool, page: bool, is_signing: bool, is_listing: bool
+) -> None:
     """Run the programs of tests/programs/table.toml, or those named by package or case, on both sides.
 
     Each program runs over TCP, twice under `lucky-transport run` and over TCP again, each time in new processes. What
@@ -49,11 +59,18 @@ def main(names: tuple[str, ...], environments: Path, equal_only: bool, page: boo
         return
     if page and equal_only:
         raise click.UsageError("--page writes tables with times, and --equal-only takes none")
+    if is_signing and (page or equal_only):
+        raise click.UsageError("--sign-off runs by itself")
     with tempfile.TemporaryDirectory() as folder:
         try:
             project = wheel(Path(folder))
         except CannotInstall as error:
             raise click.ClickException(f"this project's wheel cannot be built: {error}") from None
+        if is_signing:
+            failed = [program for program in chosen if not _sign_off(program, environments, project)]
+            write_index(found, SIGN_OFFS)
+            link_sign_offs(found)
+            sys.exit(bool(failed))
         rows: list[Row] = []
         for program in chosen:
             rows.append(_run(program, environments, project, equal_only))
@@ -78,6 +95,20 @@ def _run(program: Program, environments: Path, project: Path, equal_only: bool) 
         row = Row(program, failure=str(error))
     click.echo(f"    {row.verdict}", err=True)
     return row
+
+
+def _sign_off(program: Program, environments: Path, project: Path) -> bool:
+    """Write the program's page; return False where it failed."""
+    try:
+        click.echo(f"{program.name}: {' '.join(program.asked)}", err=True)
+        python = environment(program, environments, project)
+        with tempfile.TemporaryDirectory() as folder:
+            done = sign_off(program, python, Path(folder))
+    except (CannotInstall, ProgramFailed) as error:
+        click.echo(f"    no page: {error}", err=True)
+        return isinstance(error, CannotInstall)
+    click.echo(f"    {done.word}: {write_page(program, done, SIGN_OFFS)}", err=True)
+    return True
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from typing import Any
 
 from tests.programs.programs import ROOT, Program
 from tests.programs.sides import Outcome
+from tests.programs.sign_off_page import SIGN_OFFS, verdict
 
-__all__ = ["Row", "save", "saved", "table", "write"]
+__all__ = ["Row", "link_sign_offs", "save", "saved", "table", "write"]
 
 _PAGE = ROOT / "docs" / "explanation" / "programs.md"
 _BETWEEN = re.compile(r"(?<=<!-- python -m tests.programs --page -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -80,14 +81,15 @@ def saved(found: Sequence[Program], folder: Path) -> list[Row]:
 def table(rows: Sequence[Row]) -> str:
     """Return the tables: what was run, and what is faster."""
     lines = [
-        "| program | what was run | changed lines | equal | calls over shared memory / over gRPC | on |",
-        "|---|---|---|---|---|---|",
+        "| program | what was run | changed lines | equal | calls over shared memory / over gRPC | on | signed off |",
+        "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         program = row.program
         answer = "**no**" if row.failure else ("not run: " + row.left_out if row.left_out else "yes")
         calls = f"{row.over_shm[0].over_shm:,} / {row.over_shm[0].over_grpc:,}" if row.over_shm else "-"
-        lines.append(f"| {_named(program)} | {program.what} | 0 | {answer} | {calls} | {row.made} |")
+        signed = verdict(program, SIGN_OFFS)
+        lines.append(f"| {program.title} | {program.what} | 0 | {answer} | {calls} | {row.made} | {signed} |")
     timed = [row for row in rows if row.over_shm and row.over_shm[0].p50_us]
     if timed:
         lines += [
@@ -98,12 +100,6 @@ def table(rows: Sequence[Row]) -> str:
         ]
         lines += [_times(row) for row in timed]
     return "\n".join(lines) + "\n"
-
-
-def _named(program: Program) -> str:
-    first = (program.packages or program.unresolved)[0] if not program.unresolved else program.unresolved[0]
-    package, _, version = first.partition("==")
-    return f"{program.name} {version}" if package.partition("[")[0] == program.name else program.name
 
 
 def _times(row: Row) -> str:
@@ -123,3 +119,12 @@ def write(rows: Sequence[Row]) -> None:
     """Put the tables into the page, in place of those that it has."""
     page = _PAGE.read_text(encoding="utf-8")
     _PAGE.write_text(_BETWEEN.sub(lambda _: "\n" + table(rows) + "\n", page), encoding="utf-8")
+
+
+def link_sign_offs(found: Sequence[Program], page: Path = _PAGE, folder: Path = SIGN_OFFS) -> None:
+    """Put what each program's page of `signoff` says into the last column of the first table; the rest stays."""
+    text = page.read_text(encoding="utf-8")
+    for program in found:
+        row = rf"^(\| {re.escape(program.title)} \|.*\| )[^|]* \|$"
+        text = re.sub(row, rf"\g<1>{verdict(program, folder)} |", text, count=1, flags=re.MULTILINE)
+    page.write_text(text, encoding="utf-8")

@@ -44,6 +44,12 @@ class Program:
     rounds: int = 100
 
     @property
+    def title(self) -> str:
+        """Its name, with the version where the name is that of a package."""
+        package, _, version = (self.unresolved or self.packages)[0].partition("==")
+        return f"{self.name} {version}" if package.partition("[")[0] == self.name else self.name
+
+    @property
     def asked(self) -> list[str]:
         """All that is installed for it."""
         return [*self.packages, *self.unresolved]

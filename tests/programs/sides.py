@@ -18,11 +18,14 @@ from lucky_transport.process import unique_name
 from tests.programs.programs import Program
 from tests.support.ports import free_port
 
-__all__ = ["Outcome", "ProgramFailed", "run_program"]
+__all__ = ["SIDE", "Outcome", "ProgramFailed", "clean_environment", "record_program", "run_program", "served_in_shm"]
 
-_SIDE = Path(__file__).parent / "cases" / "side.py"
+SIDE = Path(__file__).parent / "cases" / "side.py"
 #: How long a program may take from start to end. A machine that is busy reaches a fraction of it.
 LIMIT_S = 240.0
+
+#: Small calls and rounds of a program that is recorded: enough that both transports can be timed with them.
+_FEW = ("20", "10")
 
 
 class ProgramFailed(Exception):
@@ -56,7 +59,7 @@ def run_program(program: Program, python: str, *, shm: bool, timed: bool = False
 
         def side(*arguments: str) -> AbstractContextManager[_Side]:
             under = [*run, f"{reports}/{arguments[0]}", "--"] if shm else []
-            return _side([*under, python, str(_SIDE), program.case, *arguments], folder, limit_s)
+            return _side([*under, python, str(SIDE), program.case, *arguments], folder, limit_s)
 
         with side("server", str(port)) as server:
             server.expect("ready")
@@ -72,6 +75,43 @@ def run_program(program: Program, python: str, *, shm: bool, timed: bool = False
         return Outcome(equal, *(_calls(Path(reports)) if shm else ()), **times)
 
 
+def record_program(program: Program, python: str, file: Path, limit_s: float = LIMIT_S) -> None:
+    """Run both sides over TCP, and record what the client calls, a few times; raises ProgramFailed.
+
+    Each process that makes calls has a file of its own: `file`, and others named after it.
+    """
+    port = str(free_port())
+    run = [python, "-m", "lucky_transport", "run", "--transport", "grpc", "--quiet", "--record", str(file), "--"]
+    side = [python, str(SIDE), program.case]
+    with tempfile.TemporaryDirectory() as folder, _side([*side, "server", port], folder, limit_s) as server:
+        server.expect("ready")
+        with _side([*run, *side, "client", port, *_FEW], folder, limit_s) as client:
+            client.expect("equal")
+            client.reply(["p50_us", "rounds_per_s", "cpu_s"])
+            client.expect("ended")
+
+
+@contextmanager
+def served_in_shm(program: Program, python: str, limit_s: float = LIMIT_S) -> Generator[str]:
+    """Run the server in shared memory, and give its endpoint; raises ProgramFailed."""
+    port, endpoint = free_port(), f"shm://{unique_name()}"
+    run = [
+        python,
+        "-m",
+        "lucky_transport",
+        "run",
+        "--transport",
+        "shm",
+        "--quiet",
+        f"--serve=*:{port}={endpoint}",
+        "--",
+    ]
+    side = [python, str(SIDE), program.case, "server", str(port)]
+    with tempfile.TemporaryDirectory() as folder, _side([*run, *side], folder, limit_s) as server:
+        server.expect("ready")
+        yield endpoint
+
+
 def _calls(reports: Path) -> tuple[int, int]:
     """Return how many calls the channels of both sides made over shared memory and over gRPC."""
     rows = [row for report in reports.iterdir() for row in json.loads(report.read_text())["calls"]]
@@ -80,11 +120,15 @@ def _calls(reports: Path) -> tuple[int, int]:
     return over_shm, sum(row["count"] for row in made) - over_shm
 
 
+def clean_environment() -> dict[str, str]:
+    """Return the environment without what would steer Python or this project."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("LUCKY_", "PYTHON"))}
+
+
 class _Side:
     """A process that speaks lines of JSON; after `limit_s` it is killed, so that no reading waits longer."""
 
     def __init__(self, command: Sequence[str], folder: str, limit_s: float) -> None:
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("LUCKY_", "PYTHON"))}
         self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `close`
         self._process = subprocess.Popen(
             command,
@@ -92,7 +136,7 @@ class _Side:
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             text=True,
-            env=inherited,
+            env=clean_environment(),
             cwd=folder,
             start_new_session=True,
         )

@@ -1,14 +1,16 @@
-"""One side of a case, in a process of its own: `side.py CASE server|client PORT [CALLS ROUNDS]`.
+"""One side of a case, in a process of its own: `side.py CASE server|served|client PORT [CALLS ROUNDS]`.
 
 A case has `server(port)`, a context in which 127.0.0.1:PORT is served, and `client(port)`, a context that gives three
 functions: what is to be equal (any JSON), a small call, and one round of the program's own loop. This file speaks to
-the runner by lines of JSON; what a program prints goes to stderr. The end of stdin ends a server.
+the runner by lines of JSON; what a program prints goes to stderr. The end of stdin ends a server; one that is `served`
+runs until SIGTERM.
 """
 
 import contextlib
 import importlib
 import json
 import os
+import signal
 import statistics
 import sys
 import time
@@ -25,6 +27,10 @@ def main() -> None:
         replies.write(json.dumps(values) + "\n")
 
     module = importlib.import_module(case)
+    if side == "served":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+        with module.server(int(port)):
+            signal.pause()
     if side == "server":
         with module.server(int(port)):
             say(ready=True)

@@ -1,0 +1,161 @@
+"""What `signoff` says of a program, on evidence of its own calls and of drawn ones.
+
+The client's calls are recorded over TCP. `parity` makes them at two fresh servers, one on a port and one in shared
+memory, so that a server which differs from itself is told from a transport, and draws others for each method that was
+called. `replay` makes the recorded ones at one more server in shared memory, and compares with what was answered then.
+The evidence is what `parity` saw, or what `replay` did where `parity` cannot run the server.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.errors import plural
+from lucky_transport.messages.names import short_name
+from lucky_transport_migration.catalogue.descriptors import methods_in
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.gate.bounds import error_of_look, needed_trials
+from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.parity.recorded_requests import RecordedRequest
+from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.service_replay import requests_of
+from tests.programs.programs import Program
+from tests.programs.recorded_values import field_values
+from tests.programs.sides import SIDE, ProgramFailed, clean_environment, record_program, served_in_shm
+
+__all__ = ["SignOff", "sign_off"]
+
+#: How long a command may take; evidence holds what it compared until then.
+_LIMIT_S = 150.0
+_END_S = 30.0
+
+#: How many calls are drawn for each that the gate asks for: small messages repeat, and a repeat counts once.
+_SPARE = 1.25
+
+_UNDESCRIBED = "the program has no descriptors of its messages"
+
+
+@dataclass(slots=True)
+class SignOff:
+    """said: what was compared and what was not, a sentence each. result: what `signoff --json` printed; empty where
+    nothing could be recorded.
+    """
+
+    said: list[str] = field(default_factory=list[str])
+    result: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def methods(self) -> Sequence[Mapping[str, Any]]:
+        """What `signoff` says of each method."""
+        return self.result.get("methods", ())
+
+    @property
+    def word(self) -> str:
+        """READY, NOT READY or NOTHING SEEN."""
+        return self.result.get("word", "NOTHING SEEN")
+
+
+def sign_off(program: Program, python: str, folder: Path, limit_s: float = _LIMIT_S) -> SignOff:
+    """Return what `signoff` says of the program; its files go into the folder, whose lucky_transport.toml counts.
+
+    Raises ProgramFailed.
+    """
+    record_program(program, python, folder / "run.jsonl.gz")
+    recorded = [requests_of(Recording(file)) for file in sorted(folder.glob("run*.jsonl.gz"))]
+    calls: dict[str, list[RecordedRequest]] = {}
+    for entry in (entry for one in recorded for entry in one.entries):
+        calls.setdefault(entry.method, []).append(entry)
+    described = list(dict.fromkeys(content for one in recorded for content in one.described))
+    if not calls:
+        return SignOff(["No call was recorded: the client makes none through a channel of Python's grpc."])
+    total = sum(map(len, calls.values()))
+    done = SignOff([f"Recorded over TCP: {plural(total, 'call')} of {plural(len(calls), 'method')}."])
+    evidence, server = folder / "evidence", shlex.join([python, str(SIDE), program.case, "served", "{port}"])
+    run = partial(_command, folder, limit_s)
+    parity = partial(run, "parity", "--server", server, "--evidence", evidence)
+    for one in recorded:
+        found, why = parity("--from", one.source) if described else ({}, _UNDESCRIBED)
+        done.said.append(f"Made again at a server on a port and at one in shared memory: {why or _compared(found)}.")
+        with served_in_shm(program, python) as endpoint:
+            found, why = run("replay", one.source, endpoint, *(["--evidence", evidence] if why else []))
+        done.said.append(f"Replayed in shared memory, against the recorded answers: {why or _replayed(found)}.")
+    done.said += _draw(calls, described, folder, parity) if described else [f"No call was drawn: {_UNDESCRIBED}."]
+    done.result, why = run("signoff", evidence, "--report", folder / "report")
+    if why:
+        raise ProgramFailed(f"signoff: {why}")
+    return done
+
+
+def _compared(found: Mapping[str, Any]) -> str:
+    rows, itself = found["methods"].values(), found["itself"] or {}
+    text = (
+        f"{sum(row['equal'] for row in rows):,} of {plural(sum(row['calls'] for row in rows), 'compared call')} equal"
+    )
+    names = ", ".join(map(short_name, itself))
+    return f"{text}; the server differs from itself, asked the same on two ports, in {names}" if itself else text
+
+
+def _replayed(found: Mapping[str, Any]) -> str:
+    bad = sum(row["mismatches"] for row in found["methods"].values())
+    text = f"{found['compared'] - bad:,} of {plural(found['compared'], 'compared call')} equal"
+    first = found["first_difference"]
+    return f"{text}; the first that differs is {short_name(first['method'])}, in {first['where']}" if first else text
+
+
+def _draw(
+    calls: Mapping[str, Sequence[RecordedRequest]],
+    described: Sequence[bytes],
+    folder: Path,
+    parity: Callable[..., tuple[dict[str, Any], str]],
+) -> list[str]:
+    """Draw calls of each method, at fresh servers; return what came of it, and where it cannot be."""
+    limits = Limits.load(folder)
+    error = error_of_look((1 - limits.confidence) / len(calls), 1)
+    count = int(_SPARE * needed_trials(0, limits.mismatch_limit, 1 - error))
+    options: list[object] = ["--requests", count]
+    methods: dict[str, ServiceMethod] = {}
+    for number, content in enumerate(described):
+        file = folder / f"{number}.binpb"
+        file.write_bytes(content)
+        options += ["--descriptor-set", file]
+        methods |= {one.name: one for one in methods_in(content, str(file))}
+    said = [f"Drawn: up to {count:,} calls of each method."]
+    for name, entries in calls.items():
+        requests = [methods[name].request.FromString(request) for one in entries for request in one.requests]
+        values = [word for value in field_values(requests) for word in ("--value", value)]
+        if why := parity(*options, "--method", name, *values)[1]:
+            said.append(f"Drawing for {short_name(name)} ended early: {why}.")
+    return said
+
+
+def _command(folder: Path, limit_s: float, *arguments: object) -> tuple[dict[str, Any], str]:
+    """Return what a command of lucky-transport printed as JSON, and "", or why it printed none."""
+    words = [sys.executable, "-m", "lucky_transport", *map(str, arguments), "--json"]
+    with (
+        (folder / "stderr").open("w+") as errors,
+        subprocess.Popen(
+            words, cwd=folder, env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
+        ) as process,
+    ):
+        try:
+            out, _ = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # it ends its servers
+            try:
+                process.communicate(timeout=_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            return {}, f"not done within {limit_s:g} s"
+        errors.seek(0)
+        try:
+            return json.loads(out), ""
+        except ValueError:
+            return {}, (errors.read().strip().splitlines() or [f"exit status {process.returncode}"])[0]
