@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, PeerTimeout
+from lucky_transport.futures import CallFuture, settle
+from lucky_transport.uninterrupted import start_thread
 from lucky_transport_ray.actor import EngineActor
 from lucky_transport_ray.options import RayOptions
 from lucky_transport_ray.runtime import (
@@ -20,8 +24,12 @@ from lucky_transport_ray.runtime import (
 
 __all__ = ["ActorGone", "Cluster", "lost_errors"]
 
+_log = logging.getLogger("lucky_transport")
+
 #: Calls that may wait at an actor; more of them are refused at once. A client has two under way at most.
 _MOST_PENDING = 4
+#: How long Ray may take to end.
+_END_S = 30.0
 #: An engine that takes this many times as long as a step may is held for lost.
 _HANGS = 10
 
@@ -42,10 +50,23 @@ def lost_errors() -> tuple[type[Exception], ...]:
     )
 
 
+def _within(timeout_s: float, call: Callable[[], Any]) -> None:
+    """Make a call of Ray, whose start and end have no bound of their own. Raises TimeoutError, and what it raises."""
+    future: CallFuture[Any] = CallFuture()
+    start_thread(threading.Thread(target=settle, args=(future, call), name="lucky-ray", daemon=True))
+    try:
+        future.result(timeout_s)
+    except TimeoutError:
+        if future.done():
+            raise
+        raise TimeoutError(f"it takes longer than {timeout_s:g} s") from None
+
+
 class Cluster:
     """Starts the actors of one batch; `close` ends what was begun here.
 
-    A program that has called `ray.init` keeps its own connection. Raises NotReachable where there is no cluster.
+    A program that has called `ray.init` keeps its own connection. Raises NotReachable where there is no cluster, or
+    none within `start_timeout_s`.
     """
 
     def __init__(self, options: RayOptions, settings: Settings) -> None:
@@ -55,15 +76,9 @@ class Cluster:
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
             try:
-                ray.init(
-                    address=options.address or None,
-                    include_dashboard=None if options.address else False,
-                    log_to_driver=False,
-                    logging_level=logging.WARNING,
-                    namespace="lucky_transport",
-                )
+                _within(settings.start_timeout_s, self._connect)
             except Exception as error:  # a bare one where Ray does not come up within its own 30 s
-                ray.shutdown()
+                self._disconnect()
                 raise NotReachable(
                     f"no Ray cluster at {options.address or 'this host'}: {error}",
                     backend="ray",
@@ -71,6 +86,21 @@ class Cluster:
                 ) from error
         if options.placement == "strict":
             self._group = self._reserve(Deadline(settings.start_timeout_s))
+
+    def _connect(self) -> None:
+        ray.init(
+            address=self._options.address or None,
+            include_dashboard=None if self._options.address else False,
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+            namespace="lucky_transport",
+        )
+
+    def _disconnect(self) -> None:
+        try:
+            _within(_END_S, ray.shutdown)
+        except TimeoutError as error:
+            _log.warning("ray: what it started here may be left, %s to end", error)
 
     def _reserve(self, deadline: Deadline) -> Any:
         group = placement_group([{"CPU": self._options.cpus or 0.001}] * self._options.actors, "STRICT_SPREAD")
@@ -106,4 +136,4 @@ class Cluster:
             remove_placement_group(self._group)
             self._group = None
         if self._is_ours and ray.is_initialized():
-            ray.shutdown()
+            self._disconnect()
