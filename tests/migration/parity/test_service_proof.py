@@ -50,6 +50,36 @@ def test_a_server_that_answers_alike_is_equal_in_all_methods_and_makes_evidence(
     assert found["late"] == len(found["methods"])
 
 
+PLAIN_PROTO = """
+syntax = "proto3";
+package lab;
+message Nothing {}
+service Plain { rpc Ask(Nothing) returns (Nothing); }
+"""
+PLAIN_SERVER = """
+import sys
+from concurrent import futures
+import grpc
+server = grpc.server(futures.ThreadPoolExecutor(2))
+ask = grpc.unary_unary_rpc_method_handler(lambda request, context: request)
+server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("lab.Plain", {"Ask": ask}),))
+server.add_insecure_port(f"127.0.0.1:{sys.argv[1]}")
+server.start()
+server.wait_for_termination()
+"""
+
+
+def test_a_method_whose_request_carries_nothing_is_called_as_often_as_others(tmp_path: Path) -> None:
+    (tmp_path / "plain.proto").write_text(PLAIN_PROTO)
+    (tmp_path / "server.py").write_text(PLAIN_SERVER)
+    command = f"{shlex.join([sys.executable, str(tmp_path / 'server.py')])} {{port}}"
+    options = ["--proto", str(tmp_path / "plain.proto"), "--requests", "40", "--evidence", str(tmp_path / "seen")]
+    done = CliRunner().invoke(cli, ["parity", "--server", command, *options, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["methods"]["/lab.Plain/Ask"]["calls"] == 40
+    assert [one.verdict for one in read_folder(tmp_path / "seen")] == [EQUAL] * 40
+
+
 @pytest.mark.parametrize(
     ("fault", "path"),
     [
