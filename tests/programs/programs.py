@@ -29,7 +29,7 @@ class Program:
 
     packages: what is installed, the program itself first. modules: what has to be importable for it. unresolved:
     packages to install without their dependencies and their bound on Python, which exclude what this project supports.
-    calls, rounds: how many small calls and rounds are timed.
+    calls, rounds: how many small calls and rounds are timed. engine: the engine of this project that serves it.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Program:
     unresolved: Sequence[str] = ()
     calls: int = 500
     rounds: int = 100
+    engine: str = ""
 
     @property
     def title(self) -> str:

@@ -95,17 +95,8 @@ def record_program(program: Program, python: str, file: Path, limit_s: float = L
 def served_in_shm(program: Program, python: str, limit_s: float = LIMIT_S) -> Generator[str]:
     """Run the server in shared memory, and give its endpoint; raises ProgramFailed."""
     port, endpoint = free_port(), f"shm://{unique_name()}"
-    run = [
-        python,
-        "-m",
-        "lucky_transport",
-        "run",
-        "--transport",
-        "shm",
-        "--quiet",
-        f"--serve=*:{port}={endpoint}",
-        "--",
-    ]
+    run = [python, "-m", "lucky_transport", "run", "--transport", "shm", "--quiet", "--map"]
+    run += [f"127.0.0.1:{port}={endpoint}", "--"]
     side = [python, str(SIDE), program.case, "server", str(port)]
     with tempfile.TemporaryDirectory() as folder, _side([*run, *side], folder, limit_s) as server:
         server.expect("ready")

@@ -12,6 +12,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,8 +26,10 @@ from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.gate.bounds import error_of_look, needed_trials
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.parity.recorded_requests import RecordedRequest
+from lucky_transport_migration.recording.entries import RecordedCall
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.service_replay import requests_of
+from lucky_transport_migration.stages.effective_stages import STEP
 from tests.programs.programs import Program
 from tests.programs.recorded_values import field_values
 from tests.programs.sides import SIDE, ProgramFailed, clean_environment, record_program, served_in_shm
@@ -38,7 +41,10 @@ _LIMIT_S = 150.0
 _END_S = 30.0
 
 #: How many calls are drawn for each that the gate asks for: small messages repeat, and a repeat counts once.
-_SPARE = 1.25
+_SPARE = 2
+
+#: Runs a command of lucky-transport, see `_command`.
+_Run = Callable[..., tuple[dict[str, Any], str]]
 
 _UNDESCRIBED = "the program has no descriptors of its messages"
 
@@ -69,29 +75,68 @@ def sign_off(program: Program, python: str, folder: Path, limit_s: float = _LIMI
     Raises ProgramFailed.
     """
     record_program(program, python, folder / "run.jsonl.gz")
-    recorded = [requests_of(Recording(file)) for file in sorted(folder.glob("run*.jsonl.gz"))]
-    calls: dict[str, list[RecordedRequest]] = {}
-    for entry in (entry for one in recorded for entry in one.entries):
-        calls.setdefault(entry.method, []).append(entry)
-    described = list(dict.fromkeys(content for one in recorded for content in one.described))
-    if not calls:
+    recordings = [Recording(file) for file in sorted(folder.glob("run*.jsonl.gz"))]
+    if not recordings:
         return SignOff(["No call was recorded: the client makes none through a channel of Python's grpc."])
-    total = sum(map(len, calls.values()))
-    done = SignOff([f"Recorded over TCP: {plural(total, 'call')} of {plural(len(calls), 'method')}."])
-    evidence, server = folder / "evidence", shlex.join([python, str(SIDE), program.case, "served", "{port}"])
-    run = partial(_command, folder, limit_s)
-    parity = partial(run, "parity", "--server", server, "--evidence", evidence)
-    for one in recorded:
-        found, why = parity("--from", one.source) if described else ({}, _UNDESCRIBED)
-        done.said.append(f"Made again at a server on a port and at one in shared memory: {why or _compared(found)}.")
-        with served_in_shm(program, python) as endpoint:
-            found, why = run("replay", one.source, endpoint, *(["--evidence", evidence] if why else []))
-        done.said.append(f"Replayed in shared memory, against the recorded answers: {why or _replayed(found)}.")
-    done.said += _draw(calls, described, folder, parity) if described else [f"No call was drawn: {_UNDESCRIBED}."]
+    evidence, run = folder / "evidence", partial(_command, folder, limit_s)
+    compare = _compare_engine if program.engine else _compare_server
+    done = SignOff(compare(program, python, folder, recordings, partial(run, evidence=evidence)))
     done.result, why = run("signoff", evidence, "--report", folder / "report")
     if why:
         raise ProgramFailed(f"signoff: {why}")
     return done
+
+
+def _compare_server(
+    program: Program, python: str, folder: Path, recordings: Sequence[Recording], run: _Run
+) -> list[str]:
+    """Compare the calls at a server of the program's own, and drawn ones; return what came of it."""
+    recorded = list(map(requests_of, recordings))
+    calls: dict[str, list[RecordedRequest]] = {}
+    for entry in (entry for one in recorded for entry in one.entries):
+        calls.setdefault(entry.method, []).append(entry)
+    described = list(dict.fromkeys(content for one in recorded for content in one.described))
+    parity = partial(run, "parity", "--server", shlex.join([python, str(SIDE), program.case, "served", "{port}"]))
+    said = [_recorded({name: len(entries) for name, entries in calls.items()})]
+    for one in recorded:
+        found, why = parity("--from", one.source) if described else ({}, _UNDESCRIBED)
+        said.append(f"Made again at a server on a port and at one in shared memory: {why or _compared(found)}.")
+        with served_in_shm(program, python) as endpoint:
+            found, failed = run("replay", one.source, endpoint, **({} if why else {"evidence": None}))
+        said.append(f"Replayed in shared memory, against the recorded answers: {failed or _replayed(found)}.")
+    drawn = _draw(calls, described, folder, parity) if described else [f"No call was drawn: {_UNDESCRIBED}."]
+    return said + drawn
+
+
+def _compare_engine(
+    program: Program, python: str, folder: Path, recordings: Sequence[Recording], run: _Run
+) -> list[str]:
+    """Compare the calls at an engine of this project, and drawn ones and steps; return what came of it."""
+    entries = (entry for one in recordings for entry in one.entries())
+    calls = Counter(entry.call for entry in entries if isinstance(entry, RecordedCall))
+    said = [_recorded(calls)]
+    for one in recordings:
+        with served_in_shm(program, python) as endpoint:
+            found, why = run("replay", one.path, endpoint)
+        said.append(f"Replayed in shared memory, against the recorded answers: {why or _replayed(found)}.")
+    count = _count(folder, len(calls))
+    said.append(f"Drawn: up to {count:,} calls of each method, and as many steps.")
+    for name in calls:
+        how = ["--suite", "step", "--steps", count] if name == STEP else ["--method", name, "--count", count]
+        if why := run("parity", program.engine, *how)[1]:
+            said.append(f"Drawing for {short_name(name)} ended early: {why}.")
+    return said
+
+
+def _recorded(calls: Mapping[str, int]) -> str:
+    return f"Recorded over TCP: {plural(sum(calls.values()), 'call')} of {plural(len(calls), 'method')}."
+
+
+def _count(folder: Path, methods: int) -> int:
+    """Return how many calls of each method are drawn."""
+    limits = Limits.load(folder)
+    error = error_of_look((1 - limits.confidence) / methods, 1)
+    return int(_SPARE * needed_trials(0, limits.mismatch_limit, 1 - error))
 
 
 def _compared(found: Mapping[str, Any]) -> str:
@@ -114,12 +159,10 @@ def _draw(
     calls: Mapping[str, Sequence[RecordedRequest]],
     described: Sequence[bytes],
     folder: Path,
-    parity: Callable[..., tuple[dict[str, Any], str]],
+    parity: _Run,
 ) -> list[str]:
     """Draw calls of each method, at fresh servers; return what came of it, and where it cannot be."""
-    limits = Limits.load(folder)
-    error = error_of_look((1 - limits.confidence) / len(calls), 1)
-    count = int(_SPARE * needed_trials(0, limits.mismatch_limit, 1 - error))
+    count = _count(folder, len(calls))
     options: list[object] = ["--requests", count]
     methods: dict[str, ServiceMethod] = {}
     for number, content in enumerate(described):
@@ -129,6 +172,9 @@ def _draw(
         methods |= {one.name: one for one in methods_in(content, str(file))}
     said = [f"Drawn: up to {count:,} calls of each method."]
     for name, entries in calls.items():
+        if name not in methods:
+            said.append(f"No call of {short_name(name)} was drawn: {_UNDESCRIBED}.")
+            continue
         requests = [methods[name].request.FromString(request) for one in entries for request in one.requests]
         values = [word for value in field_values(requests) for word in ("--value", value)]
         if why := parity(*options, "--method", name, *values)[1]:
@@ -136,9 +182,12 @@ def _draw(
     return said
 
 
-def _command(folder: Path, limit_s: float, *arguments: object) -> tuple[dict[str, Any], str]:
+def _command(
+    folder: Path, limit_s: float, *arguments: object, evidence: Path | None = None
+) -> tuple[dict[str, Any], str]:
     """Return what a command of lucky-transport printed as JSON, and "", or why it printed none."""
     words = [sys.executable, "-m", "lucky_transport", *map(str, arguments), "--json"]
+    words += ["--evidence", str(evidence)] if evidence else []
     with (
         (folder / "stderr").open("w+") as errors,
         subprocess.Popen(
