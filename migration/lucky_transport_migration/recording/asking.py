@@ -29,6 +29,7 @@ WITHOUT = "request metadata "
 AS_BYTES = "fields of messages"
 
 _LATE = "DEADLINE_EXCEEDED"
+_REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _SHOWN = 200  # characters of a request
 
 
@@ -99,6 +100,8 @@ class Asking:
             return f"it was cancelled after {self.cancel_after_s:.3f} s without an answer, and had one by then now"
         if call.code == _LATE != now.code and call.timeout_s is None:
             return f"it ended with {call.code}, and the recording holds no deadline"
+        if now.code in _REFUSED and call.code != now.code and any(one.startswith(WITHOUT) for one in self.left_out):
+            return f"it is made without its secret, and ended with {now.code}"
         return ""
 
 

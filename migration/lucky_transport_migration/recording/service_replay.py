@@ -37,12 +37,8 @@ def is_foreign(entry: RecordedCall | Step) -> bool:
 
 
 def is_only_foreign(recording: Recording) -> bool:
-    """True when there are calls, all of services that are not LuckyEngine's: no engine is needed."""
-    entry = None
-    for entry in recording.entries():
-        if not is_foreign(entry):
-            return False
-    return entry is not None
+    """True when all calls are of services that are not LuckyEngine's, or there are none: no engine is needed."""
+    return all(map(is_foreign, recording.entries()))
 
 
 def requests_of(recording: Recording) -> RecordedRequests:

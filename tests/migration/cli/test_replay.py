@@ -16,6 +16,7 @@ import lucky_transport
 from lucky_transport.cli.main import cli
 from lucky_transport.process import unique_name
 from lucky_transport_migration.evidence.record import read_folder
+from lucky_transport_migration.recording.entries import Header, line_of
 from lucky_transport_migration.recording.reading import Recording
 from tests.support.waiting import PATIENCE_S
 
@@ -111,6 +112,14 @@ def test_a_damaged_recording_is_an_error_and_a_torn_one_is_incomplete(run: Path,
     assert done.exit_code == 1
     assert "INCOMPLETE: " in done.output
     assert "the recording ends in the middle of an entry" in done.output
+
+
+def test_a_recording_without_a_call_needs_no_engine(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text(line_of(Header("grpc")))
+    done = replay(empty, "shm://no_engine_here")
+    assert done.exit_code == 1
+    assert "NOTHING COMPARED" in done.output
 
 
 def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:

@@ -76,5 +76,16 @@ def test_secrets_are_masked_and_left_out() -> None:
     assert set(how.left_out) >= {f"request metadata {name}" for name in ("authorization", "x-api-key-bin", "cookie")}
 
 
+def test_a_refusal_for_want_of_a_secret_that_no_recording_has_shows_nothing() -> None:
+    call = replace(STREAM, metadata=masked((("authorization", "Bearer 1"),)), code="OK", left=False)
+    refused = CallOutcome("shm", code="UNAUTHENTICATED", details="no token")
+    assert asking(call).incomparable(call, refused) == "it is made without its secret, and ended with UNAUTHENTICATED"
+    assert asking(call).incomparable(call, CallOutcome("shm", code="INTERNAL")) == ""
+    same = replace(call, code="UNAUTHENTICATED")
+    assert asking(same).incomparable(same, refused) == "", "it was refused with its secret too"
+    without = replace(call, metadata=())
+    assert asking(without).incomparable(without, refused) == ""
+
+
 def test_without_a_word_on_how_it_is_called_no_call_is_made() -> None:
     assert RecordedMethods().find(replace(STREAM, arity="")) is None
