@@ -43,10 +43,17 @@ _END_S = 30.0
 #: How many calls are drawn for each that the gate asks for: small messages repeat, and a repeat counts once.
 _SPARE = 2
 
-#: Runs a command of lucky-transport, see `_command`.
-_Run = Callable[..., tuple[dict[str, Any], str]]
+#: What a command printed as JSON, or why it printed none, and what runs one, see `_command`.
+_Outcome = tuple[dict[str, Any], str]
+_Run = Callable[..., _Outcome]
 
-_UNDESCRIBED = "the program has no descriptors of its messages"
+_AGAIN = "Made again at a server on a port and at one in shared memory"
+_REPLAYED = "Replayed in shared memory, against the recorded answers"
+
+#: Services of the cases: a program that calls others is asked by these what its server saw.
+_OF_CASES = "/lab."
+
+_UNDESCRIBED = "no module that the client imports describes its service"
 
 
 @dataclass(slots=True)
@@ -75,7 +82,8 @@ def sign_off(program: Program, python: str, folder: Path, limit_s: float = _LIMI
     Raises ProgramFailed.
     """
     record_program(program, python, folder / "run.jsonl.gz")
-    recordings = [Recording(file) for file in sorted(folder.glob("run*.jsonl.gz"))]
+    files = map(Recording, sorted(folder.glob("run*.jsonl.gz")))
+    recordings = [one for one in files if next(one.entries(), None) is not None]  # a process may make no call
     if not recordings:
         return SignOff(["No call was recorded: the client makes none through a channel of Python's grpc."])
     evidence, run = folder / "evidence", partial(_command, folder, limit_s)
@@ -95,17 +103,21 @@ def _compare_server(
     calls: dict[str, list[RecordedRequest]] = {}
     for entry in (entry for one in recorded for entry in one.entries):
         calls.setdefault(entry.method, []).append(entry)
+    calls = {name: entries for name, entries in calls.items() if not name.startswith(_OF_CASES)} or calls
     described = list(dict.fromkeys(content for one in recorded for content in one.described))
     parity = partial(run, "parity", "--server", shlex.join([python, str(SIDE), program.case, "served", "{port}"]))
     said = [_recorded({name: len(entries) for name, entries in calls.items()})]
+    again, replayed = list[_Outcome](), list[_Outcome]()
     for one in recorded:
-        found, why = parity("--from", one.source) if described else ({}, _UNDESCRIBED)
-        said.append(f"Made again at a server on a port and at one in shared memory: {why or _compared(found)}.")
+        again += [parity("--from", one.source)] if described else []
+        is_evidence = not again or bool(again[-1][1])
         with served_in_shm(program, python) as endpoint:
-            found, failed = run("replay", one.source, endpoint, **({} if why else {"evidence": None}))
-        said.append(f"Replayed in shared memory, against the recorded answers: {failed or _replayed(found)}.")
-    drawn = _draw(calls, described, folder, parity) if described else [f"No call was drawn: {_UNDESCRIBED}."]
-    return said + drawn
+            replayed.append(run("replay", one.source, endpoint, **({} if is_evidence else {"evidence": None})))
+    said += [_sum(_AGAIN, again)] if again else []
+    said.append(_sum(_REPLAYED, replayed))
+    if not described:
+        return [*said, f"No call was drawn, and bytes were compared, in which maps have no order: {_UNDESCRIBED}."]
+    return said + _draw(calls, described, folder, parity)
 
 
 def _compare_engine(
@@ -114,11 +126,11 @@ def _compare_engine(
     """Compare the calls at an engine of this project, and drawn ones and steps; return what came of it."""
     entries = (entry for one in recordings for entry in one.entries())
     calls = Counter(entry.call for entry in entries if isinstance(entry, RecordedCall))
-    said = [_recorded(calls)]
+    replayed = list[_Outcome]()
     for one in recordings:
         with served_in_shm(program, python) as endpoint:
-            found, why = run("replay", one.path, endpoint)
-        said.append(f"Replayed in shared memory, against the recorded answers: {why or _replayed(found)}.")
+            replayed.append(run("replay", one.path, endpoint))
+    said = [_recorded(calls), _sum(_REPLAYED, replayed)]
     count = _count(folder, len(calls))
     said.append(f"Drawn: up to {count:,} calls of each method, and as many steps.")
     for name in calls:
@@ -139,20 +151,20 @@ def _count(folder: Path, methods: int) -> int:
     return int(_SPARE * needed_trials(0, limits.mismatch_limit, 1 - error))
 
 
-def _compared(found: Mapping[str, Any]) -> str:
-    rows, itself = found["methods"].values(), found["itself"] or {}
-    text = (
-        f"{sum(row['equal'] for row in rows):,} of {plural(sum(row['calls'] for row in rows), 'compared call')} equal"
-    )
-    names = ", ".join(map(short_name, itself))
-    return f"{text}; the server differs from itself, asked the same on two ports, in {names}" if itself else text
-
-
-def _replayed(found: Mapping[str, Any]) -> str:
-    bad = sum(row["mismatches"] for row in found["methods"].values())
-    text = f"{found['compared'] - bad:,} of {plural(found['compared'], 'compared call')} equal"
-    first = found["first_difference"]
-    return f"{text}; the first that differs is {short_name(first['method'])}, in {first['where']}" if first else text
+def _sum(what: str, outcomes: Sequence[_Outcome]) -> str:
+    """Return what all recordings came to as one sentence."""
+    found = [one for one, _ in outcomes if one]
+    compared = sum(one.get("compared", one["calls"]) for one in found)
+    bad = sum(row["mismatches"] for one in found for row in one["methods"].values())
+    parts = [f"{what}: {compared - bad:,} of {plural(compared, 'compared call')} equal"]
+    if itself := dict.fromkeys(name for one in found for name in one.get("itself") or ()):
+        names = ", ".join(map(short_name, itself))
+        parts.append(f"the server differs from itself, asked the same on two ports, in {names}")
+    differences = (one["first_difference"] for one in found if "compared" in one)
+    if first := next(filter(None, differences), None):
+        parts.append(f"the first that differs is {short_name(first['method'])}, in {first['where']}")
+    parts += dict.fromkeys(why for _, why in outcomes if why)
+    return f"{'; '.join(parts)}."
 
 
 def _draw(
@@ -182,9 +194,7 @@ def _draw(
     return said
 
 
-def _command(
-    folder: Path, limit_s: float, *arguments: object, evidence: Path | None = None
-) -> tuple[dict[str, Any], str]:
+def _command(folder: Path, limit_s: float, *arguments: object, evidence: Path | None = None) -> _Outcome:
     """Return what a command of lucky-transport printed as JSON, and "", or why it printed none."""
     words = [sys.executable, "-m", "lucky_transport", *map(str, arguments), "--json"]
     words += ["--evidence", str(evidence)] if evidence else []
@@ -207,4 +217,5 @@ def _command(
         try:
             return json.loads(out), ""
         except ValueError:
-            return {}, (errors.read().strip().splitlines() or [f"exit status {process.returncode}"])[0]
+            first = (errors.read().strip().splitlines() or [f"exit status {process.returncode}"])[0]
+            return {}, first.removeprefix("Error: ").partition("; ")[0]  # without the hint, which has paths

@@ -49,7 +49,11 @@ def _page(program: Program, done: SignOff) -> str:
             "|---|---|---|---|---|",
         ]
         lines += map(_row, done.methods)
-    if whys := [f"- {short_name(one['method'])}: {_short(why)}" for one in done.methods for why in one["reasons"]]:
+    if whys := [
+        f"- {short_name(one['method'])}: {'; '.join(map(_short, one['reasons']))}"
+        for one in done.methods
+        if one["reasons"]
+    ]:
         lines += ["", "What holds it back:", "", *map(escaped, whys)]
     return "\n".join([*lines, ""])
 
