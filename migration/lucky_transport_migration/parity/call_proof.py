@@ -105,9 +105,9 @@ def prove_commands(
     """Return the outcome of comparing the paths `names` (see paths.py) by `count` requests to each method.
 
     `advance` is called once per round. rules: how exactly which field is compared. note: called with each compared
-    request that a client would send. Goes on after a difference, but not after a lost connection. Raises ConfigError
-    for fewer than two different names, Unimplemented where a transport carries no typed calls, and what finding,
-    starting and reaching the engines raises.
+    request of these methods that a client would send, and with each that differs. Goes on after a difference, but not
+    after a lost connection. Raises ConfigError for fewer than two different names, Unimplemented where a transport
+    carries no typed calls, and what finding, starting and reaching the engines raises.
     """
     paths = list(map(_whole, find_paths(names)))
     with ExitStack() as stack:
@@ -246,7 +246,8 @@ class _Run:
                 found = None if any(_ended_by_itself(*pair, request) for pair in pairs) else found
             if found is None and request.needs_wire and answer.items:
                 found = Difference("code", "outcome", "answered", "answered, though no wire can carry the request")
-            if self._told is not None and not (request.is_misuse or request.needs_wire):
+            is_wanted = request.method in self._methods or found is not None  # others only lead up to those
+            if self._told is not None and is_wanted and not (request.is_misuse or request.needs_wire):
                 sides = ((links[0].path.transport, answers[0]), (link.path.transport, answer))
                 self._told(request.method, request.message, sides, found)
             if found is not None:

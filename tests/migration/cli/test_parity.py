@@ -213,6 +213,14 @@ def test_steps_are_evidence_of_exchanges_for_the_gate(twin: str, tmp_path: pathl
     assert all(one.primary.us > 0 and one.shadow is not None and one.shadow.us > 0 for one in seen)
 
 
+def test_only_chosen_methods_are_evidence_where_nothing_differs(twin: str, tmp_path: pathlib.Path) -> None:
+    name, folder = "/hazel.rpc.SceneService/ListEntities", tmp_path / "seen"
+    arguments = ("--method", name, "--between", f"inproc,{twin}", "--count", "4", "--evidence", str(folder))
+    done = parity("toy", *arguments)
+    assert done.exit_code == 0, done.output
+    assert {one.method for one in read_folder(folder)} == {name}
+
+
 def test_a_step_that_differs_is_evidence_with_its_place(
     twin: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
