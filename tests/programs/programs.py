@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 __all__ = ["ROOT", "CannotInstall", "Program", "environment", "programs", "wheel"]
@@ -29,7 +29,8 @@ class Program:
 
     packages: what is installed, the program itself first. modules: what has to be importable for it. unresolved:
     packages to install without their dependencies and their bound on Python, which exclude what this project supports.
-    calls, rounds: how many small calls and rounds are timed. engine: the engine of this project that serves it.
+    calls, rounds: how many small calls and rounds are timed. engine: the engine of this project that serves it. skip:
+    fields of messages that differ from call to call, with the reasons: no comparison looks at them.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Program:
     calls: int = 500
     rounds: int = 100
     engine: str = ""
+    skip: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def title(self) -> str:

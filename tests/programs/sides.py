@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.process import unique_name
+from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from tests.programs.programs import Program
 from tests.support.ports import free_port
 
@@ -93,13 +94,16 @@ def record_program(program: Program, python: str, file: Path, limit_s: float = L
 
 @contextmanager
 def served_in_shm(program: Program, python: str, limit_s: float = LIMIT_S) -> Generator[str]:
-    """Run the server in shared memory, and give its endpoint; raises ProgramFailed."""
+    """Run the server in shared memory, and give its endpoint once it answers; raises ProgramFailed."""
     port, endpoint = free_port(), f"shm://{unique_name()}"
     run = [python, "-m", "lucky_transport", "run", "--transport", "shm", "--quiet", "--map"]
     run += [f"127.0.0.1:{port}={endpoint}", "--"]
     side = [python, str(SIDE), program.case, "server", str(port)]
     with tempfile.TemporaryDirectory() as folder, _side([*run, *side], folder, limit_s) as server:
         server.expect("ready")
+        with ServiceCaller(endpoint) as caller:
+            if not caller.is_ready(limit_s):
+                raise ProgramFailed(f"{program.name}: nothing answers at {endpoint} within {limit_s:g} s")
         yield endpoint
 
 

@@ -81,6 +81,9 @@ def sign_off(program: Program, python: str, folder: Path, limit_s: float = _LIMI
 
     Raises ProgramFailed.
     """
+    with (folder / "lucky_transport.toml").open("a") as rules:
+        rules.write("[parity.fields]\n")
+        rules.writelines(f"{json.dumps(one)} = {{ skip = {json.dumps(why)} }}\n" for one, why in program.skip.items())
     record_program(program, python, folder / "run.jsonl.gz")
     files = map(Recording, sorted(folder.glob("run*.jsonl.gz")))
     recordings = [one for one in files if next(one.entries(), None) is not None]  # a process may make no call
@@ -89,6 +92,7 @@ def sign_off(program: Program, python: str, folder: Path, limit_s: float = _LIMI
     evidence, run = folder / "evidence", partial(_command, folder, limit_s)
     compare = _compare_engine if program.engine else _compare_server
     done = SignOff(compare(program, python, folder, recordings, partial(run, evidence=evidence)))
+    done.said += [f"Not compared: {name}, {why}." for name, why in program.skip.items()]
     done.result, why = run("signoff", evidence, "--report", folder / "report")
     if why:
         raise ProgramFailed(f"signoff: {why}")
