@@ -96,6 +96,8 @@ def sign_off(program: Program, python: str, folder: Path, limit_s: float = _LIMI
     done.result, why = run("signoff", evidence, "--report", folder / "report")
     if why:
         raise ProgramFailed(f"signoff: {why}")
+    if itself := ", ".join(map(short_name, done.result["itself"])):
+        done.said.append(f"The server differs from itself, asked the same on two ports, in {itself}.")
     return done
 
 
@@ -161,9 +163,6 @@ def _sum(what: str, outcomes: Sequence[_Outcome]) -> str:
     compared = sum(one.get("compared", one["calls"]) for one in found)
     bad = sum(row["mismatches"] for one in found for row in one["methods"].values())
     parts = [f"{what}: {compared - bad:,} of {plural(compared, 'compared call')} equal"]
-    if itself := dict.fromkeys(name for one in found for name in one.get("itself") or ()):
-        names = ", ".join(map(short_name, itself))
-        parts.append(f"the server differs from itself, asked the same on two ports, in {names}")
     differences = (one["first_difference"] for one in found if "compared" in one)
     if first := next(filter(None, differences), None):
         parts.append(f"the first that differs is {short_name(first['method'])}, in {first['where']}")
