@@ -65,6 +65,7 @@ LAYERS = (
     "codec",
     "rpc",
     "shm",
+    "count_folders",
     "sessions",
     "host",
     "client",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -41,3 +42,4 @@ class Roots:
     var: Path = Path("/var")
     proc: Path = Path("/proc")
     cgroup: Path = Path("/sys/fs/cgroup")
+    tmp: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))

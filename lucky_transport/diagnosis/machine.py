@@ -147,6 +147,18 @@ def login_sessions(roots: Roots) -> Check:
     )
 
 
+def count_folders(roots: Roots) -> Check:
+    """Folders in which programs counted their calls, of a launcher or relay that was killed."""
+    from lucky_transport.count_folders import left_over
+
+    name = "count folders"
+    found = left_over(roots.tmp)
+    if not found:
+        return Check(name, CheckStatus.OK, f"none is left over in {roots.tmp}")
+    paths = ", ".join(map(str, found))
+    return Check(name, CheckStatus.WARN, paths, "remove them: `lucky-transport doctor --fix`")
+
+
 def _remove_ipc(roots: Roots) -> tuple[str, str]:
     """Return the value in force and where it is set; drop-ins win over the file, later names over earlier ones."""
     value, source = "yes", "default"

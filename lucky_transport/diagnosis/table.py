@@ -24,6 +24,7 @@ CHECKS: tuple[Examiner, ...] = (
     machine.pidfd,
     machine.open_files,
     machine.login_sessions,
+    machine.count_folders,
     shared_memory.space,
     shared_memory.permissions,
     shared_memory.trial_segment,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,6 +29,14 @@ from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 made = segment.create("lucky_dead", BatchSpec("toy", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,))),
                       directory=Path(sys.argv[1]))
 made.publish_ready()
+os._exit(9)
+"""
+
+
+DEAD_LAUNCHER = """
+import os
+from lucky_transport.count_folders import new_folder
+print(new_folder(), flush=True)
 os._exit(9)
 """
 
@@ -123,11 +132,10 @@ def test_fix_removes_what_a_dead_engine_left_and_nothing_else(tmp_path: Path, mo
     subprocess.run([sys.executable, "-c", DEAD_ENGINE, str(tmp_path)], timeout=PATIENCE_S, check=False)
     (tmp_path / "a_file_of_somebody_else").write_bytes(b"kept")
     assert (tmp_path / "lucky_dead").exists()
-    monkeypatch.setattr(check, "Roots", partial(Roots, shm=tmp_path))
+    monkeypatch.setattr(check, "Roots", partial(Roots, shm=tmp_path, tmp=tmp_path))
 
     def stale() -> dict[str, Any]:
-        report = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output)
-        return next(row for row in report["checks"] if row["name"] == "stale segments")
+        return _row("stale segments")
 
     assert stale()["verdict"] == "warn"
     assert "lucky_dead" in stale()["seen"]
@@ -136,6 +144,25 @@ def test_fix_removes_what_a_dead_engine_left_and_nothing_else(tmp_path: Path, mo
     assert json.loads(shown.output)["removed"] == [str(tmp_path / "lucky_dead")]
     assert [path.name for path in tmp_path.iterdir()] == ["a_file_of_somebody_else"]
     assert stale()["verdict"] == "ok"
+
+
+def test_fix_removes_the_counts_that_a_killed_launcher_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = [sys.executable, "-c", DEAD_LAUNCHER]
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(dead, env=environ, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False)
+    folder = done.stdout.strip()
+    monkeypatch.setattr(check, "Roots", partial(Roots, shm=tmp_path, tmp=tmp_path))
+    before = _row("count folders")
+    assert (before["verdict"], before["seen"]) == ("warn", folder)
+    assert "--fix" in before["remedy"]
+    assert f"removed {folder}\n" in CliRunner().invoke(cli, ["doctor", "--fix"]).output
+    assert list(tmp_path.iterdir()) == []
+    assert _row("count folders")["verdict"] == "ok"
+
+
+def _row(name: str) -> dict[str, Any]:
+    report = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output)
+    return next(row for row in report["checks"] if row["name"] == name)
 
 
 def test_an_install_without_extras_is_healthy(environ: dict[str, str], tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Self
 
 from lucky_transport.call_counts import CallCounters, Calls
+from lucky_transport.count_folders import new_folder, remove_folder
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable
 from lucky_transport.shm.files.server_description import described
 from lucky_transport_stubs.relay.forwarding import Forwarding
 from lucky_transport_stubs.relay.upstream import open_channel, target_at
-from lucky_transport_stubs.run.activation import new_folder
 from lucky_transport_stubs.run.targets import TargetMap
 from lucky_transport_stubs.server.server import server
 
@@ -72,7 +72,7 @@ class Relay:
     def _close(self) -> None:
         self._channel.close()
         self._pool.shutdown(wait=False)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_folder(self._folder)
 
     def _count(self, address: str, method: str) -> None:
         if method in self._counted or len(self._counted) < _MOST_COUNTED:

@@ -11,13 +11,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from lucky_transport.config import Launch, Settings, environment, load_launch, load_settings
-from lucky_transport.errors import ConfigError
 
 if TYPE_CHECKING:
     from lucky_transport.call_counts import CallCounters
     from lucky_transport_stubs.run.switch import Switch
 
-__all__ = ["BOOTSTRAP", "activate", "new_folder", "variables"]
+__all__ = ["BOOTSTRAP", "activate", "variables"]
 
 #: Holds nothing but sitecustomize.py.
 BOOTSTRAP = str(Path(__file__).resolve().with_name("bootstrap"))
@@ -41,16 +40,6 @@ def variables(settings: Settings, launch: Launch) -> dict[str, str]:
         "LUCKY_RECORD": settings.record,
         **launch.variables(),
     }
-
-
-def new_folder() -> Path:
-    """Return a new folder for counters, which only this user can enter; raises ConfigError where there is no room."""
-    import tempfile  # the processes that count find theirs
-
-    try:
-        return Path(tempfile.mkdtemp(prefix="lucky-run-"))
-    except OSError as error:
-        raise ConfigError(f"calls cannot be counted: {error}", hint="set TMPDIR to a folder of yours") from error
 
 
 def activate(grpc: ModuleType) -> None:

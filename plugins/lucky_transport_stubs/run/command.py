@@ -15,9 +15,10 @@ import click
 
 from lucky_transport.cli.completion import complete_endpoints
 from lucky_transport.config import Launch, Settings, environment, load_launch, load_settings
+from lucky_transport.count_folders import new_folder
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport_stubs.run import launch
-from lucky_transport_stubs.run.activation import new_folder, variables
+from lucky_transport_stubs.run.activation import variables
 from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.switch import MODES, served_map, target_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector

@@ -18,7 +18,8 @@ import grpc  # noqa: E402 - after the look
 
 from lucky_transport.call_counts import CallCounters  # noqa: E402
 from lucky_transport.config import Launch, Settings, environment, export, load_launch, load_settings  # noqa: E402
-from lucky_transport_stubs.run.activation import activate, new_folder, variables  # noqa: E402
+from lucky_transport.count_folders import new_folder  # noqa: E402
+from lucky_transport_stubs.run.activation import activate, variables  # noqa: E402
 from lucky_transport_stubs.run.notice import say  # noqa: E402
 from lucky_transport_stubs.run.patches import patched  # noqa: E402
 from lucky_transport_stubs.run.report import conclude_here  # noqa: E402

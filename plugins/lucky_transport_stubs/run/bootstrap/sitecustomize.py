@@ -117,6 +117,7 @@ def _lead():
     folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"lucky-run-{os.urandom(8).hex()}")
     try:
         os.mkdir(folder, 0o700)
+        _hold(folder)
     except OSError as error:
         if sys.stderr.isatty() or os.environ.get("LUCKY_RUN_REPORT") == "-":
             sys.stderr.write(f"lucky-transport: pid {os.getpid()}: calls are not counted: {error}\n")
@@ -125,10 +126,15 @@ def _lead():
     atexit.register(_report, folder, os.getpid())
 
 
+def _hold(folder):
+    """Lock the folder until this process ends, as lucky_transport/count_folders.py does."""
+    os.lockf(os.open(os.path.join(folder, "maker.lock"), os.O_CREAT | os.O_RDWR, 0o600), os.F_LOCK, 1)
+
+
 def _report(folder, pid):
     if os.getpid() != pid:
         return  # a forked child that ends as a program does
-    if all(name.endswith(".reached") for name in os.listdir(folder)):  # there was no call
+    if all(name.endswith((".reached", ".lock")) for name in os.listdir(folder)):  # there was no call
         import shutil
 
         shutil.rmtree(folder, ignore_errors=True)

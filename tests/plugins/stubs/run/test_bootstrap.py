@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lucky_transport.count_folders import left_over
 from lucky_transport_stubs.run.activation import BOOTSTRAP
 
 SOURCE = Path(BOOTSTRAP) / "sitecustomize.py"
@@ -206,6 +207,23 @@ import grpc
         )
         assert "seen" in done.stdout, done.stderr
         assert "activated" in done.stdout
+
+
+def test_the_counts_of_a_program_that_was_killed_are_left_over(packages: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    path = os.pathsep.join([BOOTSTRAP, str(packages)])
+    with subprocess.Popen(
+        [sys.executable, "-c", "print('started', flush=True); input()"],
+        env={"PYTHONPATH": path, "LUCKY_TRANSPORT": "shm", "TMPDIR": str(folder)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"started\n"
+        assert left_over(folder) == []
+        program.kill()
+    assert left_over(folder) == list(folder.iterdir()) != []
 
 
 def test_a_program_without_grpc_learns_that_from_python_itself() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lucky_transport.call_counts import CallCounters, Calls, ProcessCalls
-from lucky_transport_stubs.run.activation import new_folder
+from lucky_transport.count_folders import new_folder
 from lucky_transport_stubs.run.report import Report
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
 
