@@ -35,6 +35,7 @@ from lucky_transport.shm.files.liveness import peer_of
 from lucky_transport.shm.files.server_description import describe, descriptions, forget
 from lucky_transport.shm.files.socket_path import claim_socket, private_directory
 from lucky_transport.shm.timing import ACCEPT_PAUSE_S
+from lucky_transport.uninterrupted import start_thread
 
 if TYPE_CHECKING:
     from lucky_transport.host.service_switch import ServiceSwitch
@@ -129,9 +130,14 @@ def _listen(switch: ServiceSwitch, spec: BatchSpec, endpoints: Sequence[str], un
     switch.command = f"lucky-transport services {endpoints[0]}"
     switch.watch(tell)
     thread = threading.Thread(target=_serve, args=(listener, switch), name="lucky control", daemon=True)
-    thread.start()
-    undo.callback(thread.join, _PATIENCE_S)
+    undo.callback(_join, thread)  # before the start: that may be interrupted once the thread runs
     undo.callback(listener.shutdown, socket.SHUT_RDWR)  # ends its wait
+    start_thread(thread)
+
+
+def _join(thread: threading.Thread) -> None:
+    if thread.is_alive():
+        thread.join(_PATIENCE_S)
 
 
 def _serve(listener: socket.socket, switch: ServiceSwitch) -> None:

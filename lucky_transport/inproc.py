@@ -142,7 +142,7 @@ class InprocTransport(LockstepTransport):
             raise together_only(self.spec.engine, self.observation_slots, self.name)
         rows, ids, codes = self._sent.check(actions, env_ids, control)
         if self._steps is None:
-            self._steps = EnvSteps(self._host, self._drive(), self._on_ended)
+            [self._steps] = uninterrupted(EnvSteps, self._host, self._drive(), self._on_ended)
         self.actions[ids] = rows
         self.out_of_bounds += self._bounds.count_outside(rows)
         envs = list(zip(ids.tolist(), codes.tolist(), strict=True))

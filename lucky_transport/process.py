@@ -29,6 +29,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine_options import check_num_envs
 from lucky_transport.errors import EngineFailed, NotReachable, SpecError, TransportError, from_wire
 from lucky_transport.registry import load, registry
+from lucky_transport.uninterrupted import start_thread
 from lucky_transport.version import version
 
 __all__ = ["ChildProcess", "EngineProcess", "python_command", "report", "unique_name"]
@@ -91,7 +92,7 @@ class ChildProcess:
                     target=_pass_on, args=(source, name, self._tail), name=f"output of {name}", daemon=True
                 )
                 try:
-                    self._output.start()
+                    start_thread(self._output)
                 except RuntimeError:
                     os.close(source)
                     raise

@@ -32,7 +32,9 @@ RECHECK_S = 0.25
 
 
 def uninterrupted(function: Callable[..., R], *arguments: Any) -> Iterator[R]:
-    """Return an iterator over one item: what `function`, one of C, returns for these arguments, at least one."""
+    """Return an iterator over one item: what `function` returns for these arguments, at least one. It is one of C, or
+    undoes by itself what it has begun.
+    """
     return map(function, *zip(arguments))
 
 

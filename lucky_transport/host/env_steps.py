@@ -14,6 +14,7 @@ from lucky_transport.engine import RESET
 from lucky_transport.errors import TransportError, to_wire_error
 from lucky_transport.host.host import Host
 from lucky_transport.host.lease import Lease
+from lucky_transport.uninterrupted import start_thread
 
 __all__ = ["EnvSteps"]
 
@@ -49,9 +50,15 @@ class EnvSteps:
         self._under_way = 0  # begun and not ended
         self._counting = threading.Lock()
         self._closed = False
+        self._has_lease = True
         self._pool: list[threading.Thread] = []
         self._keeper = threading.Thread(target=self._run, name=f"env steps of {self._name}", daemon=True)
-        self._keeper.start()
+        try:
+            start_thread(self._keeper)
+        except BaseException:  # a signal handler's: the thread may run; the lease stays with the caller
+            self._has_lease = False
+            self._events.put(_Event.CLOSED)
+            raise
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Begin no more steps, and wait so long for those that have begun; idempotent."""
@@ -71,7 +78,8 @@ class EnvSteps:
                 self._begun.put(None)
             for thread in self._pool:
                 thread.join()
-            self._lease.release()
+            if self._has_lease:
+                self._lease.release()
 
     def _await_envs(self) -> bool:
         """Wait until an env waits for its turn; False once it is closed."""
@@ -118,7 +126,7 @@ class EnvSteps:
 
     def _grow(self) -> None:
         thread = threading.Thread(target=self._work, name=f"env {len(self._pool)} of {self._name}", daemon=True)
-        thread.start()
+        start_thread(thread)
         self._pool.append(thread)
 
     def _work(self) -> None:

@@ -14,6 +14,7 @@ from lucky_transport.errors import NotReachable
 from lucky_transport.host.driver_lease import IDLE_S
 from lucky_transport.host.host import Host
 from lucky_transport.serving import Server
+from lucky_transport.uninterrupted import start_thread
 from lucky_transport_grpc.address import SocketFile, bind_failure, service_of, target_of
 from lucky_transport_grpc.caller import ServerContext
 from lucky_transport_grpc.metadata import WINDOW
@@ -152,7 +153,7 @@ class _Running:
             self._grpc_server.stop(grace_s).wait(grace_s + 1.0)
             # An engine that hangs in a step keeps its thread and its lock: waiting for them is bounded.
             ending = threading.Thread(target=self._end, name="lucky-grpc-stop", daemon=True)
-            ending.start()
+            start_thread(ending)
             ending.join(grace_s + 1.0)
 
     def _end(self) -> None:

@@ -12,6 +12,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.endpoint_options import EndpointOption, one_of, read_options
 from lucky_transport.host.host import Host
 from lucky_transport.serving import Server
+from lucky_transport.uninterrupted import start_thread
 from lucky_transport_holodeck.foreign_client import ForeignClient
 from lucky_transport_holodeck.handshake import EngineHandshake
 from lucky_transport_holodeck.names import Names
@@ -53,7 +54,8 @@ class HolodeckServer(Server):
             self._client = ForeignClient(host, self._names, self._handshake, serves_one=self._serves_one)
             self._handshake.post_loading()
             thread = threading.Thread(target=self._run, name=f"holodeck server {self._names.uuid}", daemon=True)
-            thread.start()
+            undo.callback(self._end, thread, 1.0)  # before the start: that may be interrupted once the thread runs
+            start_thread(thread)
             undo.pop_all()
         self._thread = thread
         return self._endpoint
@@ -83,13 +85,17 @@ class HolodeckServer(Server):
         finally:
             self._handshake.post()  # whatever went wrong: the client waits for it
 
+    def _end(self, thread: threading.Thread, patience_s: float) -> None:
+        self._stopping = True
+        self._handshake.wake()
+        if thread.is_alive():
+            thread.join(patience_s)
+
     def stop(self, grace_s: float = 1.0) -> None:
         if self._thread is None:
             return
         thread, self._thread = self._thread, None
-        self._stopping = True
-        self._handshake.wake()
-        thread.join(max(grace_s, 0.2))
+        self._end(thread, max(grace_s, 0.2))
         if thread.is_alive():
             _log.warning("the engine of %s is still in a step after %s s; it is left to exit", self._endpoint, grace_s)
             self._client.remove_blocks()

@@ -13,7 +13,7 @@ from typing import Any
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, TransportError
 from lucky_transport.sessions.world_lock import ActionQueue
-from lucky_transport.uninterrupted import WaitQueue
+from lucky_transport.uninterrupted import WaitQueue, start_thread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.wire import SESSION
@@ -39,7 +39,11 @@ class GameStreamClient:
         self._actions = ActionQueue()
         self._call = bridge.open_stream(self._outgoing(), [(SESSION, session_id)] if session_id else [])
         self._reader = threading.Thread(target=self._read, name="lucky-openra-reader", daemon=True)
-        self._reader.start()
+        try:
+            start_thread(self._reader)
+        except BaseException:  # a signal handler's: the thread may run
+            self._call.cancel()
+            raise
 
     def act(self, actions: Sequence[Any]) -> int:
         """Send these `AgentAction`s; never waits. Returns how many were pushed out. Raises what ended the stream."""

@@ -19,6 +19,7 @@ from lucky_transport.errors import (
     to_wire_error,
 )
 from lucky_transport.sessions.api import WorldSnapshot
+from lucky_transport.uninterrupted import start_thread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.service import BridgeService, clamped
 from lucky_transport_openra.wire import SESSION
@@ -56,7 +57,7 @@ class GameStream:
             reader = service.reader(self._id, deadline)
             if not service.options.planning:
                 self._run()
-            threading.Thread(target=self._receive, name="lucky-openra-actions", daemon=True).start()
+            start_thread(threading.Thread(target=self._receive, name="lucky-openra-actions", daemon=True))
             yield reader.read(seen)
             while not seen.is_over and (newer := self._next(seen.ticks)) is not None:
                 seen = newer

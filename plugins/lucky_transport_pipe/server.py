@@ -21,6 +21,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.serving import Server
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.liveness import peer_of
+from lucky_transport.uninterrupted import start_thread
 from lucky_transport_pipe.address import BACKEND, lock_path, path_of
 from lucky_transport_pipe.connection import PipeConnection
 from lucky_transport_pipe.experiments import Experiments
@@ -71,8 +72,11 @@ class PipeServer(Server):
             )
         experiments = Experiments(worlds, engine)
         thread = threading.Thread(target=self._run, args=(experiments,), name=f"pipe {self._path}", daemon=True)
-        thread.start()
-        self._thread = thread
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.stop)  # the start may be interrupted once the thread runs
+            self._thread = thread
+            start_thread(thread)
+            undo.pop_all()
         return self._endpoint
 
     def _run(self, experiments: Experiments) -> None:
@@ -122,7 +126,7 @@ class PipeServer(Server):
     def stop(self, grace_s: float = 1.0) -> None:
         self._stopping.set()
         self._end_connection()
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
             self._thread.join(grace_s + _CLOSING_S)
             self._thread = None
 

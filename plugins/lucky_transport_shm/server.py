@@ -38,6 +38,7 @@ from lucky_transport.shm.segment.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.shm.timing import LOOP_SLICE_NS, PEER_POLL_NS
 from lucky_transport.shm.wait import PEER_WAKES, strategy_code
+from lucky_transport.uninterrupted import start_thread
 from lucky_transport_shm.device_server import EngineDevice
 from lucky_transport_shm.env_server import EnvServer
 
@@ -114,8 +115,8 @@ class ShmServer(Server):
         )
         undo.callback(lambda: commands.close(max(self._grace_s, 0.2)))
         thread = threading.Thread(target=self._run, name=f"shm server {segment.name}", daemon=True)
-        thread.start()
-        undo.callback(self._end, thread)
+        undo.callback(self._end, thread)  # before the start: that may be interrupted once the thread runs
+        start_thread(thread)
         segment.publish_ready()
 
     def _run(self) -> None:
@@ -326,7 +327,8 @@ class ShmServer(Server):
         if not mapping.is_cut:
             header.put(mapping, "engine_state", EngineState.CLOSING)
         self._channel.interrupt()
-        thread.join(max(self._grace_s, 0.2))
+        if thread.is_alive():
+            thread.join(max(self._grace_s, 0.2))
         if not thread.is_alive() and mapping.is_cut:
             self._forget_client(mapping.error())
         elif not thread.is_alive():

@@ -21,6 +21,7 @@ from typing import Any
 from lucky_transport import api
 from lucky_transport.errors import TransportError
 from lucky_transport.shm.files import mapping
+from tests.support.interrupted_start import interrupted_start
 from tests.support.resources import measure
 from tests.support.waiting import until
 
@@ -78,7 +79,12 @@ def no_memory(allowed: int) -> Iterator[None]:
         mapping.Mapping = made  # type: ignore[misc]
 
 
-FAULTS = {one.__name__: one for one in (no_descriptors, no_threads, no_memory)}
+def interrupts(allowed: int) -> contextlib.AbstractContextManager[None]:
+    """Have a signal handler raise in the start of a thread, after `allowed` others."""
+    return interrupted_start(KeyboardInterrupt, allowed)
+
+
+FAULTS = {one.__name__: one for one in (no_descriptors, no_threads, no_memory, interrupts)}
 
 
 def held(prefix: str) -> list[Any]:

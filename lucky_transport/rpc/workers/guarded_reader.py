@@ -61,7 +61,7 @@ class GuardedReader:
         """Wait at most `timeout_s` until no thread reads; the caller makes `body` end. Idempotent."""
         self._dismiss_watchdog()
         for thread in self._threads:
-            if thread is not threading.current_thread():
+            if thread is not threading.current_thread() and thread.is_alive():
                 thread.join(timeout_s)
 
     def guarded(self, task: Callable[[], object]) -> None:
@@ -105,8 +105,8 @@ class GuardedReader:
 
     def _spawn(self, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, name=self._name, daemon=True)
-        start_thread(thread)
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
+        start_thread(thread)
 
     def _read(self) -> None:
         ended = self._ended

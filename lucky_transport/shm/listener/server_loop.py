@@ -165,8 +165,8 @@ class ServerThread:
         """Begin to serve; once. Where no thread can be started it ends, and the error is raised."""
         try:
             self._reading.start()
-        except BaseException:
-            self._end()
+        except BaseException:  # a signal handler's: the thread may run
+            self.close()
             raise
 
     def stop(self, grace_s: float) -> None:

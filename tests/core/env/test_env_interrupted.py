@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Generator
 from types import FrameType
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
+from tests.support.interrupted_start import interrupted_start
+from tests.support.waiting import until
 
 ENVS = 4
 ACTIONS = np.zeros((ENVS, 2), np.float32)
@@ -93,3 +96,23 @@ def test_a_reset_follows_an_interrupt_at_any_line(
         except Exception as error:
             pytest.fail(f"after an interrupt at {place}: {error!r}")
     assert line > 5, "no line was traced"
+
+
+def test_an_interrupt_in_the_start_of_the_first_steps_leaves_one_thread_that_holds_the_engine() -> None:
+    def holding() -> list[threading.Thread]:
+        return [
+            thread for thread in threading.enumerate() if thread.name.startswith("env steps") and thread not in others
+        ]
+
+    others = [thread for thread in threading.enumerate() if thread.name.startswith("env steps")]
+    with api.make("toy", ENVS, transport="inproc", options={"parallel_envs": 3}) as env:
+        env.reset()
+        with interrupted_start(Interrupted), pytest.raises(Interrupted):
+            some(env)
+        until(lambda: not holding())
+        env.reset()
+        for _ in range(3):
+            some(env)
+            env.recv(3)
+        assert len(holding()) == 1
+    until(lambda: not holding())
