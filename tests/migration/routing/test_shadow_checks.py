@@ -13,11 +13,14 @@ from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision, Ending, Received, RoutedCall
 from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.routing.read_check import UNSEEN
-from lucky_transport_migration.routing.router import ProcessRouter
+from lucky_transport_migration.routing.router import ProcessRouter, TargetRouter
+from tests.support.interrupted_start import interrupted_start
+from tests.support.waiting import until
 
 _READ = method("AgentService/GetAgentSchema").name
 _STATE = method("MujocoSceneService/GetFullState").name
 _SHADOW, _CANARY = Decision("grpc", "shm", "shadow"), Decision("shm", "grpc", "canary 10%")
+_GRPC = Decision("grpc", "", "grpc")
 _LATE = "DEADLINE_EXCEEDED"
 _HAS_S = 0.02
 
@@ -37,13 +40,17 @@ class Engine:
         self.now_ns = 10**9
         self.takes: dict[str, list[float]] = {"grpc": [], "shm": []}
         self.moves = self.changes = 0.0
-        self.can_tell = False
+        self.can_tell = self.gone = False
         self.told = 0
+        self.asked: list[str] = []
         self._point = 0.0
 
     def ask(self, call: RoutedCall, transport: str, timeout_s: float, received: Received) -> Ending:
         if call.method == _STATE:
             return self._tell(received)
+        self.asked.append(transport)
+        if self.gone:
+            return Ending("UNAVAILABLE")
         takes = self.takes[transport].pop(0) if self.takes[transport] else 0.001
         self.now_ns += int(min(takes, timeout_s) * 1e9)
         if takes > timeout_s:
@@ -72,11 +79,17 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 
 @pytest.fixture
-def read(engine: Engine, new_policy: New) -> Read:
-    policy = new_policy(_SHADOW)
-    router = ProcessRouter(policy)
-    target = router.target("engine", engine)
+def policy(new_policy: New) -> Any:
+    return new_policy(_SHADOW)
 
+
+@pytest.fixture
+def target(engine: Engine, policy: Any) -> TargetRouter:
+    return ProcessRouter(policy).target("engine", engine)
+
+
+@pytest.fixture
+def read(target: TargetRouter, policy: Any) -> Read:
     def make(decision: Decision = _SHADOW, code: str = "OK") -> Comparison:
         policy.notes.clear()
         call = target.call(_READ, _HAS_S, decision=decision)
@@ -145,3 +158,68 @@ def test_where_an_engine_cannot_tell_the_call_says_so_and_it_is_not_asked_for_ev
     told = engine.told
     read()
     assert engine.told == told
+
+
+def test_where_both_cannot_reach_the_engine_that_is_compared_and_neither_is_asked_again(
+    engine: Engine, read: Read
+) -> None:
+    engine.gone = True
+    note = read(code="UNAVAILABLE")
+    assert note.shadow is not None
+    assert (note.primary.code, note.shadow.code, note.why) == ("UNAVAILABLE", "UNAVAILABLE", "")
+    assert engine.asked == ["shm"]
+
+
+def test_a_stream_without_a_deadline_whose_primary_goes_on_has_no_late_shadow(
+    engine: Engine, target: TargetRouter, policy: Any
+) -> None:
+    engine.takes["shm"] = [3600.0]
+    call = target.call(_READ, decision=_SHADOW)
+    call.begins("unary_stream")
+    call.sends(GetAgentSchemaRequest())
+    until(lambda: not target.shadows._under_way)
+    call.receives(b"answer")
+    call.ends(Ending())
+    (note,) = policy.wait_for(_READ)
+    assert note.shadow is not None
+    assert (note.primary.code, note.shadow.code, note.ended_early) == ("OK", "OK", True)
+
+
+def test_a_read_that_a_handler_interrupts_where_its_shadow_is_asked_leaves_none_under_way(
+    target: TargetRouter, read: Read
+) -> None:
+    call = target.call(_READ, decision=_SHADOW)
+    call.begins("unary_unary")
+    call.sends(GetAgentSchemaRequest())
+    call.receives(b"answer")
+    with interrupted_start(KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        call.ends(Ending())
+    assert not target.shadows._under_way
+    assert read().shadow is not None
+
+
+def test_a_call_that_cannot_say_how_it_ended_is_noted_as_not_ended(
+    target: TargetRouter, policy: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(within_s: float) -> Ending:
+        raise LookupError("no such attribute")
+
+    call = target.call(_READ, decision=_GRPC)
+    call.begins("unary_unary")
+    call.sends(GetAgentSchemaRequest())
+    call.ends_as(broken)
+    target.end_later(call)
+    target.router.close()
+    (note,) = policy.wait_for(_READ)
+    assert note.unfinished
+    assert f"{_READ}: how the call ended cannot be read" in caplog.text
+
+
+def test_a_read_that_falls_back_counts_for_both_transports(engine: Engine, policy: Any) -> None:
+    counts: list[tuple[str, str]] = []
+    target = ProcessRouter(policy).target("engine", engine, lambda *one: counts.append(one))
+    call = target.call(_READ, decision=_CANARY)
+    call.begins("unary_unary")
+    call.sends(GetAgentSchemaRequest())
+    assert call.falls_back(Ending("UNAVAILABLE"))
+    assert counts == [("shm", _READ), ("grpc", _READ)]
