@@ -24,7 +24,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support.assertion_cache import rewrite_share
 from tests.support.waiting import PATIENCE_S
@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from tests.support.foreign_files import MakeForeignFile
     from tests.support.weather import WeatherPrograms
 
-# A slow machine is no bug: Hypothesis' limit of 200 ms per example would be an assertion about time.
+# A slow machine is no bug: Hypothesis' limit of 200 ms per example would be an assertion about time, and so would its
+# complaint about how long it takes to draw one.
 # `--hypothesis-profile deep` tries more examples of everything whose number no test names.
-settings.register_profile("lucky_transport", deadline=None)
-settings.register_profile("deep", deadline=None, max_examples=2000)
-settings.register_profile("brief", deadline=None, max_examples=20)  # for tests that run elsewhere with the default
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("lucky_transport", _PATIENT)
+settings.register_profile("deep", _PATIENT, max_examples=2000)
+settings.register_profile("brief", _PATIENT, max_examples=20)  # for tests that run elsewhere with the default
 settings.load_profile("lucky_transport")
 
 pytest.register_assert_rewrite("lucky_transport.testing")
