@@ -30,7 +30,10 @@ from tests.support.assertion_cache import rewrite_share
 from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.foreign_files import MakeForeignFile
+    from tests.support.forked_programs import Programs
     from tests.support.weather import WeatherPrograms
 
 # A slow machine is no bug: Hypothesis' limit of 200 ms per example would be an assertion about time, and so would its
@@ -110,6 +113,24 @@ def make_foreign_file() -> MakeForeignFile:
         return foreign_files.make_as(foreign_files.foreign_uid(), path, kind, content)
 
     return make_as_another_user
+
+
+@pytest.fixture(scope="session")
+def served_programs() -> Iterator[Programs]:
+    """Programs as forks of a Python that has imported what `lucky-transport serve` imports."""
+    from tests.support.forked_programs import SERVED, Programs
+
+    with Programs(*SERVED) as programs:
+        yield programs
+
+
+@pytest.fixture(scope="module")
+def forked_engines(served_programs: Programs) -> Iterator[None]:
+    """Have the engines that tests of a file start be such programs: a start costs a tenth."""
+    from tests.support import forked_programs
+
+    with forked_programs.forked_engines(served_programs):
+        yield
 
 
 @pytest.fixture(scope="session")

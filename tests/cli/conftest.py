@@ -1,10 +1,11 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line as a user meets it: in a process of its own, which is a fork where a start proves nothing more."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,13 @@ from lucky_transport.process import unique_name
 from lucky_transport.shm.segment import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.command_line import CommandLine
+from tests.support.forked_programs import Program, Programs
 
 #: Runs `lucky-transport ARGUMENTS...` to its end.
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 #: Starts `lucky-transport ARGUMENTS...` in the background.
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., "subprocess.Popen[str] | Program"]
 
 #: Makes a segment of this test's own and returns it.
 MakeSegment = Callable[..., segment.Segment]
@@ -37,14 +39,21 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def command_line(environ: dict[str, str], tmp_path: Path) -> Iterator[CommandLine]:
-    found = CommandLine(environ, tmp_path)
-    yield found
-    found.close()
+    """Commands that are started."""
+    with closing(CommandLine(environ, tmp_path)) as started:
+        yield started
 
 
 @pytest.fixture
-def run(command_line: CommandLine) -> Run:
-    return command_line.run
+def forked(environ: dict[str, str], tmp_path: Path, served_programs: Programs) -> Iterator[CommandLine]:
+    """Commands that are forks."""
+    with closing(CommandLine(environ, tmp_path, served_programs)) as forks:
+        yield forks
+
+
+@pytest.fixture
+def run(forked: CommandLine) -> Run:
+    return forked.run
 
 
 @pytest.fixture
@@ -60,8 +69,8 @@ def refusal(environ: dict[str, str]) -> Callable[..., tuple[int, str]]:
 
 
 @pytest.fixture
-def start(command_line: CommandLine) -> Start:
-    return command_line.start
+def start(forked: CommandLine) -> Start:
+    return forked.start
 
 
 @pytest.fixture

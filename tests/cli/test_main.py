@@ -21,10 +21,11 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy
 from lucky_transport.hookspecs import CommandInfo
 from lucky_transport.registry import Registry, registry
+from tests.support.forked_programs import Program
 from tests.support.waiting import PATIENCE_S
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., "subprocess.Popen[str] | Program"]
 
 HEAVY = (
     "numpy",

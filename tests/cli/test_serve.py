@@ -17,13 +17,16 @@ import pytest
 
 from lucky_transport.process import unique_name
 from lucky_transport.shm.files import lockfile
+from tests.support.command_line import CommandLine
+from tests.support.forked_programs import Program
 from tests.support.waiting import PATIENCE_S, until
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Start = Callable[..., "subprocess.Popen[str]"]
+Process = subprocess.Popen[str] | Program
+Start = Callable[..., Process]
 
 
-def first_line(process: subprocess.Popen[str], timeout_s: float = PATIENCE_S) -> str:
+def first_line(process: Process, timeout_s: float = PATIENCE_S) -> str:
     """Return the next line of the process's stdout; what it wrote to stderr instead fails the test."""
     assert process.stdout is not None
     line = b""
@@ -84,9 +87,9 @@ def test_a_signal_while_the_engine_starts_ends_it_once_it_has_started(environ: d
         assert process.wait(PATIENCE_S) == 0
 
 
-def test_an_engine_that_never_starts_cannot_keep_its_process(start: Start) -> None:
+def test_an_engine_that_never_starts_cannot_keep_its_process(command_line: CommandLine) -> None:
     slow = ["--options", json.dumps({"start_delay_s": 3600})]
-    process = start("serve", "toy", "--endpoint", "inproc://here", *slow)
+    process = command_line.start("serve", "toy", "--endpoint", "inproc://here", *slow)
     _until_the_engine_is_loading(process.pid)
     process.send_signal(signal.SIGTERM)
     _, stderr = process.communicate(timeout=PATIENCE_S)
@@ -95,7 +98,7 @@ def test_an_engine_that_never_starts_cannot_keep_its_process(start: Start) -> No
 
 
 def _until_the_engine_is_loading(pid: int) -> None:
-    """Return once NumPy is mapped: only engines need it, and signals have been watched since before."""
+    """Return once NumPy is mapped, in no fork: only engines need it, and signals have been watched since before."""
     maps = Path(f"/proc/{pid}/maps")
     until(lambda: "_multiarray_umath" in maps.read_text())
 

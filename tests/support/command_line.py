@@ -8,27 +8,42 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.forked_programs import Program, Programs
 from tests.support.waiting import PATIENCE_S
 
 __all__ = ["CommandLine"]
 
 
 class CommandLine:
-    """Runs commands in a folder. variables: what a command's environment has beside `environ`."""
+    """Runs commands in a folder. variables: what a command's environment has beside `environ`.
 
-    def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
-        self._environ, self._folder = environ, folder
-        self._started: list[subprocess.Popen[str]] = []
+    programs: what a command is a fork of where its Python begins as theirs; None starts each one.
+    """
+
+    def __init__(self, environ: Mapping[str, str], folder: Path, programs: Programs | None = None) -> None:
+        self._environ, self._folder, self._programs = environ, folder, programs
+        self._started: list[subprocess.Popen[str] | Program] = []
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run `lucky-transport ARGUMENTS...` to its end."""
-        options = self._options(arguments, variables)
-        return subprocess.run(**options, capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
+        command, environ = ["-m", "lucky_transport", *arguments], {**self._environ, **variables}
+        if programs := self._forks(environ):
+            return programs.run(command, cwd=self._folder, environ=environ, timeout=PATIENCE_S)
+        streams: dict[str, Any] = {"capture_output": True, "stdin": subprocess.DEVNULL, "text": True}
+        return subprocess.run(
+            [sys.executable, *command], **streams, env=environ, cwd=self._folder, timeout=PATIENCE_S, check=False
+        )
 
-    def start(self, *arguments: str, stdin: int = subprocess.DEVNULL, **variables: str) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, stdin: int = subprocess.DEVNULL, **variables: str
+    ) -> subprocess.Popen[str] | Program:
         """Start it in the background."""
-        pipe = subprocess.PIPE
-        process = subprocess.Popen(**self._options(arguments, variables), stdin=stdin, stdout=pipe, stderr=pipe)
+        command, environ = ["-m", "lucky_transport", *arguments], {**self._environ, **variables}
+        streams: dict[str, Any] = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        if programs := self._forks(environ):
+            process = programs.popen(command, environ, cwd=str(self._folder), **streams)
+        else:
+            process = subprocess.Popen([sys.executable, *command], env=environ, cwd=self._folder, text=True, **streams)
         self._started.append(process)
         return process
 
@@ -38,6 +53,7 @@ class CommandLine:
             process.kill()
             process.communicate(timeout=PATIENCE_S)
 
-    def _options(self, arguments: tuple[str, ...], variables: Mapping[str, str]) -> dict[str, Any]:
-        command = [sys.executable, "-m", "lucky_transport", *arguments]
-        return {"args": command, "text": True, "env": {**self._environ, **variables}, "cwd": self._folder}
+    def _forks(self, environ: Mapping[str, str]) -> Programs | None:
+        """Return what forks a command with this environment."""
+        programs = self._programs
+        return programs if programs is not None and programs.has_what_python_reads(environ) else None

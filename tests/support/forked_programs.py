@@ -10,25 +10,29 @@ ends.
 
 from __future__ import annotations
 
-import builtins
-import gc
-import importlib
+import ctypes
 import json
 import os
-import runpy
 import select
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import ModuleType
-from typing import Any
+from types import SimpleNamespace
+from typing import IO, Any
 
-__all__ = ["SWITCHED", "Program", "Programs"]
+import pytest
+
+from lucky_transport import process
+from tests.support import fork_server
+
+__all__ = ["SERVED", "SWITCHED", "Program", "Programs", "forked_engines"]
 
 #: What programs of gRPC import, switched or not; nothing of it makes a channel or a server.
 SWITCHED = (
@@ -45,36 +49,88 @@ SWITCHED = (
     "lucky_transport_stubs.server.server",
 )
 
-_LONGEST = 1 << 20
-#: What is between a program and who started it; only `stdin` is written by the latter.
-_PIPES = ("status", "stdin", "stdout", "stderr")
+#: What engines import that are served, or started by `EngineProcess`.
+SERVED = (
+    "lucky_transport._native",
+    "lucky_transport.cli.main",
+    "lucky_transport.cli.serve",
+    "lucky_transport.engines.cartpole",
+    "lucky_transport.engines.toy",
+    "lucky_transport.engines.toy_composite",
+    "lucky_transport.serving",
+    "lucky_transport_grpc.server",
+    "lucky_transport_mujoco.engine",
+    "lucky_transport_shm.server",
+)
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_CHILD_SUBREAPER = 36
+_LOCK = threading.Lock()  # one start at a time
+#: The interpreter, with the flags of this one.
+_PYTHON = process.python_command("")[:-2]
 
 
 class Program:
-    """A program that runs; what it has is that of a `subprocess.Popen`. It prints no more than a pipe holds."""
+    """A program that runs; what it has is that of a `subprocess.Popen` of text.
 
-    def __init__(self, pid: int, status: int, stdin: int, stdout: int, stderr: int) -> None:
+    What goes through pipes is no more than a pipe holds.
+    """
+
+    def __init__(
+        self,
+        args: Sequence[str],
+        pid: int,
+        stdin: IO[str] | None,
+        stdout: IO[str] | None,
+        stderr: IO[str] | None,
+    ) -> None:
+        self.args = args
         self.pid = pid
-        self._status = status
-        self.stdin = os.fdopen(stdin, "w", encoding="utf-8")
-        self.stdout = os.fdopen(stdout, encoding="utf-8")
-        self.stderr = os.fdopen(stderr, encoding="utf-8")
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self.returncode: int | None = None
+        self._lock = threading.Lock()
+        self._pidfd = os.pidfd_open(pid)
+        weakref.finalize(self, os.close, self._pidfd)  # threads may look at it until then
 
-    def communicate(self, timeout: float) -> tuple[str, str]:
-        """End its input; return the rest of what it prints until it has ended.
+    def poll(self) -> int | None:
+        """Return its exit status, None while it runs."""
+        return self._look(0.0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit status once it has ended. Raises TimeoutExpired when it has not by then."""
+        found = self._look(timeout)
+        if found is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return found
+
+    def _look(self, timeout: float | None) -> int | None:
+        poller = select.poll()
+        poller.register(self._pidfd, select.POLLIN)
+        if self.returncode is None and poller.poll(None if timeout is None else timeout * 1e3):
+            with self._lock:
+                if self.returncode is None:
+                    self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """End its input; return the rest of what it prints until it has ended, and close its streams.
 
         Raises TimeoutExpired when it has not by then.
         """
-        self.stdin.close()
-        if self.returncode is None:
-            self.returncode = _status_of(self.pid, self._status, timeout)
-        return self.stdout.read(), self.stderr.read()
+        if self.stdin is not None:
+            self.stdin.close()
+        self.wait(timeout)
+        return _rest_of(self.stdout), _rest_of(self.stderr)
 
     def send_signal(self, number: int) -> None:
         """Send a signal to a program that has not ended."""
-        if self.returncode is None:
+        if self.poll() is None:
             os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it at once."""
@@ -85,51 +141,60 @@ class Program:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        self.wait()
         for stream in (self.stdin, self.stdout, self.stderr):
-            stream.close()
-        os.close(self._status)
+            if stream is not None:
+                stream.close()
 
 
-def _status_of(pid: int, status: int, timeout: float) -> int:
-    """Return a program's exit status once that has been written to `status`."""
-    if not select.select([status], [], [], timeout)[0]:
-        raise subprocess.TimeoutExpired(f"pid {pid}", timeout)
-    return os.waitstatus_to_exitcode(int(os.read(status, 32)))
+def _rest_of(stream: IO[str] | None) -> str:
+    """Return what is left to read there, and close it; "" where that is done."""
+    if stream is None or stream.closed:
+        return ""
+    with stream:
+        return stream.read()
 
 
 class Programs:
-    """Starts programs. modules: what is imported for all of them. folder: of modules that they find beside their own.
+    """Starts programs. modules: what is imported for all of them, where it is installed.
 
-    environ: what their environment has beside that of this process.
+    folder: of modules that they find beside their own. environ: what their environment has beside that of this process.
     """
 
     def __init__(self, *modules: str, folder: Path | None = None, **environ: str) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            command = [sys.executable, __file__, str(theirs.fileno()), str(folder or ""), *modules]
-            outside = {name: value for name, value in os.environ.items() if not name.startswith("LUCKY_")}
-            # a fork has the thread that forks alone
-            self._environ = outside | {"OPENBLAS_NUM_THREADS": "1"} | environ
-            self._process = subprocess.Popen(command, env=self._environ, pass_fds=[theirs.fileno()])
-        self._socket = ours
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("LUCKY_")}
+        # a fork has the thread that forks alone
+        self._environ = outside | {"OPENBLAS_NUM_THREADS": "1"} | environ
+        self._options = [str(folder or ""), *dict.fromkeys(modules)]
+        self._stack = ExitStack()
+        self._socket: socket.socket | None = None
 
     def __enter__(self) -> Programs:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._socket.close()
-        self._process.wait(60)
+        self._stack.close()
+
+    def _server(self) -> socket.socket:
+        """Return the socket of the Python that forks, which begins with the first program."""
+        if self._socket is None:
+            self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                command = [*_PYTHON, fork_server.__file__, str(theirs.fileno()), *self._options]
+                process = subprocess.Popen(command, env=self._environ, pass_fds=[theirs.fileno()])
+            self._stack.callback(process.wait, 60)
+            self._stack.callback(self._socket.close)
+            assert self._socket.recv(32), "it ended before it was ready"
+        return self._socket
+
+    def has_what_python_reads(self, environ: Mapping[str, str]) -> bool:
+        """Whether a Python with this environment begins as these do; no fork reads that again."""
+        return _of_interpreter(environ) == _of_interpreter(self._environ)
 
     def start(self, command: Sequence[str], *, first: str = "", **environ: str) -> Program:
         """Start `python COMMAND`; first: a module that it imports before its first line."""
-        pipes = [os.pipe() for _ in _PIPES]
-        ours, theirs = (
-            [pipe[end ^ (name == "stdin")] for name, pipe in zip(_PIPES, pipes, strict=True)] for end in (0, 1)
-        )
-        pid = self._fork(theirs, argv=command, first=first, environ=self._environ | environ, cwd=os.getcwd())
-        for fd in theirs:
-            os.close(fd)
-        return Program(pid, *ours)
+        pipe = subprocess.PIPE
+        return self.popen(command, self._environ | environ, stdin=pipe, stdout=pipe, stderr=pipe, first=first)
 
     def run(
         self, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], timeout: float
@@ -138,105 +203,87 @@ class Programs:
 
         Raises TimeoutExpired, and kills it, when it has not ended by then.
         """
-        status, reports = os.pipe()
-        with (
-            open(status, "rb"),
-            open(os.devnull, "rb") as nothing,
-            TemporaryFile("w+", encoding="utf-8") as out,
-            TemporaryFile("w+", encoding="utf-8") as said,
-        ):
-            with open(reports, "wb"):
-                fds = [reports, *(stream.fileno() for stream in (nothing, out, said))]
-                pid = self._fork(fds, argv=command, first="", environ=dict(environ), cwd=str(cwd))
-            try:
-                code = _status_of(pid, status, timeout)
-            except subprocess.TimeoutExpired:
-                os.kill(pid, signal.SIGKILL)
-                raise
+        with TemporaryFile("w+", encoding="utf-8") as out, TemporaryFile("w+", encoding="utf-8") as said:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": said}
+            with self.popen(command, environ, cwd=str(cwd), **streams) as program:
+                code = program.wait(timeout)
             out.seek(0)
             said.seek(0)
             return subprocess.CompletedProcess(command, code, out.read(), said.read())
 
-    def _fork(self, fds: Sequence[int], **request: Any) -> int:
-        """Have a program forked that gets these of `_PIPES`; return its pid."""
-        socket.send_fds(self._socket, [json.dumps(request).encode()], fds)
-        return int(self._socket.recv(32))
+    def popen(
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        cwd: str | None = None,
+        stdin: int | IO[Any] = subprocess.DEVNULL,
+        stdout: int | IO[Any] = subprocess.DEVNULL,
+        stderr: int | IO[Any] = subprocess.DEVNULL,
+        pass_fds: Sequence[int] = (),
+        start_new_session: bool = False,
+        first: str = "",
+    ) -> Program:
+        """Start `python COMMAND` with the options of a `subprocess.Popen`. environ: all of its environment."""
+        with ExitStack() as stack:
+            pairs = [_stream(given, stack, place) for place, given in enumerate((stdin, stdout, stderr))]
+            request = {
+                "argv": list(command),
+                "environ": dict(environ),
+                "cwd": cwd or os.getcwd(),
+                "first": first,
+                "session": start_new_session,
+                "passed": list(pass_fds),
+            }
+            fds = [*(theirs for theirs, _ in pairs), *pass_fds]
+            with _LOCK:
+                server = self._server()
+                with _taking_up_orphans():
+                    socket.send_fds(server, [json.dumps(request).encode()], fds)
+                    pid = int(server.recv(32))
+                    assert server.recv(32)
+        return Program(command, pid, *(ours for _, ours in pairs))
 
 
-def _fork_on_request(requests: socket.socket) -> dict[str, Any] | None:
-    """Fork a program for each request; return the request in the program, and None at the end of them."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing is left of a keeper that ends
-    while True:
-        message, fds, _, _ = socket.recv_fds(requests, _LONGEST, len(_PIPES))
-        if not message:
-            return None
-        if os.fork():
-            for fd in fds:
-                os.close(fd)
-            continue
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        status, *streams = fds
-        program = os.fork()
-        if program:
-            requests.send(str(program).encode())
-            _keep(program, status, streams)
-        requests.close()
-        os.close(status)
-        _take_streams(*streams)
-        return json.loads(message)
+@contextmanager
+def _taking_up_orphans() -> Iterator[None]:
+    """Make a process whose parent ends a child of this one."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-def _keep(program: int, status: int, streams: Sequence[int]) -> None:
-    """Say how the program ends, and end."""
-    for fd in streams:
-        os.close(fd)
-    os.write(status, str(os.waitpid(program, 0)[1]).encode())
-    os._exit(0)
+def _stream(given: int | IO[Any], theirs: ExitStack, place: int) -> tuple[int, IO[str] | None]:
+    """Return the descriptor of a standard stream as a program gets it, which `theirs` closes, and our end of a pipe."""
+    if given == subprocess.DEVNULL:
+        return theirs.enter_context(open(os.devnull, "r+b", buffering=0)).fileno(), None
+    if given != subprocess.PIPE:
+        return given if isinstance(given, int) else given.fileno(), None
+    reader, writer = os.pipe()
+    fd, ours = (reader, writer) if place == 0 else (writer, reader)
+    theirs.callback(os.close, fd)
+    return fd, os.fdopen(ours, "r" if place else "w", encoding="utf-8")
 
 
-def _take_streams(stdin: int, stdout: int, stderr: int) -> None:
-    for place, fd in enumerate((stdin, stdout, stderr)):
-        os.dup2(fd, place)
-        os.close(fd)
+@contextmanager
+def forked_engines(programs: Programs) -> Iterator[None]:
+    """Have every child process of this one that runs Python, as engines do, be one of these programs."""
+
+    def popen(command: Sequence[str], *, env: Mapping[str, str] | None, **options: Any) -> Any:
+        environ = os.environ if env is None else env
+        interpreter, words = command[: len(_PYTHON)], command[len(_PYTHON) :]
+        is_python = list(interpreter) == _PYTHON and (words[0] in ("-c", "-m") or not words[0].startswith("-"))
+        if is_python and programs.has_what_python_reads(environ):
+            return programs.popen(words, environ, **options)
+        return subprocess.Popen(command, env=env, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": popen}))
+        yield
 
 
-def _prepare(request: dict[str, Any], folder: str) -> str:
-    """Make this process that of the program, up to its first line; return "-m", "-c" or, for a file, ""."""
-    os.chdir(request["cwd"])
-    os.environ.clear()
-    os.environ.update(request["environ"])
-    first, *rest = argv = request["argv"]
-    kind = first if first in ("-m", "-c") else ""
-    sys.orig_argv[:] = [sys.executable, *argv]
-    sys.argv[:] = rest if kind == "-m" else [first, *rest[1:]] if kind else argv
-    beside = {"-m": os.getcwd(), "-c": "", "": str(Path(first).parent)}[kind]
-    sys.path[:1] = [beside, folder] if folder else [beside]
-    if request["first"]:
-        importlib.import_module(request["first"])
-    return kind
-
-
-def _run(kind: str, text: str) -> None:
-    """Run a module, code or a file as the main program."""
-    if kind == "-m":
-        runpy.run_module(text, run_name="__main__", alter_sys=True)
-        return
-    main = ModuleType("__main__")
-    vars(main)["__builtins__"] = builtins
-    if not kind:
-        vars(main)["__file__"] = text
-    us, sys.modules["__main__"] = sys.modules["__main__"], main
-    code = text if kind else Path(text).read_bytes()
-    exec(compile(code, "<string>" if kind else text, "exec", dont_inherit=True), vars(main))
-    del us  # until here it was needed
-
-
-if __name__ == "__main__":
-    for name in sys.argv[3:]:
-        importlib.import_module(name)
-    gc.collect()
-    gc.freeze()  # no program has what it shares copied
-    found = _fork_on_request(socket.socket(fileno=int(sys.argv[1])))
-    if found is not None:
-        kind_of_program = _prepare(found, sys.argv[2])
-        _run(kind_of_program, found["argv"][1 if kind_of_program else 0])
+def _of_interpreter(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what an interpreter, or the loader, reads before its first line."""
+    return {name: value for name, value in environ.items() if name.startswith(("PYTHON", "LD_"))}
