@@ -18,7 +18,7 @@ from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.bench.workloads import steps
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_engines")]
 
 QUICK = ("--quick", "--num-envs", "2", "--obs-size", "6", "--act-size", "2")
 

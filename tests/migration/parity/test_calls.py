@@ -31,7 +31,7 @@ from lucky_transport_migration.parity.drawn_requests import DrawnRequests, corru
 from lucky_transport_migration.parity.inventory import Known
 from lucky_transport_migration.paths import ConnectedEngine
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_engines")]
 
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
 

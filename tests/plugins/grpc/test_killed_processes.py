@@ -21,6 +21,8 @@ from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
 from tests.support.waiting import PATIENCE_S, until
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 Serve = Callable[..., Serving]
 
 

@@ -38,6 +38,8 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.waiting import PATIENCE_S, soon, until
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 SCHEMA = method("AgentService/GetAgentSchema")
 SEEDS = method("BatchService/SetSeeds")
 SET_STATE = method("/lucky_transport.v1.StateService/SetState")

@@ -26,6 +26,8 @@ from tests.plugins.shm.toys import SCHEMA, connect, engine_process, reset
 from tests.support.resources import measure
 from tests.support.waiting import suspend
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 _CLIENT = """
 import sys, time, numpy as np
 from lucky_transport import api

@@ -24,6 +24,8 @@ from lucky_transport.testing.suite import open_reference
 from tests.plugins.shm.toys import SCHEMA, connect, engine_process, reset
 from tests.support.waiting import PATIENCE_S, suspend
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 
 def test_an_engine_killed_while_the_client_waits_ends_the_wait(name: str) -> None:
     with engine_process(name, hang_at=2) as process, connect(name) as client:

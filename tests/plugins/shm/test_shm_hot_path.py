@@ -23,7 +23,7 @@ from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.segment.layout import FIELDS
 from tests.support.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_engines")]
 
 
 def _base_address(transport: Any) -> int:

@@ -28,6 +28,8 @@ from lucky_transport.transport import Transport
 from lucky_transport_migration.bench.echo_engine import shade
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 SHM = Path("/dev/shm")
 CAMERA = method("CameraService/StreamCamera")
 STEP = method("AgentService/Step")

@@ -31,6 +31,8 @@ from lucky_transport.transport import Transport
 from tests.support.resources import measure, released
 from tests.support.waiting import PATIENCE_S, suspend, until, until_none_left
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 ENDLESS = {"initial_angle": 0, "max_ticks": 1_000_000_000}
 
 

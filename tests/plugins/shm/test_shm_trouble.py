@@ -29,6 +29,8 @@ from lucky_transport.shm.files.liveness import start_time
 from lucky_transport.shm.segment.layout import FIELDS
 from tests.plugins.shm.toys import SCHEMA, connect, engine_process, reset
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 SHM = Path("/dev/shm")
 
 
