@@ -94,8 +94,9 @@ class CallSettings:
 
 def _loaded_config(options: Options, endpoint: Endpoint) -> ServiceConfig | None:
     """Return the service config of the options, which most channels have not: its modules come with the first one."""
-    if service_config(options) is None:
+    text = service_config(options)
+    if text is None:
         return None
     from lucky_transport_stubs.words.service_config import load_service_config
 
-    return load_service_config(options, endpoint)
+    return load_service_config(text, options, endpoint)

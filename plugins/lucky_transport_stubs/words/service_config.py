@@ -15,7 +15,6 @@ from typing import Any, cast
 
 from lucky_transport.nesting import parse_json
 from lucky_transport_stubs.words.options import Options, enables_retries, log_unsupported, retry_buffer_bytes
-from lucky_transport_stubs.words.options import service_config as given_service_config
 from lucky_transport_stubs.words.retries import Retries, RetryPolicy, RetryThrottle
 from lucky_transport_stubs.words.status import CallStatus, Code
 
@@ -73,14 +72,11 @@ class ServiceConfig:
         return self.methods.get(path) or self.methods.get(service) or self.methods.get("")
 
 
-def load_service_config(options: Options, target: object) -> ServiceConfig | None:
-    """Return the service config that the options of a channel to `target` give, None where they give none.
+def load_service_config(text: str, options: Options, target: object) -> ServiceConfig:
+    """Return the service config that the options of a channel to `target` give as this text.
 
     An invalid one is no error here: as in gRPC, it ends every call. What has no effect here is logged by name, once.
     """
-    text = given_service_config(options)
-    if text is None:
-        return None
     try:
         config = parse_json(
             text, object_pairs_hook=_object, parse_int=_Number, parse_float=_Number, parse_constant=_constant

@@ -105,8 +105,7 @@ def test_more_attempts_than_five_are_five_with_a_warning(caplog: pytest.LogCaptu
     policy = {"maxAttempts": 9, "initialBackoff": "1s", "maxBackoff": "1s", "backoffMultiplier": 1}
     policy |= {"retryableStatusCodes": ["UNAVAILABLE"]}
     config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
-    found = load_service_config((("grpc.service_config", json.dumps(config)),), "shm://any")
-    assert found is not None
+    found = load_service_config(json.dumps(config), (), "shm://any")
     assert [said.retry_policy.max_attempts for said in found.methods.values() if said.retry_policy] == [5]
     assert caplog.messages == ["service config: clamped retryPolicy.maxAttempts at 5"]
 
@@ -126,8 +125,6 @@ _FIELDS = ("name", "service", "timeout", "waitForReady", "retryPolicy", "maxAtte
     )
 )
 def test_any_json_is_a_config_or_refused(config: Any) -> None:
-
-    found = load_service_config((("grpc.service_config", json.dumps(config)),), "shm://any")
-    assert found is not None
+    found = load_service_config(json.dumps(config), (), "shm://any")
     assert found.refusal is None or found.refusal.code is Code.INVALID_ARGUMENT
     assert found.method("/a/b") is None or isinstance(config, dict)

@@ -44,6 +44,7 @@ WRONG: dict[str, Any] = {
     "part of an attempt": {"methodConfig": [{"retryPolicy": {**POLICY, "maxAttempts": 2.5}}]},
     "no backoff": {"methodConfig": [{"retryPolicy": {**POLICY, "initialBackoff": "0s", "maxBackoff": "0s"}}]},
     "no growth": {"methodConfig": [{"retryPolicy": {**POLICY, "backoffMultiplier": 0}}]},
+    "growth in letters": {"methodConfig": [{"retryPolicy": {**POLICY, "backoffMultiplier": "fast"}}]},
     "no codes": {"methodConfig": [{"retryPolicy": {**POLICY, "retryableStatusCodes": []}}]},
     "an unknown code": {"methodConfig": [{"retryPolicy": {**POLICY, "retryableStatusCodes": ["unavailable"]}}]},
     "a code in numbers": {"methodConfig": [{"retryPolicy": {**POLICY, "retryableStatusCodes": ["ABORTED", 14]}}]},
