@@ -52,6 +52,14 @@ async def test_a_connection_can_be_waited_for_in_each_arity(ends: Any) -> None:
         call.cancel()
 
 
+async def test_the_text_of_a_call_that_failed_names_its_status_and_why(ends: Any) -> None:
+    client = await ends.pair({"unary_unary Echo": echo})
+    call = client.unary_unary("Missing")(b"")
+    await call.code()
+    assert "status = StatusCode.UNIMPLEMENTED" in repr(call)
+    assert f'debug_error_string = "{await call.debug_error_string()}"' in repr(call)
+
+
 @pytest.mark.parametrize("size", [0, 1, 100_000, 1_000_000, 4_000_000])
 async def test_messages_of_every_length_arrive_whole(ends: Any, size: int) -> None:
     message = bytes(range(256)) * (size // 256) + bytes(size % 256)
