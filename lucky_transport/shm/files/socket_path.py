@@ -156,18 +156,20 @@ def private_directory(directory: Path) -> Path:
 
 
 def remove_stale_sockets(directories: Sequence[Path] | None = None) -> list[Path]:
-    """Remove the sockets of dead engines, with their lock files, and return those removed."""
+    """Remove what dead engines left, sockets, descriptions and lock files; return the sockets that it belongs to."""
     removed: list[Path] = []
-    for directory in directories or runtime_directories():
-        for path in sorted(directory.glob("*.sock")) if is_private_directory(directory) else ():
+    for directory in filter(is_private_directory, directories or runtime_directories()):
+        described = {path.with_suffix("") for path in directory.glob(f"*{_SUFFIX}{DESCRIPTION_SUFFIX}")}
+        for path in sorted({*directory.glob(f"*{_SUFFIX}"), *described}):
             lock = f"{path}.lock"  # a living engine holds it
             with contextlib.suppress(OSError, SegmentError):
-                if not path.is_socket() or (held := lockfile.acquire(lock, lockfile.ENGINE)) is None:
+                is_other = os.path.lexists(path) and not path.is_socket()
+                if is_other or (held := lockfile.acquire(lock, lockfile.ENGINE)) is None:
                     continue
                 try:
-                    path.unlink()
-                    removed.append(path)
+                    path.unlink(missing_ok=True)
                     Path(f"{path}{DESCRIPTION_SUFFIX}").unlink(missing_ok=True)
+                    removed.append(path)
                 finally:
                     held.release(unlink=True)
     return removed

@@ -20,6 +20,8 @@ from lucky_transport.errors import (
     NotReachable,
     SegmentError,
 )
+from lucky_transport.shm.files import server_description
+from lucky_transport.shm.files.server_description import ServerDescription
 from lucky_transport.shm.files.socket_path import private_directory, remove_stale_sockets, socket_path, sockets_of
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.listener import Listener
@@ -126,6 +128,15 @@ def test_dead_engines_sockets_can_be_cleaned_up_and_nothing_else(tmp_path: Path,
         engine.wait()
         assert remove_stale_sockets([tmp_path]) == [tmp_path / "demo.sock"]
         assert sorted(path.name for path in tmp_path.iterdir()) == ["file.sock", "mine.sock", "mine.sock.lock"]
+
+
+def test_a_description_goes_whose_socket_is_gone_too_unless_its_engine_lives(tmp_path: Path) -> None:
+    with Listener("mine", directory=tmp_path) as living:
+        for path in (living.path, tmp_path / "gone.sock"):
+            server_description.describe(path, ServerDescription("mine", os.getpid())._asdict())
+        living.path.unlink()
+        assert remove_stale_sockets([tmp_path]) == [tmp_path / "gone.sock"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.sock.json", "mine.sock.lock"]
 
 
 def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
