@@ -111,6 +111,7 @@ class RingWriter:
     strategy: how it waits for free space, see wait.py. peer: PEER_WAKES where the reader wakes us, else 0.
     empty: the ring is made empty, which no other end may be using.
     arena: first byte of the arena beside the ring, of `arena_bytes`, 0 without one; see shm/arena.py.
+    backed: data bytes of the ring that have memory, all of them by default; the others get it before they are written.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class RingWriter:
         empty: bool = False,
         arena: int = 0,
         arena_bytes: int = 0,
+        backed: int = ...,
     ) -> None: ...
     @property
     def size(self) -> int:
@@ -175,6 +177,7 @@ class RingReader:
     strategy: how it waits for a record, see wait.py. peer: PEER_WAKES where the writer wakes us, else 0.
     empty: the ring is made empty, which no other end may be using.
     arena: first byte of the arena beside the ring, of `arena_bytes`, 0 without one; see shm/arena.py.
+    backed: unused here.
     """
 
     def __init__(
@@ -190,6 +193,7 @@ class RingReader:
         empty: bool = False,
         arena: int = 0,
         arena_bytes: int = 0,
+        backed: int = ...,
     ) -> None: ...
     @property
     def size(self) -> int:

@@ -136,10 +136,9 @@ static int arena_claim(Ring *r, uint64_t end) {
     return 1;
 }
 
-/* Have pages of their own behind [from, end) of the arena, and never SIGBUS in their place: 0 where there are none. An
- * older kernel gives them one by one, at their first touch. */
-static int arena_populate(const Arena *a, uint64_t from, uint64_t end) {
-    return from >= end || !madvise(a->data + from, end - from, MADV_POPULATE_WRITE) || errno == EINVAL;
+int populate(uint8_t *from, uint8_t *end) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)from & ~(page - 1);
+    return from >= end || !madvise((void *)start, (uintptr_t)end - start, MADV_POPULATE_WRITE) || errno == EINVAL;
 }
 
 void keep_memory(uint64_t length) {
@@ -193,7 +192,7 @@ PyObject *arena_push(Ring *r, const Piece *pieces, int count, uint64_t call, uin
     if (is_backed) {
         r->copying = 1;
         Py_BEGIN_ALLOW_THREADS
-        is_backed = arena_populate(a, backed, end);
+        is_backed = populate(a->data + backed, a->data + end);
         for (uint8_t *to = a->data + begin; is_backed && count; to += pieces->size, pieces++, count--)
             memcpy(to, pieces->start, pieces->size);
         Py_END_ALLOW_THREADS

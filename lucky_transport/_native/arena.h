@@ -47,6 +47,10 @@ typedef struct {
     size_t size;
 } Piece;
 
+/* Have pages of their own behind [from, end), and never SIGBUS in their place: 0 where there are none. An older kernel gives
+ * them one by one, at their first touch. */
+int populate(uint8_t *from, uint8_t *end);
+
 /* Messages of this length come again: have malloc keep memory for them, where it would give each block back to the system
  * and take it anew, page by page, which costs several times the copy. It does so by itself once it has seen such a block
  * freed, up to 32 MiB; what the program or its user set (mallopt, MALLOC_..._) counts for more. */

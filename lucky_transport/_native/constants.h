@@ -4,7 +4,7 @@
 #ifndef LUCKY_CONSTANTS_H
 #define LUCKY_CONSTANTS_H
 
-#define NATIVE_VERSION 29
+#define NATIVE_VERSION 30
 #define FRAME 0
 #define FRAME_ENDED 1
 #define FRAME_REFUSED 2
@@ -26,6 +26,7 @@
 #define RING_FREED 192
 #define RING_HEAD 256
 #define RING_SKIP 0xffffffffu
+#define RING_STEP 0x10000u
 #define RING_SMALLEST 64u
 #define RING_LARGEST 0x80000000u
 #define RING_REFERENCE 4294967294

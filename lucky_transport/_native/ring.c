@@ -28,17 +28,18 @@ PyObject *ring_refuse(const Ring *r, int kind, uint64_t a, uint64_t b, uint64_t 
 }
 
 /* RingWriter or RingReader(memory, offset, size, /, park=-1, eventfd=-1, strategy=WAIT_ADAPTIVE, peer=PEER_WAKES,
- * empty=False, arena=0, arena_bytes=0) */
+ * empty=False, arena=0, arena_bytes=0, backed=size) */
 int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     Ring *r = (Ring *)self;
     PyObject *memory;
     unsigned long long offset, arena = 0, arena_bytes = 0;
-    unsigned int size;
+    unsigned int size, backed = RING_LARGEST;
     long long park = -1;
     int eventfd = -1, strategy = WAIT_ADAPTIVE, peer = PEER_WAKES, empty = 0;
-    static char *names[] = {"", "", "", "park", "eventfd", "strategy", "peer", "empty", "arena", "arena_bytes", NULL};
-    if (first_init(self) || !PyArg_ParseTupleAndKeywords(args, kwargs, "OKI|LiiipKK", names, &memory, &offset, &size, &park,
-                                                         &eventfd, &strategy, &peer, &empty, &arena, &arena_bytes))
+    static char *names[] = {"", "", "", "park", "eventfd", "strategy", "peer", "empty", "arena", "arena_bytes", "backed", NULL};
+    if (first_init(self) || !PyArg_ParseTupleAndKeywords(args, kwargs, "OKI|LiiipKKI", names, &memory, &offset, &size,
+                                                         &park, &eventfd, &strategy, &peer, &empty, &arena, &arena_bytes,
+                                                         &backed))
         return -1;
     if (size < RING_SMALLEST || size > RING_LARGEST || size & (size - 1)) {
         PyErr_Format(PyExc_ValueError, "a ring of %u data bytes, expected a power of two from 64", size);
@@ -52,6 +53,7 @@ int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     r->freed = (uint32_t *)(start + RING_FREED);
     r->data = start + RING_HEAD;
     r->size = size;
+    r->backed = backed < size ? backed : size;
     r->eventfd = eventfd;
     r->budget.strategy = strategy;
     r->wakes = peer & PEER_WAKES;

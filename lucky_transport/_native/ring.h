@@ -18,7 +18,14 @@
 #include "wait.h"
 
 /* What `refuse` is told. */
-enum { REFUSE_POSITIONS = 0, REFUSE_OUTGOING = 1, REFUSE_LENGTH = 2, REFUSE_SKIP = 3, REFUSE_REFERENCE = 4 };
+enum {
+    REFUSE_POSITIONS = 0,
+    REFUSE_OUTGOING = 1,
+    REFUSE_LENGTH = 2,
+    REFUSE_SKIP = 3,
+    REFUSE_REFERENCE = 4,
+    REFUSE_MEMORY = 5
+};
 
 typedef struct Ring {
     PyObject_HEAD
@@ -26,6 +33,7 @@ typedef struct Ring {
     uint8_t *data;
     uint32_t *write, *read, *freed, *park;
     uint32_t size, position; /* position: our own side's, the shared word is for the peer alone */
+    uint32_t backed;         /* a writer: bytes of the data with memory; what is behind gets it before its first record */
     uint64_t stops;          /* a reader: interrupted; a writer: closing */
     int eventfd, wakes;
     int woke_reader;   /* a writer: the reader was parked when the last record came */

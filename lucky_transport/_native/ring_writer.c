@@ -35,6 +35,19 @@ static inline uint32_t ring_need(const Ring *r, uint32_t length, uint32_t *skipp
     return *skipped + stride;
 }
 
+/* Have memory for the first `end` bytes of the data, by the step: 0 with an error where there is none. */
+static int ring_back(Ring *r, uint32_t end) {
+    if (end <= r->backed) return 1;
+    uint32_t step = (end + RING_STEP - 1) & ~(RING_STEP - 1u);
+    if (step > r->size) step = r->size;
+    if (!populate(r->data + r->backed, r->data + step)) {
+        ring_refuse(r, REFUSE_MEMORY, step - r->backed, r->size, 0, 0);
+        return 0;
+    }
+    r->backed = step;
+    return 1;
+}
+
 uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answer) {
     *answer = NULL;
     if (length == 0 || length > ring_largest(r)) {
@@ -51,6 +64,7 @@ uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answe
         return NULL;
     }
     uint32_t index = r->position & (r->size - 1);
+    if (!ring_back(r, index + (skipped ? 4 : *need))) return NULL;
     LUCKY_FAULT("ring.reserve");
     if (skipped) {
         *(uint32_t *)(r->data + index) = RING_SKIP;

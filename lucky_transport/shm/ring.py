@@ -18,7 +18,7 @@ never written, so that zeroed memory is no record. One thread at a time uses eac
 
 from __future__ import annotations
 
-from lucky_transport.errors import RemoteProtocolError, SegmentError, SpecError
+from lucky_transport.errors import NoSpace, RemoteProtocolError, SegmentError, SpecError
 from lucky_transport.shm.arena import check_reference
 
 __all__ = [
@@ -31,9 +31,11 @@ __all__ = [
     "READ_POSITION",
     "SKIP",
     "SMALLEST",
+    "STEP",
     "WRITER_PARK",
     "WRITE_POSITION",
     "check_length",
+    "check_memory",
     "check_outgoing",
     "check_place",
     "check_skip",
@@ -58,6 +60,9 @@ LENGTH_BYTES = 4
 #: In the place of a length: nothing more up to the end of the ring.
 SKIP = 0xFFFF_FFFF
 MODULUS = 1 << 32
+
+#: The memory of a ring that has not all from the start grows by so much.
+STEP = 1 << 16
 
 _ALIGNMENT = 8
 SMALLEST = 64
@@ -156,8 +161,20 @@ def check_skip(index: int, published: int, size: int) -> int:
     return skipped
 
 
+def check_memory(length: int, size: int) -> None:
+    """Raise NoSpace: the system has no memory for `length` more bytes of a ring of `size`."""
+    raise NoSpace(f"no memory for {length} more bytes of a ring of {size}", backend="shm", hint="close other clients")
+
+
 #: What `_native/ring.h` calls REFUSE_...: the check, and how many values it takes.
-_CHECKS = ((distance, 3), (check_outgoing, 3), (check_length, 4), (check_skip, 3), (check_reference, 4))
+_CHECKS = (
+    (distance, 3),
+    (check_outgoing, 3),
+    (check_length, 4),
+    (check_skip, 3),
+    (check_reference, 4),
+    (check_memory, 2),
+)
 
 
 def refuse(kind: int, *values: int) -> None:

@@ -19,7 +19,7 @@ __all__ = ["EndOptions", "RingPipe", "open_reader", "open_writer"]
 
 
 class EndOptions(TypedDict, total=False):
-    """park, eventfd, strategy, peer, empty, arena, arena_bytes: as the ends in `native.pyi` say."""
+    """park, eventfd, strategy, peer, empty, arena, arena_bytes, backed: as the ends in `native.pyi` say."""
 
     park: int
     eventfd: int
@@ -28,6 +28,7 @@ class EndOptions(TypedDict, total=False):
     empty: bool
     arena: int
     arena_bytes: int
+    backed: int
 
 
 def open_writer(memory: Any, offset: int, size: int, **options: Unpack[EndOptions]) -> native.RingWriter:

@@ -83,6 +83,7 @@ def constants() -> str:
         "RING_FREED": ring.WRITER_PARK,
         "RING_HEAD": ring.HEAD_BYTES,
         "RING_SKIP": f"{ring.SKIP:#x}u",
+        "RING_STEP": f"{ring.STEP:#x}u",
         "RING_SMALLEST": f"{ring.SMALLEST}u",
         "RING_LARGEST": f"{ring.LARGEST:#x}u",
         **arena.NATIVE,

@@ -94,6 +94,7 @@ static Ring ring_at(uint8_t *memory, uint32_t size, uint32_t *park) {
               .freed = (uint32_t *)(memory + RING_FREED),
               .park = park,
               .size = size,
+              .backed = size,
               .eventfd = -1,
               .wakes = 1};
     r.budget.strategy = WAIT_ADAPTIVE;

@@ -10,7 +10,8 @@
               byte 256    ring, client to engine; then ring, engine to client
               behind      with ARENAS, at multiples of 64 KiB: the arena of each ring, in the same order
 
-A side that does not know arenas neither offers nor asks for them; its long messages travel in fragments. A listener
+The rings have memory for their first records; a side that writes further has more first (`RingWriter`'s `backed`). A
+side that does not know arenas neither offers nor asks for them; its long messages travel in fragments. A listener
 with the feature RELAY carries calls on to another server: clients tell it which of them wait for that one. Each side
 sends one message (SOCK_SEQPACKET keeps them apart). The status is 0, or the wire code of the error that refuses the
 client. The memory is sealed, so that neither side can cut it short.
@@ -114,6 +115,10 @@ class ServerHello(NamedTuple):
         return cls(status, size, rest.decode(errors="replace"), version, arena_bytes, bool(features & _RELAY))
 
 
+#: Bytes of each ring that have memory from the start: most connections carry no more, and memory takes long to get.
+FIRST_BYTES = 1 << 13
+
+
 class RingPair(NamedTuple):
     """Two rings of `size` data bytes each in one mapping, and where they and their park words lie.
 
@@ -157,15 +162,18 @@ def total_bytes(size: int, arena_bytes: int = 0) -> int:
 def make_pair(size: int, arena_bytes: int = 0) -> tuple[RingPair, int]:
     """Return a new pair with empty rings and its descriptor, sealed; raises NoSpace when there is no memory.
 
-    The rings have memory from the start, the arenas none.
+    The rings have memory for their first records, the arenas none.
     """
     fd = os.memfd_create("lucky_rings", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        os.posix_fallocate(fd, 0, total_bytes(size))
         total = total_bytes(size, arena_bytes)
         os.ftruncate(fd, total)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-        return RingPair(map_file(fd, total, "the memory of a pipe"), size, arena_bytes), fd
+        pair = RingPair(map_file(fd, total, "the memory of a pipe"), size, arena_bytes)
+        first = ring_bytes(min(size, FIRST_BYTES))
+        os.posix_fallocate(fd, 0, pair.to_engine + first)
+        os.posix_fallocate(fd, pair.to_client, first)
+        return pair, fd
     except OSError as error:
         os.close(fd)
         if error.errno not in (errno.ENOSPC, errno.ENOMEM):

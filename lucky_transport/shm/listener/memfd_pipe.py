@@ -19,7 +19,7 @@ from lucky_transport import native
 from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files.liveness import Peer
-from lucky_transport.shm.listener.handshake import RingPair
+from lucky_transport.shm.listener.handshake import FIRST_BYTES, RingPair
 from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, open_writer
 from lucky_transport.shm.timing import LONGEST_SLEEP_NS
 from lucky_transport.shm.wait import LoopLooks, spin
@@ -65,6 +65,7 @@ class MemfdPipe(RingPipe):
         from_arena, to_arena = arenas if engine else arenas[::-1]
         common: EndOptions = {"strategy": strategy, "arena_bytes": pair.arena_bytes}
         to_peer: EndOptions = {**common, "park": theirs, "eventfd": parts.peer_event.fd, "arena": to_arena}
+        to_peer["backed"] = FIRST_BYTES
         to_me: EndOptions = {**common, "park": mine, "eventfd": parts.my_event.fd, "arena": from_arena}
         super().__init__(
             f"the pipe to {peer}",
