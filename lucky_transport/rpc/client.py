@@ -362,7 +362,6 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
                 call.on_error(error)
                 self.waiters.wake(call)
         self.send_queue.close()
-        self._pipe.interrupt()
         self._pipe.close()
         if is_first and self.on_break is not None:
             self.on_break(error)

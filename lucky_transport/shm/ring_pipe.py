@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from abc import ABC, abstractmethod
+from functools import cache
 from mmap import mmap
 from typing import Any, TypedDict, Unpack
 
@@ -49,6 +50,12 @@ def open_reader(memory: Any, offset: int, size: int, **options: Unpack[EndOption
     """
     check_place(memoryview(memory).nbytes, offset, size)
     return native.RingReader(memory, offset, size, **options)
+
+
+@cache
+def _no_rings() -> mmap:
+    """Return the memory that all closed pipes share: nothing is read or written there."""
+    return mmap(-1, 2 * ring_bytes(SMALLEST))
 
 
 class RingPipe(ABC):
@@ -134,7 +141,7 @@ class RingPipe(ABC):
 
         A closed pipe that is still referenced then holds no memory of its rings.
         """
-        memory = mmap(-1, 2 * ring_bytes(SMALLEST))
+        memory = _no_rings()
         writer = open_writer(memory, 0, SMALLEST)
         writer.stop()
         park = SMALLEST  # any word will do

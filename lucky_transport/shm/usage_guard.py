@@ -59,6 +59,11 @@ class UsageGuard:
         if self._on_last_exit is not None:
             self._on_last_exit()  # a signal handler raised before an exit was counted
 
+    @property
+    def is_shared(self) -> bool:
+        """True while something else is inside, for what is inside itself."""
+        return len(self._uses) > 1
+
     def _finish(self) -> None:
         """Call what `close` was given, unless something is still in use or it was called."""
         with self._lock:

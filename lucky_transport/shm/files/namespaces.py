@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["STOPPED", "pid_namespace", "process_name"]
+__all__ = ["STOPPED", "pid_name", "pid_namespace", "process_name"]
 
 #: Behind the name of a process that a signal has stopped.
 STOPPED = ", stopped"
@@ -22,12 +22,19 @@ def pid_namespace(proc: Path = Path("/proc")) -> int:
 
 
 def process_name(pid: int, namespace: int = 0) -> str:
-    """Return what a message calls a process: "pid 12", "pid 12, stopped", or that it is of another pid namespace.
+    """Return what a message calls a process now: as `pid_name` does, and that it is stopped: "pid 12, stopped"."""
+    if pid > 0 and (not namespace or namespace == pid_namespace()) and _is_stopped(pid):
+        return f"{pid_name(pid)}{STOPPED}"
+    return pid_name(pid, namespace)
+
+
+def pid_name(pid: int, namespace: int = 0) -> str:
+    """Return what a message calls a process, whatever it does: "pid 12", or that it is of another pid namespace.
 
     pid: 0 for one that the kernel shows no pid of. namespace: the one that `pid` is of; 0: ours, as far as is known.
     """
     if pid > 0 and (not namespace or namespace == pid_namespace()):
-        return f"pid {pid}{STOPPED if _is_stopped(pid) else ''}"
+        return f"pid {pid}"
     return f"pid {pid} of another pid namespace" if pid > 0 else "a process of another pid namespace"
 
 

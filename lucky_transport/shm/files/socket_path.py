@@ -61,16 +61,18 @@ def _hash(text: str) -> str:
 
 
 def sockets_of(directory: Path, name: str) -> list[Path]:
-    """Return where engines of segment `name` may listen: one alone, and then those of a group, in any order.
+    """Return the sockets of engines of segment `name`: of one alone, and then those of a group, in any order.
 
     Raises ConfigError when the directory's own path is too long for any.
     """
-    first, shared = f"{_hash(name)}@", list[Path]()
-    with contextlib.suppress(OSError):
+    alone, first = socket_path(directory, name), f"{_hash(name)}@"
+    try:
         entries = os.listdir(directory)
-        shared = [directory / one for one in entries if one.startswith(first) and one.endswith(_SUFFIX)]
-        random.shuffle(shared)
-    return [socket_path(directory, name), *shared]
+    except OSError:
+        return [alone]
+    shared = [directory / one for one in entries if one.startswith(first) and one.endswith(_SUFFIX)]
+    random.shuffle(shared)
+    return [alone, *shared] if alone.name in entries else shared
 
 
 def claim_socket(directory: Path, name: str, group: str = "") -> tuple[Path, lockfile.Lock]:
@@ -87,7 +89,9 @@ def claim_socket(directory: Path, name: str, group: str = "") -> tuple[Path, loc
     is_kept = False  # by an engine alone; a group gives it back once it has found a place
     try:
         first = f"{_hash(name)}@{_hash(group)[:8]}."
-        for other in sockets_of(directory, name)[1:]:
+        for other in sockets_of(directory, name):
+            if other == alone:  # what a dead engine left: its lock is ours
+                continue
             is_ours = group and other.name.startswith(first)
             if not is_ours and lockfile.holder(f"{other}.lock", lockfile.ENGINE) is not None:
                 raise _busy(other)

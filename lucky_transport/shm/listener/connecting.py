@@ -30,7 +30,7 @@ from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.liveness import peer_of
 from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
-from lucky_transport.shm.files.namespaces import process_name
+from lucky_transport.shm.files.namespaces import pid_name, process_name
 from lucky_transport.shm.files.server_description import description_of
 from lucky_transport.shm.files.socket_path import socket_path, sockets_of
 from lucky_transport.shm.listener.handshake import LONGEST_SERVER_HELLO, ClientHello, ServerHello, receive_pair
@@ -168,7 +168,7 @@ def _connect(path: Path, patience_s: float, strategy: int) -> MemfdPipe | None:
             raise RemoteProtocolError(f"the engine sent {len(fds)} descriptors, expected {_FDS}", backend="shm")
         memory, engine_event, my_event = fds
         parts = PipeResources(EventFd.received(my_event), EventFd.received(engine_event), connection, peer)
-        name = f"the engine of {peer.name} at {path}"
+        name = f"the engine of {pid_name(peer.pid)} at {path}"
         pair = receive_pair(memory, answer.ring_bytes, answer.arena_bytes)
         pipe = MemfdPipe(pair, parts, name, engine=False, strategy=strategy)
         pipe.is_relay = answer.is_relay

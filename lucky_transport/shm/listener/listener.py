@@ -29,6 +29,7 @@ from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files import server_description
 from lucky_transport.shm.files.liveness import peer_of
+from lucky_transport.shm.files.namespaces import pid_name
 from lucky_transport.shm.files.server_description import ServerDescription
 from lucky_transport.shm.files.socket_path import claim_socket, private_directory
 from lucky_transport.shm.listener.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, ServerHello, make_pair
@@ -135,21 +136,20 @@ class Listener(Closing):
             for fd, _ in self._epoll.poll(0):
                 if fd == self._listener.fileno():
                     self._accept(pipes)
-                elif (pipe := self._shake_hands(fd)) is not None:
-                    pipes.append(pipe)
+                else:
+                    pipes.extend(self._hear(fd))
             self._drop_late()
         return pipes
 
     def _make_room(self) -> Iterator[MemfdPipe]:
         """Hear the client that has been silent longest, yield its pipe; drop it where it has still said nothing."""
         oldest = next(iter(self._silent))
-        if (pipe := self._shake_hands(oldest)) is not None:
-            yield pipe
-        elif oldest in self._silent:
+        yield from self._hear(oldest)
+        if oldest in self._silent:
             self._drop(oldest, "too many clients without a hello")
 
     def _accept(self, pipes: list[MemfdPipe]) -> None:
-        """Take clients from the queue; `pipes` gets those of clients that are heard at once, to make room."""
+        """Take clients from the queue; `pipes` gets those of clients that have said their hello already: most have."""
         for _ in range(_AT_A_TIME):
             try:
                 connection, _ = self._listener.accept()
@@ -163,26 +163,38 @@ class Listener(Closing):
                 self._resume_at = time.monotonic() + ACCEPT_PAUSE_S
                 return
             connection.setblocking(False)
-            if len(self._silent) >= _MAX_SILENT:
-                pipes.extend(self._make_room())
-            self._silent[connection.fileno()] = (connection, time.monotonic() + self._hello_timeout_s)
-            self._epoll.register(connection.fileno(), select.EPOLLIN)
+            if (pipe := self._shake_hands(connection)) is not None:
+                pipes.append(pipe)
+            elif connection.fileno() >= 0:
+                if len(self._silent) >= _MAX_SILENT:
+                    pipes.extend(self._make_room())
+                self._silent[connection.fileno()] = (connection, time.monotonic() + self._hello_timeout_s)
+                self._epoll.register(connection.fileno(), select.EPOLLIN)
 
-    def _shake_hands(self, fd: int) -> MemfdPipe | None:
-        """Read one client's hello and answer it; a client that does anything else is dropped."""
+    def _hear(self, fd: int) -> Iterator[MemfdPipe]:
+        """Yield the pipe of a client that has been silent until now; none for one that still is, or is dropped."""
         if fd not in self._silent:  # dropped for a newer one meanwhile
-            return None
-        connection, _ = self._silent[fd]
+            return
+        connection, until = self._silent.pop(fd)
+        self._epoll.unregister(fd)
+        if (pipe := self._shake_hands(connection)) is not None:
+            yield pipe
+        elif connection.fileno() >= 0:
+            self._silent[fd] = (connection, until)
+            self._epoll.register(fd, select.EPOLLIN)
+
+    def _shake_hands(self, connection: socket.socket) -> MemfdPipe | None:
+        """Read one client's hello and answer it; None for one that is silent, and for one that does anything else: its
+        connection is closed.
+        """
         try:
             hello = ClientHello.of(connection.recv(CLIENT_HELLO_BYTES + 1))
             pipe = self._admit(connection, hello)
         except BlockingIOError:
             return None
         except (OSError, TransportError) as error:
-            self._drop(fd, str(error))
+            self._close(connection, str(error))
             return None
-        self._epoll.unregister(fd)
-        del self._silent[fd]
         self._pipes.add(pipe)
         return pipe
 
@@ -206,7 +218,7 @@ class Listener(Closing):
             answer = ServerHello(0, self._ring_bytes, arena_bytes=arena_bytes, is_relay=self._is_relay)
             socket.send_fds(connection, [answer.to_bytes()], [memory, my_event.fd, client_event.fd])
             parts = PipeResources(my_event, client_event, connection, peer)
-            name = f"shm client of {peer.name}"
+            name = f"shm client of {pid_name(peer.pid)}"
             pipe = MemfdPipe(pair, parts, name, engine=True, strategy=self.strategy)
             undo.pop_all()  # all but the memory is the pipe's now
             os.close(memory)
@@ -229,8 +241,11 @@ class Listener(Closing):
 
     def _drop(self, fd: int, why: str) -> None:
         connection, _ = self._silent.pop(fd)
-        _log.debug("a client at %s was dropped: %s", self.path, why)
         self._epoll.unregister(fd)
+        self._close(connection, why)
+
+    def _close(self, connection: socket.socket, why: str) -> None:
+        _log.debug("a client at %s was dropped: %s", self.path, why)
         connection.close()
 
     def close(self) -> None:

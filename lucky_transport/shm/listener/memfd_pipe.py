@@ -210,14 +210,19 @@ class MemfdPipe(RingPipe):
             return self.reader.ready()
 
     def _end_wait(self) -> None:
-        self._parts.my_event.notify()
+        self._tell_closed()  # first: what watches the socket would wake for our own end of it
+        if self._guard.is_shared:
+            self._parts.my_event.notify()
         with contextlib.suppress(OSError):  # the peer may have closed it before
             self._parts.connection.shutdown(socket.SHUT_RDWR)
 
-    def _let_go(self) -> None:
+    def _tell_closed(self) -> None:
         on_close, self.on_close = self.on_close, None
         if on_close is not None and not self._guard.forked:
             on_close(self)
+
+    def _let_go(self) -> None:
+        self._tell_closed()
         if self._epoll is not None:
             self._epoll.close()
         self._parts.close()

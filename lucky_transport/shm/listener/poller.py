@@ -150,7 +150,8 @@ class Poller(Closing):
             self._collect(found)
             now = time.monotonic_ns()
             if found:
-                self._skip_spin = False
+                # A client that came maps its rings first; one that wrote its first record may leave with the answer.
+                self._skip_spin = not any(pipe.reader.position for pipe in found.ready)
                 self._budget.learn(now - start)
                 return found
             if self._interrupted or self._guard.closed or now >= until_ns:
@@ -197,20 +198,25 @@ class Poller(Closing):
                 for fd, events in ends.items():
                     self._epoll.register(fd, events | select.EPOLLET)
                     self._by_end[fd] = pipe
-                pipe.on_close = self._unwatch
+                pipe.on_close = self._closed_elsewhere
                 found.opened.append(pipe)
-        self._choose_readers()
+        if found.opened:
+            self._choose_readers()
 
-    def _unwatch(self, pipe: MemfdPipe) -> None:
-        """Remove the pipe from the epoll; closing does not, since the client holds the same open files."""
+    def _closed_elsewhere(self, pipe: MemfdPipe) -> None:
+        """Any thread closes the pipe: have the present `wait`, or the next one, report it."""
         with contextlib.suppress(ClosedError), self._guard:  # another thread may close the poller meanwhile
-            for fd in self._pipes.get(pipe, ()):
-                self._by_end.pop(fd, None)
-                with contextlib.suppress(OSError):  # another thread was quicker
-                    self._epoll.unregister(fd)
+            self._unwatch(pipe)
             if pipe in self._pipes:
                 self._leaving[pipe] = True
                 self._alarm.notify()
+
+    def _unwatch(self, pipe: MemfdPipe) -> None:
+        """Remove the pipe from the epoll; closing does not, since the client holds the same open files."""
+        for fd in self._pipes.get(pipe, ()):
+            self._by_end.pop(fd, None)
+            with contextlib.suppress(OSError):  # another thread was quicker
+                self._epoll.unregister(fd)
 
     def _choose_readers(self) -> None:
         self._readers = tuple(pipe.reader for pipe in tuple(self._pipes) if pipe not in self._held)
@@ -243,7 +249,8 @@ class Poller(Closing):
             return
         if pipe.on_close is not None:
             pipe.on_close = None
-            self._unwatch(pipe)
+            with contextlib.suppress(ClosedError), self._guard:
+                self._unwatch(pipe)
         pipe.close()
         self._pipes.pop(pipe, None)
         self._leaving.pop(pipe, None)

@@ -338,16 +338,16 @@ def test_a_call_that_begins_while_the_connection_ends_is_ended_with_it(
     pair: CallPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[type[Exception]] = []
-    interrupt = pair.client_pipe.interrupt
+    close = pair.client_pipe.close
 
-    def call_and_interrupt() -> None:
+    def call_and_close() -> None:
         if not found:
             with pytest.raises(ClosedError) as caught:
                 pair.client.unary("/t/hang", b"", soon())
             found.append(caught.type)
-        interrupt()
+        close()
 
-    monkeypatch.setattr(pair.client_pipe, "interrupt", call_and_interrupt)
+    monkeypatch.setattr(pair.client_pipe, "close", call_and_close)
     pair.client.close()
     assert found == [ClosedError]
 

@@ -103,14 +103,20 @@ def test_a_wrong_hello_drops_that_client_alone(
     assert engine.try_pop() == b"still there"
 
 
+def test_a_client_whose_hello_is_there_is_let_in_as_it_is_accepted(listener: Listener) -> None:
+    with knock(listener.path) as client:
+        client.send(ClientHello().to_bytes())
+        [pipe] = listener.advance()
+        assert ServerHello.of(client.recv(1024)).status == 0
+        pipe.close()
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(message=st.binary(min_size=1, max_size=64) | st.binary(max_size=12).map(lambda rest: b"LRRV" + rest))
 def test_no_hello_breaks_the_listener(tmp_path: Path, message: bytes) -> None:
     with Listener("demo", directory=tmp_path, ring_bytes=4096) as listener, knock(listener.path) as stranger:
         stranger.send(message)
-        pipes: list[MemfdPipe] = []
-        listener.advance()
-        assert listener.patience_ns is not None
+        pipes = listener.advance()
         pipes += advance_until(listener, lambda: listener.patience_ns is None)
         assert len(pipes) == (len(message) == 8 and message[:6] == b"LRRV\x01\x00")
         for pipe in pipes:
