@@ -7,6 +7,7 @@ writes os.environ or reads these files.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple, cast
 
 from lucky_transport.endpoint import Endpoint
@@ -33,6 +35,7 @@ __all__ = [
     "number",
     "only",
     "read_table",
+    "recent_settings",
     "runtime_directories",
 ]
 
@@ -187,7 +190,7 @@ def load_settings(
 
     Raises ConfigError for an unknown key in a file or an argument, a malformed file and a value that cannot be read.
     """
-    environ = os.environ if environ is None else environ
+    environ = _our_variables() if environ is None else environ
     _warn_of_unknown(environ)
     raw: dict[str, tuple[Any, str]] = {}
     for source, values in _file_values(directory):
@@ -202,6 +205,33 @@ def load_settings(
             raw[_known(key, "argument", others)] = (value, "argument")
     values = {key: _read(key, value, source, _READERS) for key, (value, source) in raw.items()}
     return Settings(**values, sources={key: source for key, (_, source) in raw.items()})
+
+
+def recent_settings() -> Settings:
+    """Return what `load_settings` does without arguments; files are looked for once a second at most.
+
+    For what asks at each connection. Raises ConfigError.
+    """
+    global _recent
+    here = ""
+    with contextlib.suppress(OSError):  # a directory that is gone has no files either
+        here = os.getcwd()
+    asked = (_our_variables(), here)
+    if _recent is None or _recent[0] != asked or monotonic() >= _recent[1]:
+        _recent = (asked, monotonic() + _RECENT_S, load_settings())
+    return _recent[2]
+
+
+#: How old what `recent_settings` returns may be.
+_RECENT_S = 1.0
+#: For which environment and working directory it was loaded, until when it counts, and the settings.
+_recent: tuple[tuple[dict[str, str], str], float, Settings] | None = None
+
+
+def _our_variables() -> dict[str, str]:
+    """Return the variables of this process whose names begin as ours do."""
+    # Found among the bytes, since programs may ask for each connection: decoding all names takes ten times as long.
+    return {name.decode(): os.environ[name.decode()] for name in list(os.environb) if name.startswith(b"LUCKY_")}
 
 
 #: Variables of this project that are no settings: of `run` (see `Launch`), secrets, of tests and of CI.

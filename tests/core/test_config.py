@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lucky_transport import config
 from lucky_transport.config import (
     Launch,
     Settings,
@@ -18,9 +19,11 @@ from lucky_transport.config import (
     load_launch,
     load_settings,
     load_table,
+    recent_settings,
     runtime_directories,
 )
 from lucky_transport.errors import ConfigError
+from tests.support.waiting import until
 
 
 def _write(directory: Path, name: str, text: str) -> Path:
@@ -55,6 +58,40 @@ def test_files_are_found_in_parent_directories(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     assert load_settings(environ={}, directory=inner).wait == "block"
+
+
+def test_recent_settings_follow_the_environment_at_once_and_files_in_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert recent_settings().wait == "adaptive"
+    monkeypatch.setenv("LUCKY_WAIT", "block")
+    assert recent_settings().wait == "block"
+    monkeypatch.delenv("LUCKY_WAIT")
+    _write(tmp_path, "lucky_transport.toml", "wait = 'spin'\n")
+    until(lambda: recent_settings().wait == "spin")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    _write(tmp_path / "below", "lucky_transport.toml", "wait = 'block'\n")
+    assert recent_settings().wait == "block"
+
+
+def test_recent_settings_are_those_of_before_while_they_are_recent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(config, "_RECENT_S", 3600.0)
+    before = recent_settings()
+    _write(tmp_path, "lucky_transport.toml", "wait = 'spin'\n")
+    assert recent_settings() is before
+
+
+def test_recent_settings_do_without_a_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert recent_settings() == Settings()
 
 
 def test_an_argument_that_is_none_and_an_empty_variable_count_as_not_given(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from lucky_transport.config import load_settings
+from lucky_transport.config import recent_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerTimeout, TransportError
@@ -47,7 +47,7 @@ def connect(
 
 
 def _connect_pipe(endpoint: Endpoint, deadline: Deadline | None) -> MemfdPipe:
-    settings = load_settings()
+    settings = recent_settings()
     left_s = float("inf") if deadline is None else deadline.remaining_s
     if not left_s:
         raise PeerTimeout(f"no time was left to connect to the engine at {endpoint}", backend="shm")

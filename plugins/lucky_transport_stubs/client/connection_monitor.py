@@ -1,6 +1,7 @@
 """Notices that an engine has left while no call is under way: one thread for all channels of the process.
 
-The thread and its descriptors exist while there are pipes to watch.
+The thread and its descriptors exist while there are pipes to watch, and a moment longer: a program that makes a channel
+for each call needs them again at once.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from lucky_transport.uninterrupted import start_thread
 __all__ = ["CONNECTION_MONITOR", "ConnectionMonitor"]
 
 _log = logging.getLogger("lucky_transport")
+#: A thread that had no pipe to watch for so long ends.
+_IDLE_S = 0.05
 
 
 class ConnectionMonitor:
@@ -36,6 +39,7 @@ class ConnectionMonitor:
             if self._thread is None:
                 self._start()
             assert self._epoll is not None
+            self._was_used = True
             for fd, events in pipe.end_fds.items():
                 self._on_left[fd] = on_left
                 self._epoll.register(fd, events | select.EPOLLONESHOT)
@@ -57,6 +61,8 @@ class ConnectionMonitor:
         self._lock = threading.RLock()
         self._tasks: deque[Callable[[], None]] = deque()
         self._on_left: dict[int, Callable[[], None]] = {}
+        self._was_used = False  # since the thread looked last
+        self._sleeps_on = False  # until it is woken: there was a pipe to watch, and no new one came for long
         self._thread: threading.Thread | None = None
 
     def _start(self) -> None:
@@ -75,12 +81,14 @@ class ConnectionMonitor:
             for fd in pipe.end_fds:
                 if self._on_left.pop(fd, None) is not None and self._epoll is not None:
                     self._epoll.unregister(fd)
-            if self._wakeup is not None:
-                self._wakeup.notify()
+            if self._wakeup is not None and not self._on_left and self._sleeps_on:
+                self._wakeup.notify()  # or it would never end
 
     def _run(self, epoll: select.epoll, wakeup: EventFd) -> None:
-        while not self._is_done():
-            for fd, _ in epoll.poll():
+        events: list[tuple[int, int]] | None = None
+        while (timeout_s := self._patience_s(timed_out=events == [])) != 0:
+            events = epoll.poll(timeout_s)
+            for fd, _ in events:
                 if fd == wakeup.fd:
                     wakeup.consume()
                 elif (on_left := self._on_left.get(fd)) is not None:
@@ -91,14 +99,16 @@ class ConnectionMonitor:
                 except Exception:  # a bug of ours must not cost the other channels their monitor
                     _log.exception("a task of the connection monitor failed")
 
-    def _is_done(self) -> bool:
-        """End this thread if there is nothing left to do."""
+    def _patience_s(self, timed_out: bool) -> float | None:
+        """Return for how long to sleep, None for no limit; 0 ends this thread: it has long had nothing to do."""
         with self._lock:
-            if self._on_left or self._tasks:
-                return False
+            was_used, self._was_used = self._was_used or not timed_out or bool(self._tasks), False
+            self._sleeps_on = bool(self._on_left) and not was_used
+            if was_used or self._sleeps_on:
+                return None if self._sleeps_on else _IDLE_S
             self._thread = None
             self._let_go()
-            return True
+            return 0.0
 
     def _let_go(self) -> None:
         if self._epoll is not None and self._wakeup is not None:

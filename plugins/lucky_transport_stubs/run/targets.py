@@ -12,6 +12,7 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -60,17 +61,18 @@ class Target(NamedTuple):
         return f"{host}:{self.port}" if self.port else host
 
 
-def parse_target(text: str) -> list[Target]:
+@lru_cache(maxsize=256)  # a program may make a channel for each call
+def parse_target(text: str) -> tuple[Target, ...]:
     """Return the places a target names; `ipv4:` and `ipv6:` can name several. Any text is a target, as in gRPC."""
     scheme, colon, rest = text.strip().partition(":")
     scheme = scheme.lower()
     if colon and scheme in _PATHS:
-        return [Target(f"{scheme}:{_without_authority(rest) if scheme == 'unix' else rest}")]
+        return (Target(f"{scheme}:{_without_authority(rest) if scheme == 'unix' else rest}"),)
     if colon and scheme in ("ipv4", "ipv6"):
-        return [_place(unquote(address)) for address in rest.lstrip("/").split(",")]
+        return tuple(_place(unquote(address)) for address in rest.lstrip("/").split(","))
     if colon and scheme == "dns":
-        return [_place(unquote(_without_authority(rest).lstrip("/")))]
-    return [_place(text.strip())]
+        return (_place(unquote(_without_authority(rest).lstrip("/"))),)
+    return (_place(text.strip()),)
 
 
 def authority_of(target: str) -> str:
@@ -177,7 +179,7 @@ def _read(text: str) -> list[_Pair]:
     if sample.scheme != "shm" or not sample.address or "{" in sample.address or "}" in sample.address:
         hint = "write one, e.g. shm://demo, or for many targets shm://engine_{port}"
         raise ConfigError(f"{endpoint!r} is not an endpoint shm://NAME", hint=hint)
-    places = [Target("*", "*")] if pattern == "*" else parse_target(pattern)
+    places = (Target("*", "*"),) if pattern == "*" else parse_target(pattern)
     return [_Pair(_glob(place.host), _glob(place.port), endpoint) for place in places]
 
 

@@ -18,9 +18,9 @@ import lucky_transport_stubs
 from lucky_transport.config import Settings, load_settings
 from lucky_transport.errors import ConfigError
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.client import connecting
-from tests.support.resources import connections_of
-from tests.support.waiting import until
+from lucky_transport_stubs.client import connecting, connection_monitor
+from tests.support.resources import connections_of, threads_of
+from tests.support.waiting import PATIENCE_S, until, until_none_left
 
 Code = grpc.StatusCode
 
@@ -68,7 +68,7 @@ def test_a_deadline_that_passes_before_the_server_is_met_is_no_unavailable_serve
         time.sleep(2 * deadline_s)
         return load_settings()
 
-    monkeypatch.setattr(connecting, "load_settings", late)
+    monkeypatch.setattr(connecting, "recent_settings", late)
     error = failure(lambda: _echo(connect())(b"x", timeout=deadline_s))
     assert (error.code(), error.details()) == (Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
 
@@ -159,6 +159,22 @@ def test_a_channel_that_nobody_has_any_more_lets_go_of_its_connection(serve: Any
     until(lambda: len(connections_of(name)) == 2)
     kept.close()
     until(lambda: len(connections_of(name)) == 1)
+
+
+def test_channels_that_follow_each_other_are_watched_by_one_thread(
+    serve: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve()
+    until_none_left(lambda: threads_of("connection monitor"))
+    with monkeypatch.context() as patience:
+        patience.setattr(connection_monitor, "_IDLE_S", PATIENCE_S)
+        seen = set[threading.Thread]()
+        for _ in range(5):
+            with lucky_transport_stubs.channel(f"shm://{name}") as channel:
+                assert _echo(channel)(b"x") == b"x"
+                seen |= set(threads_of("connection monitor"))
+    connection_monitor.CONNECTION_MONITOR.do(lambda: None)  # wakes the thread, which is patient no more
+    assert len(seen) == 1
 
 
 def test_a_program_that_closes_nothing_ends_by_itself(serve_elsewhere: Any, name: str) -> None:
