@@ -33,6 +33,8 @@ from lucky_transport.rpc import typed
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
+from lucky_transport.rpc.workers.adaptive_executor import AdaptiveExecutor
+from lucky_transport.rpc.workers.guarded_reader import GuardedReader
 from tests.support.memory_pipe import memory_pipes
 from tests.support.waiting import PATIENCE_S, soon
 
@@ -55,7 +57,8 @@ class Scene:
         (self.handlers if which.stream is None else self.streams)[which.name] = handler
 
     @contextmanager
-    def client(self, *, in_loop: bool = False, **options: Any) -> Iterator[ClientCalls]:
+    def client(self, *, in_loop: bool = False, learns: bool = False, **options: Any) -> Iterator[ClientCalls]:
+        """learns: with an executor that may run handlers on the feeding thread."""
         scene = self
 
         class Engine(ToyEngine):
@@ -65,7 +68,9 @@ class Scene:
         self.host = Host(Engine(2))
         self.dispatcher = Dispatcher(self.host, **options)
         pipe, end = memory_pipes(1 << 20)
-        calls = self.dispatcher.serve(end, steps=in_loop)
+        reading = GuardedReader("reader", lambda: None)
+        executor = AdaptiveExecutor(self.dispatcher.slots, reading) if learns else None
+        calls = self.dispatcher.serve(end, steps=in_loop, executor=executor)
         stopping = threading.Event()
 
         def feed() -> None:
@@ -118,6 +123,15 @@ def test_a_method_runs_where_the_table_says(scene: Scene, which: Any, in_loop: b
 def test_the_request_of_another_method_is_refused_before_it_is_sent(scene: Scene) -> None:
     with scene.client() as client, pytest.raises(TypeError, match=INLINE.request.__name__):
         typed.call(client, INLINE, POOL.request(), soon())
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_call_of_a_pool_that_is_closed_ends_with_the_reason(scene: Scene, learns: bool) -> None:
+    with scene.client(learns=learns) as client:
+        scene.dispatcher.close()
+        with pytest.raises(TransportError, match=r"closed|closing"):
+            typed.call(client, POOL, POOL.request(), soon())
+        typed.call(client, INLINE, INLINE.request(agent_name="agent_1"), soon())
 
 
 def test_an_engine_method_of_another_client_waits_for_the_end_of_the_step(scene: Scene) -> None:
