@@ -7,31 +7,31 @@ what is in use.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from pathlib import Path
 
 from lucky_transport.errors import ConfigError, SegmentError
-from lucky_transport.shm.files import lockfile
-from lucky_transport.shm.files.socket_path import is_private_directory
 
 __all__ = ["left_over", "new_folder", "remove_folder", "remove_left_over"]
 
 #: A process without a launcher makes the same, in lucky_transport_stubs/run/bootstrap/sitecustomize.py.
 _PREFIX, _LOCK = "lucky-run-", "maker.lock"
 
-#: Kept by this process until it removes the folder, or ends.
-_locks: dict[Path, lockfile.Lock] = {}
+#: Descriptors of the locks that this process holds until it removes the folder, or ends. Not `shm.files.lockfile`: a
+#: launcher has no other use for what that imports.
+_locks: dict[Path, int] = {}
 
 
 def new_folder() -> Path:
     """Return a new folder for counters, which only this user can enter; raises ConfigError where there is no room."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        _locks[folder] = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        os.lockf(_locks[folder], os.F_TLOCK, 1)
     except OSError as error:
         raise ConfigError(f"calls cannot be counted: {error}", hint="set TMPDIR to a folder of yours") from error
-    if (lock := lockfile.acquire(str(folder / _LOCK), lockfile.ENGINE)) is not None:
-        _locks[folder] = lock
     return folder
 
 
@@ -39,7 +39,7 @@ def remove_folder(folder: Path) -> None:
     """Remove the folder, as far as processes that go on counting leave it alone."""
     shutil.rmtree(folder, ignore_errors=True)
     if (lock := _locks.pop(folder, None)) is not None:
-        lock.release()
+        os.close(lock)
 
 
 def left_over(directory: Path) -> list[Path]:
@@ -48,6 +48,9 @@ def left_over(directory: Path) -> list[Path]:
 
 
 def _is_left_over(folder: Path) -> bool:
+    from lucky_transport.shm.files import lockfile
+    from lucky_transport.shm.files.socket_path import is_private_directory
+
     with contextlib.suppress(OSError, SegmentError):
         lock = folder / _LOCK
         return is_private_directory(folder) and lock.exists() and lockfile.holder(str(lock), lockfile.ENGINE) is None
