@@ -45,7 +45,9 @@ def served(kind: str, forks: Programs) -> Iterator[str]:
         assert word == "ready", server.communicate(timeout=_PATIENCE_S)
         yield found
         server.send_signal(signal.SIGTERM)
-        assert server.communicate(timeout=_PATIENCE_S) == ("", "")
+        printed, said = server.communicate(timeout=_PATIENCE_S)
+        said = [line for line in said.splitlines() if "still waiting for" not in line]  # a loaded machine is no fault
+        assert (printed, said) == ("", [])
         assert server.returncode == 0
 
 

@@ -20,7 +20,7 @@ class Counter:
             time.sleep(0.01)
 
     def Say(self, request, context):
-        return "a caller has left" if self.left.acquire(timeout=10) else "nobody has left"
+        return "a caller has left" if self.left.acquire(timeout=60) else "nobody has left"
 
 
 def call(address):
@@ -31,7 +31,7 @@ def call(address):
         say(numbers.cancel(), numbers.code(), numbers.details())
         say(stub.Say(""))
         try:
-            for _ in stub.List("", timeout=0.2):
+            for _ in stub.List("", timeout=1):
                 pass
         except grpc.RpcError as error:
             say(error.code())
