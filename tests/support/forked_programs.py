@@ -86,7 +86,10 @@ class Program:
     ) -> None:
         self.args = args
         self.pid = pid
-        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        #: None where it has no pipe there.
+        self.stdin: Any = stdin
+        self.stdout: Any = stdout
+        self.stderr: Any = stderr
         self.returncode: int | None = None
         self._lock = threading.Lock()
         self._pidfd = os.pidfd_open(pid)

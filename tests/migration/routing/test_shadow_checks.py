@@ -177,7 +177,7 @@ def test_a_stream_without_a_deadline_whose_primary_goes_on_has_no_late_shadow(
     call = target.call(_READ, decision=_SHADOW)
     call.begins("unary_stream")
     call.sends(GetAgentSchemaRequest())
-    until(lambda: not target.shadows._under_way)
+    until(lambda: not target.shadows._under_way)  # pyright: ignore[reportPrivateUsage]
     call.receives(b"answer")
     call.ends(Ending())
     (note,) = policy.wait_for(_READ)
@@ -194,7 +194,7 @@ def test_a_read_that_a_handler_interrupts_where_its_shadow_is_asked_leaves_none_
     call.receives(b"answer")
     with interrupted_start(KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         call.ends(Ending())
-    assert not target.shadows._under_way
+    assert not target.shadows._under_way  # pyright: ignore[reportPrivateUsage]
     assert read().shadow is not None
 
 

@@ -20,12 +20,13 @@ from lucky_transport.process import unique_name
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.run.activation import BOOTSTRAP
 from tests.support.command_line import CommandLine
+from tests.support.forked_programs import Program
 from tests.support.waiting import PATIENCE_S
 
 from .conftest import Serve
 
 #: Starts a relay to a port of this host, at an endpoint; returns its process once it is ready.
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., "subprocess.Popen[str] | Program"]
 
 CLIENT = """
 import sys
@@ -56,7 +57,9 @@ def command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Comm
 
 @pytest.fixture
 def start(command_line: CommandLine) -> Start:
-    def relay(port: int, endpoint: str, *options: str, variables: Mapping[str, str] = {}) -> subprocess.Popen[str]:
+    def relay(
+        port: int, endpoint: str, *options: str, variables: Mapping[str, str] = {}
+    ) -> subprocess.Popen[str] | Program:
         given = ("relay", f"grpc://127.0.0.1:{port}", "--endpoint", endpoint, *options)
         process = command_line.start(*given, **{"stdin": subprocess.DEVNULL, **variables})  # pyright: ignore[reportArgumentType]
         assert process.stdout is not None

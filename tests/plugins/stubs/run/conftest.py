@@ -61,7 +61,12 @@ def launch(command_line: CommandLine) -> Launch:
 
 @pytest.fixture
 def start(command_line: CommandLine) -> Start:
-    return lambda *options, command, **more: command_line.start("run", *options, "--", *command, **more)
+    def started(*options: str, command: Sequence[str], **more: Any) -> subprocess.Popen[str]:
+        process = command_line.start("run", *options, "--", *command, **more)
+        assert isinstance(process, subprocess.Popen)
+        return process
+
+    return started
 
 
 @pytest.fixture
