@@ -28,10 +28,15 @@ def new_folder() -> Path:
     """Return a new folder for counters, which only this user can enter; raises ConfigError where there is no room."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        _locks[folder] = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        os.lockf(_locks[folder], os.F_TLOCK, 1)
+        lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ConfigError(f"calls cannot be counted: {error}", hint="set TMPDIR to a folder of yours") from error
+    try:
+        os.lockf(lock, os.F_TLOCK, 1)
+        _locks[folder] = lock
+    except OSError:  # a file system without locks: without the file nobody takes the folder for left over
+        os.close(lock)
+        os.unlink(folder / _LOCK)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,6 +50,19 @@ def test_a_folder_of_this_process_is_in_use_until_it_is_removed(folders: Path) -
     assert folder.parent == folders
     assert folder.stat().st_mode & 0o077 == 0
     assert left_over(folders) == []
+    remove_folder(folder)
+    assert list(folders.iterdir()) == []
+
+
+def test_where_no_file_can_be_locked_a_folder_is_made_and_nobody_takes_it_for_left_over(
+    folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("os.lockf", fails)
+    folder = new_folder()
+    assert remove_left_over(folders) == []
     remove_folder(folder)
     assert list(folders.iterdir()) == []
 
