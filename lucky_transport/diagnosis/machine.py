@@ -155,8 +155,14 @@ def count_folders(roots: Roots) -> Check:
     found = left_over(roots.tmp)
     if not found:
         return Check(name, CheckStatus.OK, f"none is left over in {roots.tmp}")
-    paths = ", ".join(map(str, found))
-    return Check(name, CheckStatus.WARN, paths, "remove them: `lucky-transport doctor --fix`")
+    shown = ", ".join(folder.name for folder in found[:3])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return Check(
+        name,
+        CheckStatus.WARN,
+        f"left over in {roots.tmp}: {shown}{more}",
+        "remove them: `lucky-transport doctor --fix`",
+    )
 
 
 def _remove_ipc(roots: Roots) -> tuple[str, str]:
