@@ -51,7 +51,7 @@ def lost_errors() -> tuple[type[Exception], ...]:
 
 
 def _within(timeout_s: float, call: Callable[[], Any]) -> None:
-    """Make a call of Ray, whose start and end have no bound of their own. Raises TimeoutError, and what it raises."""
+    """Make a call of Ray, whose end has no bound of its own. Raises TimeoutError, and what it raises."""
     future: CallFuture[Any] = CallFuture()
     start_thread(threading.Thread(target=settle, args=(future, call), name="lucky-ray", daemon=True))
     try:
@@ -65,8 +65,7 @@ def _within(timeout_s: float, call: Callable[[], Any]) -> None:
 class Cluster:
     """Starts the actors of one batch; `close` ends what was begun here.
 
-    A program that has called `ray.init` keeps its own connection. Raises NotReachable where there is no cluster, or
-    none within `start_timeout_s`.
+    A program that has called `ray.init` keeps its own connection. Raises NotReachable where there is no cluster.
     """
 
     def __init__(self, options: RayOptions, settings: Settings) -> None:
@@ -76,7 +75,8 @@ class Cluster:
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
             try:
-                _within(settings.start_timeout_s, self._connect)
+                # On this thread: the kernel ends Ray's processes with the thread that started them.
+                self._connect()
             except Exception as error:  # a bare one where Ray does not come up within its own 30 s
                 self._disconnect()
                 raise NotReachable(

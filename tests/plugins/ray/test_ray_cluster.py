@@ -37,12 +37,6 @@ def hangs() -> Generator[Any]:
     ends.set()
 
 
-def test_a_start_of_ray_that_hangs_is_given_up(hangs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray, "init", hangs)
-    with pytest.raises(NotReachable, match=r"no Ray cluster at this host: it takes longer than 0\.01 s"):
-        api.make(endpoint="ray:?engine=toy", start_timeout_s=0.01)
-
-
 def test_an_end_of_ray_that_hangs_is_given_up(
     hangs: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,8 +13,6 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'lucky-tran
 
 from tests.support.waiting import PATIENCE_S
 
-#: Ray gives its processes 30 s, which a loaded machine may exceed; then it raises, or ends the program.
-_NOT_STARTED = ("no Ray cluster at this host", "The program will terminate")
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "ray.md"
 
 
@@ -27,7 +25,7 @@ def test_the_example_starts_ray_and_leaves_nothing_of_it(tmp_path: Path) -> None
     done = subprocess.run(
         [sys.executable, program], capture_output=True, text=True, timeout=4 * PATIENCE_S, cwd=PAGE.parents[2]
     )
-    if any(text in done.stderr for text in _NOT_STARTED):
+    if "no Ray cluster at this host" in done.stderr:  # Ray gives its processes 30 s, which a loaded machine exceeds
         pytest.skip(f"Ray did not start here: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("(8, "), done.stdout
