@@ -1,30 +1,51 @@
 #include "batch_scan.h"
 
-#define SCAN(NAME, TYPE, BITS, MASK, LOW, HIGH)                                           \
-    static int NAME(const void *data, size_t n, const ActionKind *k, uint64_t *outside) { \
-        const BITS *bits = data;                                                          \
-        BITS bad = 0;                                                                     \
-        for (size_t i = 0; i < n; i++) bad |= (BITS)((bits[i] & MASK) == MASK);           \
-        if (MASK && bad) return 0;                                                        \
-        if (k->bounded) {                                                                 \
-            const TYPE *x = data, low = (TYPE)k->LOW, high = (TYPE)k->HIGH;               \
-            uint32_t count = 0;                                                           \
-            for (size_t i = 0; i < n; i++) count += (uint32_t)((x[i] < low) | (x[i] > high));\
-            *outside += count;                                                            \
-        }                                                                                 \
-        return 1;                                                                         \
+#if defined(__x86_64__)
+#define WIDE __attribute__((target("avx2")))
+
+/* Registers of 32 bytes pay from here on. */
+static int is_wide(size_t bytes) { return bytes >= 1024 && __builtin_cpu_supports("avx2"); }
+#endif
+
+/* In one pass, for it costs as much as the copy of the actions does. */
+#define SCAN(NAME, TARGET, TYPE, BITS, MASK, LOW, HIGH)                                                              \
+    TARGET static int NAME(const void *data, size_t n, const ActionKind *k, uint64_t *outside) {                     \
+        const BITS *bits = data;                                                                                     \
+        const TYPE *x = data, low = (TYPE)k->LOW, high = (TYPE)k->HIGH;                                              \
+        BITS bad = 0, count = 0;                                                                                     \
+        if (k->bounded)                                                                                              \
+            for (size_t i = 0; i < n; i++) {                                                                         \
+                bad |= (BITS)((bits[i] & MASK) == MASK);                                                             \
+                count += (BITS)((x[i] < low) | (x[i] > high));                                                       \
+            }                                                                                                        \
+        else                                                                                                         \
+            for (size_t i = 0; i < n; i++) bad |= (BITS)((bits[i] & MASK) == MASK);                                  \
+        if (MASK && bad) return 0;                                                                                   \
+        *outside += count;                                                                                           \
+        return 1;                                                                                                    \
     }
-SCAN(scan_f, float, uint32_t, 0x7f800000u, low, high)
-SCAN(scan_d, double, uint64_t, 0x7ff0000000000000ull, low, high)
-SCAN(scan_q, int64_t, uint64_t, 0ull, low_q, high_q)
+#define SCANS(WIDTH, TARGET)                                                                                         \
+    SCAN(scan_f_##WIDTH, TARGET, float, uint32_t, 0x7f800000u, low, high)                                            \
+    SCAN(scan_d_##WIDTH, TARGET, double, uint64_t, 0x7ff0000000000000ull, low, high)                                 \
+    SCAN(scan_q_##WIDTH, TARGET, int64_t, uint64_t, 0ull, low_q, high_q)                                             \
+    static int scan_##WIDTH(const void *data, size_t bytes, const ActionKind *k, uint64_t *outside) {                \
+        switch (k->kind) {                                                                                           \
+        case 'f': return scan_f_##WIDTH(data, bytes / 4, k, outside);                                                \
+        case 'd': return scan_d_##WIDTH(data, bytes / 8, k, outside);                                                \
+        case 'q': return scan_q_##WIDTH(data, bytes / 8, k, outside);                                                \
+        default: return 1;                                                                                           \
+        }                                                                                                            \
+    }
+SCANS(16, )
+#if defined(__x86_64__)
+SCANS(32, WIDE)
+#endif
 
 int scan_actions(const void *data, size_t bytes, const ActionKind *k, uint64_t *outside) {
-    switch (k->kind) {
-    case 'f': return scan_f(data, bytes / 4, k, outside);
-    case 'd': return scan_d(data, bytes / 8, k, outside);
-    case 'q': return scan_q(data, bytes / 8, k, outside);
-    default: return 1;
-    }
+#if defined(__x86_64__)
+    if (is_wide(bytes)) return scan_32(data, bytes, k, outside);
+#endif
+    return scan_16(data, bytes, k, outside);
 }
 
 /* Flags of thousands of envs are looked at in each exchange: four lanes at once, for one sum waits for its own last add.
@@ -49,12 +70,12 @@ int scan_actions(const void *data, size_t bytes, const ActionKind *k, uint64_t *
     }
 ANY_NONZERO(any_nonzero_16, , 16)
 #if defined(__x86_64__)
-ANY_NONZERO(any_nonzero_32, __attribute__((target("avx2"))), 32)
+ANY_NONZERO(any_nonzero_32, WIDE, 32)
 #endif
 
 int any_nonzero(const uint8_t *p, size_t n) {
 #if defined(__x86_64__)
-    if (n >= 1024 && __builtin_cpu_supports("avx2")) return any_nonzero_32(p, n);
+    if (is_wide(n)) return any_nonzero_32(p, n);
 #endif
     return any_nonzero_16(p, n);
 }

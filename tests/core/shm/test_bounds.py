@@ -20,7 +20,7 @@ from lucky_transport.engine import Buffers, Engine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
-from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets
+from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets, Result
 from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.array_spec import DTYPES, ArraySpec
 from lucky_transport.spec.batch_spec import BatchSpec, Part
@@ -29,6 +29,8 @@ from lucky_transport.transport import Transport
 
 #: Channels count these themselves; the transport counts the others by `Bounds`.
 _NATIVE = ("float32", "float64", "int64")
+#: Of a few words and _LONG copies of a case's values: from a kilobyte on, other instructions look at a batch.
+_MEMORY, _LONG = 1 << 17, 201
 
 
 def _limits(dtype: str) -> tuple[Any, Any]:
@@ -107,7 +109,7 @@ def _sent(bounds: Bounds, actions: NDArray[Any]) -> int:
 
 def _exchanged(bounds: Bounds, actions: NDArray[Any]) -> int:
     """The count of the second exchange, which is the first that goes the quick way; its frames are there before."""
-    memory = mmap(-1, 4096)
+    memory = mmap(-1, _MEMORY)
     frame_seq = np.frombuffer(memory, np.uint64, 1)
     channel, frame = _channel(bounds, actions, memory), SimpleNamespace(seq=0, any_ended=False)
     channel.fuse((frame,), lambda code, *_: pytest.fail(f"not quick: {code}"), 1_000_000_000)
@@ -123,9 +125,9 @@ def _channel(bounds: Bounds, actions: NDArray[Any], memory: mmap | None = None) 
     assert bounds.low is not None
     assert bounds.high is not None
     code, low, high = actions.dtype.char, bounds.low.item(), bounds.high.item()
-    offsets = ChannelOffsets(0, 8, 128, 256, 384, 512, 640, 1024, 2048, 2112, 2176, 1)
+    offsets = ChannelOffsets(0, 8, 128, 256, 384, 512, 640, 4096, 2048, 2112, 2176, 1)
     actions_format = ActionFormat(actions.shape, code, low, high)
-    return native.ClientChannel(memory or mmap(-1, 4096), offsets, actions_format, strategy=1, peer=3)
+    return native.ClientChannel(memory or mmap(-1, _MEMORY), offsets, actions_format, strategy=1, peer=3)
 
 
 @given(_cases())
@@ -146,6 +148,28 @@ def test_values_at_and_beside_each_bound_are_counted_alike(case: tuple[str, Any,
         bounds.check(actions)
     if dtype in _NATIVE:
         assert _sent(bounds, actions) == _exchanged(bounds, actions) == expected
+        many = np.tile(actions, _LONG)
+        assert _sent(bounds, many) == _exchanged(bounds, many) == _LONG * expected
+
+
+@given(
+    st.sampled_from(("float32", "float64")),
+    st.sampled_from((math.nan, math.inf, -math.inf)),
+    st.sampled_from((1, 7, 127, 128, 255, 256, 257, 4099)),
+    st.booleans(),
+    st.data(),
+)
+def test_one_value_that_is_not_finite_is_found_wherever_it_lies(
+    dtype: str, value: float, count: int, bounded: bool, data: st.DataObject
+) -> None:
+    actions = np.full((1, count), 3, dtype)
+    limit = 2.0 if bounded else math.inf
+    channel = _channel(Bounds(ArraySpec(dtype, (count,), -limit, limit)), actions)
+    assert channel.send(actions, None) == 0
+    assert channel.out_of_bounds == bounded * count
+    actions[0, data.draw(st.integers(0, count - 1), label="place")] = value
+    assert channel.send(actions, None) == Result.NOT_FINITE
+    assert channel.out_of_bounds == bounded * count
 
 
 class _Still(Engine):
