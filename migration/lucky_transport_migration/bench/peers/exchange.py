@@ -92,7 +92,7 @@ def measure_exchanges(
 
 
 def _measure(client: _Client, message: Message, rate_hz: float | None, effort: Effort, pid: int) -> Measurement:
-    actions = np.zeros((message.num_envs, message.act_size), np.float32)
+    actions = np.full((message.num_envs, message.act_size), 0, np.float32)  # written, as those of our own rows
     try:
         client.check(actions)
         found = measure_loop(client.step, actions, effort, pid, client.look(), rate_hz)

@@ -127,7 +127,8 @@ def measure_case(case: Case, plan: StepPlan) -> dict[StepCell, Measurement]:
         find_path(case.path), one.engine, one.num_envs, seed=0, options=options, wait=case.wait
     ) as link:
         transport = link.transport
-        actions = np.zeros(transport.spec.action_shape, transport.spec.action.dtype)
+        # Written, as a policy's are: pages never written are one page of zeros, which stays in the cache.
+        actions = np.full(transport.spec.action_shape, 0, transport.spec.action.dtype)
         found: dict[StepCell, Measurement] = {}
         envs: list[VectorEnv] = []  # an env closes its transport when it is collected, so each lives to the end
         for cell in offered(case.cells, zero_copy=transport.capabilities.zero_copy):
