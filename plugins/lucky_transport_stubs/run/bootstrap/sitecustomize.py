@@ -128,7 +128,13 @@ def _lead():
 
 def _hold(folder):
     """Lock the folder until this process ends, as lucky_transport/count_folders.py does."""
-    os.lockf(os.open(os.path.join(folder, "maker.lock"), os.O_CREAT | os.O_RDWR, 0o600), os.F_LOCK, 1)
+    path = os.path.join(folder, "maker.lock")
+    lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        os.lockf(lock, os.F_TLOCK, 1)
+    except OSError:  # a file system without locks: without the file nobody takes the folder for left over
+        os.close(lock)
+        os.unlink(path)
 
 
 def _report(folder, pid):

@@ -226,6 +226,22 @@ def test_the_counts_of_a_program_that_was_killed_are_left_over(packages: Path, t
     assert left_over(folder) == list(folder.iterdir()) != []
 
 
+def test_where_no_file_can_be_locked_calls_are_counted_too(packages: Path, launcher: Path, tmp_path: Path) -> None:
+    (launcher / "sitecustomize.py").write_text("""
+import os
+def lockf(*_):
+    raise OSError(37, "No locks available")
+os.lockf = lockf
+""")
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    look = "import grpc, os; print(os.listdir(os.environ['LUCKY_RUN_FOLDER']))"
+    done = start(look, packages, before=(launcher,), TMPDIR=str(folder), LUCKY_RUN_REPORT="-")
+    assert "calls are not counted" not in done.stderr
+    assert done.stdout.splitlines()[-1].startswith("["), done.stderr
+    assert "maker.lock" not in done.stdout
+
+
 def test_a_program_without_grpc_learns_that_from_python_itself() -> None:
     done = start("import sys; sys.path[:] = [entry for entry in sys.path if '-packages' not in entry]; import grpc")
     assert "ModuleNotFoundError: No module named 'grpc'" in done.stderr
