@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -93,10 +94,37 @@ def publish_elsewhere(memory: mmap, cpu: int = 0) -> None:
     native.store32(memory, 4, cpu)
 
 
+def take_a_record() -> None:
+    """Make this thread one that reads."""
+    memory = mmap(-1, RING + ring_bytes(SIZE))
+    assert open_writer(memory, RING, SIZE).try_push(b"record")
+    assert open_reader(memory, RING, SIZE).try_pop() == b"record"
+
+
+def test_a_thread_that_only_answers_does_not_say_where_it_runs() -> None:
+    """Its peer looks for what another thread takes, which runs elsewhere."""
+    memory = mmap(-1, RING + ring_bytes(SIZE))
+    writer = open_writer(memory, RING, SIZE, park=0)
+    said: list[int] = []
+
+    def answer() -> None:
+        for before in (lambda: None, take_a_record):
+            before()
+            assert writer.try_push(b"record")
+            said.append(native.load32(memory, 4))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    thread.join()
+    assert said[0] == 0
+    assert said[1] > 0
+
+
 def test_a_reader_does_not_look_for_a_writer_that_runs_on_its_cpu() -> None:
     memory = mmap(-1, RING + ring_bytes(SIZE))
     writer, reader = open_writer(memory, RING, SIZE, park=0), cast(Any, open_reader(memory, RING, SIZE, park=0))
     assert reader.spin_ns == USUAL_NS  # nothing is known yet
+    take_a_record()
     usable = os.sched_getaffinity(0)
     mine = min(usable)
     os.sched_setaffinity(0, {mine})
