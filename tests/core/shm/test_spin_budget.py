@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
 from mmap import mmap
 from typing import Any, cast
