@@ -47,7 +47,7 @@ static int client_publish(Client *c, PyObject *actions, PyObject *control) {
     }
     c->out_of_bounds += outside;
     LUCKY_FAULT("actions.written");
-    tell_cpu(c->park_engine);
+    tell_cpu(c->park_engine, own_cpu());
     __atomic_store_n(c->action_seq, ++c->seq, __ATOMIC_RELEASE);
     LUCKY_FAULT("actions.counted");
     c->woke_engine = wake(c->park_engine);

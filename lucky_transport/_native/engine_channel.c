@@ -66,7 +66,7 @@ static PyObject *engine_next(PyObject *self, PyObject *timeout) {
 static void engine_announce(EngineEnd *e, uint32_t status) {
     LUCKY_FAULT("frame.written");
     __atomic_store_n(e->frame_status, status, __ATOMIC_RELAXED);
-    tell_cpu(e->park_frame);
+    tell_cpu(e->park_frame, own_cpu());
     LUCKY_FAULT("frame.status");
     __atomic_store_n(e->frame_seq, ++e->seq, __ATOMIC_RELEASE);
     LUCKY_FAULT("frame.counted");

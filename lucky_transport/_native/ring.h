@@ -81,7 +81,7 @@ uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answe
 void ring_publish(Ring *r, uint32_t need);
 
 /* This thread has taken a record from a ring, so it may take the next one. One that only answers, such as a handler's in a
- * pool, does not say where it runs: a peer that slept because of that would wait for a thread on another CPU. */
+ * pool, says 0 in place of its CPU: a peer that slept because of that would wait for a thread on another CPU. */
 extern _Thread_local int reads_rings;
 
 /* Push the record that is made of these pieces, in the ring or in the arena. call, message: for its reference. */

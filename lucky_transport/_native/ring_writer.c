@@ -79,7 +79,7 @@ uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answe
 void ring_publish(Ring *r, uint32_t need) {
     r->position += need;
     LUCKY_FAULT("ring.payload");
-    if (r->park && reads_rings) tell_cpu(r->park);
+    if (r->park) tell_cpu(r->park, reads_rings ? own_cpu() : 0);
     __atomic_store_n(r->write, r->position, __ATOMIC_RELEASE);
     LUCKY_FAULT("ring.published");
     r->woke_reader = r->park && ring_wake(r->park, r->eventfd);

@@ -52,9 +52,8 @@ static inline int wake(uint32_t *park) {
 /* The CPU of this thread, counted from 1; 0: not known. */
 static inline uint32_t own_cpu(void) { return (uint32_t)sched_getcpu() + 1; }
 
-/* Say behind the peer's park word on which CPU we publish: a hint, and 0 from a side that says nothing. */
-static inline void tell_cpu(uint32_t *park) {
-    uint32_t cpu = own_cpu();
+/* Say behind the peer's park word on which CPU we publish: a hint, and 0 from a side or a thread that says nothing. */
+static inline void tell_cpu(uint32_t *park, uint32_t cpu) {
     if (__atomic_load_n(park + 1, __ATOMIC_RELAXED) != cpu) __atomic_store_n(park + 1, cpu, __ATOMIC_RELAXED);
 }
 
