@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+from lucky_transport import deadline
 from lucky_transport.call import Call
+from lucky_transport.deadline import Deadline
 from lucky_transport.engine import StreamHandler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import Busy, ClosedError, EngineFailed, PeerDied
+from lucky_transport.errors import Busy, ClosedError, EngineFailed, PeerDied, PeerTimeout
 from lucky_transport.messages import StreamPolicySlotStateRequest, StreamTelemetryRequest, TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
@@ -100,6 +104,20 @@ def test_closing_the_client_ends_the_handler(serve: Serve, connect: Any) -> None
     assert engine.ended.wait(PATIENCE_S)
     with pytest.raises(ClosedError):
         next(stream)
+
+
+def test_a_stream_that_is_read_after_its_deadline_ends_though_items_were_kept(
+    serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Watched()
+    stream = connect(serve(engine)).stream(TELEMETRY, StreamTelemetryRequest(100), Deadline(600))
+    next(stream)
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic_ns=lambda: time.monotonic_ns() + 601 * 10**9))
+    for _ in range(2):
+        with pytest.raises(PeerTimeout, match=r"StreamTelemetry.*600"):
+            next(stream)
+    monkeypatch.undo()
+    assert engine.ended.wait(PATIENCE_S)
 
 
 def test_what_is_no_item_of_the_stream_is_the_engines_failure(serve: Serve, connect: Any) -> None:
