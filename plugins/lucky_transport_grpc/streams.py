@@ -78,12 +78,15 @@ class _Reading:
     def next(self) -> Any:
         """Return the next of the items that were kept, waiting for one."""
         self._connection.check_process()
+        if self._told:
+            raise self._outcome()  # whatever came after the end
         if self._deadline is not None and self._deadline.expired and not self._is_over():
             # gRPC rounds deadlines up: a short one may see items after its end
             self._error = self._connection.stream_late(self._method.name, self._deadline)
             self._ended = True
             self._items.clear()
             self._end_call()
+            raise self._outcome()
         while not self._cancelled:
             with suppress(IndexError):
                 item = self._items.popleft()
