@@ -87,26 +87,24 @@ class ReceiveWindow:
         return 2 * self.consumed_items >= self.window_items or 2 * self.consumed_bytes >= self.window_bytes
 
     def renew(self) -> tuple[int, int]:
-        """Return (items, bytes) to grant."""
-        items = self.consumed_items + self._grow_items()
-        window = self.consumed_bytes + self._grow_bytes()
+        """Return (items, bytes) to grant: what was consumed, and what the window grows by."""
+        next_items, next_bytes = self._next_window()
+        items = self.consumed_items + next_items - self.window_items
+        window = self.consumed_bytes + next_bytes - self.window_bytes
         self._granted_items += items
         self._granted_bytes += window
         return items, window
 
     def renewed(self) -> None:
-        """Note that what `renew` returned was sent."""
+        """Note that what `renew` returned was sent. The window grows only here: one that is larger than what the peer
+        was granted might never be due.
+        """
+        self.window_items, self.window_bytes = self._next_window()
         self.consumed_items = self.consumed_bytes = 0
 
-    def _grow_items(self) -> int:
-        more = min(self.window_items, self._window.most_items - self.window_items)
-        self.window_items += more
-        return more
-
-    def _grow_bytes(self) -> int:
-        more = min(self.window_bytes, self._window.most_bytes - self.window_bytes)
-        self.window_bytes += more
-        return more
+    def _next_window(self) -> tuple[int, int]:
+        window = self._window
+        return min(2 * self.window_items, window.most_items), min(2 * self.window_bytes, window.most_bytes)
 
 
 class SendWindow:

@@ -61,6 +61,22 @@ def test_a_receiver_that_keeps_up_grants_more_up_to_a_limit() -> None:
     assert under_way[-1] > 8
 
 
+@given(outcomes=st.lists(st.sampled_from(["lost", "sent, not noted", "sent"]), max_size=12), by_bytes=st.booleans())
+def test_a_stream_goes_on_whichever_of_its_grants_are_interrupted(outcomes: list[str], by_bytes: bool) -> None:
+    window = WindowSize(1 << 20, 64, 1 << 20, 2048) if by_bytes else WindowSize(64, 1 << 20, 2048, 1 << 20)
+    grant, credit = ReceiveWindow(window), SendWindow(window.items, window.bytes)
+    for outcome in [*outcomes, "sent"]:
+        while not grant.is_due:
+            assert credit.try_spend(1), "the stream stalls"
+            grant.arrived([b"x"])
+            grant.consumed(1)
+        granted = grant.renew()
+        if outcome != "lost":
+            credit.add(*granted)
+        if outcome == "sent":
+            grant.renewed()
+
+
 def test_a_grant_that_was_interrupted_is_made_again() -> None:
     grant = ReceiveWindow(LATEST)
     grant.arrived([b"x", b"x"])
