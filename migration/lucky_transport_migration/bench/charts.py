@@ -10,7 +10,15 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from lucky_transport_migration.bench.drawing import Chart, draw, duration_axis, height_of, log_ticks, look
+from lucky_transport_migration.bench.drawing import (
+    Chart,
+    draw,
+    duration_axis,
+    height_of,
+    log_ticks,
+    look,
+    whole_decades,
+)
 from lucky_transport_migration.bench.reading import (
     cpu_each,
     envs_text,
@@ -29,6 +37,7 @@ Row = Mapping[str, Any]
 
 _MOST_CURVES = 2  # kinds of call drawn by percentile: the first are the ones a reader asks for first
 _WIDEST = 28  # characters of a label beside a chart
+_WITHIN_ROW = 0.7  # of a row's height that the points of its ways take
 _PERCENTS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99)
 _LOWEST_US = 1e-3  # what a logarithmic axis shows for none
 
@@ -66,19 +75,22 @@ def _of_calls(result: Result) -> Iterator[Chart]:
 
 def _of_ratios(result: Result) -> Iterator[Chart]:
     """Yield the ratios to the reference, with the noise floor as a band."""
-    found: dict[str, list[tuple[str, Row]]] = {}
+    found: dict[str, dict[str, list[Row]]] = {}
     for one in result["ratios"]:
         if not is_of_steps(one):
-            title, text, shown = "", f"{label(one['to'])}: {one['title']}", one["main"]
+            title, text, shown = "", str(one["title"]), one["main"]
         else:
             title = ", one exchange" if one["level"] == "transport" else ", VectorEnv.step"
-            name = f"{label('limit')} ({one['to_wait']})" if one["to"] == "limit" else label(one["to"])
-            text = f"{name}, {one['num_envs']:,}"
+            text = envs_text(one)
             shown = one["to"] != one["of"] and one["engine"] == result["engine"] and is_main_ratio(one)
         if shown:
-            found.setdefault(title, []).append((fill(text, _WIDEST), one))
+            found.setdefault(title, {}).setdefault(text, []).append(one)
     for title, rows in found.items():
-        floors = [one.get("floor") or (result["noise_floor"] or {"floor": 1.0})["floor"] for _, one in rows]
+        floors = [
+            one.get("floor") or (result["noise_floor"] or {"floor": 1.0})["floor"]
+            for row in rows.values()
+            for one in row
+        ]
         yield ratios(rows, max(floors), f"Ratios with their intervals{title}", label(result["reference"]))
 
 
@@ -144,10 +156,13 @@ def cpu(rows: Sequence[Row], title: str) -> Iterator[Chart]:
         axes.set_xscale("log")
         for place, (name, marker, fill_) in enumerate((("client", "o", "full"), ("engine", "s", "none"))):
             known = [(row, pair[place]) for row, pair in enumerate(used.values()) if pair[place] is not None]
+            if not known:
+                continue
             xs, ys = [max(us or 0.0, _LOWEST_US) / 1e6 for _, us in known], [row for row, _ in known]
             axes.plot(xs, ys, color="black", linestyle="", marker=marker, fillstyle=fill_, markersize=6, label=name)
         _rows(axes, [label(path) for path in used])
-        axes.margins(x=0.1)
+        used_s = [max(us or 0.0, _LOWEST_US) / 1e6 for pair in used.values() for us in pair if us is not None]
+        axes.set_xlim(*whole_decades(min(used_s), max(used_s)))
         duration_axis(axes.xaxis, *axes.get_xlim())
 
     told = "; ".join(
@@ -159,32 +174,59 @@ def cpu(rows: Sequence[Row], title: str) -> Iterator[Chart]:
     yield draw(title, caption, f"{title}, client and engine. {told}.", paint, height_of(len(used)))
 
 
-def ratios(rows: Sequence[tuple[str, Row]], floor: float, title: str, reference: str) -> Chart:
-    """Return ratios, each with the text beside it, as points with intervals; the band is what A/A showed at most."""
+def ratios(rows: Mapping[str, Sequence[Row]], floor: float, title: str, reference: str) -> Chart:
+    """Return ratios as points with intervals, those of one kind of call below each other beside its text.
+
+    The band is what A/A showed at most.
+    """
+    shown = [(text, one) for text, row in rows.items() for one in row]
 
     def paint(axes: Axes) -> None:
         axes.set_xscale("log")
         axes.axvspan(1 / floor, floor, color="black", alpha=0.14, linewidth=0)
         axes.axvline(1.0, color="black", linewidth=0.8)
-        for place, (_, one) in enumerate(rows):
-            drawn: dict[str, Any] = look(one["to"])
-            reach = [[one["ratio"] - one["low"]], [one["high"] - one["ratio"]]]
+        series: dict[str, tuple[str, list[tuple[float, Row]]]] = {}
+        for place, row in enumerate(rows.values()):
+            for number, one in enumerate(row):
+                shift = (number - (len(row) - 1) / 2) * _WITHIN_ROW / len(row)
+                series.setdefault(_way(one), (one["to"], []))[1].append((place + shift, one))
+        markers: list[str] = []
+        for name, (path, points) in series.items():
+            drawn: dict[str, Any] = look(path)
+            ground = "white" if drawn["marker"] in markers else drawn["color"]  # a second way of the same look
+            markers.append(drawn["marker"])
+            xs = [one["ratio"] for _, one in points]
+            reach = [
+                [one["ratio"] - one["low"] for _, one in points],
+                [one["high"] - one["ratio"] for _, one in points],
+            ]
             axes.errorbar(
-                [one["ratio"]], [place], xerr=reach, color=drawn["color"], marker=drawn["marker"], linestyle=""
+                xs,
+                [y for y, _ in points],
+                xerr=reach,
+                color=drawn["color"],
+                marker=drawn["marker"],
+                markerfacecolor=ground,
+                linestyle="",
+                label=name,
             )
-        _rows(axes, [text for text, _ in rows])
+        _rows(axes, [fill(text, _WIDEST) for text in rows])
         axes.margins(x=0.1)
         axes.xaxis.set_major_locator(log_ticks(*axes.get_xlim(), most=5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}×"))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(f"times as long as {reference}")
 
-    told = "; ".join(f"{' '.join(text.split())}: {times_text(one['ratio'])} times" for text, one in rows)
-    lines = sum(text.count("\n") for text, _ in rows) / 2
+    told = "; ".join(f"{_way(one)}, {text}: {times_text(one['ratio'])} times" for text, one in shown)
+    lines = sum(max(fill(text, _WIDEST).count("\n") / 2, (len(row) - 1) * _WITHIN_ROW) for text, row in rows.items())
     caption = "Right of the line: slower than the reference. The band is what measuring twice gave at most (A/A)."
-    return draw(
-        title, caption, f"How many times longer than {reference}. {told}.", paint, height_of(len(rows) + round(lines))
-    )
+    height_in = height_of(len(rows) + round(lines))
+    return draw(title, caption, f"How many times longer than {reference}. {told}.", paint, height_in)
+
+
+def _way(one: Row) -> str:
+    """Return what a ratio compares with, as a legend names it."""
+    return f"{label('limit')} ({one['to_wait']})" if one["to"] == "limit" and is_of_steps(one) else label(one["to"])
 
 
 def _rows(axes: Axes, texts: Sequence[str]) -> None:

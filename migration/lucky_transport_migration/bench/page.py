@@ -5,7 +5,7 @@ A page is a function of the result alone, so equal results give equal bytes and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -24,12 +24,14 @@ from lucky_transport_migration.bench.reading import (
     stands_for_its_path,
 )
 from lucky_transport_migration.bench.slower_cases import STANDING_LIMITS, glance_caption, losses, not_won
+from lucky_transport_migration.bench.stats import looked_at
 from lucky_transport_migration.bench.verdict import INCONCLUSIVE
 from lucky_transport_migration.paths import label
 
 __all__ = ["bench_page", "render"]
 
 Result = Mapping[str, Any]
+Row = Mapping[str, Any]
 
 _WORDS = {
     **dict.fromkeys(("PASS", "READY", "MAY MOVE", "COMPLETE", "FASTER", "MOSTLY FASTER", "EQUAL"), ("good", "✓")),
@@ -57,6 +59,9 @@ def bench_page(result: Result, raw: str = "bench.json") -> str:
     shared = [row for row in rows if is_shared_or_paced(row)]
     others = [row for row in rows if row not in main and row not in shared]
     floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []
+    shown = list(headlines(result) if steps else _first_of_each_title(headlines(result)))
+    only = shown[0]["to"] if len({one["to"] for one in shown}) == 1 else ""
+    watched = looked_at([row for row in result["rows"] if "looked_at" in row])
     return render(
         "bench.html",
         title=page_title(result),
@@ -67,7 +72,10 @@ def bench_page(result: Result, raw: str = "bench.json") -> str:
         proven=_proven(result),
         lead=parts.lead(result),
         reference=label(result["reference"]),
-        numbers=parts.numbers([one for one in headlines(result) if one.get("main", True)]),
+        compared_with=f"{label(only)}, times" if only else "Times",
+        numbers=parts.numbers(shown, with_path=not only),
+        beside=[one for one in result["verdict"]["beside"] if one not in watched],
+        watched=watched,
         lost=_lost(result),
         outcomes=parts.outcomes(result),
         steps=steps,
@@ -90,11 +98,21 @@ def bench_page(result: Result, raw: str = "bench.json") -> str:
     )
 
 
+def _first_of_each_title(found: Iterable[Row]) -> Iterable[Row]:
+    """Return of each kind of call what is compared first: the way that a switch leaves."""
+    first: dict[str, Row] = {}
+    for one in found:
+        if one["main"]:
+            first.setdefault(one["title"], one)
+    return first.values()
+
+
 def _about(result: Result) -> str:
     """Return how the result was made, and when; results of older versions do not say that."""
     date = result["environment"].get("date")
     when = f"; measured {str(date).replace('T', ' ').replace('Z', ' UTC')}" if date else ""
-    return f"{rounds_text(result)}, in alternating order{when}"
+    order = ", in alternating order" if result["rounds"] > 1 else ""
+    return f"{rounds_text(result)}{order}{when}"
 
 
 def _proven(result: Result) -> str:

@@ -74,12 +74,13 @@ def lead(result: Result) -> str:
     return f"One {what} over {label(result['reference'])} takes {shown} (p50)." if shown else ""
 
 
-def numbers(ratios: Iterable[Row]) -> list[tuple[str, str]]:
-    """Return the ratios as big numbers, each with what it is."""
+def numbers(ratios: Iterable[Row], with_path: bool) -> list[tuple[str, str]]:
+    """Return the ratios as big numbers, each with what it is, and with what it is compared with if so."""
     found: list[tuple[str, str]] = []
     for one in ratios:
         what = envs_text(one) if is_of_steps(one) else str(one["title"])
-        found.append((f"{times_text(one['ratio'])}×", f"{label(one['to'])}, {what} {_interval(one)}".strip()))
+        path = f"{label(one['to'])}, " if with_path else ""
+        found.append((f"{times_text(one['ratio'])}×", f"{path}{what} {_interval(one)}".strip()))
     return found
 
 

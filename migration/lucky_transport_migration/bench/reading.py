@@ -253,7 +253,7 @@ def _cells(row: Row, result: Result, detailed: bool) -> dict[str, str]:
         **rate,
         "CPU µs client": _UNKNOWN if client is None else us_text(client),
         "CPU µs engine": _UNKNOWN if engine is None else us_text(engine),
-        "Rounds' p50": f"{us_text(us['p50_min'])}–{us_text(us['p50_max'])}",
+        "Rounds' p50": f"{us_text(us['p50_min'])}–{us_text(us['p50_max'])}" if result["rounds"] > 1 else "",
         "Cores": row.get("placement") or _UNKNOWN,
         **n,
     }

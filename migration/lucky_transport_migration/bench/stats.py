@@ -258,7 +258,7 @@ def overall(name: str, others: str, words: Sequence[Word]) -> Verdict:
     if not n:
         return Verdict(Overall.UNKNOWN, f"Nothing was compared with {others}.")
     if Word.UNKNOWN in words:
-        text = f"No verdict on {name} against {others}: that takes {LEAST_ROUNDS} rounds."
+        text = f"{name} against {others}: no verdict, that takes {LEAST_ROUNDS} rounds."
         return Verdict(Overall.UNKNOWN, text)
     if won == n:
         where = "the one comparison" if n == 1 else f"{n} of {n} comparisons, each judged alone"

@@ -198,7 +198,7 @@ def test_fewer_than_six_rounds_give_no_verdict(rounds: int) -> None:
     assert stats.change("a row", one, 1.0).word is Word.UNKNOWN
     together = stats.overall("a", "b", [Word.UNKNOWN, Word.FASTER])
     assert together.word is stats.Overall.UNKNOWN
-    assert together.sentence == "No verdict on a against b: that takes 6 rounds."
+    assert together.sentence == "a against b: no verdict, that takes 6 rounds."
 
 
 def test_what_was_looked_at_is_said_for_each_kind_of_row() -> None:

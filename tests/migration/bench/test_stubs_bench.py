@@ -428,6 +428,20 @@ def test_page_and_markdown_show_targets_and_rows(result: dict[str, Any]) -> None
     assert len(table) == len([row for row in result["rows"] if row["wait"] == "adaptive"])
 
 
+def test_each_kind_of_call_is_one_big_number_beside_what_a_switch_leaves(result: dict[str, Any]) -> None:
+    page = bench_page(result)
+    kinds = {one["title"] for one in result["ratios"] if one["main"]}
+    assert '<p class="note">gRPC over loopback TCP, times as long as shared memory:</p>' in page
+    assert page.count("<li><b>") == len(kinds) < sum(one["main"] for one in result["ratios"])
+
+
+def test_what_was_looked_at_while_timing_is_said_once_and_not_in_the_verdict(result: dict[str, Any]) -> None:
+    page = bench_page(result)
+    (sentence,) = (one for one in result["verdict"]["beside"] if "ooked at" in one)
+    assert page.count(sentence) == 1
+    assert page.index("</div>") < page.index("What was looked at while timing") < page.index(sentence)
+
+
 def test_a_run_calls_advance_once_per_piece(prepared: PreparedSuite, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Case] = []
 
