@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -22,26 +21,19 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, did_you_mean
 from lucky_transport.found_file import find_up, open_found, refusal
 from lucky_transport.nesting import parse_toml
+from lucky_transport.table_readers import Readers, read_value
 
 __all__ = [
     "Launch",
-    "Readers",
     "Settings",
     "environment",
     "export",
     "load_launch",
     "load_settings",
     "load_table",
-    "number",
-    "only",
-    "read_table",
     "recent_settings",
     "runtime_directories",
 ]
-
-
-#: Per key: what returns a value as it counts, or raises, and what a right one looks like.
-Readers = Mapping[str, tuple[Callable[[Any], Any], str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +195,7 @@ def load_settings(
     for key, value in (arguments or {}).items():
         if value is not None:
             raw[_known(key, "argument", others)] = (value, "argument")
-    values = {key: _read(key, value, source, _READERS) for key, (value, source) in raw.items()}
+    values = {key: read_value(key, value, source, _READERS) for key, (value, source) in raw.items()}
     return Settings(**values, sources={key: source for key, (_, source) in raw.items()})
 
 
@@ -343,45 +335,6 @@ def _known(key: str, source: str, others: Collection[str] = ()) -> str:
             hint=f"{did_you_mean(key, (*_READERS, *others))}{belongs}known settings: {', '.join(sorted(_READERS))}",
         )
     return key
-
-
-def read_table(values: Mapping[str, Any], source: str, readers: Readers) -> dict[str, Any]:
-    """Return the values of a table as its readers read them; raises ConfigError naming source, key and remedy."""
-    for key in values:
-        if key not in readers:
-            hint = f"{did_you_mean(key, readers)}known keys: {', '.join(readers)}"
-            raise ConfigError(f"{source}: unknown key {key!r}", hint=hint)
-    return {key: _read(key, value, source, readers) for key, value in values.items()}
-
-
-def only(is_right: Callable[[Any], bool]) -> Callable[[Any], Any]:
-    """Return a reader that takes a right value as it is."""
-
-    def read(value: Any) -> Any:
-        if not is_right(value):
-            raise ValueError
-        return value
-
-    return read
-
-
-def number(is_right: Callable[[Any], bool], kinds: type | tuple[type, ...] = (int, float)) -> Callable[[Any], Any]:
-    """Return a reader that takes a right finite number of those kinds as it is; true and false are no numbers."""
-
-    def is_number(value: Any) -> bool:
-        return isinstance(value, kinds) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-    return only(lambda value: is_number(value) and is_right(value))
-
-
-def _read(key: str, value: Any, source: str, readers: Readers) -> Any:
-    reader, expected = readers[key]
-    try:
-        return reader(value)
-    except ConfigError as error:  # its text names the fault
-        raise ConfigError(f"{source}: {error}".removesuffix(f"; {error.hint}"), hint=error.hint) from None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise ConfigError(f"{source}: {key} = {value!r}", hint=f"expected {expected}") from None
 
 
 def _file_values(directory: Path | None) -> list[tuple[str, dict[str, Any]]]:

@@ -36,6 +36,7 @@ LAYERS = (
     "endpoint",
     "endpoint_options",
     "found_file",
+    "table_readers",
     "config",
     "hookspecs",
     "builtin",

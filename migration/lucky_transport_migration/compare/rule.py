@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lucky_transport.config import Readers, number, only, read_table
 from lucky_transport.errors import ConfigError
+from lucky_transport.table_readers import Readers, number, only, read_table
 
 __all__ = ["EXACT", "Rule", "read_rule"]
 

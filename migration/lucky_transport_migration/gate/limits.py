@@ -18,7 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from lucky_transport.config import Readers, load_table, number, only, read_table
+from lucky_transport.config import load_table
+from lucky_transport.table_readers import Readers, number, only, read_table
 from lucky_transport_migration.stages.evidence_window import AA_DAYS
 
 __all__ = ["Limits"]

@@ -30,7 +30,7 @@ CORE = {
     *("_native", "call", "call_counts", "closing", "config", "deadline", "endpoint", "endpoint_options", "errors"),
     *("foreign_code", "fork", "found_file", "handler_options", "lazy_dict", "limits", "native", "nesting"),
     *("uninterrupted", "env", "env.registration"),
-    *("messages", "messages._generated", "messages.fields", "messages.method", "messages.scalars"),
+    *("table_readers", "messages", "messages._generated", "messages.fields", "messages.method", "messages.scalars"),
     *("codec", "codec.compiled", "codec.envelope", "codec.flatbuffers", "codec.layout", "codec.runtime"),
     "codec.snippets",
 }
