@@ -294,7 +294,11 @@ class Host:
         return deadline_error(method.name, timeout_s, self.spec.engine)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """End the engine; idempotent. Waits up to `timeout_s` for a step in progress, then leaves the engine open."""
+        """End the engine, and what its clients ask of it with ClosedError; idempotent.
+
+        Waits up to `timeout_s` for a step in progress, then leaves the engine open.
+        """
+        self.switch.close()
         if self.sessions is not None:
             self.sessions.close()
 
@@ -304,7 +308,7 @@ class Host:
             elif not self._closed:
                 self._closed = True
                 if self._lease is not None:
-                    self._lease.valid = False
+                    self._lease.close()
                     self._lease = None
                 with foreign_code(self.spec.engine, "close"):
                     self._engine.close()

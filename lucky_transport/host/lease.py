@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import RESET, Buffers
-from lucky_transport.errors import Busy, TransportError, raise_wire_error, to_wire_error
+from lucky_transport.errors import Busy, ClosedError, TransportError, raise_wire_error, to_wire_error
 
 __all__ = ["Lease"]
 
@@ -18,7 +18,18 @@ __all__ = ["Lease"]
 class Lease:
     """The right to step the engine; one driver at a time holds it. `valid` is False once it was lost."""
 
-    __slots__ = ("_attempts", "_buffers", "_engine", "_engine_step", "_lock", "_release", "is_idle", "owner", "valid")
+    __slots__ = (
+        "_attempts",
+        "_buffers",
+        "_engine",
+        "_engine_step",
+        "_is_closed",
+        "_lock",
+        "_release",
+        "is_idle",
+        "owner",
+        "valid",
+    )
 
     def __init__(
         self,
@@ -33,6 +44,7 @@ class Lease:
         self.owner = owner
         self.is_idle = is_idle
         self.valid = True
+        self._is_closed = False
         self._release = release
         self._lock = lock
         # As `uninterrupted`, made once: entering a `with` block costs as much as a whole fast step.
@@ -49,8 +61,15 @@ class Lease:
         """
         return self._engine_step, self._lock.acquire, self._lock.release
 
-    def lost(self) -> Busy:
+    def close(self) -> None:
+        """End the lease because the engine ends."""
+        self.valid = False
+        self._is_closed = True
+
+    def lost(self) -> TransportError:
         """Return the error of a driver whose lease is not valid any more."""
+        if self._is_closed:
+            return ClosedError("the engine is closing", backend=self._engine)
         return Busy(
             f"engine {self._engine!r} is no longer driven by {self.owner}",
             backend=self._engine,
@@ -64,7 +83,8 @@ class Lease:
     def step(self, control: NDArray[np.uint8] | None = None) -> None:
         """Do one exchange: afterwards the driver's buffers hold the frame.
 
-        Raises EngineFailed when the engine raised (the frame is then undefined), Busy when the lease was lost.
+        Raises EngineFailed when the engine raised (the frame is then undefined), Busy when the lease was lost,
+        ClosedError when the engine has ended.
         """
         held = False
         try:

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from lucky_transport.call import Call
-from lucky_transport.errors import ConfigError, Unimplemented, UnknownName, did_you_mean
+from lucky_transport.errors import ClosedError, ConfigError, Unimplemented, UnknownName, did_you_mean
 from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.messages.methods import METHODS, Method
 from lucky_transport.messages.names import is_pattern, matches
@@ -49,6 +49,7 @@ class ServiceSwitch:
         self._methods = {row.name: row for row in methods}
         self._services = sorted({row.service for row in self._methods.values()})
         self._off: frozenset[str] = frozenset()
+        self._is_closed = False
         self._limits: dict[str, float] = {}
         self._running: dict[Call, str] = {}
         self._watchers: list[Callable[[], None]] = []
@@ -84,7 +85,7 @@ class ServiceSwitch:
         under way are answered.
 
         Raises UnknownName with the nearest names, ConfigError for a service that carries steps, one that is switched
-        both ways, and a limit that is no number >= 0. Nothing has changed then.
+        both ways, and a limit that is no number >= 0. Nothing has changed then. ClosedError after `close`.
         """
         added = {name for text in on for name in self._find(text, self._services)}
         removed = {name for text in off for name in self._find_off(text)}
@@ -92,19 +93,39 @@ class ServiceSwitch:
             raise ConfigError(f"{', '.join(sorted(both))} cannot be switched on and off at once", backend=self._engine)
         limits = {name: float(hz) for text, hz in (fps or {}).items() for name in self._find_streams(text, hz)}
         with self._lock:
+            if self._is_closed:
+                raise self._closed()
             self._limits = {name: hz for name, hz in (self._limits | limits).items() if hz}
             self._off = (self._off - added) | (removed & set(self._services))
             named = (name for name, row in self._methods.items() if row.service in self._off)
             self.refused = frozenset(named) - _STEPS
-            ended = [call for call, name in self._running.copy().items() if name in self.refused]
             for changed in self._watchers:
                 run_unwaited("what follows a change of services", changed)
-        for call in ended:
-            call.end()
+        self._end_refused()
+
+    def close(self) -> None:
+        """Answer nothing any more: the engine ends. Running streams end with ClosedError."""
+        with self._lock:
+            self._is_closed = True
+            self.refused = frozenset(self._methods)
+        self._end_refused()
+
+    def _end_refused(self) -> None:
+        """End the streams that run and are refused."""
+        for call, name in self._running.copy().items():
+            if name in self.refused:
+                call.end()
+
+    def _closed(self) -> ClosedError:
+        return ClosedError("the engine is closing", backend=self._engine)
 
     def check(self, method: Method) -> None:
-        """Raise Unimplemented, with the way to switch it on, where the method's service is off."""
+        """Raise Unimplemented, with the way to switch it on, where the method's service is off; ClosedError after
+        `close`.
+        """
         if method.name in self.refused:
+            if self._is_closed:
+                raise self._closed()
             short = _short(method.service)
             how = f"{self.command} --on {short}" if self.command else f"Serving.host.switch.change(on=[{short!r}])"
             raise Unimplemented(

@@ -21,7 +21,7 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, every, outcome, zeros
+from lucky_transport.testing.suite import PATIENCE_S, STOPPED, TransportSuite, every, outcome, zeros
 from lucky_transport.transport import Transport
 
 __all__ = ["FailureContract"]
@@ -195,6 +195,18 @@ class FailureContract(TransportSuite):
             reference.step(zeros(reference))
             self.check_same_step(second, reference)
             second.close()
+
+    def test_an_engine_that_has_stopped_is_stepped_no_more(self) -> None:
+        with self.open_stopped(lambda client: client.step(zeros(client))) as (client, _):
+            for _ in range(2):
+                with pytest.raises(STOPPED):
+                    client.step(zeros(client))
+
+    def test_an_engine_that_has_stopped_answers_no_call(self) -> None:
+        with self.open_stopped(self.check_alive, needs="commands") as (client, _):
+            for _ in range(2):
+                with pytest.raises(STOPPED):
+                    self.check_alive(client)
 
     def test_closing_twice_is_closing_once_and_frames_stay_readable(self) -> None:
         with self.open_client() as client:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import Busy
+from lucky_transport.errors import Busy, ClosedError, NotReachable, PeerDied
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import GetAgentSchemaRequest
@@ -32,6 +32,7 @@ from lucky_transport.transport import Frame, Transport
 
 __all__ = [
     "PATIENCE_S",
+    "STOPPED",
     "TransportSuite",
     "every",
     "frame_arrays",
@@ -47,6 +48,8 @@ _SCHEMA = method("AgentService/GetAgentSchema")
 
 #: How long a test waits for what must happen; a server may notice a closed client a moment later.
 PATIENCE_S = 60.0
+#: What a client gets of an engine that has stopped; which of them depends on who notices it.
+STOPPED = (PeerDied, ClosedError, NotReachable)
 #: Time for a thread to get into its wait; where it is not in it yet, the outcome is the same.
 _PARK_S = 0.1
 
@@ -163,6 +166,16 @@ class TransportSuite:
             self.open_reference(there, num_envs, **options) as reference,
         ):
             yield client, reference
+
+    @contextmanager
+    def open_stopped(self, use: Callable[[Transport], T], *, needs: str = "") -> Generator[tuple[Transport, T]]:
+        """Yield a client whose engine has stopped, and what `use` returned before that. needs: as in `open_client`."""
+        with ExitStack() as serving, self.connect(serving.enter_context(self.serve())) as client:
+            if needs:
+                self.require(client, needs)
+            used = use(client)
+            serving.close()
+            yield client, used
 
     def change_services(self, endpoint: Endpoint, **changes: Any) -> None:
         """Change what the engine at `endpoint` answers, as `ServiceSwitch.change` does; override where `serve` yields

@@ -225,7 +225,7 @@ def test_closing_ends_the_engine_once_and_refuses_new_drivers() -> None:
     assert engine.closed == 1
     with pytest.raises(ClosedError, match="the engine is closing"):
         host.drive("late", _buffers(host))
-    with pytest.raises(Busy):
+    with pytest.raises(ClosedError, match="the engine is closing"):
         lease.step()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.call import Call
-from lucky_transport.errors import ConfigError, TransportError, Unimplemented, UnknownName
+from lucky_transport.errors import ClosedError, ConfigError, TransportError, Unimplemented, UnknownName
 from lucky_transport.host.service_switch import ServiceSwitch, parse_rates
 from lucky_transport.messages.methods import METHODS, method
 
@@ -101,6 +101,15 @@ def test_a_refusal_names_engine_method_and_command(switch: ServiceSwitch) -> Non
     with pytest.raises(Unimplemented, match=re.escape(text)):
         switch.check(TELEMETRY)
     switch.check(JOINTS)
+
+
+def test_the_switch_of_an_engine_that_ends_refuses_everything_for_good(switch: ServiceSwitch) -> None:
+    step = method("AgentService/Step")
+    switch.check(step)
+    switch.close()
+    for refused in (lambda: switch.check(step), lambda: switch.change(on=["*"]), lambda: switch.check(TELEMETRY)):
+        with pytest.raises(ClosedError, match="the engine is closing"):
+            refused()
 
 
 def test_limits_stay_until_they_are_changed_and_0_takes_one_away(switch: ServiceSwitch) -> None:

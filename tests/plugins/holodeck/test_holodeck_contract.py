@@ -26,6 +26,7 @@ _ONE_WORLD = "the envs share a world, which a reset loads anew for all of them"
 _NO_ERRORS = "the protocol carries no error: the agents of a failed engine are terminal until the next reset"
 _NO_SEEDS = "the protocol has no seeds"
 _NO_GOODBYE = "a client that comes takes the place of one before it, which may have gone without a word"
+_NO_END = "an engine that stops says nothing: a client watches its process"
 #: From this seed no episode ends within a test: where one does, all the others are truncated with it.
 _LASTING = {"seed": 40}
 
@@ -45,6 +46,7 @@ class TestHolodeck(TransportContract):
         "test_a_failing_engine_names_its_error": _NO_ERRORS,
         "test_a_vector_env_gives_the_references_trajectory_in_every_autoreset_mode": _NO_SEEDS,
         "test_a_second_driver_is_refused_until_the_first_closes": _NO_GOODBYE,
+        "test_an_engine_that_has_stopped_is_stepped_no_more": _NO_END,
     }
 
     @contextmanager
