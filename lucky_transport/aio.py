@@ -38,6 +38,7 @@ class AsyncStream(ABC):
         """Return the next item; StopAsyncIteration after the last. One task at a time.
 
         Raises Cancelled after `cancel`, Unimplemented, EngineFailed, PeerTimeout (the stream's deadline), PeerDied.
+        After the end no item comes any more: what was raised is raised again.
         """
 
     @abstractmethod

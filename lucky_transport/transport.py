@@ -253,6 +253,7 @@ class Stream(ABC):
         """Return the next item, waiting for it; StopIteration after the last.
 
         Raises Cancelled after `cancel`, Unimplemented, EngineFailed, PeerTimeout (the stream's deadline), PeerDied.
+        After the end no item comes any more: what was raised is raised again.
         """
 
     @abstractmethod

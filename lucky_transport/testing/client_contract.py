@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
+from lucky_transport.aio import AsyncStream
 from lucky_transport.client import AsyncClient, Client
+from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import RESET
-from lucky_transport.errors import Cancelled, ClosedError, Unimplemented
-from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, every, zeros
+from lucky_transport.errors import Cancelled, ClosedError, PeerTimeout, Unimplemented
+from lucky_transport.testing.suite import PATIENCE_S, STOPPED, TransportSuite, every, zeros
 
 __all__ = ["ClientContract"]
 
@@ -98,6 +101,36 @@ class ClientContract(TransportSuite):
 
         self._run(use, slots=3)
 
+    def test_a_task_gets_nothing_more_of_a_stream_that_was_late(self) -> None:
+        async def use(client: AsyncClient) -> None:
+            self.require(client.transport, "streams")
+            await self._check_stays_over(client.telemetry.stream(fps=1000, timeout_s=0.3), PeerTimeout, client)
+
+        self._run(use)
+
+    def test_a_task_gets_nothing_more_of_a_stream_whose_engine_has_stopped(self) -> None:
+        async def use(client: AsyncClient) -> None:
+            self.require(client.transport, "streams")
+            stream = client.telemetry.stream(fps=1000, timeout_s=PATIENCE_S)
+            await anext(stream)
+            await asyncio.to_thread(serving.close)
+            await self._check_stays_over(stream, STOPPED)
+
+        with ExitStack() as serving:
+            self._use(serving.enter_context(self.serve()), use)
+
+    async def _check_stays_over(self, stream: AsyncStream, error: Any, client: AsyncClient | None = None) -> None:
+        """Fail unless the stream ends with that error, and with the same again whatever comes to `client` meanwhile."""
+        with pytest.raises(error) as first:
+            async for _ in stream:
+                pass
+        for _ in range(3):
+            if client is not None:
+                await asyncio.gather(*(client.agent.get_schema() for _ in range(50)))
+            with pytest.raises(first.type) as later:
+                await anext(stream)
+            assert str(later.value) == str(first.value)
+
     def test_a_closed_client_ends_the_tasks_that_wait(self) -> None:
         async def use(client: AsyncClient) -> None:
             self.require(client.transport, "streams")
@@ -111,11 +144,15 @@ class ClientContract(TransportSuite):
         self._run(use)
 
     def _run(self, use: Callable[[AsyncClient], Awaitable[None]], **options: Any) -> None:
-        """Run `use` in an event loop of its own, with an asyncio client of a fresh engine."""
+        """As `_use`, with a fresh engine."""
+        with self.serve(**options) as endpoint:
+            self._use(endpoint, use)
 
-        async def main(endpoint: Any) -> None:
+    def _use(self, endpoint: Endpoint, use: Callable[[AsyncClient], Awaitable[None]]) -> None:
+        """Run `use` in an event loop of its own, with an asyncio client of the engine at `endpoint`."""
+
+        async def main() -> None:
             async with AsyncClient(lambda: self.connect(endpoint)) as client:
                 await asyncio.wait_for(use(client), PATIENCE_S)
 
-        with self.serve(**options) as endpoint:
-            asyncio.run(main(endpoint))
+        asyncio.run(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from lucky_transport.messages import (
     StreamTelemetryRequest,
 )
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.suite import TransportSuite, outcome_when, zeros
+from lucky_transport.testing.suite import PATIENCE_S, STOPPED, TransportSuite, outcome_when, zeros
 from lucky_transport.transport import Stream, Transport
 
 __all__ = ["StreamsContract"]
@@ -194,6 +195,39 @@ class StreamsContract(TransportSuite):
             with pytest.raises(PeerTimeout, match=r"0\.3 s"):
                 list(stream)
             self.check_alive(client)
+
+    def test_a_stream_that_was_late_gives_nothing_more(self) -> None:
+        with self.open_client(needs="streams") as client:
+            deadline = Deadline(0.3)
+            stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1000), deadline)
+            while not deadline.expired:  # meanwhile items come, and are kept
+                self.check_alive(client)
+            self._check_over(stream, PeerTimeout, client)
+
+    def test_a_stream_that_has_failed_gives_nothing_more(self) -> None:
+        with self.open_client(faulty=True, needs="streams") as client:
+            stream = client.stream(_FAILING_STREAM, StartViewportStreamRequest())
+            self._check_over(stream, EngineFailed, client)
+
+    def test_a_stream_whose_engine_has_stopped_gives_nothing_more(self) -> None:
+        def begin(client: Transport) -> Stream:
+            stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1000), Deadline(PATIENCE_S))
+            next(stream)
+            return stream
+
+        with self.open_stopped(begin, needs="streams") as (_, stream):
+            self._check_over(stream, STOPPED)
+
+    def _check_over(self, stream: Stream, error: Any, client: Transport | None = None) -> None:
+        """Fail unless the stream ends with that error, and with the same again whatever comes to `client` meanwhile."""
+        with pytest.raises(error) as first:
+            list(stream)
+        for _ in range(3):
+            if client is not None:
+                self._let_come(client)
+            with pytest.raises(first.type) as later:
+                next(stream)
+            assert str(later.value) == str(first.value)
 
     def test_closing_ends_streams_under_way(self) -> None:
         with self.open_client(needs="streams") as client:
