@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lucky_transport_migration import paths
-from lucky_transport_migration.bench import targets
+from lucky_transport_migration.bench import page, targets
 from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.page import bench_page
 from lucky_transport_migration.bench.peers.kinds import PEERS
@@ -33,6 +33,12 @@ TYPICAL_NS = {
 def few_items(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a tenth of a stream's items compared: all of them take seconds to come."""
     monkeypatch.setattr(call_proof, "MOST_ITEMS", call_proof.MOST_ITEMS // 10)
+
+
+@pytest.fixture
+def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have pages say all but draw nothing, which takes a second each: the pages of other tests have their charts."""
+    monkeypatch.setattr(page, "charts", lambda result: iter(()))
 
 
 @pytest.fixture

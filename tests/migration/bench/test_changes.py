@@ -88,6 +88,7 @@ def test_another_machine_is_said(bench_result: dict[str, Any]) -> None:
     assert difference.startswith("cpu: abacus before, ")
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_page_and_markdown_show_what_changed_and_nothing_else(bench_result: dict[str, Any]) -> None:
     bench_result["changes"] = changes(bench_result, slower(bench_result, "shm", 2.0))
     page, markdown = bench_page(bench_result), bench_markdown(bench_result)

@@ -102,6 +102,7 @@ def test_every_cell_is_measured_over_a_transport_without_processes() -> None:
             assert tuple(found) == case.cells
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_run_that_fails_after_its_first_pair_has_a_report_without_ratios() -> None:
     prepared = prepare(("grpc", "shm"), None, rounds=6, quick=False)
     pairs = iter(prepared.cases[:1])

@@ -110,6 +110,7 @@ def test_the_page_tells_verdict_parity_and_limits(result: dict[str, Any]) -> Non
     assert bench_page(json.loads(json.dumps(result)), "demo.json") == text
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_difference_is_told_on_the_page(result: dict[str, Any]) -> None:
     changed = json.loads(json.dumps(result))
     changed["parity"] |= {"equal": False, "sentence": "DIFFERENT: reward of env 3 differs"}

@@ -25,6 +25,7 @@ def test_a_machine_that_differs_from_itself_gives_no_verdict(floor: float | None
         assert "differed from itself by a factor of 260" in found["sentence"]
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_page_of_a_noisy_run_begins_with_that_and_has_no_figure_before_its_tables(
     bench_result: dict[str, Any],
 ) -> None:
@@ -36,6 +37,7 @@ def test_a_page_of_a_noisy_run_begins_with_that_and_has_no_figure_before_its_tab
     assert "×" not in first
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_page_says_when_it_was_measured_by_its_data(bench_result: dict[str, Any]) -> None:
     bench_result["environment"]["date"] = "2026-01-31T12:00:00Z"
     assert "6 rounds of fresh process pairs, in alternating order; measured 2026-01-31 12:00:00 UTC" in bench_page(
