@@ -29,6 +29,11 @@ TYPICAL_NS = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _engines_are_forks(forked_engines: None) -> None:
+    """How an engine's process starts is tested in tests/core and tests/plugins."""
+
+
 @pytest.fixture
 def few_items(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a tenth of a stream's items compared: all of them take seconds to come."""

@@ -11,7 +11,7 @@ from lucky_transport_migration.parity.step_parity import MODES, prove
 
 pytest.importorskip("grpc")
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_engines")]
+pytestmark = pytest.mark.slow
 
 STEPS = 100
 

@@ -22,6 +22,11 @@ SIZES = {"obs_size": 4, "act_size": 2}
 ASKED = "import os; print(len(os.sched_getaffinity(0)))"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _engines_are_forks() -> None:
+    """They are none here: a fork runs on the CPUs of what it is forked from."""
+
+
 def prepared(*paths: str, quick: bool = True) -> PreparedSuite:
     return prepare(plan_of(IDLE, paths, (1,), ("adaptive",), SIZES, rounds=1, quick=quick, co_runners=(1,)))
 

@@ -74,6 +74,11 @@ def test_a_transport_without_processes_is_refused() -> None:
         plan_of_scale(("inproc", "shm"), None, rounds=1, quick=True)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _engines_are_forks() -> None:
+    """They are none here: a fork shares the memory that is measured."""
+
+
 def measured(kind: str, count: int, path: str = "shm") -> Measurement:
     plan = plan_of_scale(("shm",), None, rounds=1, quick=True)
     rate = suite.STEP_HZ if kind == "pairs" else suite.CALL_HZ

@@ -23,7 +23,7 @@ from tests.support.waiting import PATIENCE_S, until, until_none_left
 from tests.support.weather import SERVICE, WeatherPrograms
 
 pytest.importorskip("grpc")
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_engines")]
+pytestmark = pytest.mark.slow
 
 _FORECAST = f"/{SERVICE}/GetForecast"
 
