@@ -31,7 +31,7 @@ from lucky_transport_migration.parity.drawn_requests import DrawnRequests, corru
 from lucky_transport_migration.parity.inventory import Known
 from lucky_transport_migration.paths import ConnectedEngine
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_engines")]
+pytestmark = pytest.mark.slow
 
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
 
@@ -156,7 +156,7 @@ def test_the_shipped_transports_answer_all_methods_of_the_toy_as_the_engine_in_p
     assert outcome.equal, outcome.sentence
 
 
-def test_all_methods_of_the_reference_engine_are_answered_alike_over_grpc_and_shared_memory() -> None:
+def test_all_methods_of_the_reference_engine_are_answered_alike_over_grpc_and_shared_memory(few_items: None) -> None:
     pytest.importorskip("grpc")
     pytest.importorskip("mujoco")
     outcome = prove_commands("mujoco:quadruped", ("grpc", "shm", "inproc"), count=8, seed=3)
