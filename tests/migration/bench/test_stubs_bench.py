@@ -123,18 +123,16 @@ def _quick(case: Case) -> Job:
 @pytest.mark.parametrize(
     "case",
     [
-        case_of("grpc-tcp"),
         replace(case_of("grpc-unix"), twin=True),
-        case_of("grpc-tcp", None, "asyncio"),
         case_of("shm", "adaptive"),
         case_of("shm", "block"),
-        case_of("grpc-tcp", None, "sizes"),
         case_of("shm", "adaptive", "sizes"),
         case_of("shm", "adaptive", "asyncio"),
     ],
     ids=str,
 )
 def test_a_pair_measures_every_cell_of_its_case(case: Case) -> None:
+    """The others over gRPC are measured by tests/migration/cli/test_bench.py."""
     found = measure_pair(_quick(case))
     assert tuple(found) == case.cells
     for cell, measured in found.items():
@@ -148,9 +146,8 @@ def test_a_pair_measures_every_cell_of_its_case(case: Case) -> None:
 
 
 @needs_grpc
-@pytest.mark.parametrize("case", [case_of("grpc-tcp", None, "program"), case_of("shm", "adaptive", "program")])
-def test_a_program_and_its_server_run_unchanged_over_grpc_and_under_the_launcher(case: Case) -> None:
-    assert programs.measure_echo(_quick(case)).n > 0
+def test_a_program_and_its_server_run_unchanged_under_the_launcher() -> None:
+    assert programs.measure_echo(_quick(case_of("shm", "adaptive", "program"))).n > 0
 
 
 @needs_grpc

@@ -15,10 +15,11 @@ from lucky_transport.cli.main import cli
 from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.run import PreparedSuite
+from lucky_transport_migration.bench.suites.stubs import cases_of, plan_of_stubs
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.bench.workloads import steps
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_engines")]
+pytestmark = pytest.mark.slow
 
 QUICK = ("--quick", "--num-envs", "2", "--obs-size", "6", "--act-size", "2")
 
@@ -147,8 +148,13 @@ def test_the_suite_of_stubs_measures_grpc_over_tcp_and_a_unix_socket(tmp_path: P
     )
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert {row["path"] for row in found["rows"]} == {"grpc-tcp", "grpc-unix"}
-    assert {row["kind"] for row in found["rows"]} >= {"unary", "stream", "callers", "aio"}
+    cells = [cell for case in cases_of(plan_of_stubs(("grpc",), None, rounds=1, quick=True)) for cell in case.cells]
+    rows = {(row["path"], row["kind"], row["what"], row["rate_hz"]): row for row in found["rows"]}
+    assert rows.keys() == {(cell.path, cell.kind, cell.what, cell.rate_hz) for cell in cells}
+    assert {path for path, *_ in rows} == {"grpc-tcp", "grpc-unix"}
+    assert {kind for _, kind, *_ in rows} >= {"unary", "stream", "callers", "aio", "bytes", "program"}
+    assert [row for row in rows.values() if not row["n"]] == []
+    assert {row["kind"] for row in rows.values() if row["cpu_us_each"]["engine"] is None} == {"program"}
     assert {row["word"] for row in found["targets"]} == {"NOT MEASURED"}
     assert (tmp_path / "bench.html").stat().st_size > 5_000
 
