@@ -14,7 +14,8 @@ from lucky_transport_migration.gate.limits import Limits
 
 METHODS = [f"/hazel.rpc.SceneService/Method{index}" for index in range(2)]
 CALLS = 5_000
-RUNS = 20
+#: How often it errs is counted by test_power.py.
+RUNS = 8
 LIMITS = Limits()
 
 

@@ -19,6 +19,8 @@ from lucky_transport_migration.parity.service_requests import calls
 from tests.support.weather import WeatherPrograms
 
 _COUNT = 300
+#: Enough where values are named: each is in half of them.
+_FEW = 100
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +29,12 @@ def report(weather: WeatherPrograms) -> ServiceMethod:
     return next(one for one in found if one.name.endswith("/Report"))
 
 
-def draw(method: ServiceMethod, values: FieldValues | None = None) -> list[ServiceCall]:
+def draw(method: ServiceMethod, values: FieldValues | None = None, count: int = _COUNT) -> list[ServiceCall]:
     found: list[ServiceCall] = []
 
     @seed(1)
     @settings(
-        max_examples=_COUNT,
+        max_examples=count,
         phases=(Phase.generate,),
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -95,7 +97,7 @@ def test_a_field_with_named_values_has_them_mostly_and_others_too(report: Servic
     rows = {f"{_READING}.note": ["Oslo"], f"{_READING}.sky": ["RAIN"], f"{_READING}.notes": ["a"]}
     values = FieldValues({**rows, f"{_READING}.raw": ["ab"], "weather.v1.Place.name": ["Rome"]})
     values.check([report])
-    messages = [report.request.FromString(one) for call in draw(report, values) for one in call.requests]
+    messages = [report.request.FromString(one) for call in draw(report, values, _FEW) for one in call.requests]
     assert sum(one.note == "Oslo" for one in messages) > sum(one.note not in ("", "Oslo") for one in messages) > 0
     assert any(one.sky == 2 for one in messages)
     assert any(one.raw == b"ab" for one in messages)
@@ -133,7 +135,7 @@ def test_values_of_the_command_line_stand_beside_those_of_the_file(tmp_path: Pat
     (tmp_path / "lucky_transport.toml").write_text(f'[parity.values]\n"{_READING}.note" = ["Oslo"]\n')
     values = FieldValues.load([f"{_READING}.note=Rome", f"{_READING}.i32=7", f"{_READING}.gust=[1, 2]"], tmp_path)
     values.check([report])
-    messages = [report.request.FromString(one) for call in draw(report, values) for one in call.requests]
+    messages = [report.request.FromString(one) for call in draw(report, values, _FEW) for one in call.requests]
     assert {"Oslo", "Rome"} <= {one.note for one in messages}
     assert any(one.i32 == 7 for one in messages)
     assert {1, 2} <= {one.gust for one in messages}
