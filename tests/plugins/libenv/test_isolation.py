@@ -20,6 +20,8 @@ from lucky_transport.errors import EngineFailed, NotReachable, PeerDied, PeerTim
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport_libenv.isolation import IsolatedEngine
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left(request: pytest.FixtureRequest) -> Generator[None]:

@@ -17,6 +17,8 @@ from lucky_transport_pipe.experiment import StateUpdate
 from lucky_transport_pipe.instance import Instance
 from tests.support.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 INIT = {"WindSeed": 1, "InitialAngle": 0.01}
 
 

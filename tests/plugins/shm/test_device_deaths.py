@@ -28,7 +28,7 @@ from tests.support.fake_cuda import FakeDriver, FakeStream, FakeTorch, NeverEnds
 from tests.support.late_engine import NUM_ENVS, LateEngine, kernel
 from tests.support.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.usefixtures("torch")
+pytestmark = pytest.mark.usefixtures("torch", "forked_engines")
 
 ACTIONS_GIVEN = np.full((NUM_ENVS, 2), 0.5, np.float32)
 

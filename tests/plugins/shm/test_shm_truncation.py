@@ -7,10 +7,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,10 @@ from lucky_transport.process import EngineProcess
 from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile, LatestValueState
+from tests.support.forked_programs import Programs
 from tests.support.waiting import PATIENCE_S, until
+
+pytestmark = pytest.mark.usefixtures("forked_engines")
 
 SHM = Path("/dev/shm")
 
@@ -101,39 +102,44 @@ client.close()
 """
 
 
-def _attack(name: str, use: str, length: int) -> str:
-    """Truncate the segment under a client that does `use`, and return what that said at its end."""
-    command = [sys.executable, "-c", _CLIENT, name, use]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
-        assert client.stdout is not None
-        assert client.stdout.readline() == "running\n", client.communicate()
-        os.truncate(SHM / name, length)
-        out, err = client.communicate(timeout=PATIENCE_S)
-    assert (client.returncode, err) == (0, "")
-    return out
+#: Truncates the segment of this name to this length under a client that does this; returns what that said at its end.
+Attack = Callable[[str, str, int], str]
+
+
+@pytest.fixture
+def attack(served_programs: Programs) -> Attack:
+    def truncate(name: str, use: str, length: int) -> str:
+        with served_programs.start(["-c", _CLIENT, name, use]) as client:
+            assert client.stdout.readline() == "running\n", client.communicate(timeout=PATIENCE_S)
+            os.truncate(SHM / name, length)
+            out, err = client.communicate(timeout=PATIENCE_S)
+        assert (client.returncode, err) == (0, "")
+        return out
+
+    return truncate
 
 
 @pytest.mark.parametrize("length", [0, 4096, 8000], ids=["empty", "header left", "some left"])
 @pytest.mark.parametrize("use", ["steps", "calls", "streams"])
 def test_a_truncated_segment_is_a_typed_error_for_the_client_and_the_engine_lives(
-    use: str, length: int, name: str
+    use: str, length: int, name: str, attack: Attack
 ) -> None:
     with _process("toy", [f"shm://{name}"], num_envs=512) as engine:
-        assert re.match(rf"SegmentError {SHM / name} was truncated", _attack(name, use, length))
+        assert re.match(rf"SegmentError {SHM / name} was truncated", attack(name, use, length))
         assert engine.is_alive
         assert engine.stop() == 0  # it ends in order, by no signal
 
 
-def test_a_client_that_waits_for_a_frame_is_told_within_moments(name: str) -> None:
+def test_a_client_that_waits_for_a_frame_is_told_within_moments(name: str, attack: Attack) -> None:
     """The engine hangs in its step, so nothing but the file's size can tell."""
     with _process("toy", [f"shm://{name}"], num_envs=2, options={"hang_at": 2}) as engine:
-        assert _attack(name, "waiting_steps", 4096).startswith("SegmentError")
+        assert attack(name, "waiting_steps", 4096).startswith("SegmentError")
         engine.kill()
 
 
-def test_a_client_that_waits_for_nothing_of_a_stream_is_told_within_moments(name: str) -> None:
+def test_a_client_that_waits_for_nothing_of_a_stream_is_told_within_moments(name: str, attack: Attack) -> None:
     with _process("toy", [f"shm://{name}"], num_envs=2):
-        assert _attack(name, "idle_streams", 4096).startswith("SegmentError")
+        assert attack(name, "idle_streams", 4096).startswith("SegmentError")
 
 
 def test_a_file_that_grows_or_is_replaced_disturbs_no_client_that_has_it_mapped(name: str) -> None:
@@ -178,14 +184,15 @@ print("stopped")
 
 
 @pytest.mark.parametrize("length", [0, 4096])
-def test_an_engine_closes_its_segment_says_why_and_serves_others(length: int, name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _ENGINE, name, str(length)], capture_output=True, text=True, timeout=100
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
+def test_an_engine_closes_its_segment_says_why_and_serves_others(
+    length: int, name: str, served_programs: Programs
+) -> None:
+    with served_programs.start(["-c", _ENGINE, name, str(length)]) as engine:
+        out, err = engine.communicate(timeout=PATIENCE_S)
+    assert (engine.returncode, err) == (0, "")
+    lines = out.splitlines()
     assert "SegmentError" in lines
-    assert f"ERROR the shm server of shm://{name} closes: {SHM / name} was truncated" in done.stdout
+    assert f"ERROR the shm server of shm://{name} closes: {SHM / name} was truncated" in out
     assert lines[-1] == "stopped"
 
 
