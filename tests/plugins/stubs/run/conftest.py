@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,15 @@ def command_line(environ: dict[str, str], tmp_path: Path) -> Iterator[CommandLin
 
 
 @pytest.fixture
-def launch(command_line: CommandLine) -> Launch:
-    return lambda *options, command, **more: command_line.run("run", *options, "--", *command, **more)
+def forked_line(environ: dict[str, str], tmp_path: Path, forks: Programs) -> Iterator[CommandLine]:
+    """Commands that are forks; the programs that they start are none."""
+    with closing(CommandLine(environ, tmp_path, forks)) as found:
+        yield found
+
+
+@pytest.fixture
+def launch(forked_line: CommandLine) -> Launch:
+    return lambda *options, command, **more: forked_line.run("run", *options, "--", *command, **more)
 
 
 @pytest.fixture
