@@ -10,8 +10,8 @@ from lucky_transport.transport import Transport
 
 __all__ = ["EnvConnection", "Owner"]
 
-#: How long a dead engine's exit status is waited for.
-_REAPING_S = 0.05
+#: How long a dead engine's exit status is waited for; a busy machine ends a process long after its connections.
+_REAPING_S = 1.0
 #: What the hint of a transport's timeout names; an env has no such method.
 _OF_TRANSPORTS = "recv() again"
 
