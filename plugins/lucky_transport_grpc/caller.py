@@ -9,7 +9,7 @@ from typing import Any
 
 from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import LocalProtocolError, PeerDied
+from lucky_transport.errors import LocalProtocolError
 from lucky_transport.host.driver_lease import IDLE_S, Driver
 from lucky_transport.host.host import Host
 from lucky_transport_grpc.metadata import AFTER_RESET, BATCH, CLIENT, DROPPED, SEQ, TERMS, WINDOW
@@ -109,12 +109,9 @@ class Caller:
             self._context.set_trailing_metadata(((DROPPED, str(count)),))
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the call is over, however it ends; it must not block.
-
-        Raises PeerDied when it is over already.
-        """
+        """Have `callback` called when the call is over, however it ends, at once where it is; it must not block."""
         if not self._context.add_callback(callback):
-            raise PeerDied("the caller has gone", backend="grpc")
+            callback()
 
 
 def _count(given: dict[str, Any], key: str, largest: int) -> int:

@@ -15,6 +15,8 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.errors import EngineFailed, LocalProtocolError, PeerTimeout
 from lucky_transport_grpc.batcher import Batcher
+from lucky_transport_grpc.caller import Caller, ServerContext
+from lucky_transport_grpc.metadata import BATCH, CLIENT
 from tests.support.waiting import PATIENCE_S, until
 
 
@@ -99,6 +101,29 @@ def test_a_call_that_ends_early_ends_the_batch_for_all() -> None:
         leaving = _waiting(gathering, pool, gone)
         gone.callbacks[0]()
         for future in (patient, leaving):
+            with pytest.raises(PeerTimeout, match="got only 2: one of its calls ended before"):
+                future.result(PATIENCE_S)
+    assert len(gathering) == 0
+
+
+def test_a_call_that_ended_before_it_came_ends_the_batch_for_all() -> None:
+    class Over:
+        """The context of a call whose client has left."""
+
+        def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+            return (CLIENT, "me"), (BATCH, "3")
+
+        def time_remaining(self) -> float:
+            return PATIENCE_S
+
+        def add_callback(self, callback: Callable[[], None]) -> bool:
+            return False
+
+    gathering: Batcher[int, int] = Batcher("Step")
+    with ThreadPoolExecutor(2) as pool:
+        patient = _waiting(gathering, pool, Call(batch=3))
+        gone = pool.submit(_join, gathering, 2, Caller(Over(), ServerContext()))
+        for future in (patient, gone):
             with pytest.raises(PeerTimeout, match="got only 2: one of its calls ended before"):
                 future.result(PATIENCE_S)
     assert len(gathering) == 0
