@@ -10,11 +10,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lucky_transport_stubs.run import unpatched_processes
 from lucky_transport_stubs.run.activation import BOOTSTRAP
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector, reason
+from tests.support.waiting import PATIENCE_S
 
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
 Python = Callable[..., list[str]]
@@ -84,6 +87,27 @@ def test_a_process_that_is_gone_is_no_escape() -> None:
     lookout = UnpatchedProcessDetector(2**22 - 1)
     lookout.look()
     assert lookout.escapes == []
+
+
+@pytest.mark.parametrize("last", ["_living", "_content"], ids=["listed", "read"])
+def test_a_process_that_ends_while_it_is_looked_at_is_no_escape(monkeypatch: pytest.MonkeyPatch, last: str) -> None:
+    lookout = UnpatchedProcessDetector(os.getpid(), thorough=True)
+    escaped = sleeping("-I")
+    before = getattr(unpatched_processes, last)
+
+    def then_it_ends(*arguments: Any) -> Any:
+        found = before(*arguments)
+        if arguments in ((), (escaped.pid, "maps")):
+            escaped.communicate(timeout=PATIENCE_S)
+        return found
+
+    monkeypatch.setattr(unpatched_processes, last, then_it_ends)
+    try:
+        lookout.look()
+        assert escaped.returncode == 0
+        assert escaped.pid not in [escape.pid for escape in lookout.escapes]
+    finally:
+        escaped.communicate(timeout=PATIENCE_S)
 
 
 def test_check_lists_the_children_that_escaped(launch: Launch, python: Python, tmp_path: Path) -> None:
