@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from typing import Any
 
@@ -43,6 +44,17 @@ def test_a_callback_that_raises_costs_the_others_nothing(stub: Any, caplog: Any)
     future.add_callback(lambda: seen.append(1))
     until(lambda: seen)
     assert "Exception in callback" in caplog.text
+
+
+def test_a_callback_that_exits_stops_the_others_of_its_call_alone(stub: Any, caplog: Any) -> None:
+    seen: list[Any] = []
+    future = stub.wait.future(b"", timeout=0.5)
+    future.add_callback(sys.exit)
+    future.add_callback(lambda: seen.append(1))
+    until(lambda: "ended the callbacks of its call" in caplog.text)
+    stub.echo.future(b"x").add_done_callback(lambda done: seen.append(done.result()))
+    until(lambda: seen)
+    assert seen == [b"x"]
 
 
 def test_a_future_with_a_done_callback_goes_on_when_it_is_dropped(stub: Any, service: Any) -> None:
