@@ -182,12 +182,9 @@ class Connection:
         if (refusal := self.settings.refusal) is not None:
             future.set_exception(error_of(refusal.code, refusal.details))
             return future
-        if (calls := self.current()) is not None:
-            future.set_result(calls)
-        else:
-            self._waiting[future] = wait_for_ready
-            future.add_done_callback(lambda future: self._waiting.pop(future, None))
-            self._try()
+        self._waiting[future] = wait_for_ready
+        future.add_done_callback(lambda future: self._waiting.pop(future, None))
+        self._try()
         return future
 
     def expect(self) -> None:

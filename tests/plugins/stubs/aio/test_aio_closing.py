@@ -190,6 +190,24 @@ async def test_a_forked_child_that_runs_another_loop_is_told_why_not(ends: Any) 
         assert await client.unary_unary("Echo")(b"y") == b"y"
 
 
+async def test_a_channel_whose_last_call_is_waited_for_is_closed_in_a_forked_child(ends: Any) -> None:
+    held = ends.held()
+    client = await ends.pair(held.methods)
+    call = client.unary_unary("Hold")(b"")
+    await until_in_loop(lambda: held.begun)
+    closing = asyncio.create_task(client.channel.close(grace=PATIENCE_S))
+    await asyncio.sleep(0)
+
+    def in_the_child() -> None:
+        assert client.channel.get_state() is State.SHUTDOWN
+
+    _in_a_child(in_the_child)
+    assert client.channel.get_state() is State.READY
+    held.release.set()
+    assert await call == b"done"
+    await closing
+
+
 @pytest.mark.parametrize("used", [False, True], ids=["idle", "used"])
 def test_a_forked_child_that_runs_the_channels_loop_connects_anew(
     ends: Any, spawn: Any, address: Callable[[], str], used: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.aio import connection as aio_connection
+from tests.support.waiting import PATIENCE_S
 
 State = grpc.ChannelConnectivity
 
@@ -50,6 +53,25 @@ async def test_the_channel_finds_the_server_that_comes_after(
         assert (await error_of(call))[0] == "UNAVAILABLE"
         assert (await error_of(client.unary_unary("Echo")(b"")))[0] == "UNAVAILABLE"
         process.wait()
+
+
+@pytest.mark.parametrize("arity", ["unary_unary", "stream_stream"])
+async def test_a_call_whose_server_stops_in_the_moment_it_connects_has_its_status(
+    ends: Any, address: Any, spawn: Any, error_of: Any, monkeypatch: pytest.MonkeyPatch, arity: str
+) -> None:
+    process = spawn(target := address())
+    connect = aio_connection.connect
+
+    def connect_to_one_that_stops(*arguments: Any, **options: Any) -> Any:
+        made = connect(*arguments, **options)
+        process.kill()
+        process.wait()
+        return made
+
+    monkeypatch.setattr(aio_connection, "connect", connect_to_one_that_stops)
+    call = getattr(ends.dial(target), arity)("Echo")
+    sent = call(b"x") if arity == "unary_unary" else call().read()
+    assert (await asyncio.wait_for(error_of(sent), PATIENCE_S))[0] == "UNAVAILABLE"
 
 
 async def test_a_server_of_the_same_loop_can_be_restarted_between_two_calls(ends: Any, address: Any) -> None:
