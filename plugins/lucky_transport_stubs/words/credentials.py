@@ -222,7 +222,7 @@ class _Answer:
             found = outgoing(metadata)
         except InvalidMetadata:
             self._end(_failed("Illegal metadata"))
-        except StatusError as error:
+        except StatusError as error:  # more than a header holds
             self._end(error)
         except (TypeError, ValueError) as error:  # no pairs of texts: over gRPC the call never ends
             self._end(_failed(f"Getting metadata from plugin failed with error: {error}"))
@@ -239,9 +239,8 @@ class _Answer:
     def _end(self, found: Metadata | StatusError) -> None:
         then = None
         try:
-            if self._then:
-                [then] = uninterrupted(self._then.pop, 0)
-        except IndexError:  # another thread was first
+            [then] = uninterrupted(self._then.pop, 0)
+        except IndexError:  # it has said something before
             return
         finally:
             if then is not None:

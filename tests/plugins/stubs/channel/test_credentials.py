@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -115,6 +116,24 @@ def test_the_plugins_of_many_calls_run_on_few_threads(secure_target: str) -> Non
                 assert call().code() is grpc.StatusCode.UNIMPLEMENTED
     assert len(threads) == 150
     assert len(set(threads)) <= 50  # a thread may be busy still when the next call begins
+
+
+def test_a_plugin_may_exit_once_it_has_given_its_metadata(secure_target: str, caplog: Any) -> None:
+    exits = threading.Semaphore(0)
+
+    class Plugin(grpc.AuthMetadataPlugin):
+        def __call__(self, context: Any, callback: Any) -> None:
+            callback((), None)
+            exits.release()
+            sys.exit(4)
+
+    plugin = grpc.metadata_call_credentials(Plugin())
+    credentials = grpc.composite_channel_credentials(grpc.local_channel_credentials(), plugin)
+    with lucky_transport_stubs.channel(secure_target, credentials=credentials) as channel:
+        for call in _calls(channel).values():
+            assert call().code() is grpc.StatusCode.UNIMPLEMENTED
+            assert exits.acquire(timeout=PATIENCE_S)
+    assert not caplog.records
 
 
 def test_access_tokens_need_no_thread(secure_target: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -274,9 +274,9 @@ async def blocking_handler_is_told_of_the_connection(ends: OverAsyncio) -> Recor
     return await ends.attempt(channel.unary_unary(path()), b"", timeout=PATIENCE_S)
 
 
-@each((THREADS,))
-async def are_as_long_as_metadata_may_be(ends: Driver) -> Record:
-    given, sent = credentials(giving((("long", "x" * 9000),))), (("first", "x" * 9000),)
+@each((THREADS,), length=(9000, 40_000))
+async def are_as_long_as_metadata_may_be(ends: Driver, length: int) -> Record:
+    given, sent = credentials(giving((("long", "x" * length),))), (("first", "x" * 9000),)
     seen = await ends.attempt(await _method(ends), b"", metadata=sent, credentials=given, timeout=PATIENCE_S)
     return {"code": seen["raised"]["code"], "text": seen["raised"]["details"].partition(" (")[0]}
 
