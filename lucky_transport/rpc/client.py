@@ -63,7 +63,8 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
 
     is_relay: the answerer carries calls on to another server; set by what connects.
 
-    on_break: called once with the reason, when the connection ends, from any thread; it must not block.
+    on_break: called with the reason when the connection ends, from any thread; it must not block. It may be called
+    twice.
     """
 
     def __init__(
@@ -354,14 +355,15 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
 
     def _break(self, error: TransportError) -> None:
         """End everything for this reason; the first one counts."""
-        is_first = self._keep_error(error)
+        self._keep_error(error)
         error = self._error or error
-        for correlation_id in tuple(self._calls):
-            call = self._calls.pop(correlation_id, None)
-            if call is not None:
-                call.on_error(error)
-                self.waiters.wake(call)
+        for correlation_id, call in tuple(self._calls.items()):
+            call.on_error(error)
+            self.waiters.wake(call)
+            self._calls.pop(correlation_id, None)
         self.send_queue.close()
         self._pipe.close()
-        if is_first and self.on_break is not None:
-            self.on_break(error)
+        on_break = self.on_break
+        if on_break is not None:
+            on_break(error)
+            self.on_break = None  # last: what a signal handler interrupts is done again by `close`

@@ -69,6 +69,7 @@ class ClientCall(BaseCall):
     _sends, _receives = CLIENT_SENDS, SERVER_SENDS
     _receive_window: ReceiveWindow
     _is_read = False  # `recv` has told the end
+    _is_told = True  # the end, to the engine and to all who wait, unless a signal handler interrupted that
 
     def __init__(
         self,
@@ -119,12 +120,18 @@ class ClientCall(BaseCall):
                 raise self._too_late(deadline)
         if inbox:
             payload = inbox[0]
+            length = len(payload)
             window.consumed_items += 1  # as `consumed`, which would be one more function for each item
-            window.consumed_bytes += len(payload)
+            window.consumed_bytes += length
             if (
                 2 * window.consumed_items >= window.window_items or 2 * window.consumed_bytes >= window.window_bytes
             ) and self._state is not _ENDED:
-                self._renew()
+                try:
+                    self._renew()
+                except BaseException:  # a signal handler's: the item stays, and counts when it is taken
+                    window.consumed_items -= 1
+                    window.consumed_bytes -= length
+                    raise
             if inbox:  # else `cancel` has dropped it
                 del inbox[0]  # no signal handler runs between this and the caller's assignment
                 return payload
@@ -156,13 +163,13 @@ class ClientCall(BaseCall):
         Raises LocalProtocolError after `half_close` or the end, the error that ended the call, PeerTimeout.
         """
         self._note_sent(Kind.STREAM_ITEM)
+        item = (_ITEM, self.correlation_id, payload, 0, 0, 0, None)
+        until = _earlier(self.deadline, deadline)
         while not self._send_window.try_spend(len(payload)):
             if not self._wait(ClientCall._may_send, deadline):
                 raise self._too_late(deadline)
             if self.is_ended():
                 self._note_sent(Kind.STREAM_ITEM)
-        item = (_ITEM, self.correlation_id, payload, 0, 0, 0, None)
-        until = _earlier(self.deadline, deadline)
         # Half an item may be under way, and what followed could not be understood: then the call ends.
         try:
             is_sent = self._calls.send(item, self.correlation_id, len(payload), until, self.is_ended)
@@ -182,14 +189,23 @@ class ClientCall(BaseCall):
         self._note_sent(Kind.STREAM_ITEM)
         if not self._send_window.try_spend(len(payload)):
             return False
-        item = (_ITEM, self.correlation_id, payload, 0, 0, 0, None)
-        self._calls.post(item, self.correlation_id, len(payload))
+        try:
+            self._calls.post((_ITEM, self.correlation_id, payload, 0, 0, 0, None), self.correlation_id, len(payload))
+        except BaseException:  # a signal handler's: as in `send`
+            self.cancel()
+            raise
         return True
 
     def half_close(self) -> None:
         """Say that no further item comes. Raises LocalProtocolError when that was said, or the end's error."""
-        self._note_sent(Kind.HALF_CLOSE)
-        self._calls.post(encode_compact(Kind.HALF_CLOSE, self.correlation_id, b""))
+        try:
+            self._note_sent(Kind.HALF_CLOSE)
+            self._calls.post(encode_compact(Kind.HALF_CLOSE, self.correlation_id, b""))
+        except TransportError:
+            raise
+        except BaseException:  # a signal handler's: the engine may not know, and to say it twice is an error
+            self.cancel()
+            raise
 
     def cancel(self) -> None:
         """End the call from any thread: `recv` and `send` raise Cancelled, also where more had come.
@@ -316,14 +332,17 @@ class ClientCall(BaseCall):
     def _lose(self, error: TransportError) -> bool:
         """End the call for this reason and tell the engine; False when it had ended."""
         with self._lock:
-            if self._state is _ENDED:
-                return False
-            self._fail(error)
-        self._calls.forget(self.correlation_id)
-        self._tell_cancelled()
-        self._calls.waiters.wake(self)
-        self._tell_end()
-        return True
+            is_first = self._state is not _ENDED
+            if is_first:
+                self._fail(error)
+                self._is_told = False
+        if not self._is_told:
+            self._calls.forget(self.correlation_id)
+            self._tell_cancelled()
+            self._calls.waiters.wake(self)
+            self._tell_end()
+            self._is_told = True
+        return is_first
 
     def _fail(self, error: TransportError) -> None:
         """End with this error; the lock is held."""

@@ -102,8 +102,8 @@ class LeaderFollowers:
                         on_record(self.record)
                         self.record = None
             except TransportError as error:
-                self.record = None
                 self._on_broken(error)
+                self.record = None  # last: one that breaks the connection does so again if that is interrupted
             finally:
                 if leads:
                     self._leading = None
@@ -130,8 +130,8 @@ class LeaderFollowers:
                 self._on_record(self.record)
                 self.record = None
         except TransportError as error:
-            self.record = None
             self._on_broken(error)
+            self.record = None
         finally:
             if leads:
                 self._reading.release()

@@ -130,8 +130,10 @@ class SendQueue:
             try:
                 [held] = uninterrupted(self._lock.acquire, False)
                 while held and self._from_finalizers:
-                    self.pending_bytes += len(self._from_finalizers[0])
-                    self._pending.append(Outgoing(self._from_finalizers.popleft()))
+                    outgoing = Outgoing(self._from_finalizers[0])
+                    del self._from_finalizers[0]  # no signal handler runs between this and the append
+                    self.pending_bytes += outgoing.length
+                    self._pending.append(outgoing)
                 if held:
                     self._flush()
             finally:

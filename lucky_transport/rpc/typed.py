@@ -53,9 +53,13 @@ def begin(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) 
         payload: Any = opened.recv()
         return response_of(calls, method, payload)
 
-    future: Future[Any] = CallFuture()
-    on_cancel(future, opened.cancel)
-    calls.on_end(opened, lambda: settle(future, response))
+    try:
+        future: Future[Any] = CallFuture()
+        on_cancel(future, opened.cancel)
+        calls.on_end(opened, lambda: settle(future, response))
+    except BaseException:  # a signal handler's: nobody else knows the call
+        opened.cancel()
+        raise
     return future
 
 

@@ -1,0 +1,92 @@
+"""A signal handler that raises, at each moment in turn at which Python may run one.
+
+    for moment in itertools.count():
+        call = begin()
+        if not interrupted_at(moment, call.cancel):
+            break                                   # it has fewer moments
+        ...                                         # what holds after an interrupt
+
+CPython runs handlers at the entry of a Python function, after the call of a C function, and where a loop goes back.
+Here tests are not interrupted themselves, nor is anything below `tests.support`: it stands for what is written in C.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable
+from functools import cache
+from types import CodeType, FrameType
+from typing import Any
+
+__all__ = ["Interrupted", "interrupted_at"]
+
+_CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith("CALL") and "INTRINSIC" not in name)
+_BACK = frozenset(number for name, number in dis.opmap.items() if "JUMP_BACKWARD" in name)
+
+
+class Interrupted(Exception):
+    """What the handler raises."""
+
+
+def interrupted_at(moment: int, work: Callable[[], object]) -> bool:
+    """Do the work, and raise in it at its n-th moment; False when it has fewer, and was done.
+
+    At moment 0 nothing is raised: what is made once for all work, as a codec, is made then.
+    """
+    handler = _Handler(moment)
+    before = sys.gettrace()
+    sys.settrace(handler.enter)
+    try:
+        work()
+    except Interrupted:
+        pass
+    finally:
+        sys.settrace(before)
+    return handler.left <= 0
+
+
+@cache
+def _instructions(code: CodeType) -> bytes:
+    return code.co_code
+
+
+class _Handler:
+    """Raises at the last of `left` moments."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self._last: dict[FrameType, int] = {}  # the instruction before, of each frame
+        self._called: set[FrameType] = set()  # those that have called a Python function since then
+
+    def enter(self, frame: FrameType, event: str, argument: Any) -> Any:
+        caller = frame.f_back
+        if "/tests/" in frame.f_code.co_filename or (caller is not None and self._is_left_out(caller)):
+            return None
+        if caller is not None and frame.f_code.co_name != "__init__":  # the call of a class is one of C
+            self._called.add(caller)
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        self._last.pop(frame, None)
+        self._meet()
+        return self._go_on
+
+    def _is_left_out(self, frame: FrameType) -> bool:
+        name = frame.f_code.co_filename
+        return frame.f_trace is None and name != __file__ and ("/tests/support/" in name or "/tests/" not in name)
+
+    def _go_on(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "return":
+            self._last.pop(frame, None)
+        if event == "opcode":
+            last, self._last[frame] = self._last.get(frame), frame.f_lasti
+            if last is not None:
+                done = _instructions(frame.f_code)[last]
+                if (done in _CALLS and frame not in self._called) or (done in _BACK and frame.f_lasti <= last):
+                    self._meet()
+            self._called.discard(frame)
+        return self._go_on
+
+    def _meet(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Interrupted
