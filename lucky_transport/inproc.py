@@ -97,6 +97,7 @@ class InprocTransport(LockstepTransport):
         self.observation_slots = observation_slots
         self._turn = 0
         self._lease: Lease | None = None
+        self._is_released = False
         self._step_timeout_s = step_timeout_s
         self._sent = SentEnvs(host.spec, self.name)
         self._steps: EnvSteps | None = None
@@ -219,10 +220,8 @@ class InprocTransport(LockstepTransport):
         return Call(self._caller, deadline, between_steps=lambda: self._host.lock)
 
     def close(self) -> None:
-        if self._lockstep.state is not LockstepState.CLOSED:
-            self._lockstep.on(LockstepEvent.CLOSE)
-            if os.getpid() != self._pid:
-                return
+        self._lockstep.on(LockstepEvent.CLOSE)
+        if not self._is_released and os.getpid() == self._pid:
             for stream in list(self._open):
                 stream.close()
             if self._steps is not None:
@@ -230,6 +229,7 @@ class InprocTransport(LockstepTransport):
             elif self._lease is not None:
                 self._lease.release()
             self._host.leave(self._caller)
+            self._is_released = True  # last: what a signal handler interrupts is done again by the next call
 
 
 class InprocStream(Stream):

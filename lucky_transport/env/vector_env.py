@@ -51,6 +51,7 @@ from lucky_transport.errors import (
     SpecError,
     TransportError,
     Unimplemented,
+    is_interruption,
 )
 from lucky_transport.transport import Frame, Transport
 
@@ -388,7 +389,14 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         self._not_steppable, self._frame = NotSteppable.CLOSED, None
         if self._tensors is not None and self._connection.is_own:
             self._tensors.close()
-        self._end()
+        if self._end.alive:
+            try:
+                self._connection.end()
+            except BaseException as error:
+                if not is_interruption(error):  # else the next call does it again, or the finalizer
+                    self._end.detach()
+                raise
+            self._end.detach()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the recipe: loading connects again, or starts another engine process."""

@@ -67,13 +67,15 @@ class UsageGuard:
     def _finish(self) -> None:
         """Call what `close` was given, unless something is still in use or it was called."""
         with self._lock:
-            if self._uses or self._on_last_exit is None:
-                return
-            on_last_exit, self._on_last_exit = self._on_last_exit, None
-        on_last_exit()
+            if not self._uses and self._on_last_exit is not None:
+                self._on_last_exit()
+                self._on_last_exit = None  # last: what a signal handler interrupts is done again by the next exit
 
     def close(self, on_last_exit: Callable[[], None]) -> bool:
-        """Refuse every further use and call `on_last_exit` once nothing is in use; False when it was closed before."""
+        """Refuse every further use and call `on_last_exit` once nothing is in use; False when it was closed before.
+
+        It is called anew by whoever enters next where a signal handler interrupted it.
+        """
         with self._lock:
             if self.closed:
                 return False

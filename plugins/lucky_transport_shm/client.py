@@ -8,6 +8,7 @@ the arrays that it holds stay readable.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -117,6 +118,8 @@ class ShmTransport(EnvsTransport):
         )
         self._segment = segment
         self._forked = False
+        self._closing = threading.RLock()  # reentrant: a signal handler may close it too
+        self._is_released = False
         self._engine_closed = False
         mapping = segment.mapping
         self._engine = engine
@@ -126,6 +129,7 @@ class ShmTransport(EnvsTransport):
         strategy = strategy_code(settings.wait)
         self._lock = lock
         attach(segment, lock, self._engine, deadline)
+        self._is_attached = True
         buffers = [segment.buffers(slot) for slot in range(segment.layout.observation_slots)]
         self.actions = buffers[0].actions
         self.observation_slots = len(buffers)
@@ -338,8 +342,12 @@ class ShmTransport(EnvsTransport):
         return self._device.lock_pages(driver, ordinal)
 
     def close(self) -> None:
-        if self._state is LockstepState.CLOSED:
-            return
+        with self._closing:
+            if not self._is_released:
+                self._release()
+                self._is_released = True  # last: what a signal handler interrupts is done again by the next call
+
+    def _release(self) -> None:
         self._on(LockstepEvent.CLOSE)
         self._device.close()
         self._channel.fuse(
@@ -348,8 +356,9 @@ class ShmTransport(EnvsTransport):
         self._channel.unfuse()
         self._calls.close()
         mapping = self._segment.mapping
-        if self._engine.alive and not mapping.is_cut:
+        if self._is_attached and self._engine.alive and not mapping.is_cut:
             detach(self._segment, self._engine)
+        self._is_attached = False  # another client may come from here on
         self._lock.release()
         if not self._engine.alive:
             remove_stale(self._segment.path.parent)  # a killed engine cannot clean up after itself
@@ -357,6 +366,7 @@ class ShmTransport(EnvsTransport):
 
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything from now on; the connection is the parent's and stays as it is."""
+        self._closing, self._is_released = threading.RLock(), True
         if self._state is not LockstepState.CLOSED:
             self._state = LockstepState.CLOSED
             self._channel.unfuse()

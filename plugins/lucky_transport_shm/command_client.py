@@ -130,6 +130,5 @@ class CommandTransport(CallsTransport):
             raise ClosedError("the transport is closed", backend="shm", hint="connect again")
 
     def close(self) -> None:
-        if self._lockstep.state is not LockstepState.CLOSED:
-            self._lockstep.on(LockstepEvent.CLOSE)
-            self._calls.close()
+        self._lockstep.on(LockstepEvent.CLOSE)
+        self._calls.close()

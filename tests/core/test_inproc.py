@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from lucky_transport import api
 from lucky_transport.errors import NotReachable
 from lucky_transport.testing.contract import TransportContract
+from tests.support.interrupted_moments import interrupted_at
 
 
 class TestInproc(TransportContract):
@@ -40,3 +43,15 @@ def test_frames_are_views_of_the_engines_own_memory() -> None:
         client.step(client.actions)
         assert frame.observations.tobytes() != shown.tobytes()
         assert serving.host.driver.startswith("inproc client of pid")
+
+
+def test_an_interrupted_close_is_made_by_the_next_one() -> None:
+    with api.serve("toy", "inproc://left") as serving:
+        for moment in itertools.count():
+            client = api.open_transport("inproc://left")
+            client.step(client.actions)
+            is_interrupted = interrupted_at(moment, client.close)
+            client.close()
+            assert not serving.host.driver
+            if not is_interrupted:
+                break

@@ -13,6 +13,7 @@ Here tests are not interrupted themselves, nor is anything below `tests.support`
 from __future__ import annotations
 
 import dis
+import signal
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -34,16 +35,21 @@ def interrupted_at(moment: int, work: Callable[[], object]) -> bool:
 
     At moment 0 nothing is raised: what is made once for all work, as a codec, is made then.
     """
-    handler = _Handler(moment)
-    before = sys.gettrace()
-    sys.settrace(handler.enter)
+    tracer = _Tracer(moment)
+    before, handler = sys.gettrace(), signal.signal(signal.SIGALRM, _handler)
+    sys.settrace(tracer.enter)
     try:
         work()
     except Interrupted:
         pass
     finally:
         sys.settrace(before)
-    return handler.left <= 0
+        signal.signal(signal.SIGALRM, handler)
+    return tracer.left <= 0
+
+
+def _handler(*_: Any) -> None:
+    raise Interrupted
 
 
 @cache
@@ -51,8 +57,8 @@ def _instructions(code: CodeType) -> bytes:
     return code.co_code
 
 
-class _Handler:
-    """Raises at the last of `left` moments."""
+class _Tracer:
+    """Sends a signal at the last of `left` moments."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -89,4 +95,4 @@ class _Handler:
     def _meet(self) -> None:
         self.left -= 1
         if self.left == 0:
-            raise Interrupted
+            signal.raise_signal(signal.SIGALRM)

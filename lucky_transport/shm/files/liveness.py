@@ -101,9 +101,9 @@ class Peer:
 
     def close(self) -> None:
         """Release the pidfd; idempotent."""
-        if self.pidfd >= 0:
-            os.close(self.pidfd)
-            self.pidfd = -1
+        fd, self.pidfd = self.pidfd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class LockHolder:

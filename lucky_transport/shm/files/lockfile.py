@@ -26,6 +26,7 @@ from lucky_transport.errors import NotReachable, SegmentError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.files.private_file import Make, open_private, remove_private
 from lucky_transport.shm.timing import NATIVE
+from lucky_transport.uninterrupted import uninterrupted
 
 __all__ = [
     "CLIENT",
@@ -69,7 +70,7 @@ class _LockFile:
 
     def __init__(self, path: str, fd: int) -> None:
         self.path, self.fd = path, fd
-        self.held: set[int] = set()
+        self.held: dict[int, None] = {}
         self.watches = 0
 
     def lock(self, byte: int) -> bool:
@@ -77,7 +78,7 @@ class _LockFile:
             return False
         try:
             fcntl.lockf(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-            self.held.add(byte)
+            self.held[byte] = None
         except OSError:
             return False
         except BaseException:  # a signal handler's
@@ -87,7 +88,8 @@ class _LockFile:
 
     def unlock(self, byte: int) -> None:
         fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, byte)
-        self.held.discard(byte)
+        if byte in self.held:  # no call: no signal handler runs from here to the caller's next one
+            del self.held[byte]
 
     def holder(self, byte: int) -> int | None:
         answer = fcntl.fcntl(self.fd, _F_OFD_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0))
@@ -142,12 +144,13 @@ class Lock:
     own: the byte that it alone holds beside it.
     """
 
-    __slots__ = ("_file", "_place", "own")
+    __slots__ = ("_file", "_has_place", "_place", "own")
 
     def __init__(self, file: _LockFile, place: int) -> None:
-        self._file, self._place, self.own = file, place, _any_byte()
+        self._file, self._place, self._has_place, self.own = file, place, False, _any_byte()
         while not file.lock(self.own):
             self.own = _any_byte()
+        self._has_place = True
 
     def release(self, *, unlink: bool = False) -> None:
         """Give the place back; with `unlink` the file is removed first. Idempotent; no effect in a forked child."""
@@ -157,8 +160,10 @@ class Lock:
                 return
             if unlink and _files.get(_identity(file.path)) is file:
                 remove_private(file.path)
-            file.unlock(self.own)
-            file.unlock(self._place)
+            if self._has_place:
+                file.unlock(self._place)
+                self._has_place = False
+            file.unlock(self.own)  # last: a release that a signal handler interrupts is made again
             _close_if_unused(file)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -180,7 +185,7 @@ def acquire(path: str, place: int) -> Lock | None:
                 if not locked:
                     return None
                 if _files.get(_identity(path)) is file:
-                    lock = Lock(file, place)
+                    [lock] = uninterrupted(Lock, file, place)
                     locked = False  # it unlocks the place
                     return lock
             finally:

@@ -16,6 +16,7 @@ from pathlib import Path
 from lucky_transport.errors import NotReachable, SegmentError, TransportError
 from lucky_transport.found_file import describe_user
 from lucky_transport.limits import limit_reached
+from lucky_transport.uninterrupted import uninterrupted
 
 __all__ = ["Make", "open_private", "remove_private"]
 
@@ -61,21 +62,31 @@ def open_private(
     while True:
         try:
             if make is not Make.ALWAYS:
-                return _checked(os.open(path, access), path, any_mode, backend)
+                [fd] = uninterrupted(os.open, path, access)
+                try:
+                    _check(fd, path, any_mode, backend)
+                except BaseException:
+                    os.close(fd)
+                    raise
+                return fd
         except FileNotFoundError:
             if make is Make.NEVER:
                 raise
         except OSError as error:
             raise _refusal(path, error, any_mode, backend) from error
         try:
-            fd = os.open(path, access | os.O_CREAT | os.O_EXCL, _MODE)
+            [fd] = uninterrupted(os.open, path, access | os.O_CREAT | os.O_EXCL, _MODE)
         except FileExistsError:
             if make is Make.ALWAYS:
                 raise
             continue  # it was made between the two calls
         except OSError as error:
             raise _refusal(path, error, any_mode, backend) from error
-        os.fchmod(fd, _MODE)
+        try:
+            os.fchmod(fd, _MODE)
+        except BaseException:
+            os.close(fd)
+            raise
         return fd
 
 
@@ -101,12 +112,11 @@ def _is_private_file(status: os.stat_result, *, any_mode: bool = False) -> bool:
     )
 
 
-def _checked(fd: int, path: str | os.PathLike[str], any_mode: bool, backend: str) -> int:
+def _check(fd: int, path: str | os.PathLike[str], any_mode: bool, backend: str) -> None:
+    """Raise SegmentError unless it is a file as `open_private` says."""
     status = os.fstat(fd)
-    if _is_private_file(status, any_mode=any_mode):
-        return fd
-    os.close(fd)
-    raise _foreign(path, status, any_mode, backend)
+    if not _is_private_file(status, any_mode=any_mode):
+        raise _foreign(path, status, any_mode, backend)
 
 
 def _refusal(path: str | os.PathLike[str], error: OSError, any_mode: bool, backend: str) -> TransportError:

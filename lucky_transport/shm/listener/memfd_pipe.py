@@ -217,9 +217,10 @@ class MemfdPipe(RingPipe):
             self._parts.connection.shutdown(socket.SHUT_RDWR)
 
     def _tell_closed(self) -> None:
-        on_close, self.on_close = self.on_close, None
+        on_close = self.on_close
         if on_close is not None and not self._guard.forked:
             on_close(self)
+        self.on_close = None  # last, as in `UsageGuard`
 
     def _let_go(self) -> None:
         self._tell_closed()
