@@ -1,26 +1,29 @@
-"""Reads of a team's own service get shadows under the launcher: declared ones alone, compared field by field."""
+"""Reads of a team's own service get shadows where it is switched: declared ones alone, compared field by field.
+
+How the launcher switches a program to stages is tested by test_staged_run.py.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lucky_transport.process import unique_name
+from tests.support.command_line import CommandLine
+from tests.support.forked_programs import Program
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import SERVICE, WeatherPrograms
 
 pytest.importorskip("grpc")
 pytest.importorskip("tomlkit", reason="needs pip install 'lucky-transport[scan]'")
 
-_CLI = [sys.executable, "-m", "lucky_transport"]
 _EFFECTS = '[stages.effects]\n"Weather/Watch*" = "read"\n'
 
 _READS = """
@@ -52,6 +55,11 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
 """
 
 
+#: Serves with these options, at a port and in shared memory; gives the target, and the pair for --map.
+Served = Callable[..., AbstractContextManager[tuple[str, str]]]
+#: Runs a client that makes these calls in the test's folder, with every method at `shadow`; more of its file of stages.
+RunStaged = Callable[..., None]
+
 #: A program that has no generated modules.
 _BARE = """
 import sys
@@ -65,29 +73,41 @@ _BYTES = """
 """
 
 
-@contextmanager
-def served(weather: WeatherPrograms, *options: str) -> Iterator[tuple[str, str]]:
-    """Serve at a port and in shared memory; gives the target, and the pair for --map."""
-    endpoint = f"shm://{unique_name()}"
-    serving = [*_CLI, "run", "--transport", "shm", "--serve", f"127.0.0.1:*={endpoint}", "--"]
-    with subprocess.Popen([*serving, *weather.server(0, *options)], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
+@pytest.fixture
+def served(start_switched: Callable[..., Program], weather: WeatherPrograms) -> Served:
+    @contextmanager
+    def serve(*options: str) -> Iterator[tuple[str, str]]:
+        endpoint = f"shm://{unique_name()}"
+        _, *command = weather.server(0, *options)
+        server = start_switched("--transport", "shm", "--serve", f"127.0.0.1:*={endpoint}", command=command)
         try:
             target = f"127.0.0.1:{server.stdout.readline().split()[-1]}"
             yield target, f"{target}={endpoint}"
         finally:
             server.terminate()
+            server.wait(PATIENCE_S)
+
+    return serve
 
 
-def run_staged(weather: WeatherPrograms, folder: Path, served_at: tuple[str, str], calls: str, rows: str = "") -> None:
-    """Run a client that makes `calls` in `folder`, with every method at `shadow`. rows: more of its file of stages."""
-    target, pair = served_at
-    (folder / "lucky_transport.toml").write_text(f'[stages]\ndefault = "shadow"\n{rows}')
-    program = f"{_CLIENT}{calls}" if calls is not _BYTES else f"{_BARE}{calls}"
-    client = [sys.executable, "-c", program, target, str(weather.folder)]
-    command = [*_CLI, "run", "--transport", "staged", "--map", pair, "--", *client]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stderr
+@pytest.fixture
+def run_staged(
+    run_switched: Callable[..., subprocess.CompletedProcess[str]],
+    weather: WeatherPrograms,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> RunStaged:
+    monkeypatch.chdir(tmp_path)
+
+    def run(served_at: tuple[str, str], calls: str, rows: str = "") -> None:
+        target, pair = served_at
+        (tmp_path / "lucky_transport.toml").write_text(f'[stages]\ndefault = "shadow"\n{rows}')
+        program = f"{_CLIENT}{calls}" if calls is not _BYTES else f"{_BARE}{calls}"
+        command = ["-c", program, target, str(weather.folder)]
+        done = run_switched("--transport", "staged", "--map", pair, command=command)
+        assert done.returncode == 0, done.stderr
+
+    return run
 
 
 def evidence(folder: Path) -> list[dict[str, Any]]:
@@ -96,20 +116,21 @@ def evidence(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-def shown(folder: Path, *arguments: str) -> str:
-    """Return what a command prints about `folder`, without the program and its modules."""
-    command = [*_CLI, *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout
+def shown(line: CommandLine, *arguments: str) -> str:
+    """Return what a command prints about its folder, without the program and its modules."""
+    done = line.run(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def verdicts(folder: Path) -> Counter[tuple[str, str]]:
     return Counter((one["method"].rpartition("/")[2], one["verdict"]) for one in evidence(folder))
 
 
-def test_declared_reads_are_asked_twice_and_compared(weather: WeatherPrograms, tmp_path: Path) -> None:
+def test_declared_reads_are_asked_twice_and_compared(served: Served, run_staged: RunStaged, tmp_path: Path) -> None:
     calls = tmp_path / "calls"
-    with served(weather, "--calls", str(calls)) as where:
-        run_staged(weather, tmp_path, where, _READS, _EFFECTS)
+    with served("--calls", str(calls)) as where:
+        run_staged(where, _READS, _EFFECTS)
     assert verdicts(tmp_path) == {("GetForecast", "equal"): 6, ("WatchForecast", "equal"): 4}
     came = Counter(calls.read_text().split())
     assert came["GetForecast"] >= 12  # more where a shadow was late
@@ -120,10 +141,10 @@ def test_declared_reads_are_asked_twice_and_compared(weather: WeatherPrograms, t
         assert min(one["shadow"]["us"], one["authority"]["us"]) > 0
 
 
-def test_no_other_method_is_asked_twice(weather: WeatherPrograms, tmp_path: Path) -> None:
+def test_no_other_method_is_asked_twice(served: Served, run_staged: RunStaged, tmp_path: Path) -> None:
     calls = tmp_path / "calls"
-    with served(weather, "--calls", str(calls)) as where:
-        run_staged(weather, tmp_path, where, f"{_READS}{_CHANGES}")
+    with served("--calls", str(calls)) as where:
+        run_staged(where, f"{_READS}{_CHANGES}")
     came = Counter(calls.read_text().split())
     del came["GetForecast"]
     assert came == {"WatchForecast": 4, "SetStation": 1, "PutStation": 1, "Report": 1, "Chat": 1}
@@ -133,11 +154,11 @@ def test_no_other_method_is_asked_twice(weather: WeatherPrograms, tmp_path: Path
 
 
 def test_what_was_seen_is_known_by_name_and_effect_without_the_program(
-    weather: WeatherPrograms, tmp_path: Path
+    served: Served, run_staged: RunStaged, forked_line: CommandLine
 ) -> None:
-    with served(weather) as where:
-        run_staged(weather, tmp_path, where, _READS, _EFFECTS)
-    rows = json.loads(shown(tmp_path, "stage", "show", "Weather/*", "--json"))["methods"]
+    with served() as where:
+        run_staged(where, _READS, _EFFECTS)
+    rows = json.loads(shown(forked_line, "stage", "show", "Weather/*", "--json"))["methods"]
     assert {row["method"].rpartition("/")[2]: row["effect"] for row in rows} == {
         "Chat": "world",
         "GetForecast": "read",
@@ -161,10 +182,10 @@ def test_what_was_seen_is_known_by_name_and_effect_without_the_program(
     ],
 )
 def test_a_difference_is_named_and_sends_its_method_back(
-    weather: WeatherPrograms, tmp_path: Path, fault: str, method: str, aspect: str, where: str
+    served: Served, run_staged: RunStaged, tmp_path: Path, fault: str, method: str, aspect: str, where: str
 ) -> None:
-    with served(weather, "--fault", fault) as served_at:
-        run_staged(weather, tmp_path, served_at, _READS, _EFFECTS)
+    with served("--fault", fault) as served_at:
+        run_staged(served_at, _READS, _EFFECTS)
     [found, *_] = [
         one for one in evidence(tmp_path) if one["verdict"] == "different" and one["method"].endswith(method)
     ]
@@ -173,12 +194,12 @@ def test_a_difference_is_named_and_sends_its_method_back(
 
 
 def test_a_program_without_generated_modules_is_compared_by_what_was_registered(
-    weather: WeatherPrograms, tmp_path: Path
+    served: Served, run_staged: RunStaged, forked_line: CommandLine, weather: WeatherPrograms, tmp_path: Path
 ) -> None:
     (tmp_path / "lucky_transport.toml").write_text("[stages]\n")
-    shown(tmp_path, "stage", "register", str(weather.descriptor_set))
-    with served(weather, "--fault", "value") as served_at:
-        run_staged(weather, tmp_path, served_at, _BYTES)
+    shown(forked_line, "stage", "register", str(weather.descriptor_set))
+    with served("--fault", "value") as served_at:
+        run_staged(served_at, _BYTES)
     [found, *_] = evidence(tmp_path)
     assert (found["verdict"], found["aspect"], found["where"]) == ("different", "item", "reading.temperature")
     assert found["values"] == {"grpc": 0.0, "shm": 1.0}
