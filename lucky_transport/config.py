@@ -319,11 +319,14 @@ def runtime_directories(environ: Mapping[str, str] | None = None) -> tuple[Path,
     """Return where this user's sockets may lie, the preferred place first: an engine listens there, a client searches
     each, since the two may have been started with different environments. Nothing is created.
     """
-    environ = os.environ if environ is None else environ
-    places = [Path("/tmp") / f"lucky-{os.getuid()}"]
-    if (given := Path(environ.get("XDG_RUNTIME_DIR") or "")).is_absolute() and given.is_dir():
-        places.insert(0, given / "lucky_transport")
-    return tuple(places)
+    given = (os.environ if environ is None else environ).get("XDG_RUNTIME_DIR") or ""
+    places = _runtime_directories(given, os.getuid())
+    return places if os.path.isabs(given) and os.path.isdir(given) else places[1:]
+
+
+@lru_cache(maxsize=16)  # a program may connect for each call
+def _runtime_directories(given: str, uid: int) -> tuple[Path, ...]:
+    return Path(given) / "lucky_transport", Path("/tmp") / f"lucky-{uid}"
 
 
 def _known(key: str, source: str, others: Collection[str] = ()) -> str:

@@ -11,7 +11,8 @@ import itertools
 import os
 import random
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from lucky_transport.config import runtime_directories
@@ -60,19 +61,31 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_HASH]
 
 
-def sockets_of(directory: Path, name: str) -> list[Path]:
-    """Return the sockets of engines of segment `name`: of one alone, and then those of a group, in any order.
+def sockets_of(directory: Path, name: str) -> Iterator[Path]:
+    """Yield the sockets of engines of segment `name`: of one alone, and then those of a group, in any order.
 
-    Raises ConfigError when the directory's own path is too long for any.
+    The directory is read once the first one does not do. Raises ConfigError when its own path is too long for any.
     """
-    alone, first = socket_path(directory, name), f"{_hash(name)}@"
+    alone, first = _names(directory, name)
+    is_there = os.path.lexists(alone)
+    if is_there:
+        yield alone
     try:
         entries = os.listdir(directory)
     except OSError:
-        return [alone]
-    shared = [directory / one for one in entries if one.startswith(first) and one.endswith(_SUFFIX)]
+        if not is_there:
+            yield alone
+        return
+    shared = [one for one in entries if one.startswith(first) and one.endswith(_SUFFIX)]
     random.shuffle(shared)
-    return [alone, *shared] if alone.name in entries else shared
+    for one in shared:
+        yield directory / one
+
+
+@lru_cache(maxsize=256)  # a program may connect for each call
+def _names(directory: Path, name: str) -> tuple[Path, str]:
+    """Return the socket of an engine alone, and how the names of those of a group begin."""
+    return socket_path(directory, name), f"{_hash(name)}@"
 
 
 def claim_socket(directory: Path, name: str, group: str = "") -> tuple[Path, lockfile.Lock]:

@@ -97,7 +97,7 @@ class Poller(Closing):
     def look(self, *, expects: bool = True) -> PollResult:
         """Return what there is now; never blocks. Raises ClosedError.
 
-        Only when there is nothing, and it is not `looking`, does `fileno()` turn readable with what comes next: look
+        Only when nothing is `ready`, and it is not `looking`, does `fileno()` turn readable with what comes next: look
         again until then. It goes on `looking` only where one `expects` something.
         """
         found = PollResult()
@@ -107,7 +107,7 @@ class Poller(Closing):
             if not was_looking or any(reader.ready() for reader in self._readers):
                 self._sleep(0, found)
                 self._collect(found)
-            if not found:
+            if not found.ready:
                 if expects and self._looks.go_on():
                     self.looking = was_looking
                     self._look_on()

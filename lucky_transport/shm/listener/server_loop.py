@@ -72,13 +72,13 @@ class ServerLoop:
         return any(map(_OPEN_CALLS, tuple(self._calls.values())))
 
     def look(self) -> bool:
-        """Handle what there is now, without waiting; True when there was something, or may be soon: look again.
+        """Handle what there is now, without waiting; True when there was a record, or may be soon: look again.
 
         While calls are answered nobody looks on: handlers' threads want the core. Raises ClosedError.
         """
         found = self._pipes.look(expects=not self._is_answering())
         self._handle(found)
-        return bool(found) or self._pipes.looking
+        return bool(found.ready) or self._pipes.looking
 
     def fileno(self) -> int:
         """Return the descriptor that an event loop watches for `look`."""
