@@ -1,4 +1,4 @@
-"""Threads that are kept for what may block: plugins of call credentials, and connecting for an event loop."""
+"""Threads that are kept for what may block, such as plugins of call credentials."""
 
 from __future__ import annotations
 

@@ -13,6 +13,19 @@ from tests.support.pages import ROOT
 #: Page, module, name of the limit there, and the sentence that says it.
 LIMITS = [
     ("docs/reference/limits.md", "lucky_transport.shm.listener.listener", "MAX_CLIENTS", "takes {:,} clients at once"),
+    ("docs/reference/limits.md", "lucky_transport.rpc.server", "MAX_CALLS", "while {:,} others of its connection"),
+    (
+        "docs/reference/limits.md",
+        "lucky_transport_stubs.aio.subchannel",
+        "MOST_CALLS",
+        "another connection for calls beyond {}",
+    ),
+    (
+        "plugins/lucky_transport_stubs/README.md",
+        "lucky_transport.rpc.server",
+        "MAX_CALLS",
+        "takes {:,} calls at a time",
+    ),
     ("docs/how-to/typed-calls.md", "lucky_transport.deadline", "NOTICE_AFTER_S", "more than {:g} s for an engine"),
     ("docs/how-to/sessions.md", "lucky_transport.sessions.session", "SessionLimits.sessions", "holds up to {:,} ind"),
     ("docs/how-to/sessions.md", "lucky_transport.sessions.session", "SessionLimits.idle_s", "it was idle for {:g} s"),

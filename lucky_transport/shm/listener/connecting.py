@@ -1,6 +1,7 @@
 """The client's end of a listener: `connect_pipe` finds an engine by its segment's name and returns a pipe.
 
-What the engine sends is checked before it is used: its user, the memory's size and seals, the event descriptors.
+An event loop, which must not wait here, takes the same steps itself: `pipe_steps`. What the engine sends is checked
+before it is used: its user, the memory's size and seals, the event descriptors.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import os
 import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from lucky_transport.config import runtime_directories
 from lucky_transport.deadline import Deadline
@@ -37,9 +39,42 @@ from lucky_transport.shm.listener.handshake import LONGEST_SERVER_HELLO, ClientH
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe, PipeResources
 from lucky_transport.shm.timing import ANSWER_S, CONNECT_FIRST_SLEEP_S, CONNECT_LONGEST_SLEEP_S, PEER_POLL_NS
 
-__all__ = ["connect_pipe"]
+__all__ = ["Steps", "Wait", "connect_pipe", "finish", "pipe_steps"]
 
 _FDS = 3
+
+T = TypeVar("T")
+
+
+class Wait(NamedTuple):
+    """What a step waits for: so many seconds, or that `connection` is readable before."""
+
+    seconds: float
+    connection: socket.socket | None = None
+
+    def block(self) -> bool:
+        """Wait, on this thread; True when the connection is readable."""
+        if self.connection is None:
+            time.sleep(self.seconds)
+            return False
+        poller = select.poll()
+        poller.register(self.connection, select.POLLIN)
+        return bool(poller.poll(self.seconds * 1000))
+
+
+#: Yield what to wait for, get whether the connection is readable, return what they come to. Closed, they let go of all.
+Steps = Generator[Wait, bool | None, T]
+
+
+def finish(steps: Steps[T]) -> T:
+    """Take all steps, waiting on this thread; return what they come to."""
+    with contextlib.closing(steps):
+        try:
+            wait = next(steps)
+            while True:
+                wait = steps.send(wait.block())
+        except StopIteration as end:
+            return end.value
 
 
 def connect_pipe(
@@ -51,7 +86,22 @@ def connect_pipe(
     answer_s: float = ANSWER_S,
     or_server: bool = False,
 ) -> MemfdPipe:
-    """Return a pipe to the engine of segment `name`, waiting for the engine until the deadline.
+    """Return a pipe to the engine of segment `name`, waiting for the engine until the deadline; see `pipe_steps`."""
+    return finish(
+        pipe_steps(name, deadline, directories=directories, strategy=strategy, answer_s=answer_s, or_server=or_server)
+    )
+
+
+def pipe_steps(
+    name: str,
+    deadline: Deadline,
+    *,
+    directories: Sequence[Path] | None = None,
+    strategy: int = 1,
+    answer_s: float = ANSWER_S,
+    or_server: bool = False,
+) -> Steps[MemfdPipe]:
+    """Connect to the engine of segment `name`, waiting for the engine until the deadline; the steps come to a pipe.
 
     An engine that listens gets `answer_s` to answer, also where the deadline is nearer. or_server: it may as well be a
     gRPC server, so the error says how to start either.
@@ -64,11 +114,11 @@ def connect_pipe(
     sleep_s = CONNECT_FIRST_SLEEP_S
     while True:
         was_hung_up = False
-        for path in [path for place in places for path in sockets_of(place, name)]:
+        for path in (path for place in places for path in sockets_of(place, name)):
             patience_s = max(deadline.remaining_s, answer_s)
             try:
                 with within_limits(f"the engine at {path} cannot be reached", "shm"):
-                    pipe = _connect(path, patience_s, strategy)
+                    pipe = yield from _connect(path, patience_s, strategy)
             except _HungUp:
                 was_hung_up = True
                 continue
@@ -76,7 +126,7 @@ def connect_pipe(
                 return pipe
         if deadline.expired and (answer_by.expired or not was_hung_up):
             raise _unreachable(name, [socket_path(place, name) for place in places], deadline, or_server)
-        time.sleep(min(sleep_s, deadline.remaining_s))
+        yield Wait(min(sleep_s, deadline.remaining_s))
         sleep_s = min(sleep_s * 2, CONNECT_LONGEST_SLEEP_S)
 
 
@@ -122,16 +172,17 @@ class _HungUp(Exception):
     """The engine listens, and has no place for one more client just now, or closed the connection: try again."""
 
 
-def _connect(path: Path, patience_s: float, strategy: int) -> MemfdPipe | None:
-    """Return a pipe to the engine that listens there, None when none does; raises _HungUp."""
+def _connect(path: Path, patience_s: float, strategy: int) -> Steps[MemfdPipe | None]:
+    """Come to a pipe to the engine that listens there, None when none does; raises _HungUp."""
     with contextlib.ExitStack() as undo:
         connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         connection.setblocking(False)  # no wait here ends by a TimeoutError: what is one comes from a signal handler
         try:
             connection.connect(str(path))
+            connection.send(ClientHello().to_bytes())  # at once, or the engine accepts and has to wait for it
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
             return None
-        except BlockingIOError as error:
+        except (BrokenPipeError, ConnectionResetError, BlockingIOError) as error:
             raise _HungUp from error
         except PermissionError as error:
             raise ConfigError(
@@ -139,10 +190,9 @@ def _connect(path: Path, patience_s: float, strategy: int) -> MemfdPipe | None:
             ) from error
         peer = peer_of(connection)  # nothing of another user's process is taken
         undo.callback(peer.close)
+        answer_by = Deadline(patience_s)
         try:
-            connection.send(ClientHello().to_bytes())
-            answer_by = Deadline(patience_s)
-            while not _is_readable(connection, min(answer_by.remaining_s, PEER_POLL_NS / 1e9)):
+            while not (yield Wait(min(answer_by.remaining_s, PEER_POLL_NS / 1e9), connection)):
                 if _has_ended(path):
                     return None
                 if answer_by.expired:
@@ -190,12 +240,6 @@ def _has_ended(path: Path) -> bool:
     if os.path.exists(lock_path):
         return lockfile.holder(lock_path, lockfile.ENGINE) is None
     return not os.path.exists(path)
-
-
-def _is_readable(connection: socket.socket, timeout_s: float) -> bool:
-    poller = select.poll()
-    poller.register(connection, select.POLLIN)
-    return bool(poller.poll(timeout_s * 1000))
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int], bool]:

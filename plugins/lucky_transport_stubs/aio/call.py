@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -57,15 +56,15 @@ class CallOwner(Protocol):
         """Return the connection if it stands."""
         ...
 
-    def connect(self, wait_for_ready: bool) -> asyncio.Future[ClientCalls | None]:
-        """Return where the connection will be; a caller that waits no longer sets None. It may raise TransportError."""
+    def connect(self, call: RingCall, wait_for_ready: bool) -> None:
+        """Have `connected` of the call called, or `failed`, now or later; not once it has `ended`."""
         ...
 
     def expect(self) -> None:
         """Something was sent, which the server may answer at once."""
         ...
 
-    def ended(self) -> None:
+    def ended(self, call: RingCall) -> None:
         """The call has ended."""
         ...
 
@@ -78,7 +77,7 @@ class RingCall(AioCallState):
         self._channel = connection  # the name by which grpc.aio 1.60 finds the calls of a channel that closes
         self._prepared = prepared
         self._messages = connection.messages
-        self._awaited: asyncio.Future[Any] | None = None  # the connection, then the metadata of the credentials
+        self._awaited: asyncio.Future[Any] | None = None  # the metadata of the credentials
         self._timer: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None  # between two attempts
         self._call: ClientCall | None = None  # the present attempt
@@ -185,11 +184,11 @@ class RingCall(AioCallState):
         if self.done():
             return
         if isinstance(action, Connect):
-            self._await(self._channel.connect(action.is_patient), self._connected)
+            self._channel.connect(self, action.is_patient)
         elif isinstance(action, FetchMetadata):
-            found: asyncio.Future[Any] = self._loop.create_future()
-            action.fetch(partial(_set_from_thread, self._loop, found))
-            self._await(found, self._fetched)
+            self._awaited = self._loop.create_future()
+            self._awaited.add_done_callback(self._fetched)
+            action.fetch(partial(_set_from_thread, self._loop, self._awaited))
         elif isinstance(action, Open):
             self._open_attempt(action)
         elif isinstance(action, Pause):
@@ -197,18 +196,14 @@ class RingCall(AioCallState):
         else:
             self._finish(action.status)
 
-    def _await(self, future: asyncio.Future[Any], then: Callable[[asyncio.Future[Any]], None]) -> None:
-        self._awaited = future
-        if future.done():
-            then(future)
-        else:
-            future.add_done_callback(then)
+    def connected(self, connection: ClientCalls) -> None:
+        """The connection that was waited for stands."""
+        self._do(self._machine.connected(connection))
 
-    def _connected(self, found: asyncio.Future[Any]) -> None:
-        error = found.exception()
+    def failed(self, error: TransportError) -> None:
+        """The attempt has come to nothing before it was open."""
         if not self.done():
-            is_ours = isinstance(error, TransportError)
-            self._do(self._machine.failed(error) if is_ours else self._machine.connected(found.result()))
+            self._do(self._machine.failed(error))
 
     def _fetched(self, found: asyncio.Future[Any]) -> None:
         if not self.done():
@@ -226,7 +221,7 @@ class RingCall(AioCallState):
                 may_wait=False,
             )
         except TransportError as error:
-            self._do(self._machine.failed(error))
+            self.failed(error)
             return
         self._channel.expect()
         self._call, self._sent = call, 0
@@ -333,7 +328,7 @@ class RingCall(AioCallState):
         if self._call is not None:
             self._call.on_change = None
             self._call.cancel()
-        self._channel.ended()
+        self._channel.ended(self)
 
 
 def _set_from_thread(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], result: Any) -> None:

@@ -4,7 +4,8 @@
         reply = await GreeterStub(channel).SayHello(HelloRequest(name="you"))
 
 Everything above the messages' bytes is grpc.aio's own code: calls, interceptors, metadata, errors. A call that is
-dropped is cancelled. It belongs to the loop that it is made on; each channel has a connection of its own.
+dropped is cancelled. It belongs to the loop that it is made on, where channels with the same target and arguments share
+a connection, as gRPC's do.
 """
 
 from __future__ import annotations

@@ -1,33 +1,28 @@
-"""One channel's way to its server, in the place of grpc's compiled `AioChannel`: it connects when a call needs it,
-reads for all calls, and connects anew after the server has gone.
+"""One channel's way to its server, in the place of grpc's compiled `AioChannel`: it joins a subchannel when a call
+needs one, and another after the server has gone.
 
-The loop watches one descriptor; a thread of ours is busy for as long as it takes to meet the server. A call that does
-not wait for the server to be ready fails with the first attempt; the others have it repeated. What ends the connection
-ends its calls at once; the channel is IDLE then, and the next call connects. Nothing is left behind by `close`, nor
-when the channel is dropped after its loop has ended. A forked child's copy connects anew, if its loop runs there, and
-touches nothing that its parent uses.
+A call that does not wait for the server to be ready fails with the first attempt; the others have it repeated. What
+ends the connection ends its calls at once; the channel is IDLE then, and the next call connects. Nothing is left behind
+by `close`, nor when the channel is dropped after its loop has ended. A forked child's copy connects anew, if its loop
+runs there, and touches nothing that its parent uses.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.rpc.event_loop import LoopCondition, LoopReader, is_running_here
-from lucky_transport_grpc.kept_threads import run_on_kept_thread
+from lucky_transport.rpc.event_loop import LoopCondition, is_running_here
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
-from lucky_transport_stubs.client.connecting import connect
+from lucky_transport_stubs.aio.subchannel import Subchannel, join, pool_key
 from lucky_transport_stubs.client.prepared import CallSettings
-from lucky_transport_stubs.client.reach import LONGEST_PAUSE_S, ConnectivityState, State, pauses
+from lucky_transport_stubs.client.reach import ConnectivityState, State, pauses
 from lucky_transport_stubs.words.metadata import USER_AGENT
 from lucky_transport_stubs.words.options import Options, primary_user_agent
 from lucky_transport_stubs.words.status import error_of
@@ -36,23 +31,6 @@ __all__ = ["Connection"]
 
 #: As grpc.aio has it, which servers may tell from programs with threads.
 _USER_AGENT = USER_AGENT.replace("grpc-python/", "grpc-python-asyncio/")
-
-
-class _Arriving:
-    """A connection on its way to the loop; closed where the loop ends before it is there."""
-
-    def __init__(self, calls: ClientCalls) -> None:
-        self._calls: ClientCalls | None = calls
-
-    def take(self) -> ClientCalls:
-        """Return the connection, which belongs to the caller from now on; once."""
-        calls, self._calls = self._calls, None
-        assert calls is not None
-        return calls
-
-    def __del__(self) -> None:
-        if self._calls is not None:
-            self._calls.close()
 
 
 class Connection:
@@ -76,22 +54,22 @@ class Connection:
         self.standing = ConnectivityState(self.settings.refusal)
         self.target = self.settings.target.removeprefix("dns:///").encode()
         self._endpoint = endpoint
+        self._key = pool_key(loop, endpoint, options, credentials, compression)
         self._is_insecure = credentials is None
-        self._calls: ClientCalls | None = None
-        self._reader: LoopReader | None = None
         self._is_closing = False
         self._is_forked = False
         self._begin()
         on_child(self.renew_after_fork)
 
     def _begin(self) -> None:
-        self._waiting: dict[asyncio.Future[ClientCalls | None], bool] = {}  # True: until the server is ready
+        self._subchannel: Subchannel | None = None  # that the next call goes over
+        self._joined: dict[Subchannel, None] = {}
+        self._waiting: dict[RingCall, bool] = {}  # True: until the server is ready
         self._open_calls = 0
         self._watching = 0
         self._changed = changed = LoopCondition(self.loop)
         self.standing.listeners.append(lambda state: changed.notify())
         self._pauses = pauses()
-        self._is_trying = False
 
     # -- what the Python half of grpc.aio calls -----------------------------------------------------------------------
 
@@ -163,7 +141,6 @@ class Connection:
     def renew_after_fork(self) -> None:
         """In a forked child: forget the connection, which is the parent's, and all that waits for it."""
         self._is_forked = True
-        self._calls = self._reader = None
         self.standing.renew_after_fork()
         if self._is_closing:
             self.standing.enter(State.SHUTDOWN)
@@ -172,89 +149,102 @@ class Connection:
     # -- for the calls ------------------------------------------------------------------------------------------------
 
     def current(self) -> ClientCalls | None:
-        """Return the connection if it stands."""
-        if self._calls is not None:
-            self._calls.pump()  # the server's goodbye may be there: then this is not the connection to use
-        return None if self.settings.refusal is not None else self._calls
+        """Return the connection that the next call goes over, if it stands."""
+        if self._subchannel is None or self._subchannel.calls is None or self.settings.refusal is not None:
+            return None
+        self._subchannel.calls.pump()  # the server's goodbye may be there: then this is not the connection to use
+        if self._subchannel is not None and self._subchannel.is_full:
+            self._join()
+        return None if self._subchannel is None else self._subchannel.calls
 
-    def connect(self, wait_for_ready: bool) -> asyncio.Future[ClientCalls | None]:
-        future: asyncio.Future[ClientCalls | None] = self.loop.create_future()
+    def connect(self, call: RingCall, wait_for_ready: bool) -> None:
+        """Have `connected` of the call called, or `failed`, now or later; not once it has `ended`."""
         if (refusal := self.settings.refusal) is not None:
-            future.set_exception(error_of(refusal.code, refusal.details))
-            return future
-        self._waiting[future] = wait_for_ready
-        future.add_done_callback(lambda future: self._waiting.pop(future, None))
-        self._try()
-        return future
+            call.failed(error_of(refusal.code, refusal.details))
+        else:
+            self._waiting[call] = wait_for_ready
+            self._try()
 
     def expect(self) -> None:
-        if self._reader is not None:
-            self._reader.expect()
+        """Something was sent, which the server may answer at once."""
+        if self._subchannel is not None:
+            self._subchannel.expect()
 
-    def ended(self) -> None:
+    def ended(self, call: RingCall) -> None:
+        """The call has ended."""
+        self._waiting.pop(call, None)
         self._open_calls -= 1
         self._release_if_unused()
+
+    # -- what the subchannel says -------------------------------------------------------------------------------------
+
+    def connected(self, subchannel: Subchannel) -> None:
+        """It stands."""
+        if subchannel is self._subchannel:
+            self._pauses = pauses()
+            self.standing.enter(State.READY)
+            self._open_waiting()
+
+    def failed(self, subchannel: Subchannel, error: TransportError) -> None:
+        """It could not be connected."""
+        self._joined.pop(subchannel, None)
+        if subchannel is not self._subchannel:
+            return
+        self._subchannel = None
+        self.standing.enter(State.TRANSIENT_FAILURE)
+        self._fail_waiting(error)
+
+    def broken(self, subchannel: Subchannel, error: TransportError) -> None:
+        """Its connection has ended, and with it its calls."""
+        self._joined.pop(subchannel, None)
+        if subchannel is self._subchannel:
+            self._subchannel = None
+            self.standing.enter(State.IDLE)
+            if self._waiting:  # it ended before they were opened
+                self._fail_waiting(error)
 
     # -- within -------------------------------------------------------------------------------------------------------
 
     def _try(self) -> None:
         """Begin to connect, unless that is done or under way."""
-        if self._calls is None and not self._is_trying:
-            self._is_trying = True
+        if self._subchannel is None:
             self.standing.tries()
-            run_on_kept_thread(self._meet)
-            if self._is_forked:
-                self._look_in()
+            subchannel = self._join()
+            if subchannel.calls is not None:
+                self.connected(subchannel)
 
-    def _look_in(self) -> None:
-        """Have the loop run while we connect: in a forked child its parent may take what would wake it."""
-        if self._is_trying:
-            self.loop.call_later(LONGEST_PAUSE_S, self._look_in)
+    def _join(self) -> Subchannel:
+        self._subchannel = join(self, self._key, self.loop, self._endpoint, self.settings.max_receive_bytes)
+        self._joined[self._subchannel] = None
+        return self._subchannel
 
-    def _meet(self) -> None:
-        """Meet the server; on a thread that is kept."""
+    def _open_waiting(self) -> None:
+        """Open the calls that wait, as long as there is a connection that takes them."""
         try:
-            found = _Arriving(connect(self._endpoint, self.settings.max_receive_bytes, watched=False))
-            then: Callable[[], None] = partial(self._connected, found)
-        except TransportError as error:
-            then = partial(self._failed, error)
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            self.loop.call_soon_threadsafe(then)
+            while self._waiting and (calls := self.current()) is not None:
+                call = next(iter(self._waiting))
+                del self._waiting[call]
+                call.connected(calls)
+        except BaseException:  # a signal handler's: the other calls go on
+            self.loop.call_soon(self._open_waiting)
+            raise
 
-    def _connected(self, found: _Arriving) -> None:
-        self._is_trying = False
-        calls = found.take()
-        self._reader = LoopReader(calls, self.loop, self._broken)
-        self._calls = calls  # not before: the channel may be dropped, and so closed, in the middle of anything
-        self._pauses = pauses()
-        self.standing.enter(State.READY)
-        for future in tuple(self._waiting):
-            if not future.done():
-                future.set_result(calls)
-        self._release_if_unused()
-
-    def _failed(self, error: TransportError) -> None:
-        self._is_trying = False
-        self.standing.enter(State.TRANSIENT_FAILURE)
-        for future, is_patient in tuple(self._waiting.items()):
-            if not is_patient and not future.done():
-                future.set_exception(error)
+    def _fail_waiting(self, error: TransportError) -> None:
+        """The attempt has come to nothing: another one follows for the calls that wait until the server is ready."""
+        for call in [call for call, is_patient in self._waiting.items() if not is_patient]:
+            del self._waiting[call]
+            self.loop.call_soon(call.failed, error)
         self.loop.call_later(next(self._pauses), self._try_again)
 
     def _try_again(self) -> None:
         if self._waiting or self._watching:
             self._try()
 
-    def _broken(self, error: TransportError) -> None:
-        """The connection has ended, and with it its calls."""
-        self._calls = self._reader = None
-        self.standing.enter(State.IDLE)
-
     def _close(self) -> None:
         self.standing.enter(State.SHUTDOWN)
         self._release_if_unused()
 
     def _release_if_unused(self) -> None:
-        is_unused = not self._open_calls or self.loop.is_closed()
-        if self.standing.is_closed and self._calls is not None and is_unused:
-            self._calls.close()
+        if self.standing.is_closed and (not self._open_calls or self.loop.is_closed()):
+            while self._joined:
+                self._joined.popitem()[0].leave(self)

@@ -45,8 +45,13 @@ TABLE = (
         "as in gRPC; what of a service config has an effect is below",
         "grpc.service_config grpc.enable_retries grpc.per_rpc_retry_buffer_size",
     ),
+    Row(
+        _H,
+        "as in gRPC for channels of asyncio, which share a connection without it; others never do",
+        "grpc.use_local_subchannel_pool",
+    ),
     Row(_L, "metadata has 16,384 bytes at most", "grpc.max_metadata_size grpc.absolute_max_metadata_size"),
-    Row(_L, "a server takes any number of calls at a time", "grpc.max_concurrent_streams"),
+    Row(_L, "a server takes 1,024 calls at a time of each connection", "grpc.max_concurrent_streams"),
     Row(
         _L,
         "connections last until either side closes them",
@@ -142,7 +147,7 @@ TABLE = (
         " grpc.grpclb_call_timeout_ms grpc.grpclb_fallback_timeout_ms grpc.http_connect_headers"
         " grpc.http_connect_server grpc.http_proxy grpc.inhibit_health_checking grpc.lb.ring_hash.ring_size_cap"
         " grpc.lb_policy_name grpc.max_connections_per_subchannel_cap grpc.priority_failover_timeout_ms"
-        " grpc.server_uri grpc.service_config_disable_resolution grpc.use_local_subchannel_pool",
+        " grpc.server_uri grpc.service_config_disable_resolution",
     ),
     Row(
         _S,

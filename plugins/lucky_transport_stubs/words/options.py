@@ -33,6 +33,7 @@ __all__ = [
     "service_config",
     "target_of",
     "user_agent",
+    "uses_local_pool",
 ]
 
 Options = Iterable[tuple[str, Any]] | None
@@ -125,6 +126,11 @@ def enables_retries(options: Options) -> bool:
 def retry_buffer_bytes(options: Options) -> int:
     """Return how much of a call's requests is kept for another attempt. Raises the same errors."""
     return max(_value(options, "grpc.per_rpc_retry_buffer_size", int, _RETRY_BUFFER_BYTES), 0)
+
+
+def uses_local_pool(options: Options) -> bool:
+    """Return whether the channel shares no connection with others. Raises the same errors."""
+    return bool(_value(options, "grpc.use_local_subchannel_pool", int, 0))
 
 
 def received_too_long(side: str) -> Callable[[int, int], StatusError]:

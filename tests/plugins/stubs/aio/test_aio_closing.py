@@ -8,6 +8,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,8 +18,9 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 import lucky_transport_stubs
 from lucky_transport.rpc.event_loop import LoopReader
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio import connection as aio_connection
+from lucky_transport_stubs.aio import subchannel
 from lucky_transport_stubs.grpc_inside import compiled_half
+from tests.support.resources import descriptors_of
 from tests.support.waiting import PATIENCE_S, until_in_loop
 
 State = grpc.ChannelConnectivity
@@ -122,7 +124,7 @@ async def test_a_channel_that_is_dropped_in_the_moment_it_connects_leaves_nothin
             super().__init__(*arguments)
             met.set()
 
-    monkeypatch.setattr(aio_connection, "LoopReader", Reader)
+    monkeypatch.setattr(subchannel, "LoopReader", Reader)
     channel.get_state(try_to_connect=True)
     await met.wait()
     await asyncio.sleep(0)
@@ -130,37 +132,61 @@ async def test_a_channel_that_is_dropped_in_the_moment_it_connects_leaves_nothin
     assert channel.get_state() is State.SHUTDOWN
 
 
-async def test_a_connection_that_comes_to_a_loop_that_has_ended_is_closed(
-    ends: Any, monkeypatch: pytest.MonkeyPatch
+def _sockets() -> set[str]:
+    return descriptors_of("socket:")
+
+
+def test_a_loop_that_ends_while_a_channel_connects_leaves_nothing_behind(ends: Any, address: Any) -> None:
+    server = lucky_transport_stubs.server(ThreadPoolExecutor(1))  # not started, so it does not answer
+    server.add_insecure_port(target := address())
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> Any:
+        before, channel = _sockets(), lucky_transport_stubs.aio_channel(target)
+        channel.get_state(try_to_connect=True)
+        await until_in_loop(lambda: _sockets() - before)
+        return before, channel
+
+    before, channel = loop.run_until_complete(begin())
+    loop.close()
+    del channel
+    gc.collect()
+    assert _sockets() <= before
+    server.start()
+    server.stop(None).wait(PATIENCE_S)
+
+
+async def test_a_channel_that_is_closed_while_it_connects_leaves_nothing_behind(ends: Any, address: Any) -> None:
+    server = ends.server(ECHO)  # not started, so it does not answer
+    server.add_insecure_port(target := address())
+    before, client = _sockets(), ends.dial(target)
+    call = client.unary_unary("Echo")(b"")
+    await until_in_loop(lambda: _sockets() - before)
+    await client.channel.close()
+    assert _sockets() == before
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await server.start()
+
+
+async def test_a_channel_that_is_dropped_in_the_middle_of_a_step_leaves_nothing_behind(
+    ends: Any, address: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = await ends.serve(ECHO)
-    connect, may_connect, came = aio_connection.connect, threading.Event(), threading.Event()
-    made: list[Any] = []
+    server = ends.server(ECHO)  # not started, so it does not answer
+    server.add_insecure_port(target := address())
+    before, channel = _sockets(), lucky_transport_stubs.aio_channel(target)
+    steps, begun = subchannel.connection_steps, asyncio.Event()
 
-    def late(*arguments: Any, **options: Any) -> Any:
-        assert may_connect.wait(PATIENCE_S)
-        made.append(connect(*arguments, **options))
-        return made[0]
+    def dropped(*arguments: Any) -> Any:
+        compiled_half(channel).close()  # as the collector does it
+        begun.set()
+        return (yield from steps(*arguments))
 
-    def run() -> None:
-        loop = asyncio.new_event_loop()
-        post: Callable[..., Any] = loop.call_soon_threadsafe
-        loop.call_soon_threadsafe = lambda *then: (post(*then), came.set())  # type: ignore[method-assign,assignment]
-
-        async def begin() -> Any:
-            channel = lucky_transport_stubs.aio_channel(server.target)
-            channel.get_state(try_to_connect=True)
-            return channel
-
-        channel = loop.run_until_complete(begin())
-        may_connect.set()
-        assert came.wait(PATIENCE_S)
-        loop.close()
-        del channel
-
-    monkeypatch.setattr(aio_connection, "connect", late)
-    await asyncio.to_thread(run)
-    await until_in_loop(lambda: made[0]._pipe.closed)
+    monkeypatch.setattr(subchannel, "connection_steps", dropped)
+    channel.get_state(try_to_connect=True)
+    await begun.wait()
+    assert _sockets() == before
+    await server.start()
 
 
 def _in_a_child(work: Callable[[], None]) -> None:

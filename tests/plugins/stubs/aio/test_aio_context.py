@@ -163,7 +163,7 @@ async def test_the_context_tells_who_calls(ends: Any) -> None:
         return context.peer().encode()
 
     server = await ends.serve({"unary_unary Facts": facts})
-    one, other = ends.dial(server), ends.dial(server)
+    one, other = ends.dial(server), ends.dial(server, options=(("grpc.use_local_subchannel_pool", 1),))
     peers = [await client.unary_unary("Facts")(b"") for client in (one, one, other)]
     assert peers[0] == peers[1] != peers[2]
 

@@ -10,8 +10,9 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+from lucky_transport.rpc.event_loop import LoopReader
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio import connection as aio_connection
+from lucky_transport_stubs.aio import subchannel
 from tests.support.waiting import PATIENCE_S
 
 State = grpc.ChannelConnectivity
@@ -60,18 +61,70 @@ async def test_a_call_whose_server_stops_in_the_moment_it_connects_has_its_statu
     ends: Any, address: Any, spawn: Any, error_of: Any, monkeypatch: pytest.MonkeyPatch, arity: str
 ) -> None:
     process = spawn(target := address())
-    connect = aio_connection.connect
+    steps = subchannel.connection_steps
 
-    def connect_to_one_that_stops(*arguments: Any, **options: Any) -> Any:
-        made = connect(*arguments, **options)
+    def to_one_that_stops(*arguments: Any) -> Any:
+        made = yield from steps(*arguments)
         process.kill()
         process.wait()
         return made
 
-    monkeypatch.setattr(aio_connection, "connect", connect_to_one_that_stops)
+    monkeypatch.setattr(subchannel, "connection_steps", to_one_that_stops)
     call = getattr(ends.dial(target), arity)("Echo")
     sent = call(b"x") if arity == "unary_unary" else call().read()
     assert (await asyncio.wait_for(error_of(sent), PATIENCE_S))[0] == "UNAVAILABLE"
+
+
+async def test_a_call_that_waits_for_the_server_survives_one_that_stops_in_the_moment_it_connects(
+    ends: Any, address: Any, spawn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, steps = spawn(target := address()), subchannel.connection_steps
+
+    def to_one_that_stops(*arguments: Any) -> Any:
+        made = yield from steps(*arguments)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+            spawn(target)
+        return made
+
+    monkeypatch.setattr(subchannel, "connection_steps", to_one_that_stops)
+    call = ends.dial(target).unary_unary("Echo")(b"x", wait_for_ready=True)
+    assert await asyncio.wait_for(call, PATIENCE_S) == b"x"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_signal_handler_that_interrupts_an_attempt_to_connect_ends_its_calls(
+    ends: Any, error_of: Any, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    server, steps, strikes = await ends.serve(ECHO), subchannel.connection_steps, [1]
+
+    class Strike(Exception):
+        """Of a signal handler."""
+
+    def strike() -> None:
+        if strikes:
+            strikes.clear()
+            raise Strike
+
+    def interrupted(*arguments: Any) -> Any:
+        if moment == "before":
+            strike()
+        return (yield from steps(*arguments))
+
+    class Reader(LoopReader):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            strike()
+
+    monkeypatch.setattr(subchannel, "connection_steps", interrupted)
+    monkeypatch.setattr(subchannel, "LoopReader", Reader)
+    seen: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: seen.append(context["exception"]))
+    client = ends.dial(server)
+    assert (await asyncio.wait_for(error_of(client.unary_unary("Echo")(b"x")), PATIENCE_S))[0] == "UNAVAILABLE"
+    assert [type(one) for one in seen] == [Strike]
+    assert await client.unary_unary("Echo")(b"x") == b"x"
 
 
 async def test_a_server_of_the_same_loop_can_be_restarted_between_two_calls(ends: Any, address: Any) -> None:
