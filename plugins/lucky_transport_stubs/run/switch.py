@@ -78,6 +78,7 @@ class Switch:
         self._served_map = served_map(settings)
         self._quiet = quiet
         self._awaited: set[str] = set()
+        self._answered: set[tuple[str, int, int]] = set()  # servers, see `_server_at`
         self._said: set[tuple[int, str, str]] = set()
 
     def records(self, target: str, refusal: str) -> bool:
@@ -147,12 +148,30 @@ class Switch:
         self._awaited.add(endpoint)
         try:
             name = Endpoint.parse(endpoint).address
+            server = _server_at(name)
+            if server in self._answered:  # it lives; a program may make a channel for each call
+                return ""
             # An event loop that asks cannot answer itself.
             if asyncio._get_running_loop() is None or not is_served_here(name):
                 connect_pipe(name, moment, answer_s=_MOMENT_S, or_server=True).close()
+                if server is not None:
+                    self._answered.add(server)
         except (TransportError, OSError) as error:
             return str(error)
         return ""
+
+
+def _server_at(name: str) -> tuple[str, int, int] | None:
+    """Return what tells the living server of that name from those before and after it, None where there is none."""
+    from lucky_transport.shm.files.socket_path import live_socket
+
+    try:
+        if (path := live_socket(name)) is not None:
+            status = path.stat()
+            return str(path), status.st_ino, status.st_ctime_ns
+    except FileNotFoundError:  # it has just ended
+        pass
+    return None
 
 
 def target_map(settings: Settings) -> TargetMap:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,11 @@ from lucky_transport.config import Settings
 from lucky_transport.errors import ConfigError
 from lucky_transport.process import unique_name
 from lucky_transport.registry import Registry
+from lucky_transport.shm.listener import connecting
+from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport_stubs.run.switch import Route, Switch, target_map
 from lucky_transport_stubs.staged import router
+from tests.support.waiting import PATIENCE_S
 
 TARGET = "127.0.0.1:50051"
 
@@ -119,6 +123,29 @@ def test_auto_waits_a_moment_for_an_engine_that_is_starting() -> None:
     with lucky_transport.serve("echo", f"shm://{name}"):
         asking.join(10)
     assert found == [Route(TARGET, f"shm://{name}")]
+
+
+def test_auto_connects_once_to_ask_a_server_and_again_after_it_was_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint, asked = f"shm://{unique_name()}", list[str]()
+
+    def counted(name: str, *arguments: Any, **options: Any) -> Any:
+        asked.append(name)
+        return connect_pipe(name, *arguments, **options)
+
+    monkeypatch.setattr(connecting, "connect_pipe", counted)
+    switch = Switch(Settings(endpoint=endpoint))
+    for times in (1, 2):
+        server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
+        server.add_insecure_port(endpoint)
+        server.start()
+        assert [switch.route(TARGET) for _ in range(3)] == [Route(TARGET, endpoint)] * 3
+        assert len(asked) == times
+        server.stop(None).wait(PATIENCE_S)
+    server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
+    server.add_insecure_port(endpoint)  # and not started
+    assert switch.route(TARGET).endpoint == ""
+    server.start()
+    server.stop(None).wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("quiet", [False, True])
