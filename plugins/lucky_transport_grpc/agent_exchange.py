@@ -126,9 +126,7 @@ class AgentExchange(Exchange):
 
     def _reset_again(self, envs: list[int], deadline: Deadline) -> None:
         """Ask once more for the resets that came too early."""
-        if deadline.remaining_s < _RETRY_S:
-            raise self._connection.late(deadline)
-        time.sleep(_RETRY_S)
+        time.sleep(min(_RETRY_S, deadline.remaining_s))
         self._phases[0] = self._resets(envs)
 
     def run(self, actions: NDArray[Any], control: NDArray[np.uint8] | None, deadline: Deadline) -> Frame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,17 @@ def test_an_engine_without_reward_terms_is_refused() -> None:
         read_spec(Scripted({"agent_0": (4, 2)}, rewards=()), Deadline(1))
 
 
+def test_an_engine_without_a_manifest_names_no_reward_terms() -> None:
+    class Old(Scripted):
+        def __call__(self, method: Method, request: Any, deadline: Deadline) -> Any:
+            if method.name.endswith("GetCapabilityManifest"):
+                raise Unimplemented("Method not found!")
+            return super().__call__(method, request, deadline)
+
+    with pytest.raises(SpecError, match="names no reward terms"):
+        read_spec(Old({"agent_0": (4, 2)}), Deadline(1))
+
+
 def test_an_engine_whose_agents_come_late_is_asked_again() -> None:
     answers: Iterator[tuple[int, int]] = iter([(0, 0), (4, 2)])
 
@@ -221,19 +233,44 @@ def test_an_engine_without_agents_is_not_reachable_as_an_engine(serve: Serve, co
         connect(serve(Empty(), legacy=True), connect_timeout_s=5.0)
 
 
+class Loading(ToyEngine):
+    """Refuses its resets with these texts, one after the other; "" is none."""
+
+    def __init__(self, refusals: Iterator[str]) -> None:
+        self._refusals = refusals
+        super().__init__(1)
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        return {SET_OPTIONS.name: self._answer}
+
+    def _answer(self, request: Any) -> SetResetOptionsResponse:
+        refusal = next(self._refusals)
+        return SetResetOptionsResponse(not refusal, refusal)
+
+
+def _loading(serve: Serve, connect: Any, refusals: Iterator[str]) -> Any:
+    """Return a client whose resets are refused so."""
+    client = connect(serve(Loading(refusals), legacy=True))
+    client.call(SET_OPTIONS, SetResetOptionsRequest(SimulationContract(terrain_type="flat")))
+    return client
+
+
 def test_a_reset_that_comes_too_early_is_tried_again(serve: Serve, connect: Any, zeros: Any) -> None:
     refusals = iter(["External agents not ready yet", ""])
-
-    class Loading(ToyEngine):
-        @property
-        def services(self) -> Mapping[str, Handler]:
-            return {SET_OPTIONS.name: self._answer}
-
-        def _answer(self, request: Any) -> SetResetOptionsResponse:
-            refusal = next(refusals)
-            return SetResetOptionsResponse(not refusal, refusal)
-
-    client = connect(serve(Loading(1), legacy=True))
-    client.call(SET_OPTIONS, SetResetOptionsRequest(SimulationContract(terrain_type="flat")))
+    client = _loading(serve, connect, refusals)
     assert np.any(client.step(zeros(client), every(client, RESET)).observations)
     assert next(refusals, None) is None
+
+
+def test_a_scene_that_loads_for_too_long_is_a_timeout(serve: Serve, connect: Any, zeros: Any) -> None:
+    client = _loading(serve, connect, repeat("External agents not ready yet"))
+    with pytest.raises(PeerTimeout, match=r"0\.5 s"):
+        client.step(zeros(client), every(client, RESET), Deadline(0.5))
+
+
+def test_a_reset_that_is_refused_for_good_names_the_agent_and_why(serve: Serve, connect: Any, zeros: Any) -> None:
+    client = _loading(serve, connect, iter(["no such terrain", ""]))
+    with pytest.raises(EngineFailed, match="agent_0 was not reset: no such terrain"):
+        client.step(zeros(client), every(client, RESET))
+    assert np.any(client.step(zeros(client), every(client, RESET)).observations)
