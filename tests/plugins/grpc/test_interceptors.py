@@ -248,6 +248,29 @@ def test_what_a_stream_makes_current_is_not_current_for_its_caller(
     assert _CURRENT.get() == "none"
 
 
+class _Refusing(_Lazy):
+    """Raises an error of its own for a stream of telemetry, after the items that came before the third."""
+
+    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        for number, item in enumerate(continuation(client_call_details, request)):
+            if client_call_details.method == TELEMETRY.name and number == 2:
+                raise LookupError("the proxy has no more")
+            yield item
+
+
+def test_an_interceptor_ends_a_stream_with_an_error_of_its_own(
+    serve: Any, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving: Serving = serve(num_envs=1)
+    plain = grpc.insecure_channel
+    monkeypatch.setattr(grpc, "insecure_channel", lambda *a, **n: grpc.intercept_channel(plain(*a, **n), _Refusing()))
+    stream = connect(serving).stream(TELEMETRY, TELEMETRY.request(target_fps=500))
+    assert len([next(stream) for _ in range(2)]) == 2
+    for _ in range(2):
+        with pytest.raises(LookupError, match="the proxy has no more"):
+            next(stream)
+
+
 class _Failing(_Lazy):
     """Fails whatever it is asked for, in gRPC's class but without anything that a call has."""
 

@@ -19,7 +19,12 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import StreamHandler
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, ClosedError, EngineFailed, PeerDied, PeerTimeout
-from lucky_transport.messages import StreamPolicySlotStateRequest, StreamTelemetryRequest, TelemetryFrame
+from lucky_transport.messages import (
+    PolicySlotSummary,
+    StreamPolicySlotStateRequest,
+    StreamTelemetryRequest,
+    TelemetryFrame,
+)
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
@@ -38,6 +43,7 @@ class Watched(ToyEngine):
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.ended = threading.Event()
+        self.item: Any = TelemetryFrame()
         super().__init__(1)
 
     @property
@@ -53,7 +59,7 @@ class Watched(ToyEngine):
             self.ended.set()
 
     def _misanswer(self, request: Any, call: Call) -> Iterator[Any]:
-        yield TelemetryFrame()
+        yield self.item
 
 
 def _start(raw: Any, path: str, metadata: Any = (), **fields: Any) -> Any:
@@ -122,9 +128,20 @@ def test_a_stream_that_is_read_after_its_deadline_ends_though_items_were_kept(
         process.stop()
 
 
-def test_what_is_no_item_of_the_stream_is_the_engines_failure(serve: Serve, connect: Any) -> None:
-    client = connect(serve(Watched()))
-    with pytest.raises(EngineFailed, match=r"answer to .*StreamPolicySlotState is TelemetryFrame, expected PolicySlot"):
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        (TelemetryFrame(), "is TelemetryFrame, expected PolicySlot"),
+        (PolicySlotSummary(slot_id="first"), "is no PolicySlotSummary: .*slot_id"),  # type: ignore[arg-type]
+        (PolicySlotSummary(name=7), "is no PolicySlotSummary: .*name"),  # type: ignore[arg-type]
+    ],
+    ids=["another message", "a text for a number", "a number for a text"],
+)
+def test_what_is_no_item_of_the_stream_is_the_engines_failure(serve: Serve, connect: Any, item: Any, text: str) -> None:
+    engine = Watched()
+    engine.item = item
+    client = connect(serve(engine))
+    with pytest.raises(EngineFailed, match=rf"answer to .*StreamPolicySlotState {text}"):
         next(client.stream(SLOTS, StreamPolicySlotStateRequest()))
 
 
