@@ -7,6 +7,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -227,6 +228,29 @@ def test_closing_ends_the_engine_once_and_refuses_new_drivers() -> None:
         host.drive("late", _buffers(host))
     with pytest.raises(ClosedError, match="the engine is closing"):
         lease.step()
+
+
+def test_an_engine_that_hangs_in_a_step_is_left_open(caplog: pytest.LogCaptureFixture) -> None:
+    inside, may_go = threading.Event(), threading.Event()
+
+    class Hanging(Dirty):
+        def step(self, control: NDArray[np.uint8] | None) -> None:
+            inside.set()
+            assert may_go.wait(PATIENCE_S)
+
+    engine = Hanging()
+    host = Host(engine)
+    lease = host.drive("me", _buffers(host))
+    with ThreadPoolExecutor(1) as pool:
+        stepping = pool.submit(lease.step)
+        assert inside.wait(PATIENCE_S)
+        host.close(timeout_s=0.05)
+        assert engine.closed == 0
+        assert "engine 'toy' is still in a step after 0.05 s; not closed" in caplog.text
+        may_go.set()
+        stepping.result(PATIENCE_S)
+    host.close()
+    assert engine.closed == 1
 
 
 def test_an_engine_needs_no_close_of_its_own() -> None:
