@@ -162,8 +162,6 @@ class GrpcConnection:
 
         read: makes its result of gRPC's. fail: makes our error of gRPC's. Raises ClosedError.
         """
-        if self._closed:
-            raise self.ended()
         future: Future[Any] = CallFuture()
 
         def begin() -> None:
@@ -180,7 +178,7 @@ class GrpcConnection:
         try:
             self._beginning.run(partial(contextvars.copy_context().run, begin))
         except Busy as error:
-            if self._closed:  # meanwhile
+            if self._closed:
                 raise self.ended() from error
             raise
         return future
