@@ -91,6 +91,19 @@ class ClientContract(TransportSuite):
 
         self._run(use, slots=3)
 
+    def test_a_stream_cancelled_before_a_task_has_read_of_it_gives_nothing(self) -> None:
+        async def use(client: AsyncClient) -> None:
+            self.require(client.transport, "streams")
+            stream = client.telemetry.stream(fps=200)
+            stream.cancel()
+            assert stream.dropped == 0
+            for _ in range(2):
+                with pytest.raises(Cancelled, match="StreamTelemetry was cancelled"):
+                    await anext(stream)
+            assert (await client.agent.get_schema()).schema is not None
+
+        self._run(use)
+
     def test_a_stream_that_a_task_has_read_to_its_end_stays_ended(self) -> None:
         async def use(client: AsyncClient) -> None:
             self.require(client.transport, "streams")

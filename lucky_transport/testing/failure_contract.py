@@ -51,6 +51,11 @@ def _get_model_info(transport: Transport) -> object:
     return transport.call(row, row.request())
 
 
+def _begin_model_info(transport: Transport) -> object:
+    row = method("/hazel.rpc.MujocoSceneService/GetModelInfo")
+    return transport.begin(row, row.request()).result(PATIENCE_S)
+
+
 #: Wrong calls of a transport whose engine has real-valued actions.
 _INVALID_CALLS: Mapping[str, _Call] = {
     "recv without send": lambda t: t.recv(),
@@ -81,6 +86,7 @@ _AFTER_CLOSE: Mapping[str, _Call] = {
     "recv": lambda t: t.recv(),
     "step": lambda t: t.step(zeros(t)),
     "call": _get_model_info,
+    "begin": _begin_model_info,
 }
 
 
