@@ -269,6 +269,27 @@ def test_who_finds_no_worker_slot_in_time_is_told_so(
         assert sessions.advance(waits).ticks == 1
 
 
+def test_who_waits_too_long_for_a_session_that_another_call_advances_is_told_so(
+    sessions: Sessions, worlds: Any
+) -> None:
+    is_ticking, go_on = threading.Event(), threading.Event()
+
+    def on_tick(world: Any) -> None:
+        is_ticking.set()
+        go_on.wait(PATIENCE_S)
+
+    worlds.on_tick = on_tick
+    with ThreadPoolExecutor(1) as pool:
+        busy = sessions.create()
+        advance = pool.submit(sessions.advance, busy)
+        assert is_ticking.wait(PATIENCE_S)
+        with pytest.raises(PeerTimeout, match=rf"session {busy} was in use for 0\.05 s; one call after another"):
+            sessions.advance(busy, deadline=Deadline(0.05))
+        go_on.set()
+        assert advance.result(PATIENCE_S).ticks == 1
+        assert sessions.advance(busy).ticks == 2
+
+
 def test_calls_that_wait_for_one_session_keep_no_slot_from_others(
     limited: Callable[..., AbstractContextManager[Sessions]], worlds: Any
 ) -> None:
