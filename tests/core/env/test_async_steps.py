@@ -273,10 +273,14 @@ def test_an_env_that_fails_makes_a_reset_necessary(gated: tuple[VectorEnv, Gated
     env.recv(4, WAIT_S)
 
 
-def test_a_reset_waits_for_the_envs_under_way_and_gives_them_up(gated: tuple[VectorEnv, GatedEngine]) -> None:
+@pytest.mark.parametrize("broken", [(), (3,), (0, 3)], ids=["none fails", "one fails", "all fail"])
+def test_a_reset_waits_for_the_envs_under_way_and_gives_them_up(
+    gated: tuple[VectorEnv, GatedEngine], broken: tuple[int, ...]
+) -> None:
     env, engine = gated
     first, _ = env.reset(seed=5)
     engine.open()
+    engine.broken.update(broken)
     sent(env, 0, 3)
     again, _ = env.reset(seed=5)
     assert first.tobytes() == again.tobytes()
