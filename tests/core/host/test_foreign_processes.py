@@ -10,6 +10,8 @@ import pytest
 from lucky_transport import api
 from lucky_transport.errors import EngineFailed, PeerDied
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 ENVS = """
 import os, sys
 import gymnasium, numpy as np

@@ -12,6 +12,8 @@ from lucky_transport.errors import ClosedError, ConfigError, NotReachable, PeerD
 from lucky_transport.supervised import SupervisedSessions
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 
 def kill_engine_of(supervised: SupervisedSessions) -> None:
     """Kill the engine and wait until it is dead."""

@@ -194,6 +194,7 @@ class _OfJax(_OnGpu):
         return self._values
 
 
+@pytest.mark.usefixtures("forked_engines")
 @pytest.mark.parametrize("on_gpu", [_OfTorch, _OfCupy, _OfJax])
 @pytest.mark.parametrize("transport", ["shm", "inproc", "grpc"])
 def test_actions_on_a_gpu_are_copied_to_the_host_over_every_transport(on_gpu: type[_OnGpu], transport: str) -> None:
