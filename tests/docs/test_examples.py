@@ -27,6 +27,8 @@ from lucky_transport.cli.main import cli
 from lucky_transport.process import unique_name
 from tests.support.pages import DOCS, README, ROOT, Block, blocks, name_of, pages, shell_lines
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 #: Commands that are over in a second; they may answer no (exit code 1). All others are parsed, in test_commands.py.
 QUICK = ("export-holodeck", "export-libenv", "gate", "inspect", "ls", "scan", "signoff", "stage")
 

@@ -18,6 +18,8 @@ from lucky_transport.env.vector_env import EnvBatch, VectorEnv
 from lucky_transport.errors import ClosedError, EngineFailed, LocalProtocolError, PeerTimeout, Unimplemented
 from lucky_transport.testing.async_envs_contract import GatedEngine
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 ENVS = 4
 WAIT_S = 60.0
 ACTIONS = np.random.default_rng(0).uniform(-1, 1, (30, ENVS, 2)).astype(np.float32)

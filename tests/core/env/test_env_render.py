@@ -22,6 +22,8 @@ from lucky_transport.process import unique_name
 from lucky_transport.testing.image_engine import ImageEngine, pixels
 from lucky_transport.transport import Capabilities
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 
 def _env(engine: ImageEngine | None = None, **arguments: Any) -> VectorEnv:
     return VectorEnv(InprocTransport(Host(engine or ImageEngine())), **arguments)

@@ -16,6 +16,8 @@ from lucky_transport.registry import registry
 from lucky_transport_frameworks.modes import check_made_for
 from lucky_transport_frameworks.rllib import configured
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "plugins" / "lucky_transport_frameworks"
 EXAMPLES = sorted(path for path in (PLUGIN / "examples").glob("*.py") if path.name != "__init__.py")

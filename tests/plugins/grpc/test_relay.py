@@ -40,6 +40,8 @@ from lucky_transport.testing.trajectories import first_difference, random_moves,
 from lucky_transport.transport import Transport
 from tests.support.waiting import PATIENCE_S, until
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 STEP = method("AgentService/Step")
 SCHEMA = method("AgentService/GetAgentSchema")
 DRAW = method("DebugService/Draw")

@@ -31,6 +31,8 @@ from lucky_transport.serving import Serving
 from lucky_transport_grpc import _pb, streams, typed_service
 from tests.support.waiting import PATIENCE_S, until
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 Serve = Callable[..., Serving]
 
 TELEMETRY = method("TelemetryService/StreamTelemetry")

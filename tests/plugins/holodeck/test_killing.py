@@ -11,6 +11,8 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 
 from lucky_transport.errors import PeerDied
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 
 @pytest.mark.parametrize("doing", ["waiting", "between"])
 def test_a_killed_engine_is_an_error_and_a_new_one_starts_in_its_place(bench: Any, agent: Any, doing: str) -> None:

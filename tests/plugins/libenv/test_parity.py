@@ -19,6 +19,8 @@ from lucky_transport.spec.composite import views
 from lucky_transport.testing.trajectories import first_difference, random_actions, record_env
 from lucky_transport_libenv.engine import LibenvEngine
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 HAS_GRPC = importlib.util.find_spec("grpc") is not None
 WIRES = [
     "shm://{name}",

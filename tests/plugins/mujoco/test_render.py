@@ -9,6 +9,8 @@ import pytest
 
 from lucky_transport import api, image_array
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 
 def _images(transport: str, steps: int, **arguments: Any) -> list[np.ndarray]:
     """Return the images of two robots after so many steps."""

@@ -37,6 +37,8 @@ from lucky_transport_openra.skirmish.messages import Command, Order, Orders
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
 from tests.support.waiting import PATIENCE_S, suspend, until
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 Serve = Callable[..., Serving]
 DEPLOY = Orders([Command(Order.DEPLOY)])
 

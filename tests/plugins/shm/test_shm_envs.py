@@ -25,6 +25,8 @@ from lucky_transport.shm.segment.segment import open_segment
 from lucky_transport.testing.async_envs_contract import GatedEngine
 from lucky_transport.transport import Transport
 
+pytestmark = pytest.mark.usefixtures("forked_engines")
+
 ENVS = 4
 WAIT_S = 60.0
 
