@@ -7,12 +7,14 @@
         ...                                         # what holds after an interrupt
 
 CPython runs handlers at the entry of a Python function, after the call of a C function, and where a loop goes back.
-Here tests are not interrupted themselves, nor is anything below `tests.support`: it stands for what is written in C.
+Here tests are not interrupted themselves, nor is anything below `tests.support`, which stands for what is written in C.
+Finalizers, where Python loses what a handler raises, and Python's own library are left out too.
 """
 
 from __future__ import annotations
 
 import dis
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from typing import Any
 
 __all__ = ["Interrupted", "interrupted_at"]
 
+_LIBRARY = os.path.dirname(os.__file__)
 _CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith("CALL") and "INTRINSIC" not in name)
 _BACK = frozenset(number for name, number in dis.opmap.items() if "JUMP_BACKWARD" in name)
 
@@ -66,10 +69,12 @@ class _Tracer:
         self._called: set[FrameType] = set()  # those that have called a Python function since then
 
     def enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        caller = frame.f_back
-        if "/tests/" in frame.f_code.co_filename or (caller is not None and self._is_left_out(caller)):
+        caller, code = frame.f_back, frame.f_code
+        if "/tests/" in code.co_filename or code.co_filename.startswith(_LIBRARY) or code.co_name == "__del__":
             return None
-        if caller is not None and frame.f_code.co_name != "__init__":  # the call of a class is one of C
+        if caller is not None and self._is_left_out(caller):
+            return None
+        if caller is not None and code.co_name != "__init__":  # the call of a class is one of C
             self._called.add(caller)
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         self._last.pop(frame, None)

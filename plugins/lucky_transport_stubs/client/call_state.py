@@ -114,26 +114,27 @@ class CallState:
         with self._lock:
             if self._machine.status is None:
                 self.result = result
-            if not self._machine.end(status):
-                return False
+            was_first = self._machine.end(status)
             is_attended = self._is_attended
-        if self._beginning is not None:
-            self._beginning.set()
-        if not is_attended and self._callbacks is not None:
-            self._callbacks.run()
-        return True
+        if self._machine.status is status:  # also where a signal handler interrupted what follows, and this is repeated
+            if self._beginning is not None:
+                self._beginning.set()
+            if not is_attended and self._callbacks is not None:
+                self._callbacks.run()
+        return was_first
 
     def fail(self, status: CallStatus) -> bool:
-        """End the call, for the engine too; False when it was over."""
+        """End the call, for the engine too; False when it was over. To repeat it makes up for an interrupted one."""
         was_first = self.end(status)
-        if was_first and self._attempt is not None:
+        if self._attempt is not None and self._machine.status is status:
             self._attempt.cancel()
         return was_first
 
     def drop(self) -> None:
         """End a call that is no longer referenced, if it goes on. For finalizers."""
-        if self._machine.status is None and not self._is_inherited():
-            self.fail(_DROPPED)
+        status = self._machine.status or _DROPPED
+        if status.code is not Code.OK and not self._is_inherited():
+            self.fail(status)
 
     def _has_to_wait(self, action: Action) -> bool:
         if isinstance(action, (Connect, Open)) and not self._machine.is_committed:

@@ -77,7 +77,8 @@ class Rpc(Rendezvous):
 
     def cancel(self) -> bool:
         """End the call as CANCELLED; False when it was over."""
-        return not self.state.poll() and self.state.fail(_CANCELLED)
+        self.state.poll()
+        return self.state.fail(_CANCELLED)
 
     def add_callback(self, callback: Callable[[], Any]) -> bool:
         """Have `callback()` called when the call is over; False, and no call, when it is already."""

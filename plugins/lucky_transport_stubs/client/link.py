@@ -137,10 +137,11 @@ class Link:
     def close(self) -> None:
         """End every call as CANCELLED and let go of the connection; idempotent."""
         self.standing.enter(State.SHUTDOWN)
-        calls, self.calls = self.calls, None
         self._closing.set()
+        calls = self.calls
         if calls is not None:
             calls.close()
+            self.calls = None  # last: a close that a signal handler interrupts is made again
 
     def renew_after_fork(self) -> None:
         """In a forked child: forget the connection and the calls, which are the parent's, and locks of lost threads."""

@@ -93,7 +93,11 @@ class _Method:
                 may_wait=False,
             )
             if requests is not None:
-                requests.send(call, state.fail)
+                try:
+                    requests.send(call, state.fail)
+                except BaseException:  # a signal handler's: nobody else knows the call
+                    call.cancel()
+                    raise
             return call
 
         state.begin(opening)
