@@ -12,6 +12,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
+from lucky_transport.uninterrupted import start_thread
+
 __all__ = ["NOTICE_AFTER_S", "Deadline", "log_long_wait"]
 
 _log = logging.getLogger("lucky_transport")
@@ -73,11 +75,12 @@ def log_long_wait(what: str, timeout_s: float | None = None) -> Generator[None]:
     timer = threading.Timer(NOTICE_AFTER_S, _log.warning, ("still waiting for %s%s", what, end))
     timer.name = "lucky-notice"
     timer.daemon = True
-    if not _waits.get() and (timeout_s is None or timeout_s > NOTICE_AFTER_S):
-        with suppress(RuntimeError):  # no thread is to be had: the wait is what counts
-            timer.start()
+    is_inside = _waits.get()
     token = _waits.set(True)
     try:
+        if not is_inside and (timeout_s is None or timeout_s > NOTICE_AFTER_S):
+            with suppress(RuntimeError):  # no thread is to be had: the wait is what counts
+                start_thread(timer)
         yield
     finally:
         _waits.reset(token)

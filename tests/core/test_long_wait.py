@@ -12,6 +12,7 @@ from lucky_transport import api, deadline
 from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.errors import NotReachable
 from lucky_transport.process import EngineProcess, unique_name
+from tests.support.interrupted_start import interrupted_start
 from tests.support.resources import threads_of
 from tests.support.waiting import PATIENCE_S, until
 
@@ -86,3 +87,9 @@ def test_an_engine_that_starts_slowly_says_so(noticed: Callable[[], list[str]]) 
     with pytest.raises(NotReachable, match="was not ready"):
         EngineProcess("toy", ["inproc:"], options={"start_delay_s": 60}, start_timeout_s=0.5)
     assert noticed() == ["still waiting for engine 'toy' to start; gives up after 0.5 s"]
+
+
+def test_a_wait_whose_beginning_is_interrupted_is_not_logged_later() -> None:
+    with interrupted_start(KeyboardInterrupt), pytest.raises(KeyboardInterrupt), log_long_wait("the kettle", 30.0):
+        pass
+    until(lambda: not threads_of("lucky-notice"))
