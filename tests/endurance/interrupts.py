@@ -43,6 +43,8 @@ _DEADLINE_S = 30.0
 _LONGEST_S = 0.004
 #: Items of a stream that nobody reads to its end.
 _MANY = 1 << 20
+#: Items that are read in one go; three times as many need a grant.
+_FEW = 20
 #: The request for them, as a stub encodes it: field 2 is 1 << 20.
 _MANY_ITEMS = b"\x10\x80\x80\x40"
 
@@ -82,6 +84,23 @@ def _stream(endpoint: str) -> Iterator[Work]:
     with api.connect(endpoint) as opened:
         client: Any = opened
         yield _reads(lambda: client.agent.stream_policy_slot_state(slot_id=_MANY), lambda item: item.slot_id)
+
+
+def _streams(endpoint: str) -> Iterator[Work]:
+    """Streams that are read a little further than their window is at first, each through several interrupts."""
+    numbers: Iterator[int] = iter(())
+    stream: Any = iter(())
+    with api.connect(endpoint) as opened:
+        client: Any = opened
+
+        def read() -> None:
+            nonlocal numbers, stream
+            for _ in range(_FEW):
+                if next(numbers, None) is None:
+                    numbers, stream = iter(range(5 * _FEW)), client.agent.stream_policy_slot_state(slot_id=_MANY)
+                next(stream)
+
+        yield read
 
 
 def _images(endpoint: str) -> Iterator[Work]:
@@ -315,6 +334,7 @@ KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
     "unary": ("echo", "shm", _unary),
     "long": ("echo", "shm", _long),
     "stream": ("echo", "shm", _stream),
+    "streams": ("echo", "shm", _streams),
     "images": ("echo", "shm", _images),
     "shared": ("echo", "shm", _shared),
     "begun": ("echo", "shm", _begun),

@@ -8,7 +8,7 @@
 
 CPython runs handlers at the entry of a Python function, after the call of a C function, and where a loop goes back.
 Here tests are not interrupted themselves, nor is anything below `tests.support`, which stands for what is written in C.
-Finalizers, where Python loses what a handler raises, and Python's own library are left out too.
+Finalizers, where Python loses what a handler raises, Python's own library and those of others are left out too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 __all__ = ["Interrupted", "interrupted_at"]
 
-_LIBRARY = os.path.dirname(os.__file__)
+_LEFT_OUT = ("/tests/", "/site-packages/", os.path.dirname(os.__file__))
 _CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith("CALL") and "INTRINSIC" not in name)
 _BACK = frozenset(number for name, number in dis.opmap.items() if "JUMP_BACKWARD" in name)
 
@@ -70,7 +70,7 @@ class _Tracer:
 
     def enter(self, frame: FrameType, event: str, argument: Any) -> Any:
         caller, code = frame.f_back, frame.f_code
-        if "/tests/" in code.co_filename or code.co_filename.startswith(_LIBRARY) or code.co_name == "__del__":
+        if code.co_name == "__del__" or any(part in code.co_filename for part in _LEFT_OUT):
             return None
         if caller is not None and self._is_left_out(caller):
             return None
