@@ -113,10 +113,12 @@ class LoopCondition:
         """Wake every waiting coroutine; called on the loop's thread, without effect once the loop is closed."""
         if self._loop.is_closed():
             return
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        waiters = self._waiters
+        while waiters:
+            if not waiters[0].done():
+                with contextlib.suppress(asyncio.InvalidStateError):  # a signal handler has cancelled it just now
+                    waiters[0].set_result(None)
+            del waiters[0]  # not before: whom a signal handler's exception leaves here the next notice wakes
 
     def notify_threadsafe(self) -> None:
         """Call `notify`, from any thread."""

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from lucky_transport.rpc.event_loop import LoopReader
+from lucky_transport.rpc.event_loop import LoopCondition, LoopReader
 from lucky_transport.shm.eventfd import EventFd
+from tests.support.interrupted_moments import interrupted_at
 
 
 class Connection:
@@ -67,3 +68,37 @@ async def test_a_reader_arms_its_descriptor_also_after_an_interrupt(fd: int, ste
         await asyncio.sleep(0)
     assert connection.is_armed, "the peer was told that it need not wake us, and nobody looks"
     reader.close()
+
+
+class CancelledJustNow(asyncio.Future[None]):
+    """A signal handler cancels it after it was asked."""
+
+    def done(self) -> bool:
+        was_done = super().done()
+        self.cancel()
+        return was_done
+
+
+async def test_who_is_cancelled_while_all_are_woken_keeps_nobody_waiting() -> None:
+    loop = asyncio.get_running_loop()
+    condition = LoopCondition(loop)
+    waiters: list[asyncio.Future[None]] = [loop.create_future(), CancelledJustNow(), loop.create_future()]
+    condition._waiters.extend(waiters)  # pyright: ignore[reportPrivateUsage]
+    condition.notify()
+    assert [waiter.cancelled() for waiter in waiters] == [False, True, False]
+    assert waiters[2].done()
+
+
+async def test_whom_an_interrupt_left_waiting_the_next_notice_wakes() -> None:
+    is_interrupted, moment = True, -1
+    while is_interrupted:
+        moment += 1
+        condition = LoopCondition(asyncio.get_running_loop())
+        tasks = [asyncio.create_task(condition.wait()) for _ in range(3)]
+        await asyncio.sleep(0)
+        is_interrupted = interrupted_at(moment, condition.notify)
+        if is_interrupted:
+            condition.notify()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert all(task.done() for task in tasks), moment
