@@ -224,11 +224,16 @@ def swapped(number: int) -> Items:
 
     def alter(found: Iterator[Any]) -> Iterator[Any]:
         yield from islice(found, number)
-        first = list(islice(found, 2))
+        first = [_kept(one) for one in islice(found, 2)]
         yield from reversed(first)
         yield from found
 
     return alter
+
+
+def _kept(item: Any) -> Any:
+    """Return an item that stays as it is: an image that is not copied is one until the next item alone."""
+    return replace(item, data=bytes(item.data)) if isinstance(item, ImageFrame) else item
 
 
 def only(count: int) -> Items:
