@@ -13,7 +13,7 @@ from lucky_transport.errors import MissingExtra
 __all__ = ["VERSION", "problem"]
 
 #: Of the interface in `native.pyi`: to be raised with each change of it.
-VERSION = 30
+VERSION = 31
 
 _REMEDY = "run the install command again"
 

@@ -269,6 +269,9 @@ def spin(readers: tuple[RingReader, ...], strategy: int, longest_ns: int, /) -> 
 def copied(view: ReadableBuffer, /) -> bytes:
     """Return the bytes of a buffer; other threads run meanwhile."""
 
+def payload_at_end(record: ReadableBuffer, /) -> int:
+    """Return where an envelope's payload begins that is popped apart, 0 where the envelope is popped in one piece."""
+
 def load32(mapping: ReadableBuffer, offset: int, /) -> int:
     """Acquire-load an aligned u32."""
 

@@ -154,6 +154,19 @@ static uint64_t payload_at_end(const uint8_t *start, uint64_t length, uint64_t *
     return *size >= APART_BYTES && *size <= left && left - *size < 4 ? vector + 4 : 0;
 }
 
+static PyObject *envelope_payload_at_end(PyObject *self, PyObject *record) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(record, &view, PyBUF_SIMPLE)) return NULL;
+    uint64_t size, payload = payload_at_end(view.buf, (uint64_t)view.len, &size);
+    PyBuffer_Release(&view);
+    return PyLong_FromUnsignedLongLong(payload);
+}
+
+PyMethodDef envelope_methods[] = {
+    {"payload_at_end", envelope_payload_at_end, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 /* The record in two pieces, of which the first says that the payload is empty. */
 static PyObject *record_pieces(Ring *r, const uint8_t *start, uint64_t payload, uint64_t size) {
     PyObject *pieces = PyList_New(2), *front = copy_out(r, start, payload), *rest = copy_out(r, start + payload, size);

@@ -12,6 +12,9 @@
 
 #include "ring.h"
 
+/* payload_at_end(record), of the module. */
+extern PyMethodDef envelope_methods[];
+
 /* RingWriter.push and RingReader.pop_batch. */
 PyObject *ring_push_fields(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *ring_pop_batch(PyObject *self, PyObject *limit);

@@ -1,4 +1,5 @@
 /* The extension module lucky_transport._native: its types and functions; native.pyi says what they do. */
+#include "envelope.h"
 #include "faults.h"
 
 void mapped_dealloc(PyObject *self) {
@@ -47,7 +48,7 @@ PyMODINIT_FUNC PyInit__native(void) {
     PyObject *module = PyModule_Create(&module_def);
     if (!module) return NULL;
     int failed = PyModule_AddFunctions(module, word_methods) || PyModule_AddFunctions(module, ring_methods) ||
-                 PyModule_AddFunctions(module, truncation_methods) ||
+                 PyModule_AddFunctions(module, truncation_methods) || PyModule_AddFunctions(module, envelope_methods) ||
 #ifdef LUCKY_FAULT_POINTS
                  PyModule_AddFunctions(module, fault_methods) ||
 #endif

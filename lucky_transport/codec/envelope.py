@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
+from lucky_transport import native
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages.scalars import U32, U64, no_items
@@ -258,7 +259,8 @@ def decode_compact(record: bytes) -> Popped:
 def decode_envelope(popped: Popped) -> Envelope:
     """Return the envelope that a record, or what came of it out of a ring, holds.
 
-    Raises RemoteProtocolError for anything but a sound envelope of a known kind.
+    Raises RemoteProtocolError for anything but a sound envelope of a known kind. The bytes of a payload that comes
+    apart belong to nothing else: an envelope whose other fields reach into them is refused, in one piece too.
     """
     if isinstance(popped, tuple):
         kind, correlation_id, payload, method, deadline_ns, dropped, image = popped
@@ -266,7 +268,7 @@ def decode_envelope(popped: Popped) -> Envelope:
         return Envelope(
             method, correlation_id, Kind(kind), deadline_ns, payload=payload, dropped=dropped, images=images
         )
-    front, *rest = popped if isinstance(popped, list) else (popped,)
+    front, *rest = popped if isinstance(popped, list) else _pieces(popped)
     envelope = decode(Envelope, front)
     if rest:
         [envelope.payload] = rest
@@ -277,3 +279,12 @@ def decode_envelope(popped: Popped) -> Envelope:
             hint="update this side, the peer is newer",
         )
     return envelope
+
+
+def _pieces(record: bytes) -> Pieces:
+    """Return the record as a ring hands it out: in one piece, or in two."""
+    start = native.payload_at_end(record) if len(record) >= APART_BYTES else 0
+    if not start:
+        return [record]
+    end = start + int.from_bytes(record[start - 4 : start], "little")
+    return [record[: start - 4] + bytes(4), record[start:end]]

@@ -91,6 +91,7 @@ def of_a_call(ends: Ends, arity: str) -> Record:
 
 
 def _state_of(call: Any) -> Record:
+    call.initial_metadata()  # of a stream they are an operation of their own, which gRPC may note after the status
     state = call._state
     seen = {name: getattr(state, name) for name in ("code", "details", "debug_error_string")}
     return {
