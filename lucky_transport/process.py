@@ -41,6 +41,8 @@ _OUTPUT_LINES = 12
 _TAIL_CHARS = 1000
 #: A longer line is logged in pieces.
 _LINE_BYTES = 8192
+#: How long an exit status is waited for: a busy machine ends a process long after its connections.
+_REAPING_S = 1.0
 #: How long the output of a process that has ended may take to arrive; longer where a child of its own holds the pipe.
 _LAST_OUTPUT_S = 1.0
 #: How often a starting engine is looked at: one that ended may have left a child that holds our descriptor.
@@ -113,7 +115,7 @@ class ChildProcess:
         """True until it has ended."""
         return self._process.poll() is None
 
-    def exit_report(self, within_s: float = 0.0) -> str:
+    def exit_report(self, within_s: float = _REAPING_S) -> str:
         """Return how the process ended and the last lines it printed; "" when it still runs after `within_s`.
 
         A connection breaks a moment before the process at its other end can be waited for.

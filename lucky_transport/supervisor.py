@@ -14,8 +14,6 @@ __all__ = ["Supervisor"]
 P = TypeVar("P", bound=ChildProcess)
 
 _log = logging.getLogger("lucky_transport")
-#: A connection breaks a moment before its process can be waited for.
-_REAPING_S = 0.1
 
 
 class Supervisor(Generic[P]):
@@ -75,7 +73,7 @@ class Supervisor(Generic[P]):
 
     def exit_report(self) -> str:
         """Return how the process ended and what it wrote last; "" while it runs. It may take a moment to end."""
-        return "" if self._process is None else self._process.exit_report(_REAPING_S)
+        return "" if self._process is None else self._process.exit_report()
 
     def stop(self) -> None:
         """End the process; idempotent."""

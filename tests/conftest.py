@@ -27,6 +27,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.assertion_cache import rewrite_share
+from tests.support.quick_rule import is_exhaustive, quick_only
 from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -37,13 +38,18 @@ if TYPE_CHECKING:
     from tests.support.weather import WeatherPrograms
 
 # A slow machine is no bug: Hypothesis' limit of 200 ms per example would be an assertion about time, and so would its
-# complaint about how long it takes to draw one.
-# `--hypothesis-profile deep` tries more examples of everything whose number no test names.
-_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("lucky_transport", _PATIENT)
-settings.register_profile("deep", _PATIENT, max_examples=2000)
-settings.register_profile("brief", _PATIENT, max_examples=20)  # for tests that run elsewhere with the default
-settings.load_profile("lucky_transport")
+# complaint about how long it takes to draw one. By default the examples are the same in each run; `.ci/run` draws them
+# at random too. What is said is said of every profile: with CI=true Hypothesis has a default of its own.
+_PATIENT = settings(
+    deadline=None, database=None, derandomize=True, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("quick", _PATIENT)
+settings.register_profile("random", _PATIENT, derandomize=False, max_examples=100)
+settings.register_profile("deep", _PATIENT, derandomize=False, max_examples=2000)
+settings.load_profile("quick")
+
+#: Files that take longest begin before the others, so that all workers end together.
+_LONGEST = ("test_grpc_contract.py", "test_shm_contract.py", "test_differential.py", "test_aio_differential.py")
 
 pytest.register_assert_rewrite("lucky_transport.testing")
 
@@ -56,9 +62,13 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until the tests are collected: it would look through them again and again, a fifth of that time
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that are marked as slow: no worker is left with one of them in the end."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have `-m exhaustive tests` choose the folder and the marked rows; begin with the files that take longest."""
+    if config.option.markexpr == "exhaustive":
+        for item in filter(is_exhaustive, items):
+            item.add_marker("exhaustive")
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
 
 
 def pytest_collection_finish() -> None:
@@ -92,6 +102,13 @@ def _garbage_of_other_files() -> None:
     """Keep what the tests before this file have imported and cached out of its way, too."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _quick_tests_are_quick(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A quick file starts one interpreter at most, and compiles nothing."""
+    with quick_only(request.node):
+        yield
 
 
 @pytest.fixture(autouse=True)

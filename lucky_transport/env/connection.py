@@ -10,8 +10,6 @@ from lucky_transport.transport import Transport
 
 __all__ = ["EnvConnection", "Owner"]
 
-#: How long a dead engine's exit status is waited for; a busy machine ends a process long after its connections.
-_REAPING_S = 1.0
 #: What the hint of a transport's timeout names; an env has no such method.
 _OF_TRANSPORTS = "recv() again"
 
@@ -73,5 +71,4 @@ class EnvConnection:
     def _exit_report(self) -> str:
         """Return how our own engine process ended and the last lines it printed; "" when it runs or is not ours."""
         exit_report = getattr(self._owner, "exit_report", None)
-        # a connection breaks a moment before its process can be waited for
-        return "" if exit_report is None else exit_report(_REAPING_S)
+        return "" if exit_report is None else exit_report()

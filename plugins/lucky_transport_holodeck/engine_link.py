@@ -93,7 +93,7 @@ class StartedEngine(EngineLink):
 
     def _await(self, loading: Semaphore, deadline: Deadline) -> None:
         while not loading.wait(min(deadline.remaining_s, _SLICE_S)):
-            report = self._process.exit_report()
+            report = self._process.exit_report(0.0)
             if report or deadline.expired:
                 why = f"ended: {report}" if report else f"was not there within {deadline.timeout_s} s"
                 self.close()
@@ -106,7 +106,7 @@ class StartedEngine(EngineLink):
         return self._process.is_alive
 
     def check(self) -> None:
-        if report := self._process.exit_report():
+        if report := self._process.exit_report(0.0):
             raise PeerDied(f"the Holodeck engine ended: {report}", backend="holodeck", hint="start it again")
 
     def close(self) -> None:

@@ -24,8 +24,6 @@ from lucky_transport_libenv.seeds import SEEDS, Seeds
 
 __all__ = ["IsolatedEngine"]
 
-_REAPING_S = 0.5
-
 
 class IsolatedEngine(Engine):
     """A `LibenvEngine` in another process (`pid`), with the same arguments; its frames are copied once more.
@@ -94,7 +92,7 @@ class IsolatedEngine(Engine):
 
     def _exit_report(self) -> str:
         """Return how the library's process ended; it can be waited for a moment after its connection broke."""
-        words = self._process.exit_report(_REAPING_S)
+        words = self._process.exit_report()
         return f"\nthe library's process ended with {words}" if words else ""
 
     def close(self) -> None:

@@ -32,7 +32,6 @@ _ARGUMENTS = ("-batchmode", "-nographics", "-p")
 #: How long an engine that was told to quit may take, and how often it is looked at meanwhile.
 _GRACE_S = 5.0
 _LOOK_S = 0.01
-_REAPING_S = 0.1
 
 
 class Instance(Closing):
@@ -71,11 +70,11 @@ class Instance(Closing):
         self._conversation = Conversation(connection, timeout_s, self._last_exit_report)
 
     def _exit_report(self) -> str:
-        return "" if self._process is None else self._process.exit_report()
+        return "" if self._process is None else self._process.exit_report(0.0)
 
     def _last_exit_report(self) -> str:
         """Return how the process ended; a connection breaks a moment before its process can be waited for."""
-        return "" if self._process is None else self._process.exit_report(_REAPING_S)
+        return "" if self._process is None else self._process.exit_report()
 
     @property
     def warnings(self) -> Sequence[str]:

@@ -55,6 +55,7 @@ def test_bash_gets_what_fits(run: Run, line: str, expected: list[str]) -> None:
     assert completed(run, line) == expected
 
 
+@pytest.mark.exhaustive
 def test_methods_of_services_of_ones_own_are_offered(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("grpc_tools")
     (tmp_path / "weather.proto").write_text(
@@ -78,6 +79,7 @@ def test_living_engines_are_endpoints(run: Run, make_segment: MakeSegment) -> No
     assert f"shm://{name}" in completed(run, "lucky-transport run --endpoint s")
 
 
+@pytest.mark.exhaustive
 def test_completing_imports_no_numpy(run: Run, tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit('numpy was imported')\n")
     for line in ("lucky-transport serve to", "lucky-transport inspect s", "lucky-transport parity --method Sce"):

@@ -119,6 +119,7 @@ def test_scripts_get_every_row_as_json(rows: Callable[..., None]) -> None:
     }
 
 
+@pytest.mark.exhaustive
 def test_the_real_checks_run_here_and_each_says_what_it_saw(run: Run) -> None:
     done = run("doctor", "--json")
     report: dict[str, Any] = json.loads(done.stdout)
@@ -128,6 +129,7 @@ def test_the_real_checks_run_here_and_each_says_what_it_saw(run: Run) -> None:
     assert report["ok"] == all(row["verdict"] != "fail" for row in report["checks"])
 
 
+@pytest.mark.exhaustive
 def test_fix_removes_what_a_dead_engine_left_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     subprocess.run([sys.executable, "-c", DEAD_ENGINE, str(tmp_path)], timeout=PATIENCE_S, check=False)
     (tmp_path / "a_file_of_somebody_else").write_bytes(b"kept")
@@ -146,6 +148,7 @@ def test_fix_removes_what_a_dead_engine_left_and_nothing_else(tmp_path: Path, mo
     assert stale()["verdict"] == "ok"
 
 
+@pytest.mark.exhaustive
 def test_fix_removes_the_counts_that_killed_launchers_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead = [sys.executable, "-c", DEAD_LAUNCHER]
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -170,6 +173,7 @@ def _row(name: str) -> dict[str, Any]:
     return next(row for row in report["checks"] if row["name"] == name)
 
 
+@pytest.mark.exhaustive
 def test_an_install_without_extras_is_healthy(environ: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_EXTRAS, "doctor", "--json"],

@@ -40,6 +40,7 @@ def test_what_needs_nothing_is_usable() -> None:
         assert by_name[name]["problem"] == ""
 
 
+@pytest.mark.exhaustive
 def test_a_transport_whose_package_is_missing_says_what_to_install(run: Run, tmp_path: Any) -> None:
     (tmp_path / "grpc.py").write_text("raise ModuleNotFoundError(\"No module named 'grpc'\", name='grpc')\n")
     done = run("ls", "--json", PYTHONPATH=str(tmp_path))
@@ -67,6 +68,7 @@ def test_a_running_segment_is_listed_with_its_processes(make_segment: MakeSegmen
     }
 
 
+@pytest.mark.exhaustive
 def test_people_get_the_same_as_tables(run: Run, make_segment: MakeSegment) -> None:
     made = make_segment()
     for kind in ("transports", "engines", "commands"):

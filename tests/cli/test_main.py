@@ -64,21 +64,25 @@ def imports_of(*arguments: str, more: tuple[str, ...] = ()) -> dict[str, object]
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"]], ids=" ".join)
 def test_the_first_look_imports_nothing_heavy(arguments: list[str]) -> None:
     assert imports_of(*arguments, more=() if "--version" in arguments else SLOW) == {"code": 0, "heavy": []}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted(registry().commands))
 def test_the_help_of_a_command_imports_nothing_heavy(name: str) -> None:
     assert imports_of(name, "--help") == {"code": 0, "heavy": []}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arguments", [["ls"], ["completion", "bash"]], ids=" ".join)
 def test_a_look_at_this_host_imports_nothing_heavy(arguments: list[str]) -> None:
     assert imports_of(*arguments) == {"code": 0, "heavy": []}
 
 
+@pytest.mark.exhaustive
 def test_running_a_program_imports_nothing_heavy_into_the_launcher() -> None:
     program = ["--endpoint", "shm://nowhere", "--", sys.executable, "-c", "pass"]
     assert imports_of("run", *program, more=SLOW) == {"code": 0, "heavy": []}
@@ -165,6 +169,7 @@ main.main()
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("flags", "said"), [(["--verbose"], "lucky_transport: took shm\n"), ([], "")])
 def test_what_is_chosen_and_why_is_said_on_stderr_when_asked_for(flags: list[str], said: str) -> None:
     done = subprocess.run(

@@ -78,6 +78,7 @@ main.main()
 """
 
 
+@pytest.mark.exhaustive
 def test_a_signal_while_the_engine_starts_ends_it_once_it_has_started(environ: dict[str, str]) -> None:
     slow = ["--options", json.dumps({"start_delay_s": 0.3})]
     command = [sys.executable, "-c", PATIENT, "serve", "toy", "--endpoint", "inproc://here", *slow]
@@ -87,6 +88,7 @@ def test_a_signal_while_the_engine_starts_ends_it_once_it_has_started(environ: d
         assert process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.exhaustive
 def test_an_engine_that_never_starts_cannot_keep_its_process(command_line: CommandLine) -> None:
     slow = ["--options", json.dumps({"start_delay_s": 3600})]
     process = command_line.start("serve", "toy", "--endpoint", "inproc://here", *slow)
@@ -112,6 +114,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("scheme", ["inproc", "shm"])
 def test_it_ends_with_the_process_that_started_it_even_if_that_is_killed(scheme: str) -> None:
     if scheme == "shm":
@@ -241,6 +244,7 @@ def test_a_wrong_environment_variable_is_named(run: Run) -> None:
 # --- what a person sees ---
 
 
+@pytest.mark.exhaustive
 def test_at_a_terminal_it_says_how_to_connect_look_and_stop(environ: dict[str, str]) -> None:
     ours, theirs = pty.openpty()
     name = unique_name()
@@ -264,6 +268,7 @@ def test_at_a_terminal_it_says_how_to_connect_look_and_stop(environ: dict[str, s
         os.close(ours)
 
 
+@pytest.mark.exhaustive
 def test_a_module_in_the_working_folder_is_found_and_shadows_none(tmp_path: Path) -> None:
     pytest.importorskip("gymnasium")
     entry = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"

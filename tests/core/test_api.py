@@ -294,6 +294,7 @@ def test_the_documentation_of_make_lists_what_it_takes() -> None:
         assert f'"{mode.value}"' in text
 
 
+@pytest.mark.exhaustive
 def test_the_example_of_make_runs() -> None:
     (example,) = re.findall(r"^( +with lucky_transport\.make.*?)\n\n", api.make.__doc__ or "", re.MULTILINE | re.DOTALL)
     namespace = {"lucky_transport": lucky_transport}

@@ -94,6 +94,7 @@ def test_a_message_that_is_no_change_is_refused_and_the_next_is_made(runtime: Pa
         assert control.change("shm://a", off=["Scene*"]).off == ["SceneService"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_another_user_changes_nothing_also_where_it_can_reach_the_socket(runtime: Path) -> None:
     """As if an administrator had opened the directory and the socket: the engine asks the kernel who connects."""
@@ -197,6 +198,7 @@ def test_an_engine_that_cannot_be_as_its_settings_say_does_not_start(chosen: dic
         assert control.engine_at(f"shm://{name}").summary == "all on"
 
 
+@pytest.mark.exhaustive
 def test_an_engine_in_a_process_of_its_own_is_changed_from_here() -> None:
     name = unique_name()
     engine = EngineProcess("toy", [f"shm://{name}"])

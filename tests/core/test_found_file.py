@@ -53,6 +53,7 @@ def _endpoint(directory: Path) -> str:
     return load_settings(environ={}, directory=directory).endpoint
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", FILES)
 def test_what_another_user_plants_above_is_not_obeyed(
     name: str, shared: Path, make_foreign_file: MakeForeignFile
@@ -136,6 +137,7 @@ def _refused(directory: Path, *said: str) -> None:
         assert all(part in str(refused.value) for part in (str(directory / "lucky_transport.toml"), *said))
 
 
+@pytest.mark.exhaustive
 def test_a_file_of_another_user_is_refused_by_name_with_its_owner(
     shared: Path, make_foreign_file: MakeForeignFile
 ) -> None:
@@ -147,6 +149,7 @@ def test_a_file_of_another_user_is_refused_by_name_with_its_owner(
         path.unlink()
 
 
+@pytest.mark.exhaustive
 def test_a_link_to_a_file_of_another_user_is_refused(shared: Path, make_foreign_file: MakeForeignFile) -> None:
     make_foreign_file(shared / "theirs", "file", SETTINGS.encode())
     (shared / "lucky_transport.toml").symlink_to(shared / "theirs")
@@ -162,6 +165,7 @@ def test_a_file_that_others_may_write_is_refused_by_name_with_its_mode(mode: int
     _refused(tmp_path, f"{mode:04o}", "chmod go-w")
 
 
+@pytest.mark.exhaustive
 def test_a_pyproject_of_another_user_is_refused_where_it_has_our_table(
     shared: Path, make_foreign_file: MakeForeignFile
 ) -> None:
@@ -183,6 +187,7 @@ print(load_settings(environ={}).endpoint)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("owner", ["itself", "root"])
 def test_a_user_obeys_its_own_file_in_its_private_group_and_one_of_root(
     owner: str, shared: Path, make_foreign_file: MakeForeignFile

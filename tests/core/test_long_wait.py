@@ -82,6 +82,7 @@ def test_connecting_to_an_absent_engine_says_so(noticed: Callable[[], list[str]]
     assert noticed() == [f"still waiting for the engine at shm://{name}; gives up after 0.5 s"] * 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("_impatient")
 def test_an_engine_that_starts_slowly_says_so(noticed: Callable[[], list[str]]) -> None:
     with pytest.raises(NotReachable, match="was not ready"):

@@ -97,6 +97,7 @@ def test_names_of_engines_are_unique_and_tell_their_process() -> None:
     assert all(name.startswith(f"lucky_{os.getpid()}_") for name in names)
 
 
+@pytest.mark.exhaustive
 def test_an_engine_process_is_ready_when_it_is_there_and_ends_when_told() -> None:
     process = EngineProcess("toy", ["inproc://a", "inproc://b"], num_envs=2, seed=3, options={"obs_size": 4})
     assert [str(endpoint) for endpoint in process.endpoints] == ["inproc://a", "inproc://b"]
@@ -110,6 +111,7 @@ def test_an_engine_process_that_never_gets_ready_tells_why() -> None:
         EngineProcess("toy", ["inproc:"], options={"obs_size": 4}, wait="lazy")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("engine", "options", "kind", "text"),
     [
@@ -153,6 +155,7 @@ def test_an_impossible_number_of_envs_is_a_wrong_setting_everywhere(num_envs: An
             attempt()
 
 
+@pytest.mark.exhaustive
 def test_what_a_failing_engine_said_on_stderr_belongs_to_its_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -168,11 +171,13 @@ def test_what_a_failing_engine_said_on_stderr_belongs_to_its_error(
         EngineProcess("gymnasium:talkative:Cold-v0", ["inproc:"])
 
 
+@pytest.mark.exhaustive
 def test_an_engine_process_that_stays_silent_is_given_up() -> None:
     with pytest.raises(NotReachable, match=r"was not ready within 0\.5 s.*raise start_timeout_s"):
         EngineProcess("toy", ["inproc:"], options={"start_delay_s": 60}, start_timeout_s=0.5)
 
 
+@pytest.mark.exhaustive
 def test_a_killed_engine_process_has_an_exit_report() -> None:
     process = EngineProcess("toy", ["inproc:"])
     process.kill()

@@ -138,6 +138,7 @@ RESULTS = {README: batch_is_stepped, TYPED_CALLS: calls_are_answered}
 WITH_EXAMPLES = [page for page in pages() if any(not block.title for block in blocks(page, "python", "sh"))]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name_of)
 def test_the_examples_of_a_page_run_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -190,6 +191,7 @@ def test_an_engine_that_an_example_calls_is_served_further_up_and_once(page: Pat
     assert len(served) == len(set(served)), served
 
 
+@pytest.mark.exhaustive
 def test_the_examples_of_typed_calls_pass_strict_type_checking(tmp_path: Path) -> None:
     pytest.importorskip("pyright", reason="pyright is not installed: pip install 'lucky-transport[dev]'")
     programs = [block.text for page in (README, TYPED_CALLS) for block in blocks(page, "python")]

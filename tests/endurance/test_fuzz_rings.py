@@ -22,6 +22,7 @@ def test_no_image_and_no_scribbling_peer_leads_astray() -> None:
     assert sum(count for what, count in fuzz.seen.items() if what.startswith("scribbled")) > 100
 
 
+@pytest.mark.exhaustive
 def test_a_reader_that_believes_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = fuzz_rings.open_reader
 

@@ -16,8 +16,8 @@ from lucky_transport import api
 from lucky_transport.diagnosis import inspection
 from lucky_transport.env.device_env import DeviceVectorEnv, OnDevice
 from lucky_transport.errors import ConfigError, DeviceError, EngineFailed, LocalProtocolError, SpecError
-from tests.gpu.conftest import NUM_ENVS, Gpu, actions_at, reference
 from tests.gpu.engine import EngineUnderTest
+from tests.support.fixtures.gpu import NUM_ENVS, Gpu, actions_at, reference
 
 ACTIONS = actions_at(0)
 
@@ -198,6 +198,7 @@ def test_same_step_is_refused_since_final_observations_are_the_hosts(engine: Eng
         connect(engine, observations="device", autoreset_mode="SameStep")
 
 
+@pytest.mark.exhaustive
 def test_observations_with_parts_are_refused() -> None:
     with pytest.raises(SpecError, match="have parts"):
         api.make("toy:composite", transport="shm", observations="device")

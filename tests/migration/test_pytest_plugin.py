@@ -95,6 +95,7 @@ def test_without_transports_tests_are_skipped_and_say_how_to_run_them(run: Runne
     done.stdout.no_fnmatch_line("*side by side ===*")
 
 
+@pytest.mark.exhaustive
 def test_a_session_that_compares_nothing_imports_nothing_of_us(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -272,6 +273,7 @@ def test_a_difference_that_was_swallowed_is_raised_where_the_env_is_closed(run: 
     done.stdout.fnmatch_lines(["E*Mismatch: inproc and twin differ in exchange 8 (step)", "DIFFERENT: 1 of 1 test"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "1")])
 def test_a_session_fails_of_a_difference_that_no_test_fails_of(run: Runner, workers: tuple[str, ...]) -> None:
     if workers:
@@ -378,6 +380,7 @@ def test_a_wrong_line_of_endpoints_is_named(run: Runner) -> None:
     done.stdout.fnmatch_lines(["*lucky_endpoints: *write lines like grpc = grpc://127.0.0.1:50051*"])
 
 
+@pytest.mark.exhaustive
 def test_the_ready_made_suite_compares_an_engine_in_two_lines(run: Runner) -> None:
     source = """
 from lucky_transport_migration.side_by_side.suite import SideBySideSuite

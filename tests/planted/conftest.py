@@ -1,16 +1,5 @@
-"""Registers the planted transport for the tests of this folder."""
+"""Fixtures that the quick and the exhaustive tests of this folder share."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
-import pytest
-
-from tests.planted import tools
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _registered(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    with pytest.MonkeyPatch.context() as patch, tools.site(tmp_path_factory.mktemp("site"), patch):
-        tools.engines_in_this_process(patch)
-        yield
+from tests.support.fixtures.planted import registered

@@ -57,11 +57,13 @@ def test_a_program_that_hangs_is_ended_at_the_limit() -> None:
         run_program(PROGRAM, sys.executable, shm=False, limit_s=0.01)
 
 
+@pytest.mark.exhaustive
 def test_a_side_that_fails_is_shown_with_the_end_of_what_it_said() -> None:
     with pytest.raises(ProgramFailed, match=r"(?s)ended with 1.*ModuleNotFoundError: No module named 'no_such_case'"):
         run_program(Program("any", "no_such_case", [], [], ""), sys.executable, shm=False)
 
 
+@pytest.mark.exhaustive
 def test_a_package_that_cannot_be_installed_is_named(tmp_path: Path) -> None:
     missing = Program("any", "any", ["./no-such-folder"], [], "")
     with pytest.raises(CannotInstall, match="no-such-folder"):

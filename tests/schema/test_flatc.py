@@ -14,7 +14,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.flatbuffers import decode, encode
@@ -131,23 +131,22 @@ def unsigned_zeros(message: Any) -> str:
     return re.sub(r"-0\.0(?!\d)", "0.0", repr(message))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("generated")
-@settings(max_examples=60, deadline=None)
 @given(message=any_message())
 def test_generated_code_reads_our_bytes(message: Any) -> None:
     assert repr(unpack(type(message), encode(message))) == repr(message)
 
 
 @pytest.mark.usefixtures("generated")
-@settings(max_examples=60, deadline=None)
 @given(message=any_message(), write_empty=...)
 def test_we_read_the_bytes_of_generated_code(message: Any, write_empty: bool) -> None:
     again = decode(type(message), pack(to_generated(message, write_empty)))
     assert unsigned_zeros(again) == unsigned_zeros(message)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("generated")
-@settings(max_examples=30, deadline=None)
 @given(envelope=messages(Envelope))
 def test_generated_code_reads_and_writes_our_envelopes(envelope: Envelope) -> None:
     envelope.kind = Kind.ERROR

@@ -15,5 +15,5 @@
 
 What the launcher itself imports (command, launch, activation, targets, counts, report, unpatched_processes)
 imports neither grpc nor NumPy nor asyncio. What a program's first channel or server imports is named, module by
-module, in `tests/plugins/stubs/run/test_start.py`: no NumPy, no typed message.
+module, in `tests/exhaustive/plugins/stubs/run/test_start.py`: no NumPy, no typed message.
 """

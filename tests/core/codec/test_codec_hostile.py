@@ -8,7 +8,7 @@ from typing import Any
 
 import flatbuffers
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
@@ -74,7 +74,6 @@ def test_damaged_messages_are_refused_or_decoded(message: Any, data: st.DataObje
     decodes_or_refuses(type(message), bytes(buffer))
 
 
-@settings(max_examples=50)
 @given(message=messages(EngineCapabilityManifest))
 def test_a_message_cut_short_anywhere_is_refused_or_decoded(message: EngineCapabilityManifest) -> None:
     buffer = encode(message)

@@ -117,6 +117,7 @@ os._exit(9)
 """
 
 
+@pytest.mark.exhaustive
 def test_only_segments_of_dead_engines_are_stale_and_removed(roots: Roots) -> None:
     assert shared_memory.stale_segments(roots).seen == "none among 0 on this host"
     for name in ("dead_1", "dead_2"):

@@ -53,6 +53,7 @@ print(rows["space"].verdict, rows["space"].seen)
 """
 
 
+@pytest.mark.exhaustive
 def test_a_broken_installation_is_still_diagnosed() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_NUMPY], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr

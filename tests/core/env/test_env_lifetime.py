@@ -305,6 +305,7 @@ def test_an_engine_process_of_its_own_ends_with_the_env() -> None:
         os.kill(process.pid, 0)
 
 
+@pytest.mark.exhaustive
 def test_a_program_that_forgets_to_close_leaves_no_engine_process_behind() -> None:
     program = (
         "import logging; logging.getLogger('lucky_transport').setLevel(logging.ERROR)  # a busy machine starts slowly\n"

@@ -34,6 +34,7 @@ def test_every_id_is_registered_with_a_vector_entry_point(env_id: str) -> None:
     assert spec.vector_entry_point == "lucky_transport.api:make"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "imports",
     [
@@ -50,6 +51,7 @@ def test_the_order_of_imports_does_not_matter(imports: str) -> None:
     assert _run(program) == "VectorEnv(toy, num_envs=2, transport=inproc, autoreset_mode=NEXT_STEP)"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("imports", ["import gymnasium", "import lucky_transport, gymnasium"])
 def test_naming_the_module_in_the_id_is_enough(imports: str) -> None:
     program = (
@@ -59,6 +61,7 @@ def test_naming_the_module_in_the_id_is_enough(imports: str) -> None:
     assert _run(program) == "VectorEnv(toy, num_envs=4, transport=inproc, autoreset_mode=NEXT_STEP)"
 
 
+@pytest.mark.exhaustive
 def test_importing_us_imports_neither_gymnasium_nor_numpy_and_leaves_no_hook_afterwards() -> None:
     program = (
         "import sys; before = list(sys.meta_path); import lucky_transport\n"
@@ -68,6 +71,7 @@ def test_importing_us_imports_neither_gymnasium_nor_numpy_and_leaves_no_hook_aft
     assert _run(program).splitlines() == ["[] 1", "True"]
 
 
+@pytest.mark.exhaustive
 def test_without_gymnasium_its_absence_is_reported_as_always() -> None:
     program = (
         "import sys, importlib.machinery as m\n"

@@ -85,6 +85,7 @@ def test_a_call_that_comes_while_the_engine_closes_loads_nothing(services: Insta
     assert Parrots.made == []
 
 
+@pytest.mark.exhaustive
 def test_an_engine_over_shared_memory_starts_without_grpc() -> None:
     pytest.importorskip("grpc")
     process = EngineProcess("toy", [f"shm://{unique_name()}"])

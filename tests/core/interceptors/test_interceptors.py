@@ -417,6 +417,7 @@ class _Passes(Interceptor):
         return continuation(details, actions, control)
 
 
+@pytest.mark.exhaustive
 class TestIntercepted(TransportContract):
     """A transport with interceptors on both sides keeps the contract of transports."""
 

@@ -174,4 +174,4 @@ class Calls(RuleBasedStateMachine):
 
 
 TestCalls = Calls.TestCase
-TestCalls.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCalls.settings = settings(stateful_step_count=40)

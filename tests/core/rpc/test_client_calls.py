@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.deadline import Deadline
@@ -79,7 +79,6 @@ def test_both_sides_may_stream_at_once(pair: CallPair) -> None:
     assert call.recv(soon()) is None
 
 
-@settings(max_examples=25, deadline=None)
 @given(sizes=st.lists(st.integers(0, 40_000), max_size=12))
 def test_items_of_any_size_come_back_whole_through_a_small_ring(sizes: list[int]) -> None:
     def echo(call: Any) -> None:

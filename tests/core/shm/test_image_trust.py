@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError, SegmentError
@@ -31,7 +31,6 @@ def test_a_file_that_a_killed_engine_left_is_passed_over(base: Path) -> None:
     store.close()
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     slot=st.integers(0, 2**32 - 1),
     length=st.integers(0, 2**64 - 1),

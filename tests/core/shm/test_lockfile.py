@@ -31,6 +31,7 @@ def _acquired_elsewhere(path: str) -> tuple[bool, int]:
     return got == "True", int(pid)
 
 
+@pytest.mark.exhaustive
 def test_a_place_that_a_process_has_is_given_to_no_other_until_it_is_released(tmp_path: Path) -> None:
     path = f"{tmp_path}/a.lock"
     lock = lockfile.acquire(path, lockfile.ENGINE)

@@ -135,6 +135,7 @@ def test_a_killed_client_ends_the_engines_waits(listener: Listener, start: Calla
     engine.close()
 
 
+@pytest.mark.exhaustive
 def test_what_a_process_wrote_before_it_was_killed_is_read(listener: Listener, start: Callable[..., Any]) -> None:
     process, engine = other_process(listener, start)
     engine.try_push(b"echo me")
@@ -149,6 +150,7 @@ def test_what_a_process_wrote_before_it_was_killed_is_read(listener: Listener, s
     engine.close()
 
 
+@pytest.mark.exhaustive
 def test_two_processes_exchange_records_of_every_size(listener: Listener, start: Callable[..., Any]) -> None:
     process, engine = other_process(listener, start)
     process.stdin.write("echo\n")

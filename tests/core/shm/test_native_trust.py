@@ -94,6 +94,7 @@ assert memory[0] == 0
 """
 
 
+@pytest.mark.exhaustive
 def test_a_full_bell_that_blocks_does_not_hold_up_who_rings_it() -> None:
     _run(_RING)
 

@@ -107,6 +107,7 @@ def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: Poll
     assert pipes.wait(LONG_NS).ready == [stays_engine]
 
 
+@pytest.mark.exhaustive
 def test_a_killed_client_is_noticed_by_itself(pipes: Poller, tmp_path: Path, start: Callable[..., Any]) -> None:
     processes = [start(CLIENT, tmp_path, 0) for _ in range(2)]
     hellos: list[int] = []
@@ -123,6 +124,7 @@ def test_a_killed_client_is_noticed_by_itself(pipes: Poller, tmp_path: Path, sta
     assert [pipe.pid for pipe in pipes.pipes] == [processes[1].pid]
 
 
+@pytest.mark.exhaustive
 def test_many_clients_of_other_processes_are_all_read(pipes: Poller, tmp_path: Path, start: Callable[..., Any]) -> None:
     count = 500
     processes = [start(CLIENT, tmp_path, count) for _ in range(3)]

@@ -125,7 +125,7 @@ class RingIsAQueue(RuleBasedStateMachine):
 
 
 TestRingIsAQueue = RingIsAQueue.TestCase
-TestRingIsAQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestRingIsAQueue.settings = settings(stateful_step_count=40)
 
 
 @pytest.mark.parametrize("position", [0, 2**32 - SIZE, 2**32 - 8])
@@ -226,6 +226,7 @@ print(number + 1, waits)
 """
 
 
+@pytest.mark.exhaustive
 def test_two_processes_exchange_every_record_whole_and_in_order() -> None:
     size, count = 1024, 20_000
     fd = os.memfd_create("ring")

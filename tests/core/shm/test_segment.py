@@ -144,6 +144,7 @@ def _leave_a_dead_engines_segment(directory: Path) -> None:
     assert (directory / "one").exists()
 
 
+@pytest.mark.exhaustive
 def test_a_dead_engines_segment_is_taken_over(tmp_path: Path) -> None:
     _leave_a_dead_engines_segment(tmp_path)
     one = segment.create("one", SPEC, ring_bytes=RING, directory=tmp_path)
@@ -153,12 +154,14 @@ def test_a_dead_engines_segment_is_taken_over(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.exhaustive
 def test_a_client_of_a_dead_engine_is_told_so(tmp_path: Path) -> None:
     _leave_a_dead_engines_segment(tmp_path)
     with pytest.raises(NotReachable, match="is gone"):
         _open(tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_a_client_waits_for_the_engine_that_comes_after_a_dead_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +178,7 @@ def test_a_client_waits_for_the_engine_that_comes_after_a_dead_one(
     made[0].unlink()
 
 
+@pytest.mark.exhaustive
 def test_a_client_waits_for_an_engine_that_is_about_to_take_a_dead_ones_segment_over(tmp_path: Path) -> None:
     _leave_a_dead_engines_segment(tmp_path)
     starting = lockfile.acquire(f"{tmp_path}/one.lock", lockfile.ENGINE)
@@ -186,6 +190,7 @@ def test_a_client_waits_for_an_engine_that_is_about_to_take_a_dead_ones_segment_
         _open(tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_stale_segments_are_listed_and_removed_and_living_ones_are_kept(made: Segment, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -320,6 +325,7 @@ def test_a_really_small_file_system_gives_the_same_error(tmp_path: Path) -> None
         subprocess.run(["umount", str(small)], check=True)
 
 
+@pytest.mark.exhaustive
 def test_a_lock_is_seen_by_other_processes_and_ends_with_its_holder(tmp_path: Path) -> None:
     path = str(tmp_path / "x.lock")
     lock = lockfile.acquire(path, lockfile.ENGINE)
@@ -336,6 +342,7 @@ def test_a_lock_is_seen_by_other_processes_and_ends_with_its_holder(tmp_path: Pa
     assert not os.path.exists(path)
 
 
+@pytest.mark.exhaustive
 def test_a_forked_child_does_not_release_its_parents_lock(tmp_path: Path) -> None:
     path = str(tmp_path / "x.lock")
     lock = lockfile.acquire(path, lockfile.ENGINE)

@@ -101,6 +101,7 @@ def test_of_a_group_only_those_that_live_are_found(tmp_path: Path, start: Callab
             assert replacing.path != listener.path
 
 
+@pytest.mark.exhaustive
 def test_another_processs_socket_is_refused_while_it_lives_and_replaced_afterwards(
     tmp_path: Path, start: Callable[..., Any]
 ) -> None:
@@ -118,6 +119,7 @@ def test_another_processs_socket_is_refused_while_it_lives_and_replaced_afterwar
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.exhaustive
 def test_dead_engines_sockets_can_be_cleaned_up_and_nothing_else(tmp_path: Path, start: Callable[..., Any]) -> None:
     engine = start(DEAD_ENGINE, tmp_path)
     assert engine.stdout.readline() == "listening\n"

@@ -194,6 +194,7 @@ class _OfJax(_OnGpu):
         return self._values
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("forked_engines")
 @pytest.mark.parametrize("on_gpu", [_OfTorch, _OfCupy, _OfJax])
 @pytest.mark.parametrize("transport", ["shm", "inproc", "grpc"])

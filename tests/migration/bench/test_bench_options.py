@@ -55,6 +55,7 @@ def test_options_that_are_no_object_are_refused() -> None:
     assert "is no JSON object" in done.output
 
 
+@pytest.mark.exhaustive
 def test_an_engine_with_composite_spaces_is_measured() -> None:
     arguments = ["bench", "toy:composite", "--quick", "--num-envs", "1", "--between", "shm", "--json"]
     done = CliRunner().invoke(cli, arguments)

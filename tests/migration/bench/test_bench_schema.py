@@ -29,6 +29,7 @@ def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
+@pytest.mark.exhaustive
 def test_a_bench_of_steps_keeps_to_it(bench_result: dict[str, Any]) -> None:
     check(bench_result)
     bench_result["targets"] = targets.check(bench_result, STEP_TARGETS)

@@ -22,6 +22,7 @@ def slower(result: dict[str, Any], path: str, times: float) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.exhaustive
 def test_a_run_is_no_change_to_itself(bench_result: dict[str, Any]) -> None:
     found = changes(bench_result, bench_result)
     assert found["sentence"] == f"NO CHANGE: none of {len(bench_result['rows'])} rows changed beyond noise."

@@ -28,8 +28,6 @@ from lucky_transport_migration.bench.workloads.codec import measure_codec
 from lucky_transport_migration.bench.workloads.commands import measure, measure_commands, prepare
 from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
 
-pytestmark = pytest.mark.slow
-
 #: Made-up typical times, microseconds: (kind, path, wait).
 TYPICAL_US = {"grpc": 600.0, "adaptive": 6.0, "block": 80.0}
 

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from lucky_transport_migration.bench.cpu import busiest_core, client_cpu_ns, engine_cpu_ns
 
 
@@ -25,6 +27,7 @@ def test_another_process_has_used_cpu_time() -> None:
     assert used is not None
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_ended_has_no_clock() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()

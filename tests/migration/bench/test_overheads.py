@@ -33,6 +33,7 @@ def test_a_missing_compiler_is_a_note_and_no_row(monkeypatch: pytest.MonkeyPatch
     assert "no native block limit" in found
 
 
+@pytest.mark.exhaustive
 def test_the_limits_cover_every_size_and_copy_what_a_step_copies() -> None:
     plan = plan_of(IDLE, ("shm",), (1, 8), None, OPTIONS, rounds=1, quick=True)
     cells = cases_of(plan)[-1].cells

@@ -59,6 +59,7 @@ def outline(bench_text: str) -> Outline:
     return found
 
 
+@pytest.mark.exhaustive
 def test_a_page_loads_nothing_and_runs_nothing(bench_text: str) -> None:
     found = outline(bench_text)
     assert not {"script", "link", "iframe", "object"} & set(found.tags)
@@ -82,6 +83,7 @@ def _charts(text: str) -> list[str]:
     return [base64.b64decode(one).decode() for one in re.findall(r'src="data:image/svg\+xml;base64,(.*?)"', text)]
 
 
+@pytest.mark.exhaustive
 def test_equal_results_give_equal_bytes(bench_result: dict[str, Any], bench_text: str) -> None:
     bench_result["targets"] = targets.check(bench_result, STEP_TARGETS)
     assert bench_page(json.loads(json.dumps(bench_result))) == bench_text

@@ -64,6 +64,7 @@ def test_the_coverage_that_is_told_is_the_true_one(rounds: int) -> None:
     assert held == pytest.approx(found[0].coverage, abs=0.015)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("now", "before"), [(3, 3), (5, 5), (6, 5), (12, 9)])
 def test_the_coverage_between_runs_is_the_true_one(now: int, before: int) -> None:
     random = np.random.default_rng(now)

@@ -28,8 +28,6 @@ from lucky_transport_migration.bench.workloads.stubs.pair import Job
 from lucky_transport_migration.bench.workloads.training import Training, measure_training, prepare
 from tests.support.fake_cuda import FakeTorch
 
-pytestmark = pytest.mark.slow
-
 TARGET = "training loop of 1 ms steps: rate lost beside two streams"
 
 

@@ -61,6 +61,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.exhaustive
 def test_a_program_is_recorded_and_its_exit_status_is_its_own(run: Path) -> None:
     recording = Recording(run)
     assert (recording.header.engine, recording.header.transport, recording.header.seed) == ("toy", "shm", 5)
@@ -122,6 +123,7 @@ def test_a_recording_without_a_call_needs_no_engine(tmp_path: Path) -> None:
     assert "NOTHING COMPARED" in done.output
 
 
+@pytest.mark.exhaustive
 def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "run.jsonl").touch()
     done = record("shm://demo", "--out", tmp_path / "run.jsonl", "--", "true")
@@ -129,6 +131,7 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert "is there already" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_program_that_is_not_there_ends_as_in_a_shell(tmp_path: Path) -> None:
     done = record("shm://demo", "--out", tmp_path / "run.jsonl", "--", "no-such-program")
     assert done.returncode == 127

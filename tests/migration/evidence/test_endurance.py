@@ -167,6 +167,7 @@ while True:
 """
 
 
+@pytest.mark.exhaustive
 def test_what_a_killed_process_had_noted_before_is_evidence(project: Any) -> None:
     process = subprocess.Popen([sys.executable, "-c", _KILLED, str(project.folder)])
     try:

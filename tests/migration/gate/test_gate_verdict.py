@@ -111,6 +111,7 @@ def test_comparisons_made_on_two_engines_count(seen: Seen, calls: Calls) -> None
     assert judge([*replayed, *calls(100)], Limits()).promote, "the durations are those of the live calls"
 
 
+@pytest.mark.exhaustive
 def test_the_more_methods_are_judged_the_fewer_mismatches_each_may_leave_open(calls: Calls) -> None:
     """The confidence is that of all methods together."""
     names = [f"/a.B/Method{index}" for index in range(40)]

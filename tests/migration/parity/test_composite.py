@@ -48,6 +48,7 @@ def serve(request: pytest.FixtureRequest) -> Any:
     return start
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", MODES)
 def test_equal_engines_are_equal_in_every_mode(mode: str) -> None:
     outcome = prove(ENGINE, ("inproc", "shm"), num_envs=3, steps=60, seed=1, modes=(mode,))

@@ -52,6 +52,7 @@ def drawn(report: ServiceMethod) -> list[ServiceCall]:
     return draw(report)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "holds",
     [

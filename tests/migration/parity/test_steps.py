@@ -254,6 +254,7 @@ def test_an_unknown_path_is_named() -> None:
         prove("toy", ("inproc", "smh"), num_envs=1, steps=1, seed=0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("other", ["shm", "grpc", "grpc-batch"])
 def test_the_shipped_transports_equal_the_engine_in_process(other: str) -> None:
     if other != "shm":

@@ -14,6 +14,7 @@ from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.reading import Recording
 
 
+@pytest.mark.exhaustive
 class TestRecorded(TransportContract):
     endpoint = "shm://{name}"
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
+import pytest
+
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
@@ -71,5 +73,6 @@ class TestCandidateAnswersWithAShadow(_Staged, TransportContract):
     primary, shadow = CANDIDATE, CONTROL
 
 
+@pytest.mark.exhaustive
 class TestControlAnswersWithAShadow(_Staged, ServicesContract, StreamsContract):
     has_deadlines = False  # the engine runs in the client's own thread

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import chain
 
 import libcst as cst
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from libcst.codemod import CodemodContext
 
@@ -142,7 +142,6 @@ def test_requirements_are_rewritten_once_and_stay_what_they_were(text: str, toml
 
 
 @given(st.text(max_size=40) | st.lists(st.lists(STATEMENTS, max_size=3), max_size=3))
-@settings(max_examples=60, deadline=None)
 def test_a_notebook_of_anything_is_read_or_refused(content: str | list[list[str]]) -> None:
     import json
 

@@ -327,6 +327,7 @@ def test_json_is_of_one_look_only() -> None:
     assert "--json needs --once" in done.output
 
 
+@pytest.mark.exhaustive
 def test_the_services_of_the_selected_engine_are_shown_and_switched() -> None:
     async def use(app: Any, pilot: Any) -> None:
         assert "all on; key v changes them" in text_of(app, "#known")

@@ -38,6 +38,7 @@ SERVICES = ("batch", "agent")
 # --- parity ---
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("service", SERVICES)
 def test_more_envs_than_one_batch_of_calls_give_the_references_bits(serve: Serve, connect: Any, service: str) -> None:
     options: dict[str, Any] = {"obs_size": 6, "act_size": 3, "seed": 5, "episode_steps": 9}

@@ -23,12 +23,14 @@ class TestBatchService(TransportContract):
     endpoint = "grpc://127.0.0.1:0?service=batch"
 
 
+@pytest.mark.exhaustive
 class TestAgentService(TransportContract):
     endpoint = "grpc://127.0.0.1:0?service=agent"
     carries_parts = False
     hot_path_excludes_steps = False
 
 
+@pytest.mark.exhaustive
 class TestUnixSocket(SteppingContract, FailureContract):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:

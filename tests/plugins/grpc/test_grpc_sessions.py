@@ -72,6 +72,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.exhaustive
 def test_the_sessions_of_a_killed_client_end(endpoint: Endpoint) -> None:
     with api.open_transport(endpoint) as client:
         sessions = SessionClient(client)

@@ -84,7 +84,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("service", ["batch", "agent"])
+@pytest.mark.parametrize("service", ["batch", pytest.param("agent", marks=pytest.mark.exhaustive)])
 def test_a_client_that_is_killed_makes_room_for_the_next(serve: Serve, connect: Any, zeros: Any, service: str) -> None:
     serving = serve(idle_s=3600.0)
     url = f"{serving.endpoints[0]}?service={service}"
@@ -100,6 +100,7 @@ def test_a_client_that_is_killed_makes_room_for_the_next(serve: Serve, connect: 
     assert client.step(zeros(client)).seq == 1
 
 
+@pytest.mark.exhaustive
 def test_a_client_that_is_killed_in_the_middle_of_a_batch_leaves_nothing(
     serve: Serve, connect: Any, zeros: Any
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_client_that_is_killed_in_the_middle_of_a_batch_leaves_nothing(
     assert client.step(zeros(client)).seq == 1
 
 
+@pytest.mark.exhaustive
 def test_a_fork_beside_a_server_does_not_crash_the_child() -> None:
     script = """
 import os, warnings

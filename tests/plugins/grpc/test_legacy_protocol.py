@@ -263,6 +263,7 @@ print(json.dumps(sorted(sys.modules)))
     assert [name for name in json.loads(loaded) if name.partition(".")[0] in {"grpc", "grpc_tools"}] == []
 
 
+@pytest.mark.exhaustive
 def test_the_messages_stay_out_of_the_default_pool() -> None:
     _run("""
 from google.protobuf import descriptor_pool

@@ -75,6 +75,7 @@ def test_calls_of_many_programs_come_one_after_the_other(serving: Serving, stub:
     assert sorted(number for numbers in found for number in numbers) == list(range(1, 201))
 
 
+@pytest.mark.exhaustive
 def test_a_client_that_attaches_gets_the_engine_when_the_last_connection_has_ended(
     serving: Serving, stub: Any, connect: Any, zeros: Any, other_program: Callable[[], str]
 ) -> None:

@@ -48,6 +48,7 @@ DRAW = method("DebugService/Draw")
 SET_SEEDS = method("BatchService/SetSeeds")
 
 
+@pytest.mark.exhaustive
 class TestRelayToGrpc(TransportContract):
     """Every client of the relay gets what it gets of the engine itself without a wire."""
 

@@ -171,6 +171,7 @@ def test_an_unknown_method_is_unimplemented(serve: Serve, stub: Any, refused: An
     assert error.details() == "Method not found!"
 
 
+@pytest.mark.exhaustive
 def test_thousands_of_calls_may_be_pending(serve: Serve, stub: Any) -> None:
     raw = stub(serve(num_envs=1))
     calls = [raw.start("Step", timeout_s=600, agent_name="agent_0") for _ in range(3000)]

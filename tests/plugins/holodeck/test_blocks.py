@@ -87,6 +87,7 @@ def test_every_block_that_was_opened_is_removed(files: BlockFiles) -> None:
         file.close()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_block_or_semaphore_of_another_user_is_refused_and_left_alone(
     kind: str, files: BlockFiles, make_foreign_file: MakeForeignFile

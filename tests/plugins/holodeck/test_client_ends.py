@@ -31,12 +31,13 @@ from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.suite import every, zeros
 from lucky_transport.transport import Transport
-from tests.plugins.holodeck.conftest import LASERS
+from tests.support.fixtures.plugins_holodeck import LASERS
 from tests.support.waiting import PATIENCE_S, until
 
 _SET_SEEDS = method("BatchService/SetSeeds")
 
 
+@pytest.mark.exhaustive
 def test_an_engine_is_started_and_ended_with_its_client(bench: Any, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
@@ -136,6 +137,7 @@ def test_invalid_use_is_refused_and_does_no_harm(bench: Any, connect: Any, place
     assert client.recv().observations[0, 0] == len(invalid) + 1
 
 
+@pytest.mark.exhaustive
 def test_a_killed_engine_is_an_error_for_its_client_again_and_again(bench: Any, connect: Any, agent: Any) -> None:
     engine = bench.spawn(act_size=4)
     with connect(agent("a")) as client:

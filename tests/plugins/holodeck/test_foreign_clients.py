@@ -79,6 +79,7 @@ def test_a_client_that_leaves_as_the_original_does_finds_the_engine_again(bench:
     assert world.step([0, 0, 0, 0])[1] == 1.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("doing", ["waiting", "ticking"])
 def test_a_killed_client_leaves_the_engine_to_the_next_one(bench: Any, placed: Any, agent: Any, doing: str) -> None:
     bench.serve(placed(1))
@@ -97,6 +98,7 @@ def test_a_killed_client_leaves_the_engine_to_the_next_one(bench: Any, placed: A
     assert [world.step([0, 0, 0, 0])[1] for _ in range(3)] == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.exhaustive
 def test_an_engine_in_another_process_keeps_its_uuid(bench: Any) -> None:
     engine = bench.spawn(alone=True)
     with pytest.raises(Busy, match=f"in use by process {engine.pid}"):
@@ -104,6 +106,7 @@ def test_an_engine_in_another_process_keeps_its_uuid(bench: Any) -> None:
     assert engine.stop() == 0
 
 
+@pytest.mark.exhaustive
 def test_an_engine_that_hangs_or_dies_ends_the_wait(bench: Any, agent: Any) -> None:
     engine = bench.spawn(alone=True, act_size=4, hang_at=4)  # a reset, two ticks, and then none any more
     with bench.attach(agent("a")) as world:

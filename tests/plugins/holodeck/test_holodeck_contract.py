@@ -31,6 +31,7 @@ _NO_END = "an engine that stops says nothing: a client watches its process"
 _LASTING = {"seed": 40}
 
 
+@pytest.mark.exhaustive
 class TestHolodeck(TransportContract):
     """A toy shows its observation as a range finder, and its rewards as a task; its agents are turtles."""
 

@@ -24,6 +24,7 @@ def _images(transport: str, steps: int, **arguments: Any) -> list[np.ndarray]:
         return list(env.render())
 
 
+@pytest.mark.exhaustive
 def test_the_images_are_the_same_over_every_transport() -> None:
     pytest.importorskip("grpc")
     inproc, shm, grpc = (_images(transport, 3, render_size=(80, 60)) for transport in ("inproc", "shm", "grpc"))

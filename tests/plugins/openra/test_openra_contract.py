@@ -25,6 +25,7 @@ from lucky_transport.transport import Transport
 _MAY_GAIN_NOTHING = "a game may gain nothing in a step"
 
 
+@pytest.mark.exhaustive
 class TestBridge(TransportContract):
     """Games of the skirmish stand for the toy, where a test asks nothing of it that they have not."""
 
@@ -121,6 +122,7 @@ def test_make_plays_over_the_bridge(serve: Callable[..., Serving]) -> None:
         assert "transport=openra" in repr(env)
 
 
+@pytest.mark.exhaustive
 def test_make_starts_an_engine_process_of_its_own() -> None:
     with api.make("skirmish:arena", 2, transport="openra", options={"max_ticks": 100}) as env:
         env.reset(seed=1)

@@ -214,6 +214,7 @@ def test_a_client_that_asks_often_whether_we_live_is_not_cut_off(serve: Serve, s
     observations.cancel()
 
 
+@pytest.mark.exhaustive
 def test_messages_of_64_mib_go_both_ways(serve: Serve, stub: Any) -> None:
     client = stub(serve(), max_send_message_length=-1, max_receive_message_length=-1)
     session_id = client.ready()
@@ -334,6 +335,7 @@ while True:
 """
 
 
+@pytest.mark.exhaustive
 def test_a_killed_client_leaves_nothing_behind_and_the_next_one_plays(serve: Serve, watch: Any) -> None:
     serving = serve(rate=100)
     found = serving.host.sessions

@@ -64,6 +64,7 @@ listener._listener.close()     # what the kernel does with a killed process: the
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("how", _CLIENTS)
 def test_a_killed_client_costs_the_engine_nothing(name: str, how: str, serving: Callable[..., Any]) -> None:
     """The engine lets go of its worlds, removes what the client left, and serves the next one."""

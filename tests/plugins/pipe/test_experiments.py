@@ -151,6 +151,7 @@ def test_several_engines_are_several_pipes() -> None:
         assert scores == [[without_a_wire(3)[1]]] * 2
 
 
+@pytest.mark.exhaustive
 def test_both_sides_may_write_more_than_the_pipe_holds(serving: Serving, name: str) -> None:
     """Each command here is answered by a warning: if neither end read while it writes, both would wait without end."""
     with serving(), Instance(name, timeout_s=PATIENCE_S) as instance:
@@ -288,6 +289,7 @@ def test_a_client_that_breaks_the_engines_end_loses_its_connection_and_the_next_
 # -- programs ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_an_engine_is_started_as_a_unity_build_and_ends_by_itself_when_told_to_quit(name: str) -> None:
     with Instance(name, ENGINE) as instance:
         process = instance._process  # pyright: ignore[reportPrivateUsage]
@@ -299,6 +301,7 @@ def test_an_engine_is_started_as_a_unity_build_and_ends_by_itself_when_told_to_q
         assert process._process.returncode == 0  # pyright: ignore[reportPrivateUsage]
 
 
+@pytest.mark.exhaustive
 def test_the_usual_program_for_unity_scenes_runs_as_it_stands(name: str) -> None:
     arguments = {"simulator_path": ENGINE[0], "simulator_args": [*ENGINE[1:], "-batchmode", "-nographics", "-p", name]}
     u_instance = UnityInstance(rf"\\.\pipe\{name}", arguments)

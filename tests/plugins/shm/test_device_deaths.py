@@ -157,6 +157,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("phase", ["recorded", "written"])
 def test_a_client_that_dies_before_it_sends_its_actions_holds_up_neither_the_engine_nor_the_next_client(
     driver: FakeDriver, torch: FakeTorch, phase: str

@@ -334,6 +334,7 @@ def test_an_engine_whose_driver_makes_no_events_waits_for_each_step_and_says_so_
     assert "CUDA_ERROR_NOT_SUPPORTED" in warning
 
 
+@pytest.mark.exhaustive
 def test_an_engine_of_the_host_offers_neither_and_takes_actions_of_a_gpu_on_the_host(torch: FakeTorch) -> None:
     given = np.full((2, 2), 0.5, np.float32)
     with api.make("toy", 2, transport="shm") as env, api.make("toy", 2, transport="inproc") as same:

@@ -206,6 +206,7 @@ def _step(transport: Any, count: int) -> int:
     return [transport.step(transport.actions).seq for _ in range(count)][-1]
 
 
+@pytest.mark.exhaustive
 def test_the_death_of_the_engine_ends_what_waits() -> None:
     name = f"asyncio_dies_{os.getpid()}"
     source = (

@@ -119,6 +119,7 @@ def reset(client: Any) -> Any:
 both_kinds = pytest.mark.parametrize("which", [0, 1], ids=["the driver", "a command client"])
 
 
+@pytest.mark.exhaustive
 @both_kinds
 def test_calls_and_streams_of_every_shape(name: str, raw_engine: subprocess.Popen[bytes], which: int) -> None:
     with clients(name, 2) as found:
@@ -134,6 +135,7 @@ def test_calls_and_streams_of_every_shape(name: str, raw_engine: subprocess.Pope
         assert both.recv(soon()) is None
 
 
+@pytest.mark.exhaustive
 @both_kinds
 def test_64_mebibytes_go_there_and_back(name: str, raw_engine: subprocess.Popen[bytes], which: int) -> None:
     message = os.urandom(1 << 20) * 64
@@ -188,6 +190,7 @@ def test_command_clients_change_the_world_between_the_steps_of_the_driver(name: 
         assert driver.step(driver.actions).seq == 2
 
 
+@pytest.mark.exhaustive
 def test_many_clients_get_each_their_own_answers(name: str, raw_engine: subprocess.Popen[bytes]) -> None:
     wrong: list[Any] = []
 
@@ -211,6 +214,7 @@ def test_many_clients_get_each_their_own_answers(name: str, raw_engine: subproce
 # --- failures ---
 
 
+@pytest.mark.exhaustive
 @both_kinds
 def test_an_engine_killed_during_calls_ends_them_all(
     name: str, raw_engine: subprocess.Popen[bytes], which: int
@@ -258,6 +262,7 @@ while True:
 """
 
 
+@pytest.mark.exhaustive
 @both_kinds
 def test_a_client_killed_in_the_middle_of_messages_is_forgotten_by_itself(name: str, which: int) -> None:
     ended = threading.Event()

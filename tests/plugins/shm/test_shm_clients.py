@@ -40,7 +40,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("moment", ["between", "midway"])
+@pytest.mark.parametrize("moment", ["between", pytest.param("midway", marks=pytest.mark.exhaustive)])
 def test_a_killed_client_is_replaced_by_the_next_one(name: str, moment: str) -> None:
     with engine_process(name, step_delay_s=0.02):
         first = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}", moment], stdout=subprocess.PIPE)
@@ -54,6 +54,7 @@ def test_a_killed_client_is_replaced_by_the_next_one(name: str, moment: str) -> 
             assert second.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
 
 
+@pytest.mark.exhaustive
 def test_a_second_client_may_not_step_and_is_told_the_first_ones_pid(name: str) -> None:
     with engine_process(name):
         first = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}", ""], stdout=subprocess.PIPE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.failure_contract import FailureContract
 from lucky_transport.testing.stepping_contract import SteppingContract
@@ -11,6 +13,7 @@ class TestShm(TransportContract):
     endpoint = "shm://{name}"
 
 
+@pytest.mark.exhaustive
 class TestShmBlocking(SteppingContract, FailureContract):
     endpoint = "shm://{name}"
     settings = {"wait": "block"}  # noqa: RUF012 - read only

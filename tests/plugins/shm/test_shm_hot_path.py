@@ -23,7 +23,7 @@ from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.segment.layout import FIELDS
 from tests.support.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_engines")]
+pytestmark = pytest.mark.usefixtures("forked_engines")
 
 
 def _base_address(transport: Any) -> int:
@@ -76,6 +76,7 @@ def test_4096_envs_step_100000_times_with_no_exchange_missed_or_doubled() -> Non
     assert not list(Path("/dev/shm").glob(f"{process.endpoints[0].address}*"))
 
 
+@pytest.mark.exhaustive
 def test_each_exchange_carries_its_own_actions() -> None:
     """The engine's answer depends on the actions of this very exchange, for thousands of exchanges."""
     with (
@@ -104,6 +105,7 @@ with api.open_transport(sys.argv[1]) as transport:
 """
 
 
+@pytest.mark.exhaustive
 def test_a_client_that_steps_flat_out_keeps_no_other_thread_from_the_engine() -> None:
     """The serving loop keeps the host's lock from one step to the next, and takes it again at once when it gave it."""
     set_seeds = method("/lucky_transport.v1.BatchService/SetSeeds")

@@ -57,6 +57,7 @@ def whole(frame: ImageFrame) -> bool:
 # images from another process
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("copy", [True, False])
 def test_no_image_of_an_engine_that_never_stops_is_torn_stale_or_doubled(name: str, copy: bool) -> None:
     process = EngineProcess("echo", [f"shm://{name}"], options={"width": 320, "height": 240})
@@ -102,6 +103,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.exhaustive
 def test_a_client_killed_with_a_image_in_its_hands_costs_the_engine_nothing(name: str) -> None:
     with api.serve(ImageEngine(), f"shm://{name}"):
         child = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}"], stdout=subprocess.PIPE)

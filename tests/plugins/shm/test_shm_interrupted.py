@@ -27,6 +27,7 @@ def an_env(name: str) -> Callable[[], None]:
     return env.close
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("opened", [a_driver, an_env])
 def test_an_interrupted_close_is_made_by_the_next_one(name: str, opened: Callable[[str], Callable[[], None]]) -> None:
     with engine_process(name):

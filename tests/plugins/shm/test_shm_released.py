@@ -64,6 +64,7 @@ def _serving(endpoint: str) -> None:
         _env(other)
 
 
+@pytest.mark.exhaustive
 def test_a_closed_session_leaves_nothing_to_the_collector(engine: str, name: str) -> None:
     for session in (_env, _connection, _two_connections, _serving):
         session(engine)  # what is made once in a process
@@ -92,6 +93,7 @@ def _cancel(stream: Stream) -> None:
 kept: list[Stream] = []
 
 
+@pytest.mark.exhaustive
 def test_image_streams_that_are_left_hold_neither_descriptors_nor_memory(engine: str, name: str) -> None:
     for leave, copy in itertools.product((_leave_unread, _leave_after_two, _cancel), (True, False)):
         with api.open_transport(engine) as client:

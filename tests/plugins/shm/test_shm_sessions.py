@@ -170,6 +170,7 @@ def test_watching_a_session_of_a_stopped_engine_ends_at_the_deadline(engine: Eng
             assert looks.latest().ticks == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("drives", [True, False], ids=["driver", "command client"])
 def test_what_a_killed_client_left_behind_goes(engine: EngineProcess, drives: bool) -> None:
     endpoint = str(engine.endpoints[0])
@@ -338,6 +339,7 @@ def test_an_answer_that_names_another_file_is_refused() -> None:
         SnapshotReader("x", lambda _: ShareSessionResponse("../etc/passwd", 1, 1), CartPoleWorlds())
 
 
+@pytest.mark.exhaustive
 def test_an_engine_without_shared_memory_says_so() -> None:
     with api.serve("cartpole", "inproc://no_shared") as _, api.open_transport("inproc://no_shared") as client:
         sessions = SessionClient(client)

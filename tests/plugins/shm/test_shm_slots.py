@@ -30,11 +30,13 @@ from lucky_transport.transport import Transport
 from lucky_transport_shm import attachment
 
 
+@pytest.mark.exhaustive
 class TestTwoSlots(SteppingContract, CompositeContract, FailureContract):
     endpoint = "shm://{name}"
     settings = {"observation_slots": 2}  # noqa: RUF012 - read only
 
 
+@pytest.mark.exhaustive
 class TestThreeSlots(SteppingContract):
     endpoint = "shm://{name}"
     settings = {"observation_slots": 3}  # noqa: RUF012 - read only
@@ -237,6 +239,7 @@ def test_an_env_with_slots_answers_as_one_without(mode: str) -> None:
         assert first_difference(record_env(plain, 30, seed=3), record_env(env, 30, seed=3)) is None
 
 
+@pytest.mark.exhaustive
 def test_a_policy_looks_at_the_last_step_while_the_engine_is_at_the_next() -> None:
     # an engine process of its own: that is where the setting has to arrive
     with lucky_transport.make("toy", 3, transport="shm", copy=False, observation_slots=2) as env:

@@ -1,37 +1,5 @@
-"""What tests of threads and of asyncio share."""
+"""Fixtures that the quick and the exhaustive tests of this folder share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
-
-import pytest
-
-from tests.support.forked_programs import SWITCHED, Programs
-
-PROGRAMS = Path(__file__).with_name("programs")
-QUIET = {"PYTHONUNBUFFERED": "1", "GRPC_VERBOSITY": "NONE"}
-
-
-@pytest.fixture(scope="session")
-def forks() -> Iterator[Programs]:
-    """Starts programs as forks of a Python that has imported grpc and what switches it."""
-    with Programs(*SWITCHED, folder=PROGRAMS, **QUIET) as programs:
-        yield programs
-
-
-@pytest.fixture
-def handlers_of() -> Callable[[Mapping[str, Any]], Any]:
-    """Make the generic handler of service "t.Test" for behaviours, or handlers, by "arity Name"."""
-    grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-
-    def generic(methods: Mapping[str, Any]) -> Any:
-        handlers: dict[str, Any] = {}
-        for title, behaviour in methods.items():
-            arity, _, name = title.partition(" ")
-            make = getattr(grpc, f"{arity}_rpc_method_handler")
-            handlers[name] = behaviour if isinstance(behaviour, grpc.RpcMethodHandler) else make(behaviour)
-        return grpc.method_handlers_generic_handler("t.Test", handlers)
-
-    return generic
+from tests.support.fixtures.plugins_stubs import forks, handlers_of

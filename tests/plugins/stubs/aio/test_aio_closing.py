@@ -234,6 +234,7 @@ async def test_a_channel_whose_last_call_is_waited_for_is_closed_in_a_forked_chi
     await closing
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("used", [False, True], ids=["idle", "used"])
 def test_a_forked_child_that_runs_the_channels_loop_connects_anew(
     ends: Any, spawn: Any, address: Callable[[], str], used: bool

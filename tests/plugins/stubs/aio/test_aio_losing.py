@@ -40,6 +40,7 @@ async def test_a_killed_server_ends_every_call_at_once(ends: Any, address: Any, 
     assert client.channel.get_state() is State.IDLE
 
 
+@pytest.mark.exhaustive
 async def test_the_channel_finds_the_server_that_comes_after(
     ends: Any, address: Any, spawn: Any, error_of: Any
 ) -> None:
@@ -56,6 +57,7 @@ async def test_the_channel_finds_the_server_that_comes_after(
         process.wait()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arity", ["unary_unary", "stream_stream"])
 async def test_a_call_whose_server_stops_in_the_moment_it_connects_has_its_status(
     ends: Any, address: Any, spawn: Any, error_of: Any, monkeypatch: pytest.MonkeyPatch, arity: str
@@ -75,6 +77,7 @@ async def test_a_call_whose_server_stops_in_the_moment_it_connects_has_its_statu
     assert (await asyncio.wait_for(error_of(sent), PATIENCE_S))[0] == "UNAVAILABLE"
 
 
+@pytest.mark.exhaustive
 async def test_a_call_that_waits_for_the_server_survives_one_that_stops_in_the_moment_it_connects(
     ends: Any, address: Any, spawn: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,7 @@ asyncio.run(main())
     subprocess.run([sys.executable, "-W", "error", "-c", program, address()], check=True, timeout=60)
 
 
+@pytest.mark.exhaustive
 async def test_a_caller_that_dies_ends_its_handlers(ends: Any) -> None:
     ended: list[str] = []
     program = """

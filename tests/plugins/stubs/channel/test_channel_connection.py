@@ -113,6 +113,7 @@ def test_the_death_of_the_server_ends_every_call_as_unavailable(
     reading.join()
 
 
+@pytest.mark.exhaustive
 def test_the_channel_goes_on_with_the_next_server_of_that_name(
     connect: Any, serve_elsewhere: Callable[[], Callable[[], None]], failure: Any
 ) -> None:
@@ -177,6 +178,7 @@ def test_channels_that_follow_each_other_are_watched_by_one_thread(
     assert len(seen) == 1
 
 
+@pytest.mark.exhaustive
 def test_a_program_that_closes_nothing_ends_by_itself(serve_elsewhere: Any, name: str) -> None:
     serve_elsewhere()
     code = (

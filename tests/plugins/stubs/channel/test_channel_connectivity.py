@@ -16,6 +16,7 @@ State = grpc.ChannelConnectivity
 CONNECTED = [State.IDLE, State.CONNECTING, State.READY]
 
 
+@pytest.mark.exhaustive
 def test_a_subscriber_hears_that_the_server_left_and_came_back(
     serve_elsewhere: Callable[[], Callable[[], None]], connect: Any
 ) -> None:

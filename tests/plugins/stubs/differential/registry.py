@@ -7,7 +7,8 @@ has "aio_" before it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -57,3 +58,18 @@ def each(over: tuple[str, ...] = ("",), /, **choices: Any) -> Callable[[Function
         return function
 
     return register
+
+
+def quick(cases: Sequence[Case]) -> list[Case]:
+    """Return of each function's cases the sixth part whose names have the lowest CRC-32, at least one."""
+    kinds: dict[str, list[Case]] = {}
+    for case in sorted(cases, key=lambda case: zlib.crc32(case.name.encode())):
+        kinds.setdefault(case.name.partition("[")[0], []).append(case)
+    chosen = {case.name for kind in kinds.values() for case in kind[: -(-len(kind) // 6)]}
+    return [case for case in cases if case.name in chosen]
+
+
+def exhaustive(cases: Sequence[Case]) -> list[Case]:
+    """Return all that are not quick."""
+    chosen = {case.name for case in quick(cases)}
+    return [case for case in cases if case.name not in chosen]

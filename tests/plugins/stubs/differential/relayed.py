@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from typing import Any
-
-import pytest
-from _pytest.mark.structures import ParameterSet
 
 import lucky_transport_stubs
 from lucky_transport.process import unique_name
@@ -21,13 +18,11 @@ from .ends import REAL, Implementation
 from .records import Record
 from .registry import Case
 
-__all__ = ["RELAY_DIFFERENCES", "RelayDifference", "Relayed", "is_endless", "sampled", "table", "undeclared"]
+__all__ = ["RELAY_DIFFERENCES", "RelayDifference", "Relayed", "is_endless", "table", "undeclared"]
 
 _UNIX = "unix:"
 #: A machine that is busy may make a case of short deadlines differ.
 _TRIES = 3
-#: Of so many cases one runs in README's command, all in the sweep.
-_SAMPLE = 20
 
 
 @dataclass(frozen=True)
@@ -96,14 +91,6 @@ RELAY_DIFFERENCES = (
         why="that is what it dialled",
     ),
 )
-
-
-def sampled(cases: Sequence[Case]) -> list[ParameterSet]:
-    """Return the cases as parameters, all but a sample of them for the sweep alone."""
-    return [
-        pytest.param(case, id=case.name, marks=[pytest.mark.sweep] if at % _SAMPLE else [])
-        for at, case in enumerate(cases)
-    ]
 
 
 def is_endless(case: Case) -> bool:

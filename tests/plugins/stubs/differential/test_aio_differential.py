@@ -1,4 +1,7 @@
-"""Every case of asyncio over real gRPC and over ours, in this process: the same record, but for what is declared."""
+"""Cases of asyncio over real gRPC and over ours, in this process: the same record, but for what is declared.
+
+Of each kind of case a sixth part; the rest are in tests/exhaustive.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,9 @@ import pytest
 pytest.importorskip("grpc", reason="there is nothing to compare with")
 
 from .comparing import judged, load_cases, skip_without_generated_stubs
-from .registry import Case
+from .registry import Case, quick
 
-pytestmark = pytest.mark.slow
-
-OF_ASYNCIO = [case for case in load_cases() if case.name.startswith("aio_")]
+OF_ASYNCIO = [case for case in quick(load_cases()) if case.name.startswith("aio_")]
 
 
 @pytest.mark.filterwarnings(  # of grpc.aio's own, up to 1.60 at least, after an interceptor has failed

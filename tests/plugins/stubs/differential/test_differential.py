@@ -1,4 +1,7 @@
-"""Every case of threads over real gRPC and over ours, in this process: the same record, but for what is declared."""
+"""Cases of threads over real gRPC and over ours, in this process: the same record, but for what is declared.
+
+Of each kind of case a sixth part; the rest are in tests/exhaustive.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,10 @@ pytest.importorskip("grpc", reason="there is nothing to compare with")
 
 from .comparing import judged, load_cases, skip_without_generated_stubs
 from .declared import DIFFERENCES
-from .registry import Case
-
-pytestmark = pytest.mark.slow
+from .registry import Case, quick
 
 CASES = load_cases()
-OF_THREADS = [case for case in CASES if not case.name.startswith("aio_")]
+OF_THREADS = [case for case in quick(CASES) if not case.name.startswith("aio_")]
 
 
 @pytest.mark.filterwarnings(  # of grpc.aio's own, up to 1.60 at least, after an interceptor has failed

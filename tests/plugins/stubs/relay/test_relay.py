@@ -21,10 +21,9 @@ from lucky_transport_stubs.relay.forwarding import CallerRequests
 from lucky_transport_stubs.relay.relay import Relay
 from lucky_transport_stubs.words.metadata import WAITS
 from tests.plugins.stubs.programs.certificates import CERTIFICATE, KEY
+from tests.support.fixtures.plugins_stubs_relay import Serve, Through
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE_S, until
-
-from .conftest import Serve, Through
 
 MIB = 1 << 20
 UNLIMITED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
@@ -169,6 +168,7 @@ def test_requests_that_break_off_cancel_the_call_before_they_end() -> None:
     assert seen == ["one", "cancelled"]
 
 
+@pytest.mark.exhaustive
 def test_messages_of_any_length_pass_and_limits_are_the_callers(serve: Serve, through: Through) -> None:
     port, large = serve({"unary_unary Echo": echo}), b"x" * (48 * MIB)
     assert through(port, UNLIMITED).unary_unary("/t.Test/Echo")(large, timeout=PATIENCE_S) == large
@@ -212,6 +212,7 @@ server.wait_for_termination()
 """
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_dies_is_named_and_found_again(tmp_path: Path, through: Through) -> None:
     path = tmp_path / "s"
 

@@ -80,6 +80,7 @@ def test_a_forked_child_counts_from_zero_for_itself(tmp_path: Path) -> None:
     assert {process.pid for process in read(tmp_path)} == {os.getpid(), child}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("end", ["os._exit(3)", "os.kill(os.getpid(), signal.SIGKILL)", "sys.exit()"])
 def test_counts_survive_however_a_process_ends(tmp_path: Path, end: str, python: Callable[..., list[str]]) -> None:
     code = f"""
@@ -119,6 +120,7 @@ def test_calls_go_on_uncounted_when_the_folder_cannot_be_written(tmp_path: Path)
     assert only.startswith("calls are not counted")
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_is_killed_while_it_counts_is_read_whole(
     tmp_path: Path, python: Callable[..., list[str]]
 ) -> None:

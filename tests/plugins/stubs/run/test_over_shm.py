@@ -97,6 +97,7 @@ def test_channels_and_methods_are_of_grpcs_classes_and_say_what_was_dialled(
     assert done.stdout == SEEN
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("transport", ["grpc", "shm", "auto", "staged"])
 def test_they_are_and_do_so_where_nothing_is_counted(
     launch: Launch, python: Python, endpoint: str, transport: str
@@ -117,11 +118,13 @@ def test_the_default_target_goes_over_shared_memory(launch: Launch, python: Pyth
     )
 
 
+@pytest.mark.exhaustive
 def test_auto_takes_an_engine_that_is_there(launch: Launch, python: Python, endpoint: str) -> None:
     done = launch("--endpoint", endpoint, "--quiet", command=python(f"{CALL}\ncall()"))
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.exhaustive
 def test_children_have_channels_of_their_own(launch: Launch, endpoint: str, tmp_path: Path) -> None:
     (tmp_path / "calling.py").write_text(CALL)
     (tmp_path / "family.py").write_text(FAMILY)
@@ -165,6 +168,7 @@ def test_an_absent_engine_is_unavailable_and_nothing_falls_back(run_code: Launch
         assert run_code(*options, code=FAIL, arguments=(dialled,)).stdout == "UNAVAILABLE\n"
 
 
+@pytest.mark.exhaustive
 def test_auto_stays_on_grpc_where_no_engine_is_and_says_so(launch: Launch, python: Python, grpc_port: int) -> None:
     name = unique_name()
     options = ("--transport", "auto", "--map", f"localhost:{grpc_port}=shm://{name}")

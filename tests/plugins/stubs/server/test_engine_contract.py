@@ -55,10 +55,12 @@ class OverSharedMemory(TransportSuite):
         super().change_services(Endpoint.parse(f"shm://{endpoint.address.partition(':')[0]}"), **changes)
 
 
+@pytest.mark.exhaustive
 class TestBatchService(OverSharedMemory, TransportContract):
     service = "batch"
 
 
+@pytest.mark.exhaustive
 class TestAgentService(OverSharedMemory, SteppingContract, StreamsContract):
     service = "agent"
     hot_path_excludes_steps = False

@@ -69,6 +69,7 @@ def engine(address: Callable[[], str]) -> Iterator[str]:
         yield target
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["toy", "mujoco:quadruped"])
 def test_an_engine_process_answers_as_its_grpc_server_does(address: Any, stub: Any, name: str) -> None:
     if name.startswith("mujoco"):
@@ -146,6 +147,7 @@ def other_process(engine: str) -> Iterator[Callable[[], str]]:
         yield step
 
 
+@pytest.mark.exhaustive
 def test_several_processes_step_one_engine(engine: str, stub: Any, other_process: Any) -> None:
     ours = stub(engine)
     for _ in range(3):

@@ -186,6 +186,7 @@ server.stop(None)
 """
 
 
+@pytest.mark.exhaustive
 def test_a_forked_child_leaves_its_parents_server_alone(address: Callable[[], str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORKING, address()], capture_output=True, text=True, timeout=60, check=False

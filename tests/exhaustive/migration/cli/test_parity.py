@@ -1,0 +1,313 @@
+"""`lucky-transport parity` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from lucky_transport.cli.main import cli
+from lucky_transport.inproc import InprocTransport
+from lucky_transport.messages.methods import METHODS
+from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, read_folder
+from lucky_transport_migration.paths import ConnectedEngine
+from lucky_transport_migration.stages.effective_stages import STEP
+from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
+
+
+def parity(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["parity", *arguments])
+
+
+def test_equal_transports_exit_with_zero_and_json(twin: str) -> None:
+    sizes = ("--num-envs", "3", "--steps", "40", "--count", "2")
+    done = parity("toy", "--between", f"inproc,{twin}", *sizes, "--seed", "5", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert set(found) >= {"equal", "between", "compared", "first_difference", "methods"}
+    assert found["equal"] is True
+    assert found["between"] == ["inproc", twin]
+    assert found["first_difference"] is None
+    assert found["compared"]["steps"] == 80
+    assert set(found["compared"]["modes"]) == {"frames", "next_step"}
+
+
+def test_people_get_a_sentence_and_a_table(twin: str) -> None:
+    done = parity("toy", "--between", f"inproc,{twin}", "--steps", "30", "--autoreset", "all", "--count", "2")
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1] == "EQUAL: steps and calls."
+    assert all(mode in done.output for mode in ("frames", "next_step", "same_step", "disabled"))
+
+
+def _shift(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Move the observations that come over these paths by one bit."""
+    connect = ConnectedEngine.connect
+
+    def shifted(link: ConnectedEngine) -> Transport:
+        transport = connect(link)
+        if link.path.name not in names:
+            return transport
+        step = transport.step
+
+        def lie(*arguments: Any) -> Frame:
+            frame = step(*arguments)
+            moved = np.nextafter(frame.observations, np.float32(np.inf))
+            return Frame(moved, frame.rewards, frame.terminated, frame.truncated, frame.signals, frame.seq)
+
+        monkeypatch.setattr(transport, "step", lie)
+        return transport
+
+    monkeypatch.setattr(ConnectedEngine, "connect", shifted)
+
+
+@pytest.mark.parametrize("json_flag", [[], ["--json"]])
+def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    _shift(monkeypatch, twin)
+    sizes = ("--num-envs", "2", "--steps", "10", "--count", "2")
+    done = parity("toy", "--between", f"inproc,{twin}", *sizes, *json_flag)
+    assert done.exit_code == 1
+    if json_flag:
+        found = json.loads(done.stdout)
+        assert found["equal"] is False
+        assert found["first_difference"]["field"] == "observation"
+        assert found["first_difference"]["env"] == 0
+        assert found["itself"]["equal"] is True
+    else:
+        assert done.output.splitlines()[-1].startswith("DIFFERENT: observation of env 0")
+
+
+@pytest.mark.parametrize("suite", [[], ["--suite", "step"], ["--suite", "step", "--json"]])
+def test_no_transport_is_blamed_where_the_engine_differs_from_itself(
+    twin: str, suite: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _shift(monkeypatch, twin, "inproc#2")
+    sizes = ("--num-envs", "2", "--steps", "10", *(("--count", "2") if not suite else ()))
+    done = parity("toy", "--between", f"inproc,{twin}", *sizes, *suite)
+    assert done.exit_code == 1
+    if "--json" in suite:
+        found = json.loads(done.stdout)
+        assert (found["equal"], found["itself"]["equal"]) == (False, False)
+        assert found["itself"]["between"] == ["inproc", "inproc#2"]
+        return
+    assert done.output.splitlines()[-1] == (
+        f"NOT COMPARED with {twin}: engine 'toy' differs from itself, two of them over inproc with the same seed. "
+        "Make it draw from its seed alone, or name in [parity.fields] what differs."
+    )
+    assert "DIFFERENT: observation of env 0" in done.output
+    assert f"{twin} " not in done.output.rpartition("NOT COMPARED")[0]
+
+
+def test_a_path_that_is_compared_with_itself_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    _shift(monkeypatch, "inproc#2")
+    done = parity("toy", "--between", "inproc", "--aa", "--suite", "step", "--steps", "5", "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["itself"] is None
+
+
+@pytest.mark.parametrize("path", ["grpc", "relay"])
+def test_an_engine_that_legacy_grpc_does_not_carry_is_refused_with_the_path_that_does(path: str) -> None:
+    pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+    done = parity("toy:composite", "--between", f"{path},shm", "--suite", "step", "--steps", "5")
+    assert done.exit_code == 1
+    assert "engine 'toy' has observations or actions with parts" in done.output
+    assert "for `parity` the path grpc-batch" in done.output
+
+
+def test_the_path_that_is_named_carries_it() -> None:
+    pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+    done = parity("toy:composite", "--between", "grpc-batch,shm", "--suite", "step", "--steps", "5")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["toy", "--between", "inproc,nowhere"], "no transport 'nowhere'"),
+        (["toy", "--between", "inproc"], "at least two different paths"),
+        (["toy", "--between", "inproc,inproc"], "names 'inproc' twice"),
+        (["toy", "--steps", "0"], "0 is not in the range"),
+        (["toy", "--steps", "many"], "'many' is not a valid integer"),
+        (["toy", "--seed", "-1"], "-1 is not in the range"),
+        (["toy", "--autoreset", "sometimes"], "'sometimes' is not one of"),
+        (["toy", "--options", "nonsense"], "is no JSON"),
+        (["toy", "--suite", "dances"], "'dances' is not one of"),
+        (["toy", "--suite", "step", "--method", "*"], "--suite step does not take --method"),
+        (["toy", "--suite", "commands", "--steps", "5"], "--suite commands does not take --steps"),
+        (["toy", "--suite", "commands", "--autoreset", "all"], "--suite commands does not take --autoreset"),
+        (["toy", "--suite", "commands", "--count", "0"], "0 is not in the range"),
+        (["toy", "--suite", "commands", "--method", "Fly"], "no method is called 'Fly'"),
+        (["toy", "--suite", "commands", "--between", "inproc"], "at least two different paths"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: list[str], complaint: str) -> None:
+    done = parity(*arguments)
+    assert done.exit_code != 0
+    assert complaint in done.output
+    assert "Traceback" not in done.output
+
+
+def test_typed_calls_are_compared_as_json_for_scripts(twin: str) -> None:
+    chosen = ["--method", "MujocoService/*", "--count", "2", "--seed", "3"]
+    done = parity("toy", "--suite", "commands", "--between", f"inproc,{twin}", *chosen, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["equal"] is True
+    assert found["between"] == ["inproc", twin]
+    assert found["methods"]["/hazel.rpc.MujocoService/GetJointState"]["calls"] >= 2
+    assert {gap["what"] for gap in found["not_compared"]} >= {"ImageFrame.timestamp_ms"}
+    assert found["first_difference"] is None
+
+
+def test_typed_calls_are_compared_for_people(twin: str) -> None:
+    done = parity("toy", "--suite", "commands", "--between", f"inproc,{twin}", "--count", "1")
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1].startswith("EQUAL: all ")
+    rows = [line.split() for line in done.output.splitlines()]
+    assert ["method", "calls", "equal", "ok", "refused", "raised"] in rows
+    [row] = [row for row in rows if row[:1] == ["SceneService/ListEntities"]]
+    assert row[1] == row[2] != "0"
+    assert "not compared: AgentFrame.timestamp_ms" in done.output
+
+
+def test_a_call_that_is_answered_otherwise_exits_with_one(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = ConnectedEngine.connect
+
+    def deaf(link: ConnectedEngine) -> Transport:
+        transport = connect(link)
+        if link.path.name == twin:
+            monkeypatch.setattr(transport, "call", lambda *_: None)
+        return transport
+
+    monkeypatch.setattr(ConnectedEngine, "connect", deaf)
+    arguments = ["--suite", "commands", "--between", f"inproc,{twin}", "--count", "1", "--method", "*/ResetAgent"]
+    done = parity("toy", *arguments)
+    assert done.exit_code == 1
+    assert done.output.splitlines()[-1].startswith("DIFFERENT: ")
+    assert "differs: response of /hazel.rpc.AgentService/ResetAgent" in done.output
+
+
+def test_an_unknown_engine_is_named(twin: str) -> None:
+    done = parity("toyy", "--between", f"inproc,{twin}")
+    assert done.exit_code == 1
+    assert "no engine 'toyy'; did you mean 'toy'?" in done.output
+
+
+# evidence
+
+
+def test_steps_are_evidence_of_exchanges_for_the_gate(twin: str, tmp_path: pathlib.Path) -> None:
+    sizes = ("--num-envs", "2", "--steps", "20", "--evidence", str(tmp_path / "seen"))
+    done = parity("toy", "--suite", "step", "--between", f"inproc,{twin}", *sizes)
+    assert done.exit_code == 0, done.output
+    seen = list(read_folder(tmp_path / "seen"))
+    assert len(seen) == 40
+    assert {(one.method, one.stage, one.kind, one.verdict) for one in seen} == {(STEP, EXCHANGE, "parity", EQUAL)}
+    assert {(one.primary.transport, one.shadow and one.shadow.transport) for one in seen} == {("inproc", twin)}
+    assert all(one.primary.us > 0 and one.shadow is not None and one.shadow.us > 0 for one in seen)
+
+
+def test_only_chosen_methods_are_evidence_where_nothing_differs(twin: str, tmp_path: pathlib.Path) -> None:
+    name, folder = "/hazel.rpc.SceneService/ListEntities", tmp_path / "seen"
+    arguments = ("--method", name, "--between", f"inproc,{twin}", "--count", "4", "--evidence", str(folder))
+    done = parity("toy", *arguments)
+    assert done.exit_code == 0, done.output
+    assert {one.method for one in read_folder(folder)} == {name}
+
+
+def test_a_step_that_differs_is_evidence_with_its_place(
+    twin: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _shift(monkeypatch, twin)
+    arguments = ("--suite", "step", "--between", f"inproc,{twin}", "--steps", "5", "--evidence", str(tmp_path / "seen"))
+    assert parity("toy", *arguments).exit_code == 1
+    (seen,) = read_folder(tmp_path / "seen")
+    assert (seen.method, seen.verdict, seen.aspect) == (STEP, DIFFERENT, "item")
+    assert "exchange 1: observation[env 0]" in seen.where
+    assert set(seen.values) == {"inproc", twin}
+
+
+def test_two_engines_over_one_path_are_evidence_of_noise(tmp_path: pathlib.Path) -> None:
+    sizes = ("--num-envs", "2", "--steps", "5", "--evidence", str(tmp_path / "seen"))
+    done = parity("toy", "--suite", "step", "--between", "shm", "--aa", *sizes)
+    assert done.exit_code == 0, done.output
+    assert {one.kind for one in read_folder(tmp_path / "seen")} == {"aa"}
+
+
+# the whole proof
+
+
+def test_by_default_steps_and_all_typed_calls_are_compared(twin: str) -> None:
+    done = parity("toy", "--between", f"inproc,{twin}", "--method", "all", "--count", "1", "--steps", "20", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["equal"] is True
+    assert found["compared"]["steps"] == 40
+    assert set(found["methods"]) == {row.name for row in METHODS}
+    row = found["methods"]["/hazel.rpc.AgentService/Step"]
+    assert (row["calls"] > 0, row["mismatches"]) == (True, 0)
+    assert {"what": "AgentFrame.timestamp_ms", "why": row["not_compared"][0]["why"]} in row["not_compared"]
+    assert all(gap["what"] and gap["why"] for each in found["methods"].values() for gap in each["not_compared"])
+
+
+def test_people_see_both_parts_and_the_one_that_differs_last(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = ConnectedEngine.connect
+    fault = FaultSpec(Fault.STATUS, "AgentService/GetAgentSchema", at=None)
+
+    def connect_faulty(link: ConnectedEngine) -> Transport:
+        transport = connect(link)
+        return FaultyTransport(transport, fault) if link.path.name == twin else transport
+
+    monkeypatch.setattr(ConnectedEngine, "connect", connect_faulty)
+    done = parity("toy", "--between", f"inproc,{twin}", "--count", "1", "--steps", "5", "--num-envs", "2")
+    assert done.exit_code == 1
+    assert done.output.splitlines()[-1].startswith(
+        "DIFFERENT: outcome of /hazel.rpc.AgentService/GetAgentSchema differs (code)"
+    )
+    assert "EQUAL: all " in done.output
+
+
+def test_a_pattern_of_methods_compares_typed_calls_only(twin: str) -> None:
+    done = parity("toy", "--between", f"inproc,{twin}", "--method", "MujocoService/*", "--count", "1", "--json")
+    assert done.exit_code == 0, done.output
+    assert "compared" not in json.loads(done.stdout)
+
+
+def test_a_transport_without_typed_calls_is_compared_by_steps(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = property(lambda _: Capabilities(commands=False), lambda _, value: None)
+    monkeypatch.setattr(InprocTransport, "capabilities", without, raising=False)
+    done = parity("toy", "--between", f"inproc,{twin}", "--steps", "5", "--json")
+    assert done.exit_code == 0, done.output
+    left_out = {gap["what"]: gap["why"] for gap in json.loads(done.stdout)["compared"]["not_compared"]}
+    assert left_out["typed calls"].startswith("inproc carries no typed calls")
+
+
+def test_a_path_is_compared_with_itself(few_items: None) -> None:
+    done = parity("toy", "--between", "inproc,grpc", "--aa", "--count", "1", "--steps", "5", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["between"] == ["inproc", "inproc#2"]
+
+
+def test_rules_of_the_project_count_and_are_told(
+    twin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    connect = ConnectedEngine.connect
+    faults = (FaultSpec(Fault.BIT, STEPS, at=None), FaultSpec(Fault.BIT, "*/GetJointState", at=None, path="state.nq"))
+
+    def connect_faulty(link: ConnectedEngine) -> Transport:
+        transport = connect(link)
+        return FaultyTransport(transport, *faults) if link.path.name == twin else transport
+
+    monkeypatch.setattr(ConnectedEngine, "connect", connect_faulty)
+    monkeypatch.chdir(tmp_path)
+    rows = '"observation" = { abs = 1e-5 }\n"JointState.nq" = { skip = "counted elsewhere" }\n'
+    (tmp_path / "lucky_transport.toml").write_text(f"[parity.fields]\n{rows}")
+    done = parity("toy", "--between", f"inproc,{twin}", "--steps", "20", "--count", "2", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    row = found["methods"]["/hazel.rpc.MujocoService/GetJointState"]
+    assert {"what": "JointState.nq", "why": "counted elsewhere"} in row["not_compared"]

@@ -1,0 +1,132 @@
+"""What the gate makes of a candidate that is as fast as the control, and of one that is a fifth slower.
+
+At the stated number of calls the first passes in at least 95 % of runs, and the second is held back in at least 95 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from lucky_transport_migration.gate.latency import Pairs
+from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.gate.method import judge_method
+from tests.migration.gate.power import (
+    CALLS,
+    LOOKS,
+    MOST,
+    Growing,
+    drawn,
+    mismatches,
+    pairs,
+    passes,
+    promoted_share,
+    summary,
+    tails,
+    verdicts,
+)
+
+_RUNS = {1: 300, 10: 100, 72: 40}
+_METHODS = [1, 10, 72]
+
+
+@pytest.mark.parametrize("methods", _METHODS)
+def test_an_equal_candidate_moves_on(methods: int) -> None:
+    assert promoted_share(methods, 1.0, _RUNS[methods]) >= 0.95
+
+
+@pytest.mark.parametrize("methods", _METHODS)
+def test_a_candidate_that_is_a_fifth_slower_is_held_back(methods: int) -> None:
+    assert promoted_share(methods, 1.2, _RUNS[methods]) <= 0.05
+
+
+@pytest.mark.parametrize("methods", _METHODS)
+def test_a_candidate_at_the_limit_moves_on_no_more_often_than_the_error_allows(methods: int) -> None:
+    """The error is joint: of all runs 5 % promote any method that is just at the limit, but for chance."""
+    count = _RUNS[methods]
+    limits = Limits(mismatch_limit=0.5)  # which decides nothing here
+    runs = verdicts(methods, CALLS[methods], limits.slower_limit, count, limits)
+    three_errors = 3 * (0.05 * 0.95 / count) ** 0.5
+    assert sum(any(one.promote for one in run) for run in runs) / count <= 0.05 + three_errors
+
+
+def test_the_bound_is_wider_the_more_methods_are_judged() -> None:
+    one = drawn(np.random.default_rng(7), 1_000, 1.0)
+    bounds = [judge_method(one, Limits(), among=methods).latency[0].at_most for methods in (1, 10, 40, 88)]
+    assert bounds == sorted(bounds)
+    assert len(set(bounds)) == len(bounds)
+
+
+@pytest.mark.parametrize("timed", [0, 1, 4])
+def test_too_few_durations_hold_back_and_say_how_many_are_missing(timed: int) -> None:
+    verdict = judge_method(summary(np.full(timed, 400.0), np.full(timed, 40.0), 1_200), Limits())
+    (reason,) = verdict.reasons
+    assert f"its p50 is not known: {6 - timed} are missing of 6 pairs" in reason
+    assert not verdict.latency
+
+
+def test_what_slows_both_answers_alike_needs_no_more_calls() -> None:
+    """Latencies that drift tenfold over a run are no slowness of the candidate."""
+    random = np.random.default_rng(3)
+    drift = np.geomspace(400.0, 4_000.0, 1_200)
+    control, candidate = (drift * random.lognormal(0.0, 0.05, 1_200) for _ in range(2))
+    verdict = judge_method(summary(control, candidate, 1_200), Limits())
+    assert verdict.promote
+    assert verdict.latency[0].at_most < 1.02
+
+
+# looks
+
+_AT_LIMIT: dict[str, tuple[Callable[[np.random.Generator], Growing], Limits]] = {
+    "p50": (lambda random: pairs(random, 1.1), Limits(mismatch_limit=0.5)),
+    "p99": (lambda random: tails(random, 1.5), Limits(mismatch_limit=0.5)),
+    "mismatches": (lambda random: mismatches(random, 0.003), Limits()),
+}
+
+
+@pytest.mark.parametrize("what", _AT_LIMIT)
+def test_a_candidate_at_the_limit_passes_no_more_often_however_often_it_is_looked_at(what: str) -> None:
+    kind, limits = _AT_LIMIT[what]
+    random = np.random.default_rng(11)
+    passed = [passes(kind(random), 50, limits) for _ in range(100)]
+    assert sum(passed) / len(passed) <= 0.05 + 3 * (0.05 * 0.95 / len(passed)) ** 0.5
+
+
+@pytest.mark.parametrize("looks", LOOKS)
+@pytest.mark.parametrize("kind", [pairs, tails])
+def test_an_equal_candidate_passes_within_5000_calls_however_often_it_is_looked_at(
+    kind: Callable[..., Growing], looks: int
+) -> None:
+    random = np.random.default_rng(12)
+    refused = sum(not passes(kind(random, 1.0), looks, Limits()) for _ in range(40))
+    assert refused <= 0.05 * 40
+
+
+# the noise of an A/A run
+
+
+@pytest.mark.parametrize("samples", [100, 500, 3_000])
+def test_the_sampling_error_of_an_aa_run_raises_no_limit(samples: int) -> None:
+    """Both sides are alike; fewer samples show less noise, not more."""
+    random = np.random.default_rng(13)
+    shown = [Pairs(*(random.lognormal(0.0, 0.4, samples).tolist() for _ in range(2))).noise() for _ in range(200)]
+    assert sum(one > 1.1 for one in shown) == 0
+    assert sum(one > 1.0 for one in shown) <= 20
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_an_aa_run_with_noise_shows_it_from_below(swapped: bool) -> None:
+    random = np.random.default_rng(14)
+    both = [(times * random.lognormal(0.0, 0.4, 20_000)).tolist() for times in (1.0, 1.2)]
+    assert 1.1 < Pairs(*(reversed(both) if swapped else both)).noise() < 1.2
+
+
+def test_an_aa_run_raises_no_limit_of_the_tail() -> None:
+    random = np.random.default_rng(15)
+    found = tails(random, 2.0)(MOST)
+    noisy = [(times * random.lognormal(0.0, 0.4, 20_000)).tolist() for times in (1.0, 3.0)]
+    found.aa = Pairs(*noisy)
+    [tail] = [one for one in judge_method(found, Limits()).latency if one.percentile == "p99"]
+    assert (tail.limit, tail.noise, tail.holds_back) == (1.5, "", True)

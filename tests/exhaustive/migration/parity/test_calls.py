@@ -1,0 +1,342 @@
+"""The proof that typed calls are answered alike, and that it finds what is not."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import configuration, given, settings
+from hypothesis import strategies as st
+
+from lucky_transport.codec import flatbuffers
+from lucky_transport.errors import ConfigError, EngineFailed, PeerDied, UnknownName
+from lucky_transport.messages import MdpParamDescriptor
+from lucky_transport.messages.fields import fields_of
+from lucky_transport.messages.methods import METHODS, Method, method
+from lucky_transport.transport import Stream, Transport
+from lucky_transport_migration.compare.difference import AtCall
+from lucky_transport_migration.compare.messages import first_unequal
+from lucky_transport_migration.parity.call_parity import CommandsParity
+from lucky_transport_migration.parity.call_proof import chosen_methods, prove_commands
+from lucky_transport_migration.parity.drawn_requests import DrawnRequests, corrupted_requests, valid_requests
+from lucky_transport_migration.parity.inventory import Known
+from lucky_transport_migration.paths import ConnectedEngine
+
+BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
+
+KNOWN = Known(
+    agents=["agent_0", "agent_1"],
+    action_size=12,
+    nq=19,
+    nu=12,
+    joints=["FL_hip", "FR_hip", "RL_hip"],
+    actuators=["FL", "FR"],
+    groups=["legs"],
+    entities=[1, 2, 1000],
+    entity_names=["agent_0", "floor"],
+    robots=[1],
+    slots=[1, 2],
+    commands=[(1, 1, True), (2, 5, False)],
+    descriptors=["policies/trot.policy"],
+    cameras=[1000],
+    camera_names=["front"],
+    viewports=["Main"],
+    rewards=["alive"],
+    terminations=["fallen"],
+    observations=["joint_pos"],
+    randomizations={"friction_range": MdpParamDescriptor("float[2]", range_max=5.0, has_range=True)},
+)
+
+
+class Altered(Transport):
+    """Passes everything on; `alter` changes what comes back of one method."""
+
+    def __init__(self, inner: Transport, row: Method, alter: Callable[[Any], Any]) -> None:
+        self._inner, self._row, self._alter = inner, row, alter
+        self.name, self.spec, self.capabilities = inner.name, inner.spec, inner.capabilities
+        self.actions = inner.actions
+
+    def send(self, actions: Any, control: Any = None) -> None:
+        self._inner.send(actions, control)
+
+    def recv(self, deadline: Any = None) -> Any:
+        return self._inner.recv(deadline)
+
+    def call(self, method: Method, request: Any, deadline: Any = None) -> Any:
+        response = self._inner.call(method, request, deadline)
+        return self._alter(response) if method is self._row else response
+
+    def stream(self, method: Method, request: Any, deadline: Any = None, *, copy: bool = True) -> Stream:
+        stream = self._inner.stream(method, request, deadline, copy=copy)
+        return AlteredStream(stream, self._alter) if method is self._row else stream
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class AlteredStream(Stream):
+    """Changes each item."""
+
+    def __init__(self, inner: Stream, alter: Callable[[Any], Any]) -> None:
+        self._inner, self._alter = inner, alter
+
+    def __next__(self) -> Any:
+        return self._alter(next(self._inner))
+
+    def cancel(self) -> None:
+        if "_inner" in self.__dict__:  # it may be collected half made
+            self._inner.cancel()
+
+
+@pytest.fixture
+def against(twin: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandsParity]:
+    """Return a function that compares a toy engine with one of whose methods' answers are altered."""
+
+    def compared(name: str, alter: Callable[[Any], Any], **options: Any) -> CommandsParity:
+        row = method(name)
+        connect = ConnectedEngine.connect
+
+        def with_wrong_answers(link: ConnectedEngine) -> Transport:
+            found = connect(link)
+            return Altered(found, row, alter) if link.path.name == twin else found
+
+        monkeypatch.setattr(ConnectedEngine, "connect", with_wrong_answers)
+        engine = options.pop("engine", "toy")
+        return prove_commands(engine, ("inproc", twin), **{"count": 2, "methods": (row,), **options})
+
+    return compared
+
+
+def changed(path: str, value: Any) -> Callable[[Any], Any]:
+    """Return what sets an attribute, given by its dotted path, in a copy."""
+    *parents, last = path.split(".")
+
+    def alter(message: Any) -> Any:
+        message = copy.deepcopy(message)
+        place = message
+        for name in parents:
+            place = getattr(place, name)
+        setattr(place, last, value)
+        return message
+
+    return alter
+
+
+# the proof
+
+
+def test_equal_engines_answer_all_methods_alike(twin: str) -> None:
+    rounds: list[int] = []
+    outcome = prove_commands("toy", ("inproc", twin), count=4, seed=7, advance=lambda: rounds.append(1))
+    assert outcome.equal, outcome.sentence
+    assert len(rounds) == 4
+    assert set(outcome.methods) == {row.name for row in METHODS}
+    assert all(row.calls >= 5 for row in outcome.methods.values())
+    assert outcome.methods["/hazel.rpc.AgentService/Step"].accepted > 0
+
+
+@pytest.mark.parametrize("other", ["grpc", "shm"])
+def test_the_shipped_transports_answer_all_methods_of_the_toy_as_the_engine_in_process(
+    other: str, few_items: None
+) -> None:
+    if other == "grpc":
+        pytest.importorskip("grpc")
+    outcome = prove_commands("toy", ("inproc", other), count=4, seed=1)
+    assert outcome.equal, outcome.sentence
+
+
+def test_all_methods_of_the_reference_engine_are_answered_alike_over_grpc_and_shared_memory(few_items: None) -> None:
+    pytest.importorskip("grpc")
+    pytest.importorskip("mujoco")
+    outcome = prove_commands("mujoco:quadruped", ("grpc", "shm", "inproc"), count=8, seed=3)
+    assert outcome.equal, outcome.sentence
+    legacy = {name for name in outcome.methods if name.startswith("/hazel.rpc.")}
+    assert len(legacy) == 72
+    never = {name.rpartition("/")[2] for name in legacy.intersection(outcome.never_accepted)}
+    assert never == BAKING
+    assert all(row.refused or row.raised for row in outcome.methods.values())
+
+
+def test_the_same_seed_makes_the_same_calls(twin: str) -> None:
+    one, same, other = (prove_commands("toy", ("inproc", twin), count=2, seed=seed).plain() for seed in (1, 1, 2))
+    assert one == same
+    assert one != other
+
+
+def test_only_the_chosen_methods_are_called_beside_what_a_round_needs(twin: str) -> None:
+    outcome = prove_commands("toy", ("inproc", twin), methods=chosen_methods("MujocoService/*"), count=2)
+    beside = {
+        "/hazel.rpc.AgentService/Step",
+        "/hazel.rpc.AgentService/ResetAgent",
+        "/hazel.rpc.SceneService/EnterPlayMode",
+    }
+    assert {name for name in outcome.methods if "/hazel.rpc.MujocoService/" not in name} <= beside
+    assert len(outcome.methods) >= 5
+
+
+def test_methods_are_chosen_by_full_or_short_names() -> None:
+    assert chosen_methods("*") == METHODS
+    assert chosen_methods("CameraService/*") == chosen_methods("/hazel.rpc.CameraService/*")
+    assert [row.short_name for row in chosen_methods("AgentService/Step")] == ["Step"]
+    with pytest.raises(UnknownName, match=r"no method is called 'Fly'; the services are AgentService, "):
+        chosen_methods("Fly")
+
+
+@pytest.mark.parametrize("names", [("inproc",), ("inproc", "inproc")])
+def test_a_comparison_needs_two_different_paths(names: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="at least two different paths"):
+        prove_commands("toy", names)
+
+
+# what it finds
+
+
+def test_another_value_in_a_response_is_found_with_its_place(against: Callable[..., CommandsParity], twin: str) -> None:
+    outcome = against("AgentService/GetAgentSchema", changed("schema.action_size", 99))
+    first = outcome.first_difference
+    assert not outcome.equal
+    assert first is not None
+    assert isinstance(first.place, AtCall)
+    assert first.place.method == "/hazel.rpc.AgentService/GetAgentSchema"
+    assert first.difference.where == "schema.action_size"
+    assert first.values == {"inproc": 2, twin: 99}
+    assert outcome.sentence.startswith("DIFFERENT: schema.action_size of /hazel.rpc.AgentService/GetAgentSchema")
+    assert "GetAgentSchemaRequest(" in outcome.sentence
+
+
+def test_another_item_of_a_stream_is_found(against: Callable[..., CommandsParity]) -> None:
+    outcome = against("TelemetryService/StreamTelemetry", changed("action_ctrl", [7.0]))
+    first = outcome.first_difference
+    assert first is not None
+    assert (first.difference.aspect, first.difference.where) == ("item", "items[0].len(action_ctrl)")
+
+
+def test_a_stream_that_ends_early_is_found(against: Callable[..., CommandsParity]) -> None:
+    def stop(item: Any) -> Any:
+        raise StopIteration
+
+    first = against("TelemetryService/StreamTelemetry", stop).first_difference
+    assert first is not None
+    assert (first.difference.aspect, first.difference.where) == ("count", "items[0]")
+    # 200 of them, fewer where 20 s do not suffice
+    assert re.fullmatch(r"0 items, without items 0 to \d+ of the other", first.values["twin"])
+
+
+def test_another_text_of_the_same_error_is_found(against: Callable[..., CommandsParity], twin: str) -> None:
+    def fail(response: Any) -> Any:
+        raise EngineFailed("it " + "really " * 60 + "failed")
+
+    first = against("AgentService/GetAgentSchema", fail).first_difference
+    assert first is not None
+    assert first.values["inproc"] == "a response"
+    assert first.values[twin].startswith("EngineFailed: it really really")
+    assert first.values[twin].endswith("characters)")
+
+
+def test_images_that_are_numbered_backwards_are_found(against: Callable[..., CommandsParity]) -> None:
+    numbers = iter(range(1000, 0, -1))
+
+    def count_down(item: Any) -> Any:
+        return changed("frame_number", next(numbers))(item)
+
+    first = against("CameraService/StreamCamera", count_down, engine="echo").first_difference
+    assert first is not None
+    assert first.difference.where == "frame_number of the items"
+
+
+def test_a_lost_connection_ends_the_proof_and_is_no_success(against: Callable[..., CommandsParity], twin: str) -> None:
+    def die(response: Any) -> Any:
+        raise PeerDied("the engine is gone")
+
+    outcome = against("AgentService/GetAgentSchema", die, count=50)
+    assert not outcome.equal
+    assert outcome.lost.startswith(f"{twin} was lost in call ")
+    assert outcome.calls < 50
+
+
+def test_the_outcome_is_json_also_with_numbers_that_json_lacks(against: Callable[..., CommandsParity]) -> None:
+    outcome = against("MujocoService/GetJointState", changed("state.positions", [math.nan, math.inf]))
+    text = json.dumps(outcome.plain(), allow_nan=False)
+    assert json.loads(text)["equal"] is False
+
+
+def test_nothing_compared_is_no_success() -> None:
+    outcome = CommandsParity(["grpc", "shm"])
+    assert not outcome.equal
+    assert outcome.sentence == "DIFFERENT: nothing was compared"
+
+
+# requests
+
+
+@pytest.mark.parametrize("known", [KNOWN, Known(agents=["agent_0"])], ids=["much", "nothing"])
+@given(data=st.data())
+@settings(max_examples=10)
+def test_requests_can_be_sent_unless_they_are_meant_not_to(known: Known, data: st.DataObject) -> None:
+    for row in METHODS:
+        _check_is_sent_whole(row, data.draw(valid_requests(known, row)).message)
+        made = data.draw(corrupted_requests(known, row))
+        if not made.is_unsendable:
+            _check_is_sent_whole(row, made.message)
+        elif fields_of(row.request):
+            with pytest.raises((TypeError, ValueError), match=rf"^{row.request.__name__}\."):
+                flatbuffers.encode(made.message)
+
+
+def _check_is_sent_whole(row: Method, request: Any) -> None:
+    received = flatbuffers.decode(row.request, flatbuffers.encode(request))
+    assert first_unequal(row.request, request, received) is None, (row.short_name, request)
+
+
+def test_requests_name_what_there_is() -> None:
+    requests = DrawnRequests(KNOWN, 50, seed=0)
+    step, config = method("AgentService/Step"), method("CameraService/GetCameraConfig")
+    assert {requests.valid(step).message.agent_name for _ in range(50)} == {"", "agent_0", "agent_1"}
+    filmed = [requests.valid(config).message for _ in range(50)]
+    assert {request.name for request in filmed} == {"", "front"}
+    assert {request.id.id for request in filmed if request.id} == {1000}
+    assert all((request.id is None) != (request.name == "") for request in filmed)
+
+
+def test_requests_that_are_few_come_again() -> None:
+    requests, row = DrawnRequests(KNOWN, 5, seed=0), method("SceneService/EnterPlayMode")
+    assert [requests.valid(row).message for _ in range(5)] == [row.request()] * 5
+
+
+def test_drawing_requests_leaves_the_home_of_a_users_hypothesis_as_it_is(tmp_path: Path) -> None:
+    before = configuration.storage_directory().path
+    try:
+        configuration.set_hypothesis_home_dir(tmp_path)
+        DrawnRequests(KNOWN, 5, seed=0).corrupted(method("AgentService/Step"))
+        assert configuration.storage_directory().path == tmp_path
+    finally:
+        configuration.set_hypothesis_home_dir(before)
+
+
+def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "home").mkdir()
+    environ = {key: value for key, value in os.environ.items() if key != "HYPOTHESIS_STORAGE_DIRECTORY"}
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "lucky_transport", "parity", "toy", "--between", "inproc,inproc#2"),
+            *("--method", "*SceneService*", "--count", "2"),
+        ],
+        cwd=tmp_path / "work",
+        env=environ | {"HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list((tmp_path / "work").iterdir()) == []

@@ -1,0 +1,159 @@
+"""MCP clients call the engine's typed methods as tools, and play episodes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("openenv", reason="OpenEnv is not installed: pip install 'lucky-transport[openenv]'")
+
+from lucky_transport.client import Client as TypedClient
+from lucky_transport.inproc import InprocTransport
+from lucky_transport.messages.methods import METHODS, Effect
+from lucky_transport_openenv.app import EpisodeServer
+from tests.support.fixtures.plugins_openenv import url
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too
+
+Serve = Callable[..., Any]
+
+
+def over_http(serving: Any, play: Callable[[Any], Any]) -> Any:
+    """Return what `play` returns for a client of MCP's streamable HTTP."""
+    from fastmcp import Client  # pyright: ignore[reportMissingImports]
+
+    async def connected() -> Any:
+        async with Client(f"{url(serving)}/mcp/http") as client:
+            return await play(client)
+
+    return asyncio.run(connected())
+
+
+def over_openenv(serving: Any, play: Callable[[Any], Any]) -> Any:
+    """Return what `play` returns for OpenEnv's client of tools."""
+    from openenv.core.mcp_client import MCPToolClient  # pyright: ignore[reportMissingImports]
+
+    async def connected() -> Any:
+        async with MCPToolClient(url(serving)) as client:
+            return await play(client)
+
+    return asyncio.run(connected())
+
+
+def test_an_mcp_client_plays_an_episode(serve: Serve) -> None:
+    async def play(client: Any) -> Any:
+        begun = (await client.call_tool("start_episode", {"seed": 7})).structured_content
+        named = {"episode_id": begun["episode_id"]}
+        seen, gained = begun, 0.0
+        while not seen["done"]:
+            seen = (await client.call_tool("act", {**named, "action": [{"move_right": True}]})).structured_content
+            gained += seen["reward"]
+        assert (await client.call_tool("observe", named)).structured_content["ticks"] == seen["ticks"]
+        await client.call_tool("end_episode", named)
+        return seen, gained
+
+    serving = serve("cartpole")
+    seen, gained = over_http(serving, play)
+    assert seen["details"] == {"result": "fell", "score": gained}
+    assert serving.host.sessions.ids() == []
+
+
+def test_two_episodes_of_one_mcp_client_are_told_apart_and_a_third_is_refused(serve: Serve) -> None:
+    async def play(client: Any) -> Any:
+        ids = [(await client.call_tool("start_episode", {})).structured_content["episode_id"] for _ in range(2)]
+        await client.call_tool("act", {"episode_id": ids[0], "ticks": 5})
+        ticks = [(await client.call_tool("observe", {"episode_id": one})).structured_content["ticks"] for one in ids]
+        third = await client.call_tool("start_episode", {}, raise_on_error=False)
+        return ticks, third
+
+    ticks, third = over_http(serve("cartpole", capacity=2), play)
+    assert ticks == [5, 0]
+    assert third.is_error
+    assert "RESOURCE_EXHAUSTED: all 2 episodes are in use" in third.content[0].text
+
+
+def test_tools_find_episodes_on_the_event_loop_that_begins_and_ends_them(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touched: set[str] = set()
+    touch = EpisodeServer._update_session_activity
+
+    def look(server: Any, *arguments: Any, **named: Any) -> None:
+        touched.add(threading.current_thread().name)
+        touch(server, *arguments, **named)
+
+    async def play(client: Any) -> None:
+        begun = (await client.call_tool("start_episode", {"seed": 7})).structured_content
+        await client.call_tool("observe", {"episode_id": begun["episode_id"]})
+
+    monkeypatch.setattr(EpisodeServer, "_update_session_activity", look)
+    over_http(serve("cartpole"), play)
+    assert touched == {"lucky-openenv"}
+
+
+def test_openenvs_client_of_tools_plays_an_episode(serve: Serve) -> None:
+    async def play(client: Any) -> Any:
+        from openenv.core.env_server.mcp_types import CallToolAction  # pyright: ignore[reportMissingImports]
+
+        names = [tool.name for tool in await client.list_tools()]
+        assert {"start_episode", "act", "observe"} <= set(names)
+        seen: dict[str, Any] = {"done": False}
+        for name, arguments in [("start_episode", {"seed": 7}), *[("act", {"action": [], "ticks": 50})] * 10]:
+            if not seen["done"]:
+                result = await client.step(CallToolAction(tool_name=name, arguments=arguments))
+                assert result.observation.error is None, result.observation.error
+                seen = result.observation.result["structured_content"]
+        return seen
+
+    assert over_openenv(serve("cartpole"), play)["done"] is True
+
+
+def test_the_engines_methods_are_tools_with_their_fields_and_effects(serve: Serve) -> None:
+    async def listed(client: Any) -> Any:
+        return {tool.name: tool for tool in await client.list_tools()}
+
+    serving = serve("toy", 2)
+    tools = over_http(serving, listed)
+    rows = {f"{row.python_service}_{row.python_name}": row for row in METHODS}
+    of_methods = {name: tool for name, tool in tools.items() if name in rows}
+    assert {rows[name].effect for name in of_methods} >= {Effect.READ, Effect.WORLD}
+    for name, tool in of_methods.items():
+        dumped = tool.model_dump(by_alias=True)["annotations"]
+        assert dumped["readOnlyHint"] == (rows[name].effect is Effect.READ), name
+        assert dumped["destructiveHint"] == (rows[name].effect is Effect.WORLD), name
+    schema = tools["agent_get_agent_schema"].model_dump(by_alias=True)["inputSchema"]
+    assert schema["properties"] == {"agent_name": {"type": "string"}}
+    assert "session_create_session" not in tools
+    assert "agent_step" not in tools
+
+
+def test_a_tool_answers_what_the_typed_call_answers(serve: Serve) -> None:
+    async def called(client: Any) -> Any:
+        result = await client.call_tool("agent_get_agent_schema", {"agent_name": "agent_1"})
+        wrong = await client.call_tool("agent_get_agent_schema", {"agent": 1}, raise_on_error=False)
+        return result.structured_content, wrong
+
+    serving = serve("toy", 2)
+    found, wrong = over_http(serving, called)
+    with InprocTransport(serving.host) as transport:
+        expected = TypedClient(transport).agent.get_agent_schema("agent_1").schema
+    assert expected is not None
+    assert found["schema"]["agent_name"] == expected.agent_name == "agent_1"
+    assert found["schema"]["action_size"] == expected.action_size
+    assert wrong.is_error
+    assert "INVALID_ARGUMENT: GetAgentSchemaRequest: no field 'agent'" in wrong.content[0].text
+
+
+@pytest.mark.parametrize(("tools", "effects"), [("read", {Effect.READ}), ("none", set())])
+def test_the_endpoint_says_which_methods_agents_get(serve: Serve, tools: str, effects: set[Effect]) -> None:
+    async def names(client: Any) -> Any:
+        return [tool.name for tool in await client.list_tools()]
+
+    found = over_http(serve("toy", tools=tools), names)
+    rows = {f"{row.python_service}_{row.python_name}": row for row in METHODS}
+    assert {rows[name].effect for name in found if name in rows} == effects
+    assert "act" in found

@@ -1,0 +1,23 @@
+"""Cases of threads over real gRPC and over ours: those that the quick part leaves out."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("grpc", reason="there is nothing to compare with")
+
+from tests.plugins.stubs.differential.comparing import judged, load_cases, skip_without_generated_stubs
+from tests.plugins.stubs.differential.registry import Case, exhaustive
+
+OF_THREADS = [case for case in exhaustive(load_cases()) if not case.name.startswith("aio_")]
+
+
+@pytest.mark.filterwarnings(  # of grpc.aio's own, up to 1.60 at least, after an interceptor has failed
+    "ignore:Exception ignored in. <function InterceptedCall:pytest.PytestUnraisableExceptionWarning"
+)
+@pytest.mark.parametrize("case", OF_THREADS, ids=lambda case: case.name)
+def test_ours_does_what_grpc_does(case: Case) -> None:
+    skip_without_generated_stubs(case)
+    undeclared, stale = judged(case)
+    assert undeclared == {}, "(gRPC, ours)"
+    assert stale == [], "declared as different, but the same"

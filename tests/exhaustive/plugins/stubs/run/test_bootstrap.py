@@ -1,0 +1,295 @@
+"""The sitecustomize that every Python under the launcher finds: what it switches, and what it leaves alone."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.count_folders import left_over
+from lucky_transport_stubs.run.activation import BOOTSTRAP
+
+SOURCE = Path(BOOTSTRAP) / "sitecustomize.py"
+
+#: A grpc and a lucky_transport_stubs that tell what happens to them, for programs that have neither.
+GRPC = """
+import sys
+def insecure_channel(target): return "original"
+from tests.plugins.stubs.run import aio
+"""
+STUBS = """
+import sys
+def activate(grpc):
+    print("activated", grpc.__name__, hasattr(grpc, "insecure_channel"), grpc.__loader__.__class__.__name__)
+"""
+
+MODULES = "import sys; print(*sorted(sys.modules))"
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    """A folder with stand-ins for grpc and for our package."""
+    for name, text in {
+        "grpc/__init__.py": GRPC,
+        "grpc/aio/__init__.py": "",
+        "lucky_transport_stubs/__init__.py": "",
+        "lucky_transport_stubs/run/__init__.py": "",
+        "lucky_transport_stubs/run/activation.py": STUBS,
+    }.items():
+        path = tmp_path / "packages" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "packages"
+
+
+def start(
+    code: str, *path: Path | str, before: tuple[Path, ...] = (), flags: tuple[str, ...] = (), **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a Python with the bootstrap and `path` on PYTHONPATH, and none of the packages installed here.
+
+    before: what a launcher puts in front of the bootstrap.
+    """
+    folders = os.pathsep.join(map(str, (*before, BOOTSTRAP, *path)))
+    environ = {"PYTHONPATH": folders, "LUCKY_TRANSPORT": "shm", **variables}
+    command = [getattr(sys, "_base_executable", sys.executable), *flags, "-c", code]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+
+
+def test_its_folder_holds_nothing_else() -> None:
+    names = {path.name for path in Path(BOOTSTRAP).iterdir() if path.name != "__pycache__"}
+    assert names == {"sitecustomize.py", "grpc.py"}
+
+
+def test_it_is_python_3_8_and_imports_nothing_that_does_not_come_with_it() -> None:
+    tree = ast.parse(SOURCE.read_text(encoding="utf-8"), feature_version=(3, 8))
+    imported = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
+    assert imported == {"atexit", "os", "sys"}
+    assert not [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+
+
+def test_grpc_is_switched_right_after_its_import(packages: Path) -> None:
+    done = start("import grpc; print('imported')", packages)
+    assert (done.stdout, done.stderr) == ("activated grpc True SourceFileLoader\nimported\n", "")
+
+
+def test_it_is_switched_again_when_it_is_reloaded(packages: Path) -> None:
+    done = start("import grpc, importlib; importlib.reload(grpc)", packages)
+    assert done.stdout.count("activated") == 2
+
+
+def test_importing_a_part_of_grpc_switches_it(packages: Path) -> None:
+    assert start("from grpc import aio", packages).stdout.count("activated") == 1
+    assert start("import grpc.aio", packages).stdout.count("activated") == 1
+
+
+def test_a_python_that_does_not_use_grpc_imports_nothing_for_us(packages: Path) -> None:
+    without = start(MODULES, flags=("-E",)).stdout.split()
+    assert set(start(MODULES, packages).stdout.split()) - set(without) == {"sitecustomize"}
+
+
+def test_without_the_variable_nothing_happens(packages: Path) -> None:
+    code = "import grpc, sys; print([finder for finder in sys.meta_path if type(finder).__module__ == 'sitecustomize'])"
+    assert start(code, packages, LUCKY_TRANSPORT="").stdout == "[]\n"
+    assert start(code, packages).stdout != "[]\n"
+
+
+def test_nobody_finds_its_folder_on_the_path(packages: Path) -> None:
+    done = start(f"import sys; print({str(packages)!r} in sys.path, {BOOTSTRAP!r} in sys.path)", packages)
+    assert done.stdout == "True False\n"
+
+
+@pytest.mark.parametrize("transport", ["shm", ""])
+def test_the_sitecustomize_that_it_hides_runs_too(tmp_path: Path, transport: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('theirs')")
+    done = start("import sitecustomize; print(sitecustomize.__file__)", tmp_path, LUCKY_TRANSPORT=transport)
+    assert done.stdout == f"theirs\n{tmp_path / 'sitecustomize.py'}\n"
+
+
+@pytest.fixture
+def launcher(tmp_path: Path) -> Path:
+    """A folder as launchers put it in front of PYTHONPATH, whose sitecustomize runs no other."""
+    folder = tmp_path / "launcher"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("print('theirs')")
+    return folder
+
+
+ACTIVATED = "activated grpc True SourceFileLoader"
+
+
+@pytest.mark.parametrize("code", ["import grpc", "import grpc.aio", "from grpc import aio", "import grpc; import grpc"])
+def test_a_sitecustomize_that_hides_it_does_not_keep_grpc_from_the_switch(
+    launcher: Path, packages: Path, code: str
+) -> None:
+    look = f"import sys; print(sys.modules['grpc'].__file__, {BOOTSTRAP!r} in sys.path)"
+    done = start(f"{code}\n{look}", packages, before=(launcher,))
+    assert done.stdout.splitlines() == ["theirs", ACTIVATED, f"{packages / 'grpc/__init__.py'} False"]
+
+
+def test_what_a_sitecustomize_that_hides_it_imports_itself_is_switched(launcher: Path, packages: Path) -> None:
+    (launcher / "sitecustomize.py").write_text("import grpc")
+    assert start("print('program')", packages, before=(launcher,)).stdout == f"{ACTIVATED}\nprogram\n"
+
+
+def test_grpc_is_switched_once_where_a_sitecustomize_that_hides_it_runs_it_in_the_end(
+    launcher: Path, packages: Path
+) -> None:
+    (launcher / "sitecustomize.py").write_text(
+        "import sys; sys.path.remove(sys.path[0]); del sys.modules['sitecustomize']; import sitecustomize"
+    )
+    assert start("import grpc", packages, before=(launcher,)).stdout == f"{ACTIVATED}\n"
+
+
+def test_a_program_that_puts_pythonpath_back_on_its_path_is_switched_once(packages: Path) -> None:
+    code = f"import sys; sys.path.insert(0, {BOOTSTRAP!r}); import grpc; print(grpc.__file__)"
+    assert start(code, packages).stdout == f"{ACTIVATED}\n{packages / 'grpc/__init__.py'}\n"
+
+
+def test_hidden_and_without_the_variable_nothing_happens(launcher: Path, packages: Path) -> None:
+    done = start("import grpc; print(grpc.insecure_channel(1))", packages, before=(launcher,), LUCKY_TRANSPORT="")
+    assert done.stdout == "theirs\noriginal\n"
+
+
+def test_hidden_and_without_grpc_the_program_learns_that_from_python_itself(launcher: Path) -> None:
+    done = start(
+        "import sys; sys.path[:] = [entry for entry in sys.path if '-packages' not in entry]; import grpc",
+        before=(launcher,),
+    )
+    assert done.stderr.endswith("ModuleNotFoundError: No module named 'grpc'\n")
+
+
+def test_another_package_that_speaks_grpc_is_noted_down_once_it_is_imported(packages: Path, tmp_path: Path) -> None:
+    (packages / "grpclib").mkdir()
+    (packages / "grpclib/__init__.py").write_text("")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    look = "from importlib.util import find_spec; print(find_spec('grpclib').name)"
+    assert start(look, packages, LUCKY_RUN_PARENT="1", LUCKY_RUN_FOLDER=str(notes)).stdout == "grpclib\n"
+    assert list(notes.iterdir()) == []
+    assert start("import grpclib", packages, LUCKY_RUN_PARENT="1", LUCKY_RUN_FOLDER=str(notes)).stderr == ""
+    assert [note.read_text() for note in notes.glob("*.grpclib.other")] == ["grpclib"]
+
+
+def test_an_error_in_the_hidden_one_is_shown_as_python_shows_it(tmp_path: Path, packages: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("1 / 0")
+    done = start("import grpc", tmp_path, packages)
+    assert "Error in sitecustomize" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
+    assert "activated" in done.stdout
+
+
+def test_another_import_hook_before_or_behind_ours_works_on(packages: Path) -> None:
+    code = """
+import importlib.util, sys
+class Other:
+    busy = False
+    def find_spec(self, name, path=None, target=None):
+        if name != "grpc" or self.busy:
+            return None
+        self.busy = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.busy = False
+        print("seen")
+        return spec
+sys.meta_path.insert(int(sys.argv[1]), Other())
+import grpc
+"""
+    for place in "0", "1":
+        environ = {"PYTHONPATH": os.pathsep.join([BOOTSTRAP, str(packages)]), "LUCKY_TRANSPORT": "shm"}
+        done = subprocess.run(
+            [sys.executable, "-c", code, place], env=environ, capture_output=True, text=True, timeout=60
+        )
+        assert "seen" in done.stdout, done.stderr
+        assert "activated" in done.stdout
+
+
+def test_the_counts_of_a_program_that_was_killed_are_left_over(packages: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    path = os.pathsep.join([BOOTSTRAP, str(packages)])
+    with subprocess.Popen(
+        [sys.executable, "-c", "print('started', flush=True); input()"],
+        env={"PYTHONPATH": path, "LUCKY_TRANSPORT": "shm", "TMPDIR": str(folder)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"started\n"
+        assert left_over(folder) == []
+        program.kill()
+    assert left_over(folder) == list(folder.iterdir()) != []
+
+
+def test_where_no_file_can_be_locked_calls_are_counted_too(packages: Path, launcher: Path, tmp_path: Path) -> None:
+    (launcher / "sitecustomize.py").write_text("""
+import os
+def lockf(*_):
+    raise OSError(37, "No locks available")
+os.lockf = lockf
+""")
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    look = "import grpc, os; print(os.listdir(os.environ['LUCKY_RUN_FOLDER']))"
+    done = start(look, packages, before=(launcher,), TMPDIR=str(folder), LUCKY_RUN_REPORT="-")
+    assert "calls are not counted" not in done.stderr
+    assert done.stdout.splitlines()[-1].startswith("["), done.stderr
+    assert "maker.lock" not in done.stdout
+
+
+def test_a_program_without_grpc_learns_that_from_python_itself() -> None:
+    done = start("import sys; sys.path[:] = [entry for entry in sys.path if '-packages' not in entry]; import grpc")
+    assert "ModuleNotFoundError: No module named 'grpc'" in done.stderr
+
+
+def test_a_switch_that_fails_ends_the_process_with_78_and_one_line(packages: Path) -> None:
+    (packages / "lucky_transport_stubs/run/activation.py").write_text("def activate(grpc): raise ValueError('no map')")
+    done = start("import os; print(os.getpid(), flush=True)\nimport grpc; print('never')", packages)
+    assert (done.returncode, done.stdout.count("\n")) == (78, 1)
+    assert done.stderr == f"lucky-transport: pid {done.stdout.strip()} cannot be switched: ValueError: no map\n"
+
+
+@pytest.fixture
+def bare(packages: Path) -> Path:
+    """A folder with grpc and without lucky_transport."""
+    for path in sorted((packages / "lucky_transport_stubs").rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    (packages / "lucky_transport_stubs").rmdir()
+    return packages
+
+
+def test_the_program_itself_without_our_package_is_refused(bare: Path, tmp_path: Path) -> None:
+    done = start("import grpc; print('never')", bare, LUCKY_RUN_PARENT=str(os.getpid()), LUCKY_RUN_FOLDER=str(tmp_path))
+    assert (done.returncode, done.stdout) == (78, "")
+    assert "has no lucky_transport, pip install it there" in done.stderr
+
+
+def test_a_child_without_our_package_is_left_alone_and_noted_down(bare: Path, tmp_path: Path) -> None:
+    done = start(
+        "import grpc; print(grpc.insecure_channel(1))", bare, LUCKY_RUN_PARENT="1", LUCKY_RUN_FOLDER=str(tmp_path)
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "original\n", "")
+    (note,) = tmp_path.glob("*.absent")
+    assert Path(note.read_text()).samefile(sys.executable)
+
+
+def test_a_program_that_nobody_launched_is_refused_too(bare: Path) -> None:
+    done = start("import grpc; print('never')", bare)
+    assert (done.returncode, done.stdout) == (78, "")
+
+
+@pytest.mark.parametrize("flag", ["-E", "-I"])
+def test_what_shuts_it_out_is_known(flag: str, packages: Path) -> None:
+    """Facts that `--check` relies on: if one of them changes, so must the list of flags."""
+    code = f"import sys; sys.path.append({str(packages)!r}); import grpc"
+    assert "activated" not in start(code, flags=(flag,)).stdout
+
+
+@pytest.mark.parametrize("flag", ["-P", "-S"])
+def test_a_safe_path_or_a_missing_site_does_not_shut_it_out(flag: str, packages: Path) -> None:
+    assert "activated" in start("import grpc", packages, flags=(flag,)).stdout

@@ -1,0 +1,191 @@
+"""gRPC servers in shared memory are seen from outside: by `ls`, `inspect` and `top`, with services, calls and peers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from click import Context
+
+import lucky_transport_stubs
+from lucky_transport.cli.completion import complete_endpoints
+from lucky_transport.cli.inspect import inspect
+from lucky_transport.diagnosis import servers
+from lucky_transport.shm.files.socket_path import live_socket, remove_stale_sockets
+from lucky_transport_migration.top.servers import ServerRates
+from tests.exhaustive.plugins.stubs.run.test_servers import SYNC
+from tests.support.command_line import CommandLine
+from tests.support.fixtures.plugins_stubs_run import Start
+
+ECHO, OTHER = "/t.Test/Echo", "/t.Test/Other"
+GENERIC = Callable[..., Any]
+
+
+def listed(name: str) -> servers.ServerReport:
+    (found,) = servers.of_name(name)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory for the sockets of these servers alone: others remove the stale ones of the usual place."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder) / "lucky_transport"
+
+
+@pytest.fixture
+def name() -> str:
+    return f"seen_{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def at(name: str, handlers_of: GENERIC) -> Iterator[grpc.Server]:
+    """A server that a program makes itself, without the launcher."""
+    server = lucky_transport_stubs.server(ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers((handlers_of({f"unary_unary {one}": echo for one in ("Echo", "Other")}),))
+    server.add_insecure_port(f"shm://{name}")
+    server.start()
+    yield server
+    server.stop(None)
+
+
+def echo(request: bytes, context: grpc.ServicerContext) -> bytes:
+    return request
+
+
+def test_a_server_in_shared_memory_is_listed_with_its_services_and_methods(at: grpc.Server, name: str) -> None:
+    found = listed(name)
+    assert (found.services, found.methods) == (["t.Test"], (ECHO, OTHER))
+    assert (found.pid, found.state, found.transports) == (os.getpid(), "ok", "shm")
+    assert found.calls is None, "nothing counts without the launcher"
+
+
+def test_connected_clients_are_counted(at: grpc.Server, name: str) -> None:
+    assert listed(name).peers == 0
+    with lucky_transport_stubs.channel(f"shm://{name}") as channel:
+        channel.unary_unary(ECHO)(b"1", timeout=10)
+        assert listed(name).peers == 1
+
+
+def test_a_server_that_stops_is_listed_no_more_and_leaves_no_file(at: grpc.Server, name: str) -> None:
+    socket = live_socket(name)
+    assert socket is not None
+    assert Path(f"{socket}.json").exists()
+    at.stop(None)
+    assert servers.of_name(name) == []
+    assert not Path(f"{socket}.json").exists()
+
+
+def test_a_server_of_asyncio_is_listed_too(name: str, handlers_of: GENERIC) -> None:
+    async def serve() -> None:
+        server = lucky_transport_stubs.aio_server()
+        server.add_generic_rpc_handlers((handlers_of({"unary_unary Echo": echo}),))
+        server.add_insecure_port(f"shm://{name}")
+        assert servers.of_name(name) == []
+        await server.start()
+        assert listed(name).methods == (ECHO,)
+        await server.stop(None)
+
+    asyncio.run(serve())
+    assert servers.of_name(name) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b"{}", b'{"name": 1, "pid": "x", "methods": 3}', b"\xff"])
+def test_a_description_that_says_nothing_is_passed_over(at: grpc.Server, name: str, content: bytes) -> None:
+    socket = live_socket(name)
+    Path(f"{socket}.json").write_bytes(content)
+    assert servers.of_name(name) == []
+
+
+def test_counts_that_cannot_be_read_are_no_error(at: grpc.Server, name: str, tmp_path: Path) -> None:
+    path = Path(f"{live_socket(name)}.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"counts": str(tmp_path)}))
+    (tmp_path / "1-a.names").write_text("no JSON\n")
+    assert listed(name).calls is None
+
+
+@pytest.fixture
+def served(start: Start, name: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A program under `run` whose server listens at a port and at shm://name; and the port."""
+    command = [sys.executable, "-c", SYNC, "localhost:0"]
+    program = start("--transport", "shm", "--map", f"*=shm://{name}", command=command, stdin=subprocess.PIPE)
+    assert program.stdout is not None
+    port = int(program.stdout.readline())
+    assert program.stdout.readline() == "started\n"
+    yield program, port
+    program.communicate("", timeout=20)
+
+
+def test_calls_of_a_server_under_run_are_counted_over_both_transports(
+    served: tuple[subprocess.Popen[str], int], name: str
+) -> None:
+    _, port = served
+    rates = ServerRates()
+    rates.read()
+    with ExitStack() as stack:
+        for times, channel in (
+            (3, lucky_transport_stubs.channel(f"shm://{name}")),
+            (2, grpc.insecure_channel(f"localhost:{port}")),
+        ):
+            echo = stack.enter_context(channel).unary_unary("/test.Test/Echo")
+            for _ in range(times):
+                echo(b"1", timeout=10)
+    found = listed(name)
+    assert found.calls == {"/test.Test/Echo": (3, 2)}
+    assert (found.total, found.target, found.transports) == (5, f"localhost:{port}", "shm + grpc")
+    assert found.services == ["test.Test"], "a handler that lists nothing is known by its calls"
+    (seen,) = (one for one in rates.read() if one.report.name == name)
+    assert seen.rate is not None
+    assert seen.rate > 0
+
+
+def test_people_and_scripts_see_it_by_ls_inspect_and_top(
+    served: tuple[subprocess.Popen[str], int], name: str, command_line: CommandLine
+) -> None:
+    shown = command_line.run("ls")
+    row = next(line for line in shown.stdout.splitlines() if name in line)
+    assert "shm + grpc" in row
+    assert row.endswith("ok")
+    plain = json.loads(command_line.run("ls", "--json").stdout)
+    assert name in [one["name"] for one in plain["servers"]]
+    completed = complete_endpoints(Context(inspect), inspect.params[0], f"shm://{name[:-2]}")
+    assert f"shm://{name}" in [one.value for one in completed]
+    inspected = command_line.run("inspect", f"shm://{name}")
+    assert inspected.returncode == 0, inspected.stderr
+    assert f"shm://{name}: gRPC server of pid" in inspected.stdout
+    assert name in command_line.run("top", "--once", "--interval", "0.1").stdout
+    plain = json.loads(command_line.run("top", "--once", "--interval", "0.1", "--json").stdout)
+    assert name in [one["name"] for one in plain["servers"]]
+
+
+def test_a_server_that_was_killed_is_stale_until_it_is_removed(
+    served: tuple[subprocess.Popen[str], int], name: str, command_line: CommandLine, directory: Path
+) -> None:
+    os.kill(listed(name).pid, signal.SIGKILL)
+    served[0].wait(timeout=20)
+    found = listed(name)
+    assert (found.state, found.calls, found.peers) == ("stale", None, None)
+    shown = command_line.run("ls")
+    assert shown.returncode == 0, shown.stderr
+    (line,) = (one for one in shown.stdout.splitlines() if one.startswith("Servers whose process is gone: "))
+    assert line.endswith("; `lucky-transport doctor --fix` removes what they left.")
+    inspected = command_line.run("inspect", f"shm://{name}")
+    assert inspected.returncode == 1
+    assert "which is gone" in inspected.stdout
+    assert len(remove_stale_sockets([directory])) == 1
+    assert servers.of_name(name) == []
+    assert list(directory.iterdir()) == []

@@ -1,0 +1,475 @@
+"""Servers of unmodified programs under the launcher: served over shared memory beside their ports, or only there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import Mock
+
+import grpc
+import pytest
+
+import lucky_transport_stubs
+from lucky_transport_stubs.run.servers import SwitchedAioServer
+from tests.plugins.stubs.programs.certificates import CERTIFICATE, KEY
+from tests.support.fixtures.plugins_stubs_run import Launch, Start
+from tests.support.forked_programs import Program
+from tests.support.ports import free_port
+from tests.support.waiting import PATIENCE_S
+
+#: A server as programs write it. It prints its ports, one line each, and ends with its stdin.
+SYNC = """
+import sys
+from concurrent import futures
+
+import grpc
+
+
+class Echo(grpc.GenericRpcHandler):
+    def service(self, details):
+        if details.method == "/test.Test/Echo":
+            return grpc.unary_unary_rpc_method_handler(lambda request, context: request)
+
+
+def main():
+    server = grpc.server(futures.ThreadPoolExecutor(4))
+    server.add_generic_rpc_handlers((Echo(),))
+    for address in sys.argv[1:]:
+        print(server.add_insecure_port(address), flush=True)
+    server.start()
+    print("started", flush=True)
+    sys.stdin.read()
+    assert server.stop(5).wait(10)
+    assert not server.wait_for_termination(10)
+
+
+main()
+"""
+AIO = """
+import asyncio
+import sys
+
+import grpc
+
+
+class Echo(grpc.GenericRpcHandler):
+    def service(self, details):
+        if details.method == "/test.Test/Echo":
+            return grpc.unary_unary_rpc_method_handler(self.echo)
+
+    async def echo(self, request, context):
+        return request
+
+
+async def main():
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Echo(),))
+    for address in sys.argv[1:]:
+        print(server.add_insecure_port(address), flush=True)
+    await server.start()
+    print("started", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await server.stop(5)
+    assert not await server.wait_for_termination(10)
+
+
+asyncio.run(main())
+"""
+
+
+#: A certificate of this test, for localhost.
+@pytest.fixture
+def name() -> str:
+    return f"served_{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+class Served:
+    """A server program. ports: what it printed."""
+
+    def __init__(self, process: subprocess.Popen[str] | Program) -> None:
+        self._process = process
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "started\n")
+        self.ports = [int(line) for line in lines if line]
+
+    def end(self) -> str:
+        """End the program and return what was said of it."""
+        _, said = self._process.communicate(timeout=PATIENCE_S)
+        assert self._process.returncode == 0, said
+        return said
+
+
+@pytest.fixture(params=[SYNC, AIO], ids=["threads", "asyncio"])
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    path = tmp_path / "server.py"
+    path.write_text(request.param)
+    return str(path)
+
+
+@pytest.fixture
+def serve(program: str, start_switched: Callable[..., Program]) -> Callable[..., Served]:
+    """Serve as under the launcher, whose options these are."""
+
+    def serve(*options: str, addresses: tuple[str, ...]) -> Served:
+        return Served(start_switched(*options, command=[program, *addresses]))
+
+    return serve
+
+
+@pytest.fixture
+def launch_server(program: str, start: Start) -> Callable[..., Served]:
+    """Serve under the launcher."""
+
+    def serve(*options: str, addresses: tuple[str, ...], **variables: str) -> Served:
+        command = [sys.executable, program, *addresses]
+        return Served(start(*options, command=command, stdin=subprocess.PIPE, **variables))
+
+    return serve
+
+
+def echo(target: str) -> bytes:
+    make = lucky_transport_stubs.channel if target.startswith("shm://") else grpc.insecure_channel
+    with make(target) as channel:
+        return channel.unary_unary("/test.Test/Echo")(b"hello", timeout=10)
+
+
+def is_refused(target: str) -> bool:
+    with pytest.raises(grpc.RpcError) as caught:
+        echo(target)
+    return caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_server_is_called_over_its_port_and_over_shared_memory(
+    launch_server: Callable[..., Served], name: str, port: int
+) -> None:
+    options = ("--transport", "shm", "--serve", f"127.0.0.1:{port}=shm://{name}")
+    served = launch_server(*options, addresses=(f"127.0.0.1:{port}",))
+    assert served.ports == [port]
+    assert echo(f"127.0.0.1:{port}") == echo(f"shm://{name}") == echo(f"shm://{name}") == b"hello"
+    said = served.end()
+    assert f"server 127.0.0.1:{port} is served at shm://{name} too" in said
+    assert "served 2 calls over shared memory, 1 over gRPC, by 1 process" in said
+    assert re.search(rf"  server 127.0.0.1:{port} over shm://{name}\n +2  /test.Test/Echo\n", said)
+    assert is_refused(f"shm://{name}")
+
+
+def test_with_serve_only_nothing_listens_at_the_port(
+    launch_server: Callable[..., Served], name: str, port: int
+) -> None:
+    options = ("--transport", "shm", "--serve-only", "--serve", f"127.0.0.1:{port}=shm://{name}")
+    served = launch_server(*options, addresses=(f"[::]:{port}",))
+    assert served.ports == [port]
+    assert echo(f"shm://{name}") == b"hello"
+    assert is_refused(f"127.0.0.1:{port}")
+    assert f"server [::]:{port} is served at shm://{name}\n" in served.end()
+
+
+@pytest.mark.parametrize("only", [False, True])
+def test_port_0_keeps_the_number_that_it_became(serve: Callable[..., Served], name: str, only: bool) -> None:
+    options = ("--transport", "shm", *(["--serve-only"] if only else []), "--serve", f"*=shm://{name}_{{port}}")
+    served = serve(*options, addresses=("127.0.0.1:0", "localhost:0"))
+    assert len(set(served.ports)) == 2
+    for port in served.ports:
+        assert echo(f"shm://{name}_{port}") == b"hello"
+        with socket.socket() as another, pytest.raises(OSError, match="Address already in use"):
+            another.bind(("0.0.0.0", port))
+    served.end()
+
+
+def test_a_server_of_several_ports_is_reported_per_port(serve: Callable[..., Served], name: str) -> None:
+    served = serve("--transport", "shm", "--serve", f"*=shm://{name}_{{port}}", addresses=("127.0.0.1:0", "[::]:0"))
+    one, other = served.ports
+    for target in (f"shm://{name}_{one}", *[f"shm://{name}_{other}"] * 2, *[f"127.0.0.1:{one}"] * 3):
+        assert echo(target) == b"hello"
+    said = served.end()
+    assert f"  server 127.0.0.1:{one} over shm://{name}_{one}\n             1  /test.Test/Echo\n" in said
+    assert f"  server [::]:{other} over shm://{name}_{other}\n             2  /test.Test/Echo\n" in said
+    both = f"  server 127.0.0.1:{one}, [::]:{other} over gRPC: calls that came to these ports"
+    assert f"{both}\n             3  /test.Test/Echo\n" in said
+
+
+def test_without_serve_the_map_says_which_ports(serve: Callable[..., Served], name: str, port: int) -> None:
+    served = serve("--transport", "shm", "--map", f"localhost:{port}=shm://{name}", addresses=(f"0.0.0.0:{port}",))
+    assert echo(f"shm://{name}") == b"hello"
+    served.end()
+
+
+def test_unix_sockets_are_served_too(serve: Callable[..., Served], name: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.sock"
+    options = ("--transport", "shm", "--serve", f"unix:{path}=shm://{name}")
+    served = serve(*options, addresses=(f"unix:{path}", f"unix-abstract:{name}"))
+    assert echo(f"unix:{path}") == echo(f"shm://{name}") == echo(f"unix-abstract:{name}") == b"hello"
+    assert f"server unix-abstract:{name} is served over gRPC only: the map does not name it" in served.end()
+
+
+def test_with_the_transport_grpc_calls_are_counted_and_nothing_is_moved(
+    serve: Callable[..., Served], name: str, port: int
+) -> None:
+    served = serve("--transport", "grpc", "--map", f"*=shm://{name}", addresses=(f"127.0.0.1:{port}",))
+    assert echo(f"127.0.0.1:{port}") == b"hello"
+    assert is_refused(f"shm://{name}")
+    said = served.end()
+    assert "served 0 calls over shared memory, 1 over gRPC, by 1 process" in said
+    assert f"server 127.0.0.1:{port} over gRPC: calls that came to the port\n" in said
+
+
+def test_environment_variables_do_the_same(launch_server: Callable[..., Served], name: str, port: int) -> None:
+    variables = {"LUCKY_GRPC_SERVE": f"*:{port}=shm://{name}", "LUCKY_GRPC_SERVE_ONLY": "1", "LUCKY_TRANSPORT": "shm"}
+    served = launch_server(addresses=(f"127.0.0.1:{port}",), **variables)
+    assert echo(f"shm://{name}") == b"hello"
+    assert is_refused(f"127.0.0.1:{port}")
+    served.end()
+
+
+@pytest.mark.parametrize("only", [False, True], ids=["beside", "only"])
+def test_several_processes_at_one_port_share_the_load(
+    serve: Callable[..., Served], name: str, port: int, only: bool
+) -> None:
+    options = ("--transport", "shm", *(["--serve-only"] if only else []), "--serve", f"*=shm://{name}")
+    addresses = (f"127.0.0.1:{port}", f"[::]:{port}", f"localhost:{port}")
+    servers = [serve(*options, addresses=(address,)) for address in addresses]
+    for _ in range(60):
+        assert echo(f"shm://{name}") == b"hello"
+    counts = [
+        int(re.search(r"served (\d+) calls over shared memory, 0 over gRPC", server.end())[1])  # type: ignore[index]
+        for server in servers
+    ]
+    assert sum(counts) == 60
+    assert all(counts)
+    assert is_refused(f"shm://{name}")
+
+
+def test_of_two_ports_at_one_endpoint_the_second_stays_on_grpc(
+    serve: Callable[..., Served], name: str, port: int
+) -> None:
+    options = ("--transport", "shm", "--serve", f"*=shm://{name}")
+    first = serve(*options, addresses=(f"127.0.0.1:{port}",))
+    second = serve(*options, addresses=("127.0.0.1:0",))
+    said = f"is served over gRPC only: Failed to bind to address shm://{name}: the engine of pid"
+    assert echo(f"shm://{name}") == b"hello"
+    assert said in second.end()
+    assert said not in first.end()
+
+
+def test_a_server_and_its_client_in_one_program_meet_over_shared_memory(
+    launch: Launch, name: str, port: int, tmp_path: Path
+) -> None:
+    program = tmp_path / "both.py"
+    calls = f"""
+    def main():
+        for _ in range(2):  # it stops, and starts again
+            server = grpc.server(futures.ThreadPoolExecutor(4))
+            server.add_generic_rpc_handlers((Echo(),))
+            server.add_insecure_port("127.0.0.1:{port}")
+            server.start()
+            with grpc.insecure_channel("127.0.0.1:{port}") as channel:
+                assert channel.unary_unary("/test.Test/Echo")(b"x", timeout=10) == b"x"
+            assert server.stop(None).wait(10)
+    """
+    program.write_text(re.sub(r"def main\(\):.*(?=\n\n\nmain)", textwrap.dedent(calls), SYNC, flags=re.DOTALL))
+    options = ("--transport", "shm", "--serve", f"*:{port}=shm://{name}", "--report", "report.json")
+    done = launch(*options, command=[sys.executable, str(program)])
+    assert done.returncode == 0, done.stderr
+    assert "2 calls over shared memory, 0 over gRPC; served 2 calls over shared memory, 0 over gRPC" in done.stderr
+    rows = json.loads((tmp_path / "report.json").read_text())["calls"]
+    assert {(row["role"], row["endpoint"], row["method"], row["count"]) for row in rows} == {
+        ("client", f"shm://{name}", "/test.Test/Echo", 2),
+        ("server", f"shm://{name}", "/test.Test/Echo", 2),
+        ("server", f"shm://{name}", "", 0),
+    }
+
+
+DEMANDING = {
+    "client certificates": "grpc.ssl_server_credentials(pairs, certificate, require_client_auth=True)",
+    "client certificates (dynamic)": "grpc.dynamic_ssl_server_credentials("
+    "grpc.ssl_server_certificate_configuration(pairs, certificate), lambda: None, True)",
+}
+
+
+@pytest.mark.parametrize("asked", DEMANDING)
+def test_a_port_that_demands_of_its_clients_what_is_not_there_stays_on_grpc(
+    launch: Launch, name: str, port: int, tmp_path: Path, asked: str
+) -> None:
+    program = tmp_path / "secure.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        from concurrent import futures
+
+        import grpc
+
+        key, certificate = {KEY!r}, {CERTIFICATE!r}
+        pairs = [(key, certificate)]
+        server = grpc.server(futures.ThreadPoolExecutor(1))
+        assert server.add_secure_port("127.0.0.1:{port}", {DEMANDING[asked]}) == {port}
+        open_to_all = grpc.ssl_server_credentials([(key, certificate)])
+        print(server.add_secure_port("localhost:0", open_to_all))
+        """)
+    )
+    pairs = ("--serve", f"*:{port}=shm://{name}", "--serve", f"*=shm://{name}_{{port}}")
+    done = launch("--transport", "shm", *pairs, command=[sys.executable, str(program)])
+    assert done.returncode == 0, done.stderr
+    reason = f"it requires {asked.removesuffix(' (dynamic)')}, and there are none in shared memory"
+    assert f"server 127.0.0.1:{port} is served over gRPC only: {reason}" in done.stderr
+    number = int(done.stdout)
+    assert f"server localhost:{number} is served at shm://{name}_{number} too" in done.stderr
+
+
+@pytest.mark.parametrize("factory", ["grpc.secure_channel", "grpc.aio.secure_channel"])
+@pytest.mark.parametrize(
+    "credentials", ["alts_channel_credentials()", "compute_engine_channel_credentials(token)"], ids=["alts", "google"]
+)
+def test_a_channel_that_authenticates_a_networks_peer_stays_on_grpc(
+    run_switched: Launch, name: str, tmp_path: Path, factory: str, credentials: str
+) -> None:
+    program = tmp_path / "secure.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import asyncio
+
+        import grpc
+
+        async def main():
+            token = grpc.access_token_call_credentials("token")
+            {factory}("localhost:50051", grpc.{credentials})
+
+        asyncio.run(main())
+        """)
+    )
+    done = run_switched("--transport", "shm", "--endpoint", f"shm://{name}", command=[str(program)])
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"localhost:50051 stays on gRPC: \w+ChannelCredentials authenticate a network's peer", done.stderr)
+
+
+def test_a_wrong_pair_is_an_error_before_the_program_runs(launch: Launch) -> None:
+    done = launch("--transport", "shm", "--serve", "50051", command=["true"])
+    assert done.returncode == 1
+    assert "target map: '50051' is no pair" in done.stderr
+
+
+STOPPING = """
+import asyncio
+
+import grpc
+
+
+class Slow(grpc.GenericRpcHandler):
+    def service(self, details):
+        return grpc.unary_unary_rpc_method_handler(self.slow)
+
+    async def slow(self, request, context):
+        await asyncio.sleep(0.2)
+        return request
+
+
+async def main(grace, with_a_call, done):
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Slow(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+
+    async def call():
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            await channel.unary_unary("/test.Test/Slow")(b"")
+
+    async def stop():
+        await server.stop(grace)
+        done.append("stopped")
+        await asyncio.sleep(0)
+        done.append("cleaned up")
+
+    tasks = [asyncio.create_task(call())] if with_a_call else []
+    await asyncio.sleep(0.05)
+    tasks.append(asyncio.create_task(stop()))
+    await server.wait_for_termination()
+    done.append("terminated")  # the loop ends with this coroutine, whatever else it runs
+
+
+for grace in (5, 0.01, 0, None):
+    for with_a_call in (False, True):
+        for _ in range(3):
+            done = []
+            asyncio.run(main(grace, with_a_call, done))
+            print(grace, with_a_call, *sorted(done), sep=", ")
+"""
+
+
+def test_what_stands_behind_a_stop_runs_when_the_program_waits_for_the_termination(
+    run_switched: Launch, name: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "stopping.py"
+    program.write_text(STOPPING)
+    done = run_switched("--transport", "shm", "--map", f"*=shm://{name}_{{port}}", command=[str(program)])
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 24
+    assert all(line.endswith(", cleaned up, stopped, terminated") for line in lines), lines
+
+
+def test_while_calls_over_grpc_end_new_ones_in_shared_memory_are_refused(name: str) -> None:
+    codes: list[grpc.StatusCode] = []
+
+    class StopsAfterACall:
+        async def stop(self, grace: float | None) -> None:
+            async with lucky_transport_stubs.aio_channel(f"shm://{name}") as channel:
+                with pytest.raises(grpc.RpcError) as caught:
+                    await channel.unary_unary("/test.Test/Echo")(b"")
+                codes.append(caught.value.code())
+
+        def __del__(self) -> None:
+            pass
+
+    async def serve() -> None:
+        ours = lucky_transport_stubs.aio_server()
+        ours.add_insecure_port(f"shm://{name}")
+        await ours.start()
+        await SwitchedAioServer(StopsAfterACall(), ours, Mock()).stop(5)
+
+    asyncio.run(serve())
+    assert codes == [grpc.StatusCode.UNAVAILABLE]
+
+
+@pytest.mark.parametrize("module", ["grpc", "grpc.aio"])
+def test_a_server_whose_finalizer_runs_terminates(run_switched: Launch, name: str, tmp_path: Path, module: str) -> None:
+    program = tmp_path / "deleted.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import asyncio
+        from concurrent import futures
+
+        import grpc
+
+
+        async def main():
+            server = grpc.aio.server()
+            server.add_insecure_port("127.0.0.1:0")
+            await server.start()
+            server.__del__()
+            assert not await server.wait_for_termination(30)
+
+
+        if "{module}" == "grpc.aio":
+            asyncio.run(main())
+        for address in () if "{module}" == "grpc.aio" else ((), ("127.0.0.1:0",)):
+            server = grpc.server(futures.ThreadPoolExecutor(1))
+            for each in address:
+                server.add_insecure_port(each)
+            server.start()
+            server.__del__()
+            assert not server.wait_for_termination(30)
+        """)
+    )
+    done = run_switched("--transport", "shm", "--map", f"*=shm://{name}_{{port}}", command=[str(program)])
+    assert done.returncode == 0, done.stderr

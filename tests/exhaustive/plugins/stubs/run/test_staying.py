@@ -1,0 +1,171 @@
+"""What a process cannot have over shared memory stays on gRPC, with a line that names the reason."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.fixtures.plugins_stubs_run import Launch
+
+#: A server and its client; what may keep them from shared memory stands in front.
+PROGRAM = """
+from concurrent import futures
+
+import grpc
+
+
+class Echo(grpc.GenericRpcHandler):
+    def service(self, details):
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: request)
+
+
+server = grpc.server(futures.ThreadPoolExecutor(4))
+server.add_generic_rpc_handlers((Echo(),))
+port = server.add_insecure_port("127.0.0.1:0")
+server.start()
+with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    assert channel.unary_unary("/test.Test/Echo")(b"x", timeout=30) == b"x"
+assert server.stop(5).wait(10)
+"""
+
+#: What gevent's monkey.patch_all() leaves behind, as far as we look.
+GREENLETS = """
+import sys
+import types
+
+{package} = sys.modules["{package}"] = types.ModuleType("{package}")
+patch = sys.modules["{package}.{module}"] = types.ModuleType("{package}.{module}")
+patch.{ask} = lambda name: name == "select"
+import select
+del select.epoll
+"""
+
+#: No descriptor is left for the listener, and the program goes on.
+NO_DESCRIPTORS = """
+import errno
+
+from lucky_transport_stubs.server import port
+
+
+def refuse(*arguments, **options):
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+port.Listener = refuse
+"""
+
+#: No thread is left for the server beside gRPC's.
+NO_THREADS = """
+from lucky_transport.rpc.workers.guarded_reader import GuardedReader
+
+
+def refuse(reader):
+    raise RuntimeError("can't start new thread")
+
+
+GuardedReader.start = refuse
+"""
+
+#: The same for a server of asyncio: no descriptor is left to read by.
+NO_READERS = """
+import asyncio
+import errno
+
+import grpc
+import lucky_transport_stubs.aio.server
+
+
+def refuse(*arguments):
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+lucky_transport_stubs.aio.server.ServerLoopReader = refuse
+
+
+class Echo(grpc.GenericRpcHandler):
+    def service(self, details):
+        async def answer(request, context):
+            return request
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+async def main():
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Echo(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        assert await channel.unary_unary("/test.Test/Echo")(b"x", timeout=30) == b"x"
+    await server.stop(5)
+    assert not await server.wait_for_termination(10)
+
+
+asyncio.run(main())
+"""
+
+
+def run(launch: Launch, tmp_path: Path, transport: str, program: str, **variables: str) -> str:
+    """Run a program to its end and return what the launcher said."""
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    pairs = ("--map", f"*=shm://staying_{secrets.token_hex(4)}_{{port}}")
+    done = launch("--transport", transport, *pairs, command=[sys.executable, str(file)], **variables)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("transport", ["auto", "shm"])
+@pytest.mark.parametrize(
+    ("package", "module", "ask"),
+    [("gevent", "monkey", "is_module_patched"), ("eventlet", "patcher", "is_monkey_patched")],
+)
+def test_a_process_of_greenlets_stays_on_grpc(
+    launch: Launch, tmp_path: Path, transport: str, package: str, module: str, ask: str
+) -> None:
+    said = run(launch, tmp_path, transport, GREENLETS.format(package=package, module=module, ask=ask) + PROGRAM)
+    reason = f"{package} has patched this process, and shared memory needs its threads"
+    assert re.search(rf"is served over gRPC only: Failed to bind to address shm://staying_\w+: {reason}", said)
+    assert f" over gRPC: {reason}\n" in said
+
+
+def test_a_process_of_greenlets_says_that_it_is_not_recorded(launch: Launch, tmp_path: Path) -> None:
+    greenlets = GREENLETS.format(package="gevent", module="monkey", ask="is_module_patched")
+    program, file = tmp_path / "program.py", tmp_path / "run.jsonl"
+    program.write_text(greenlets + 'import grpc\ngrpc.insecure_channel("127.0.0.1:1").close()\n')
+    done = launch("--transport", "grpc", "--record", str(file), command=[sys.executable, str(program)])
+    assert done.returncode == 0, done.stderr
+    why = "gevent has patched this process, and a recording needs its threads"
+    assert f"calls to 127.0.0.1:1 are not recorded: {why}" in done.stderr
+    assert not file.exists()
+
+
+def test_a_runtime_directory_with_a_long_path_keeps_a_server_on_grpc(launch: Launch, tmp_path: Path) -> None:
+    long = tmp_path / ("d" * 120)
+    long.mkdir()
+    said = run(launch, tmp_path, "auto", PROGRAM, XDG_RUNTIME_DIR=str(long))
+    assert re.search(r"is served over gRPC only: Failed to bind to address shm://staying_\w+: a socket in", said)
+    assert " over gRPC: no server or engine at shm://staying_" in said
+
+
+def test_too_few_descriptors_keep_a_server_on_grpc(launch: Launch, tmp_path: Path) -> None:
+    said = run(launch, tmp_path, "auto", NO_DESCRIPTORS + PROGRAM)
+    assert re.search(r"is served over gRPC only: Failed to bind to .*: too many open files, the limit is \d+", said)
+    assert " over gRPC: no server or engine at shm://staying_" in said
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [(NO_THREADS + PROGRAM, "can't start new thread"), (NO_READERS, "[Errno 24] Too many open files")],
+    ids=["threads", "asyncio"],
+)
+def test_a_server_that_cannot_start_beside_grpcs_stays_on_grpc(
+    launch: Launch, tmp_path: Path, program: str, reason: str
+) -> None:
+    said = run(launch, tmp_path, "auto", program)
+    assert f"is served over gRPC only: {reason}" in said
+    assert " over gRPC: no server or engine at shm://staying_" in said

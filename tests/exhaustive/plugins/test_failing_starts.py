@@ -1,0 +1,241 @@
+"""A `serve` that fails leaves nothing, whichever step of it fails, and can be tried again at once."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, TransportError
+from lucky_transport.serving import Server
+from lucky_transport.shm.files.lockfile import DIRECTORY
+from tests.plugins.failing_starts import FAULTS, no_threads
+from tests.support.waiting import PATIENCE_S
+
+ROOT = Path(__file__).parents[3]
+HAS_OPENENV = importlib.util.find_spec("uvicorn") is not None
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+@pytest.fixture
+def runtime() -> Iterator[Path]:
+    """A runtime directory whose path is short enough for sockets."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def failures(runtime: Path, fault: str, prefix: str, engine: str, *endpoints: str) -> list[dict[str, Any]]:
+    """Return what `tests.plugins.failing_starts` prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.plugins.failing_starts", fault, prefix, engine, *endpoints],
+        cwd=ROOT,
+        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
+        capture_output=True,
+        text=True,
+        timeout=6 * PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+#: Engine, endpoints ({}: a prefix of this test alone), and at least how many steps of the start each fault strikes.
+CASES: list[tuple[str, str, str, int]] = [
+    ("no_descriptors", "toy", "shm://{}a", 6),
+    ("no_threads", "toy", "shm://{}a", 2),
+    ("no_memory", "toy", "shm://{}a", 1),
+    ("no_descriptors", "toy", "holodeck://{}u", 1),
+    ("no_threads", "toy", "holodeck://{}u", 1),
+    ("no_threads", "cartpole", "pipe://{}p", 1),
+    ("no_threads", "toy", "openenv://127.0.0.1:0", 1),
+    ("no_descriptors", "toy", "shm://{}a holodeck://{}u shm://{}b inproc://{}i", 12),
+    ("no_threads", "cartpole", "shm://{}a pipe://{}p shm://{}b", 5),
+    ("no_memory", "toy", "shm://{}a shm://{}b", 2),
+]
+
+
+#: The same, for what a signal handler raises.
+INTERRUPTED: list[tuple[str, str, str, int]] = [
+    ("interrupts", "toy", "shm://{}a", 2),
+    ("interrupts", "toy", "holodeck://{}u", 1),
+    ("interrupts", "cartpole", "pipe://{}p", 1),
+]
+
+
+@pytest.mark.parametrize(("fault", "engine", "endpoints", "steps"), CASES + INTERRUPTED, ids=lambda value: str(value))
+def test_nothing_is_left_whichever_step_fails(
+    runtime: Path, fault: str, engine: str, endpoints: str, steps: int
+) -> None:
+    assert fault in FAULTS
+    if endpoints.startswith("openenv") and not HAS_OPENENV:
+        pytest.skip("OpenEnv is not installed: pip install 'lucky-transport[openenv]'")
+    prefix = f"lucky_fs{os.getpid()}"
+    found = failures(runtime, fault, prefix, engine, *endpoints.format(*[prefix] * 4).split())
+    assert len(found) >= steps, found
+    for failure in found:
+        assert failure["is_typed"] or fault == "interrupts", failure
+        assert failure["after"] == failure["before"], failure
+        assert failure["again"] == "", failure
+
+
+def test_the_limit_that_was_reached_is_named(runtime: Path) -> None:
+    found = failures(runtime, "no_descriptors", "lucky_fsl", "toy", f"shm://lucky_fsl{os.getpid()}")
+    for failure in found:
+        assert "too many open files, the limit is " in failure["error"], failure
+        assert "ulimit -n" in failure["error"], failure
+
+
+def test_a_runtime_directory_that_is_refused_leaves_no_segment(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (runtime / "lucky_transport").mkdir()
+    (runtime / "lucky_transport").chmod(0o777)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    name = f"lucky_fsr{os.getpid()}"
+    with pytest.raises(ConfigError, match="not a directory that only you can enter"):
+        api.serve("toy", f"shm://{name}")
+    assert not list(DIRECTORY.glob(f"{name}*"))
+    (runtime / "lucky_transport").chmod(0o700)
+    api.serve("toy", f"shm://{name}").stop()
+
+
+def test_a_runtime_directory_with_too_long_a_path_leaves_no_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
+    name = f"lucky_fsd{os.getpid()}"
+    with pytest.raises(ConfigError, match="107 bytes"):
+        api.serve("toy", f"shm://{name}")
+    assert not list(DIRECTORY.glob(f"{name}*"))
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "openra"])
+def test_a_thread_that_is_refused_leaves_the_port_free_while_the_error_is_held(scheme: str) -> None:
+    pytest.importorskip("grpc")
+    endpoint = f"{scheme}://127.0.0.1:{free_port()}"
+    with no_threads(0), pytest.raises(NotReachable, match="no thread can be started") as held:
+        api.serve("toy", endpoint)
+    api.serve("toy", endpoint).stop()
+    del held
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "openra", "openenv"])
+def test_an_address_that_no_descriptor_is_left_for_is_not_said_to_be_taken(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scheme == "openenv" and not HAS_OPENENV:
+        pytest.skip("OpenEnv is not installed: pip install 'lucky-transport[openenv]'")
+    pytest.importorskip("grpc")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    endpoint = f"{scheme}://127.0.0.1:{free_port()}"
+    monkeypatch.setattr(socket, "create_server" if scheme == "openenv" else "socket", refuse)
+    with pytest.raises(NotReachable, match=r"(?i)too many open files.*ulimit -n"):
+        api.serve("toy", endpoint)
+    monkeypatch.undo()
+    api.serve("toy", endpoint).stop()
+
+
+def test_a_socket_file_that_cannot_be_protected_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = pytest.importorskip("lucky_transport_grpc.address")
+    path = tmp_path / "engine.sock"
+
+    def refuse(*_: object) -> None:
+        raise PermissionError("not permitted")
+
+    monkeypatch.setattr(address.os, "chmod", refuse)
+    with pytest.raises(PermissionError):
+        api.serve("toy", f"grpc+unix://{path}")
+    monkeypatch.undo()
+    assert not path.exists()
+    api.serve("toy", f"grpc+unix://{path}").stop()
+
+
+def test_options_that_the_bridge_refuses_leave_the_port_free_while_the_error_is_held() -> None:
+    pytest.importorskip("grpc")
+    port = free_port()
+    with pytest.raises(TransportError, match="nosuch"):
+        api.serve("skirmish", f"openra://127.0.0.1:{port}?map=nosuch")
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+def test_a_name_that_is_taken_stays_with_the_one_that_has_it() -> None:
+    name = f"inproc://lucky_fst{os.getpid()}"
+    with api.serve("toy", name):
+        with pytest.raises(NotReachable, match="is taken"):
+            api.serve("toy", name)
+        api.open_transport(name).close()
+
+
+class _Refuses(Server):
+    def start(self, host: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def stop(self, grace_s: float = 1.0) -> None:
+        raise AssertionError("it has not started")
+
+
+class _Watched(ToyEngine):
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class _Unbound(_Watched):
+    def bind(self, buffers: Any) -> None:
+        raise MemoryError("no room")
+
+
+def test_an_engine_that_cannot_be_bound_is_closed_once() -> None:
+    engine = _Unbound()
+    with pytest.raises(EngineFailed, match="failed in bind: MemoryError"):
+        api.serve(engine, "inproc:")
+    assert engine.closed == 1
+
+
+def test_an_interrupt_in_a_start_stops_the_servers_before_it_and_closes_the_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = f"lucky_fsi{os.getpid()}"
+    monkeypatch.setattr("lucky_transport.inproc.server", lambda endpoint, settings: _Refuses())
+    engine = _Watched()
+    with pytest.raises(KeyboardInterrupt):
+        api.serve(engine, [f"shm://{name}", "inproc:"])
+    assert engine.closed == 1
+    assert not list(DIRECTORY.glob(f"{name}*"))
+    assert not [thread for thread in threading.enumerate() if name in thread.name]
+
+
+def test_a_failed_start_needs_no_collector_to_let_go() -> None:
+    name = f"lucky_fsg{os.getpid()}"
+    gc.collect()
+    gc.disable()
+    try:
+        with no_threads(0), pytest.raises(NotReachable):
+            api.serve("toy", f"shm://{name}")
+        mapped = Path("/proc/self/maps").read_text()
+    finally:
+        gc.enable()
+    assert name not in mapped
