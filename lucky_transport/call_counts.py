@@ -35,7 +35,8 @@ _PAGE = mmap.ALLOCATIONGRANULARITY
 class Calls:
     """How often a method of `target` was called; `endpoint` is empty for gRPC, and `why` then says why it was gRPC.
 
-    role: "client" of what called, "server" of what was called; a server's row without a method is one of its ports.
+    role: "client" of what called, "server" of what was called, "channel" of what gRPC itself counted of a
+    channel, all methods together; a server's row without a method is one of its ports.
     """
 
     target: str

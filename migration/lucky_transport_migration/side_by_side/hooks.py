@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,9 +26,6 @@ __all__ = ["MARKER", "PROPERTY", "Hooks", "engines_of"]
 MARKER = "lucky"
 PROPERTY = "lucky_transport"
 OVER_SHM = "lucky_transport calls over shm"
-
-#: Stands for the parameters of a test that has none.
-_ONCE = SimpleNamespace(params={})
 
 _ENGINE_ARGUMENTS = tuple(Engines.__dataclass_fields__)
 
@@ -93,10 +89,10 @@ class Hooks:
         before = None if switch is None else switch.counts()
         result = yield from _to_the_point()
         if switch is not None and before is not None:
-            calls = switch.total
-            if stayed := switch.note(before):
+            over_shm, stayed = switch.since(before)
+            if stayed:
                 pytest.fail(stayed, pytrace=False)
-            item.user_properties.append((OVER_SHM, switch.total - calls))
+            item.user_properties.append((OVER_SHM, over_shm))
         counts = self.running_counts.get(item.nodeid)
         if counts is not None and counts.differences:
             pytest.fail("\n".join(["the test went on after a difference", *counts.differences]), pytrace=False)
@@ -145,7 +141,7 @@ class Hooks:
 
 def _is_over_shm(item: pytest.Item) -> bool:
     """True for the run of a test whose gRPC goes over shared memory."""
-    return isinstance(item, pytest.Function) and getattr(item, "callspec", _ONCE).params.get("lucky_grpc") == "shm"
+    return getattr(getattr(item, "callspec", None), "params", {}).get("lucky_grpc") == "shm"
 
 
 def _to_the_point() -> Generator[None, Any, Any]:

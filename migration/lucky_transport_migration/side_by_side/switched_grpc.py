@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -31,14 +32,14 @@ REMEDY = (
 class SwitchedGrpc:
     """The switch of a session, which is made once: a server of one test is found by the channels of the next one.
 
-    total: calls over shared memory so far. Raises MissingExtra without grpcio.
+    Raises MissingExtra without grpcio.
     """
 
     def __init__(self) -> None:
         make = load("lucky_transport_stubs.run.here:switch_here", owner="the fixture lucky_grpc", extra="grpc")
+        self._calls_on_grpc = load("lucky_transport_stubs.run.here:calls_on_grpc", owner="the fixture lucky_grpc")
         pair = f"localhost:*=shm://{unique_name()}_{{port}}"
         settings = {"transport": "auto", "grpc_map": pair, "grpc_serve": pair, "grpc_serve_only": False}
-        self.total = 0
         self._folder = TemporaryDirectory(prefix="lucky-grpc-", ignore_cleanup_errors=True)
         #: Switches this process for a while; raises ConfigError where it is switched already.
         self.switched: Callable[[], AbstractContextManager[None]] = make(
@@ -50,22 +51,22 @@ class SwitchedGrpc:
         self._folder.cleanup()
 
     def counts(self) -> Counter[Calls]:
-        """Return how often each method was called so far, by its callers and as its servers saw it."""
+        """Return how often each method was called so far, by its callers and as its servers saw it, and each channel of
+        gRPC's own in this process: one that was made before the switch counts nothing itself.
+        """
         found = Counter[Calls]()
-        for process in read(Path(self._folder.name)):
-            for one in process.calls:
-                found[Calls(one.target, one.endpoint, one.why, one.method, role=one.role)] += one.count
+        switched = (one for process in read(Path(self._folder.name)) for one in process.calls)
+        for one in (*switched, *self._calls_on_grpc()):
+            found[replace(one, count=0)] += one.count
         return found
 
-    def note(self, before: Counter[Calls]) -> str:
-        """Count the calls since `before`, and return why they all stayed on gRPC; "" where they did not."""
+    def since(self, before: Counter[Calls]) -> tuple[int, str]:
+        """Return the calls over shared memory since `before`, and why all stayed on gRPC; "" where they did not."""
         made = Counter({one: count for one, count in (self.counts() - before).items() if one.method})
         over_shm = sum(count for one, count in made.items() if one.endpoint and one.role == "client")
-        self.total += over_shm
         stayed = {one: count for one, count in made.items() if not one.endpoint}
         if over_shm or not stayed:
-            return ""
-        mine = {one: count for one, count in stayed.items() if one.role == "client"} or stayed
-        one = next(iter(mine))
-        why = f"{one.target}: {one.why}"
-        return f"{plural(sum(mine.values()), 'call')} went over gRPC, none over shared memory ({why})\n{REMEDY}"
+            return over_shm, ""
+        one = min(stayed, key=lambda call: ("client", "server", "channel").index(call.role))
+        count = sum(stayed[other] for other in stayed if other.role == one.role)
+        return 0, f"{plural(count, 'call')} went over gRPC, none over shared memory ({one.target}: {one.why})\n{REMEDY}"

@@ -6,17 +6,19 @@ Importing this imports grpc; where it is not installed, there is nothing to swit
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 _EARLY = "grpc" in sys.modules
 
 import grpc  # noqa: E402 - after the look
+from grpc._cython import cygrpc  # noqa: E402
 
-from lucky_transport.call_counts import CallCounters  # noqa: E402
+from lucky_transport.call_counts import CallCounters, Calls  # noqa: E402
 from lucky_transport.config import Launch, Settings, environment, export, load_launch, load_settings  # noqa: E402
 from lucky_transport.count_folders import new_folder  # noqa: E402
 from lucky_transport_stubs.run.activation import activate, variables  # noqa: E402
@@ -25,7 +27,7 @@ from lucky_transport_stubs.run.patches import patched  # noqa: E402
 from lucky_transport_stubs.run.report import conclude_here  # noqa: E402
 from lucky_transport_stubs.run.switch import Switch, target_map  # noqa: E402
 
-__all__ = ["activate_here", "switch_here"]
+__all__ = ["activate_here", "calls_on_grpc", "switch_here"]
 
 
 def activate_here() -> None:
@@ -60,6 +62,16 @@ def switch_here(settings: Settings, folder: Path) -> Callable[[], AbstractContex
                 export({name: before.get(name) for name in changed})
 
     return switched
+
+
+def calls_on_grpc() -> Iterator[Calls]:
+    """Yield the calls of each open channel of gRPC's own in this process, whenever it was made, as channelz counts."""
+    start = 0
+    while found := json.loads(cygrpc.channelz_get_top_channels(start)).get("channel"):
+        for one in found:
+            data, start = one["data"], int(one["ref"]["channelId"]) + 1
+            target, count = data["target"].removeprefix("dns:///"), int(data.get("callsStarted", 0))
+            yield Calls(target, "", "the channel was made before the switch", f"channel {start}", count, "channel")
 
 
 def _lead(launch: Launch) -> Launch:

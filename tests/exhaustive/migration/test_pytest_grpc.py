@@ -250,16 +250,61 @@ def test_days(lucky_grpc):
 """
 
 
-@pytest.mark.parametrize(
-    ("source", "why"),
-    [(ONE_SERVER_FOR_ALL, "no server or engine at shm://*"), (BY_NAME, "calls that came to the port")],
-)
+def _made_before(made: str, days: str = "days(STUB)", fixture: str = "") -> tuple[str, str]:
+    """A test that calls by what was made where nothing asked for lucky_grpc, and why its calls stay on gRPC."""
+    source = f"""
+@pytest.fixture(scope="session", autouse=True)
+def end():
+    yield
+    SERVER.stop(None)
+
+SERVER, TARGET = serve()
+{made}
+def test_days({fixture}lucky_grpc):
+    assert {days} == [0, 1]
+"""
+    return source, "the channel was made before"
+
+
+A_FIXTURE = """
+@pytest.fixture(scope="{}")
+def wide():
+    with grpc.insecure_channel(TARGET) as channel:
+        yield weather_pb2_grpc.WeatherStub(channel)
+"""
+ASYNCIO = """
+LOOP = asyncio.new_event_loop()
+
+async def make():
+    return weather_pb2_grpc.WeatherStub(grpc.aio.insecure_channel(TARGET))
+
+STUB = LOOP.run_until_complete(make())
+
+async def ask():
+    return [one.day async for one in STUB.WatchForecast(OSLO)]
+"""
+ANOTHER_THREAD = """
+with ThreadPoolExecutor(1) as pool:
+    STUB = weather_pb2_grpc.WeatherStub(pool.submit(grpc.insecure_channel, TARGET).result())
+"""
+STAYED = {
+    "to one server for all": (ONE_SERVER_FOR_ALL, "no server or engine at shm://"),
+    "by name": (BY_NAME, "calls that came to the port"),
+    "of a module's fixture": _made_before(A_FIXTURE.format("module"), "days(wide)", "wide, "),
+    "of a session's fixture": _made_before(A_FIXTURE.format("session"), "days(wide)", "wide, "),
+    "of an import": _made_before("STUB = weather_pb2_grpc.WeatherStub(grpc.insecure_channel(TARGET))"),
+    "of asyncio": _made_before(ASYNCIO, "LOOP.run_until_complete(ask())"),
+    "of another thread": _made_before(ANOTHER_THREAD),
+}
+
+
+@pytest.mark.parametrize(("source", "why"), STAYED.values(), ids=STAYED)
 def test_a_test_whose_calls_all_stay_on_grpc_fails_and_says_what_to_change(run: Runner, source: str, why: str) -> None:
     done = run(source, *BETWEEN)
     done.assert_outcomes(passed=1, failed=1)
     done.stdout.fnmatch_lines(
         [
-            f"2 calls went over gRPC, none over shared memory (*: {why})",
+            f"? call* went over gRPC, none over shared memory (127.0.0.1:*: {why}*)",
             "Have the fixture that starts the server ask for lucky_grpc*",
         ]
     )
