@@ -69,12 +69,9 @@ class Walk:
 
     def train(self, step: str, *before: str, python: str = sys.executable) -> None:
         """Train, with the words of a command before it, and hold the trajectory against all others."""
-        words = [*before, python, "train.py", "--port", str(self.port), "--result", "result.json"]
-        if before:
-            self.tool(*words)
-        else:
-            self._run(words, "python", words[1:], 0)
-        result = json.loads((self.folder / "result.json").read_text())
+        words = [*before, python, "train.py", "--port", str(self.port)]
+        said = self.tool(*words) if before else self._run(words, "python", words[1:], 0)
+        result = json.loads(said.splitlines()[-1])
         self.trajectories[step] = result["trajectory"]
         print(f"  trajectory {result['trajectory'][:16]}, best episode {result['best']:.6f}")
         if len(set(self.trajectories.values())) != 1:

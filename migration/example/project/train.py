@@ -1,8 +1,8 @@
 """Trains a quadruped's linear policy by random search, as a user of luckyrobots 0.5.0 would write it.
 
-    python train.py --port PORT --result result.json
+    python train.py --port PORT
 
-It knows nothing of lucky_transport. The result holds a digest of everything that the engine answered.
+It knows nothing of lucky_transport. What it prints holds a digest of everything that the engine answered.
 """
 
 import argparse
@@ -60,8 +60,5 @@ def train(port):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--result", default="result.json")
-    options = parser.parse_args()
-    with open(options.result, "w") as file:
-        json.dump(train(options.port), file)
+    parser.add_argument("--port", type=int, required=True)
+    print(json.dumps(train(parser.parse_args().port)))
