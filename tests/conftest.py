@@ -52,6 +52,7 @@ settings.load_profile("quick")
 _LONGEST = ("test_grpc_contract.py", "test_shm_contract.py", "test_differential.py", "test_aio_differential.py")
 
 pytest.register_assert_rewrite("lucky_transport.testing")
+pytest_plugins = ["lucky_transport.testing.needs"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

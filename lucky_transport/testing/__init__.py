@@ -17,6 +17,14 @@ and actions with parts (packed into bytes) are refused with a SpecError; name in
 protocol has no room for, and why. What the transport cannot do it declares in its
 `capabilities`; the tests concerned are then skipped, and say which capability is missing.
 
+
+    class TestEchoTransport(TransportContract):
+        endpoint = "echo://{name}"
+        declares = Capabilities(streams=True)
+
+With `declares`, a test fails when the transport's capabilities are others, and tests that do not apply skip before they
+connect. With `pytest_plugins = ["lucky_transport.testing.needs"]` in your `conftest.py` pytest deselects them.
+
 An engine's test file:
 
     from lucky_transport.testing.contract import EngineContract

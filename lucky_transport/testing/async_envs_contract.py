@@ -16,6 +16,7 @@ from lucky_transport.engine import RESET
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, EngineFailed, PeerTimeout, Unimplemented
+from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, every, frame_arrays, outcome, zeros
 from lucky_transport.testing.trajectories import random_actions
 from lucky_transport.transport import Frame, Transport
@@ -107,9 +108,11 @@ def _check_equal(found: Frame, expected: Frame) -> None:
         assert array.tobytes() == frame_arrays(expected)[name].tobytes(), name
 
 
+@needs("async_envs")
 class AsyncEnvsContract(TransportSuite):
     """The part of `TransportContract` about envs that are stepped on their own."""
 
+    @needs()
     def test_an_engine_that_steps_envs_together_or_a_transport_that_does_names_what_to_do(self) -> None:
         with self.open_client() as client:
             assert not client.capabilities.async_envs
@@ -121,7 +124,7 @@ class AsyncEnvsContract(TransportSuite):
     def test_each_env_takes_the_course_that_it_takes_in_lock_step(self, mode: str) -> None:
         for seed in range(4):
             options = {"episode_steps": 5, "parallel_envs": 3, "delays_s": [0.0, 0.002]}
-            with self.open_both("toy", _ENVS, needs="async_envs", **options) as (client, reference):
+            with self.open_both("toy", _ENVS, **options) as (client, reference):
                 generator = np.random.default_rng(seed)
                 actions = np.stack([random_actions(client.spec, generator) for _ in range(12)])
                 with VectorEnv(client, autoreset_mode=mode) as env, VectorEnv(reference, autoreset_mode=mode) as whole:
@@ -134,7 +137,7 @@ class AsyncEnvsContract(TransportSuite):
                     assert any(row["truncated"] for row in found[0])
 
     def test_exchanges_and_envs_on_their_own_follow_each_other(self) -> None:
-        with self.open_both("toy", _ENVS, needs="async_envs", parallel_envs=2) as (client, reference):
+        with self.open_both("toy", _ENVS, parallel_envs=2) as (client, reference):
             generator = np.random.default_rng(1)
             control = every(client, RESET)
             for _ in range(6):
@@ -149,7 +152,7 @@ class AsyncEnvsContract(TransportSuite):
     @pytest.mark.parametrize("name", _INVALID_CALLS)
     def test_a_wrong_call_gives_the_references_error_and_changes_nothing(self, name: str) -> None:
         under_way, call = _INVALID_CALLS[name]
-        with self.open_both("toy", _ENVS, needs="async_envs", parallel_envs=2) as (client, reference):
+        with self.open_both("toy", _ENVS, parallel_envs=2) as (client, reference):
             for each in (client, reference):
                 each.step(zeros(each), every(each, RESET))
                 if under_way:
@@ -161,7 +164,7 @@ class AsyncEnvsContract(TransportSuite):
 
     def test_an_env_that_is_done_comes_while_others_go_on(self) -> None:
         engine = GatedEngine(_ENVS, _ENVS)
-        with self.open_client(engine, _ENVS, needs="async_envs") as client:
+        with self.open_client(engine, _ENVS) as client:
             client.send_envs(zeros(client))
             for env in (3, 0, 4):
                 engine.gates[env].set()
@@ -175,7 +178,7 @@ class AsyncEnvsContract(TransportSuite):
     def test_no_env_waits_while_another_begins_three_times(self) -> None:
         engine = GatedEngine(_ENVS, 1)
         engine.open()
-        with self.open_client(engine, _ENVS, needs="async_envs") as client:
+        with self.open_client(engine, _ENVS) as client:
             client.send_envs(zeros(client))
             for _ in range(40):  # what comes first is sent again at once
                 ids, _ = client.recv_envs(1, Deadline(PATIENCE_S))
@@ -190,7 +193,7 @@ class AsyncEnvsContract(TransportSuite):
         engine = GatedEngine(_ENVS, 2)
         engine.open()
         engine.broken.add(2)
-        with self.open_client(engine, _ENVS, needs="async_envs") as client:
+        with self.open_client(engine, _ENVS) as client:
             client.send_envs(zeros(client))
             with pytest.raises(EngineFailed, match="step_env of env 2: ArithmeticError: env 2 is broken on purpose"):
                 client.recv_envs(_ENVS, Deadline(PATIENCE_S))
@@ -202,7 +205,6 @@ class AsyncEnvsContract(TransportSuite):
         engine = GatedEngine(_ENVS, 2)
         with self.serve(engine, _ENVS) as endpoint:
             with self.connect(endpoint) as client:
-                self.require(client, "async_envs")
                 client.send_envs(zeros(client))
                 engine.open()
             assert outcome(client, lambda t: t.recv_envs()).startswith(ClosedError.__name__)

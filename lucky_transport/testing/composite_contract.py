@@ -6,8 +6,7 @@ cannot carry parts sets `carries_parts = False` and refuses such an engine by na
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from lucky_transport.engine import RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import SpecError
 from lucky_transport.spec.composite import flat, unpack, views
+from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import TransportSuite, every, frame_arrays
 from lucky_transport.testing.trajectories import random_actions, random_moves
 from lucky_transport.transport import Transport
@@ -27,17 +27,15 @@ __all__ = ["CompositeContract"]
 _ENGINE = "toy:composite"
 
 
+@needs("carries_parts")
 class CompositeContract(TransportSuite):
     """The part of `TransportContract` about engines with parts."""
 
-    @contextmanager
-    def open_composite(self, **options: Any) -> Generator[tuple[Transport, Transport]]:
-        """Yield what `open_both` does, of engines with parts; skip where the transport carries none."""
-        if not self.carries_parts:
-            pytest.skip("this transport declares that it carries no parts")
-        with self.open_both(_ENGINE, 3, **options) as both:
-            yield both
+    def open_composite(self, **options: Any) -> AbstractContextManager[tuple[Transport, Transport]]:
+        """Return what `open_both` does, of engines with parts."""
+        return self.open_both(_ENGINE, 3, **options)
 
+    @needs()
     def test_an_engine_with_parts_is_carried_or_refused_by_that(self) -> None:
         refused = pytest.raises(SpecError, match="parts")
         with nullcontext() if self.carries_parts else refused, self.open_client(_ENGINE, 3) as client:
@@ -60,11 +58,16 @@ class CompositeContract(TransportSuite):
                 ended += np.count_nonzero(found["truncated"])
             assert ended
 
-    @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
-    def test_an_envs_nested_trajectory_is_the_same_as_without_a_wire(self, mode: str) -> None:
+    def test_an_envs_nested_trajectory_is_the_same_as_without_a_wire(self) -> None:
         with self.open_composite(episode_steps=5) as (client, reference):
-            found = self.check_same_episodes(client, reference, mode, 30)
+            found = self.check_same_episodes(client, reference, "NEXT_STEP", 30)
             assert 'observations["camera"]["left"]' in found
+
+    @needs("carries_parts", "hold")
+    @pytest.mark.parametrize("mode", ["SAME_STEP", "DISABLED"])
+    def test_it_is_the_same_in_modes_that_hold_envs(self, mode: str) -> None:
+        with self.open_composite(episode_steps=5) as (client, reference):
+            self.check_same_episodes(client, reference, mode, 30)
 
     def test_action_parts_written_in_place_are_the_actions(self) -> None:
         with self.open_composite() as (client, reference):

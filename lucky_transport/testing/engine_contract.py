@@ -22,6 +22,7 @@ from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import Part, place
+from lucky_transport.testing.needs import Suite, needs
 from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport.testing.trajectories import (
     Move,
@@ -53,7 +54,7 @@ def _require_equal(left: Trajectory, right: Trajectory, rule: str, section: str)
     _require(difference is None, rule, difference, section)
 
 
-class EngineContract:
+class EngineContract(Suite):
     """Inherit and write `make_engine`; see `lucky_transport.testing`."""
 
     #: Exchanges per test; episodes must end within them.
@@ -62,6 +63,9 @@ class EngineContract:
     num_envs: int = 4
     #: False when every episode starts from the same observation.
     random_start: bool = True
+    #: Whether the engine can hold envs, and whether it takes seeds; None: a test that needs it finds out.
+    hold: bool | None = None
+    seeds: bool | None = None
 
     def make_engine(self, num_envs: int) -> Engine:
         """Return a fresh engine of `num_envs` envs; two of them must behave alike. Keep its episodes short."""
@@ -93,10 +97,11 @@ class EngineContract:
         finally:
             engine.close()
 
-    def require_hold(self, spec: BatchSpec) -> None:
-        """Skip the test unless the engine can hold envs."""
-        if not spec.hold:
-            pytest.skip(f"engine {spec.engine!r} declares no hold")
+    def test_the_suite_declares_what_the_engine_can(self, spec: BatchSpec) -> None:
+        with self.open_client() as client:
+            can_seed = client.implements(_SET_SEEDS)
+        _require(self.hold in (None, spec.hold), f"`hold = {self.hold}` of the test class", spec.hold, "Resets")
+        _require(self.seeds in (None, can_seed), f"`seeds = {self.seeds}` of the test class", can_seed, "Seeds")
 
     def test_the_spec_survives_its_journey(self, spec: BatchSpec) -> None:
         again = BatchSpec.from_json(spec.to_json())
@@ -132,8 +137,10 @@ class EngineContract:
         among_others = {name: field[:, :1] for name, field in self.record(mixed).items()}
         _require_equal(alone, among_others, "env 0 does the same whatever its neighbours do", "Independent envs")
 
+    @needs("hold")
     def test_holding_an_env_does_not_change_what_it_does_later(self, spec: BatchSpec) -> None:
-        self.require_hold(spec)
+        if not spec.hold:
+            pytest.skip(f"engine {spec.engine!r} declares no hold")
         actions = [each for each, _ in self.moves(spec)][: self.steps // 2]
         reset = (actions[0], np.full(spec.num_envs, RESET, np.uint8))
         plain: list[Move] = [reset, *((each, None) for each in actions)]
@@ -262,9 +269,8 @@ class EngineContract:
         finally:
             engine.close()
 
+    @needs("random_start")
     def test_envs_and_episodes_start_differently(self, spec: BatchSpec) -> None:
-        if not self.random_start:
-            pytest.skip("every episode starts from the same observation")
         with self.open_client() as client:
             starts = [client.step(zeros(client), every(client, RESET)).observations.copy() for _ in range(2)]
         rows = np.concatenate(starts).reshape(2 * spec.num_envs, -1)
@@ -273,6 +279,7 @@ class EngineContract:
         found = f"{different}: {rows.tolist() if rows.size <= 64 else 'large rows'}"
         _require(different == 2 * spec.num_envs, rule, found, "Different starts")
 
+    @needs("seeds")
     def test_the_same_seeds_give_the_same_episodes_and_others_do_not(self, spec: BatchSpec) -> None:
         first, again, other = (self._first_frame(spec, seed, past) for seed, past in ((5, 5), (5, 6), (6000, 5)))
         found = f"{first.tolist()} and {again.tolist()}" if first.size <= 64 else "two large observations"
@@ -286,9 +293,8 @@ class EngineContract:
         """Return the reset observation after some steps, others for another `past`, and then a SetSeeds."""
         with self.open_client() as client:
             record_frames(client, self.moves(spec, past)[:7], reset_ended=True)
-            try:
-                answer = client.call(_SET_SEEDS, SetSeedsRequest([seed + i for i in range(spec.num_envs)]))
-            except Unimplemented:
+            if not client.implements(_SET_SEEDS):
                 pytest.skip(f"engine {spec.engine!r} takes no seeds")
+            answer = client.call(_SET_SEEDS, SetSeedsRequest([seed + i for i in range(spec.num_envs)]))
             _require(answer.success, "SetSeeds takes a seed per env", answer.message or "success = False", "Seeds")
             return client.step(zeros(client), every(client, RESET)).observations.copy()

@@ -21,6 +21,7 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
+from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import PATIENCE_S, STOPPED, TransportSuite, every, outcome, zeros
 from lucky_transport.transport import Transport
 
@@ -124,29 +125,31 @@ class FailureContract(TransportSuite):
 
     # commands
 
+    @needs("commands")
     def test_a_command_before_a_step_takes_effect_before_it(self) -> None:
         with self.open_client() as client, self.open_reference("toy", 4, seed=77) as reference:
-            self.require(client, "commands")
             assert client.call(_SET_SEEDS, SetSeedsRequest([77, 78, 79, 80])).success
             self.check_same_step(client, reference, RESET)
 
+    @needs("commands")
     def test_a_command_between_send_and_recv_is_answered(self) -> None:
-        with self.open_client(needs="commands") as client:
+        with self.open_client() as client:
             client.send(zeros(client))
             assert client.call(_SET_SEEDS, SetSeedsRequest([1, 2, 3, 4])).success
             assert client.recv().observations.any()
 
+    @needs("commands")
     def test_the_engines_refusal_travels_in_the_response(self) -> None:
-        with self.open_both(needs="commands") as (client, reference):
+        with self.open_both() as (client, reference):
             request = SetSeedsRequest([1])
             answer = client.call(_SET_SEEDS, request)
             assert not answer.success
             assert answer == reference.call(_SET_SEEDS, request)
 
+    @needs("commands", "has_deadlines")
     def test_an_answer_that_missed_its_deadline_is_never_taken_for_another(self) -> None:
         """Whether the slow engine answers in time or not: the next call gets its own answer."""
-        self.require_deadlines()
-        with self.open_client(step_delay_s=0.3, needs="commands") as client:
+        with self.open_client(step_delay_s=0.3) as client:
             client.send(zeros(client))
             with contextlib.suppress(PeerTimeout):
                 client.call(_SET_SEEDS, SetSeedsRequest([1, 2, 3, 4]), Deadline(0.05))
@@ -170,8 +173,8 @@ class FailureContract(TransportSuite):
         ):
             client.step(zeros(client))
 
+    @needs("has_deadlines")
     def test_a_frame_that_missed_its_deadline_can_be_received_later(self) -> None:
-        self.require_deadlines()
         with self.open_client(step_delay_s=0.3) as client, self.open_reference("toy", 4) as reference:
             number = client.step(zeros(client)).seq
             reference.step(zeros(reference))
@@ -208,8 +211,9 @@ class FailureContract(TransportSuite):
                 with pytest.raises(STOPPED):
                     client.step(zeros(client))
 
+    @needs("commands")
     def test_an_engine_that_has_stopped_answers_no_call(self) -> None:
-        with self.open_stopped(self.check_alive, needs="commands") as (client, _):
+        with self.open_stopped(self.check_alive) as (client, _):
             for _ in range(2):
                 with pytest.raises(STOPPED):
                     self.check_alive(client)

@@ -38,6 +38,7 @@ from lucky_transport.messages import (
     ValidateTaskContractRequest,
 )
 from lucky_transport.messages.methods import Effect, Method, Runs, method
+from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, outcome, outcome_when, zeros
 from lucky_transport.transport import Transport
 
@@ -110,6 +111,7 @@ _WRONG_STEPS = {
 }
 
 
+@needs("commands")
 class ServicesContract(TransportSuite):
     """The part of `TransportContract` that is about typed calls and streams."""
 
@@ -119,19 +121,19 @@ class ServicesContract(TransportSuite):
     # answers
 
     def test_a_call_is_answered_as_without_a_wire(self) -> None:
-        with self.open_both(needs="commands") as (client, reference):
+        with self.open_both() as (client, reference):
             for what, (row, request) in _REQUESTS.items():
                 assert client.call(row, request) == reference.call(row, request), what
 
     def test_a_wrong_call_raises_what_it_raises_without_a_wire(self) -> None:
-        with self.open_both(faulty=True, needs="commands") as (client, reference):
+        with self.open_both(faulty=True) as (client, reference):
             for wrong, call in _WRONG_CALLS.items():
                 self.check_refused(client, reference, call, wrong)
                 self.check_alive(client)
 
+    @needs("commands", "streams")
     def test_a_wrong_stream_raises_what_it_raises_without_a_wire(self) -> None:
-        with self.open_both(needs="commands") as (client, reference):
-            self.require(client, "streams")
+        with self.open_both() as (client, reference):
             for wrong, call in _WRONG_STREAMS.items():
                 self.check_refused(client, reference, call, wrong)
                 self.check_alive(client)
@@ -141,7 +143,7 @@ class ServicesContract(TransportSuite):
             9999, "/hazel.rpc.AgentService/Fly", GetAgentSchemaRequest, GetAgentSchemaResponse,
             Effect.READ, Runs.INLINE,
         )  # fmt: skip
-        with self.open_client(needs="commands") as client:
+        with self.open_client() as client:
             with pytest.raises(Unimplemented):
                 client.call(unknown, GetAgentSchemaRequest())
             self.check_alive(client)
@@ -149,7 +151,7 @@ class ServicesContract(TransportSuite):
     # one agent at a time
 
     def test_agents_are_stepped_one_by_one_as_without_a_wire(self) -> None:
-        with self.open_both(seed=3, needs="commands") as (client, reference):
+        with self.open_both(seed=3) as (client, reference):
             for number in range(12):
                 name = f"agent_{number % 3}"
                 if number % 5 == 0:
@@ -160,7 +162,7 @@ class ServicesContract(TransportSuite):
                 assert _steady(client.call(_STEP, step)) == _steady(reference.call(_STEP, step))
 
     def test_a_wrong_step_is_refused_in_its_response(self) -> None:
-        with self.open_both(needs="commands") as (client, reference):
+        with self.open_both() as (client, reference):
             for wrong, request in _WRONG_STEPS.items():
                 answer = client.call(_STEP, request)
                 assert not answer.success, wrong
@@ -168,16 +170,15 @@ class ServicesContract(TransportSuite):
 
     def test_steps_carry_the_terms_their_client_negotiated(self) -> None:
         contract = TaskContract(rewards=RewardContract([RewardTermRequest("centred")]))
-        with self.open_client(needs="commands") as client:
+        with self.open_client() as client:
             assert client.call(_NEGOTIATE, NegotiateTaskRequest(contract)).success
             answer = client.call(_STEP, StepRequest())
             assert list(answer.reward_signals) == ["centred"]
             assert answer.termination_flags == {}
 
+    @needs("commands", "hot_path_excludes_steps")
     def test_the_driver_of_a_batch_may_not_step_single_agents(self) -> None:
-        if not self.hot_path_excludes_steps:
-            pytest.skip("the hot path is made of typed Steps here")
-        with self.open_client(needs="commands") as client:
+        with self.open_client() as client:
             client.step(zeros(client))
             for row, request in ((_STEP, StepRequest()), (_RESET, ResetAgentRequest())):
                 with pytest.raises(Busy, match=r"engine 'toy' is driven by .*; close that client first"):
@@ -187,7 +188,6 @@ class ServicesContract(TransportSuite):
     def test_stepping_agents_shuts_out_another_clients_batch_until_the_first_closes(self) -> None:
         with self.serve() as endpoint:
             first = self.connect(endpoint)
-            self.require(first, "commands")
             assert first.call(_STEP, StepRequest()).success
             first.close()
             self.connect_when_free(endpoint).close()
@@ -195,22 +195,22 @@ class ServicesContract(TransportSuite):
     # deadlines of calls
 
     def test_a_call_whose_deadline_has_passed_is_not_made(self) -> None:
-        with self.open_client(needs="commands") as client:
+        with self.open_client() as client:
             with pytest.raises(PeerTimeout):
                 client.call(_SCHEMA, GetAgentSchemaRequest(), Deadline(0.0))
             self.check_alive(client)
 
+    @needs("commands", "has_deadlines")
     def test_a_call_ends_at_its_deadline_and_its_late_answer_disturbs_no_other(self) -> None:
-        self.require_deadlines()
-        with self.open_client(answer_delay_s=0.3, needs="commands") as client:
+        with self.open_client(answer_delay_s=0.3) as client:
             with pytest.raises(PeerTimeout, match=r"0\.05 s"):
                 client.call(_SLOW, LidarSensorRequest(1), Deadline(0.05))
             self.check_alive(client)
             assert client.call(_SLOW, LidarSensorRequest(2)).beams == 2
 
+    @needs("commands", "has_deadlines")
     def test_a_slow_handler_delays_no_step(self) -> None:
-        self.require_deadlines()
-        with self.open_client(answer_delay_s=1.0, needs="commands") as client:
+        with self.open_client(answer_delay_s=1.0) as client:
             client.step(zeros(client))
             answers: list[Any] = []
             slow = threading.Thread(target=lambda: answers.append(client.call(_SLOW, LidarSensorRequest(5))))
@@ -224,7 +224,7 @@ class ServicesContract(TransportSuite):
             assert [answer.beams for answer in answers] == [5]
 
     def test_many_threads_call_at_once_and_each_gets_its_own_answer(self) -> None:
-        with self.open_client(num_envs=16, needs="commands") as client:
+        with self.open_client(num_envs=16) as client:
             wrong: list[Any] = []
 
             def ask(env: int) -> None:
@@ -243,22 +243,22 @@ class ServicesContract(TransportSuite):
             assert wrong == []
 
     def test_calls_that_were_begun_are_awaited_in_any_order(self) -> None:
-        with self.open_client(num_envs=16, needs="commands") as client:
+        with self.open_client(num_envs=16) as client:
             names = [f"agent_{env}" for env in range(16)]
             begun = {name: client.begin(_SCHEMA, GetAgentSchemaRequest(name)) for name in names}
             for name in reversed(names):
                 assert begun[name].result().schema.agent_name == name
 
     def test_a_call_that_was_begun_fails_as_one_that_was_made(self) -> None:
-        with self.open_both(needs="commands") as (client, reference):
+        with self.open_both() as (client, reference):
             failing = _unary(_FAILING, LidarSensorRequest(7))
             begun = client.begin(_FAILING, LidarSensorRequest(7))
             assert outcome(client, lambda client: begun.result()) == outcome(reference, failing)
             self.check_alive(client)
 
+    @needs("commands", "has_deadlines")
     def test_a_call_that_was_begun_ends_at_its_deadline(self) -> None:
-        self.require_deadlines()
-        with self.open_client(answer_delay_s=0.3, needs="commands") as client:
+        with self.open_client(answer_delay_s=0.3) as client:
             begun = [client.begin(_SLOW, LidarSensorRequest(n), Deadline(0.05)) for n in range(3)]
             for call in begun:
                 with pytest.raises(PeerTimeout, match=r"0\.05 s"):
@@ -268,9 +268,9 @@ class ServicesContract(TransportSuite):
             cancelled.cancel()
             self.check_alive(client)
 
+    @needs("commands", "has_deadlines")
     def test_closing_ends_a_call_under_way(self) -> None:
-        self.require_deadlines()
-        with self.open_client(answer_delay_s=0.5, needs="commands") as client:
+        with self.open_client(answer_delay_s=0.5) as client:
             found = outcome_when(client.close, client, _unary(_SLOW, LidarSensorRequest()))
             assert found == "ClosedError: the transport is closed; connect again"
 

@@ -20,6 +20,7 @@ from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.transport import SessionTransport
+from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import PATIENCE_S, TransportSuite
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 
@@ -29,13 +30,14 @@ _RIGHT, _LEFT = CartPoleCommand(True), CartPoleCommand(False)
 _ENDLESS = {"initial_angle": 0, "max_ticks": 1_000_000_000}
 
 
+@needs("sessions")
 class SessionsContract(TransportSuite):
     """The part of `TransportContract` about sessions."""
 
     @contextmanager
     def open_sessions(self) -> Generator[SessionClient]:
-        """Yield the sessions of a fresh engine; skip where the transport carries none."""
-        with self.open_client("cartpole", 1, needs="sessions") as client:
+        """Yield the sessions of a fresh engine."""
+        with self.open_client("cartpole", 1) as client:
             yield SessionClient(client)
 
     def test_a_session_is_created_advanced_and_destroyed(self) -> None:
@@ -105,8 +107,8 @@ class SessionsContract(TransportSuite):
                 done.ticks_done == 1 for done in sessions.advance_all([AdvanceRequest(session) for session in ids])
             )
 
+    @needs("sessions", "has_deadlines")
     def test_closing_ends_all_that_are_advanced_together(self) -> None:
-        self.require_deadlines()
         with self.open_sessions() as sessions:
             requests = [AdvanceRequest(sessions.create(options=_ENDLESS), 1_000_000_000) for _ in range(20)]
             closing = threading.Timer(0.1, sessions.transport.close)
@@ -191,7 +193,6 @@ class SessionsContract(TransportSuite):
 
     def test_a_clients_own_sessions_end_with_it(self) -> None:
         with self.serve("cartpole", 1) as endpoint, self.connect(endpoint) as stays:
-            self.require(stays, "sessions")
             with self.connect(endpoint) as leaves:
                 kept = SessionClient(leaves, owned=False).create()
                 SessionClient(leaves).create()

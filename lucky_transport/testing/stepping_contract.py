@@ -11,6 +11,7 @@ from lucky_transport import api
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.spec.batch_spec import total_reward
 from lucky_transport.testing.dial import DialEngine
+from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import TransportSuite, every, frame_arrays, zeros
 from lucky_transport.testing.trajectories import (
     first_difference,
@@ -18,7 +19,6 @@ from lucky_transport.testing.trajectories import (
     random_moves,
     record_frames,
 )
-from lucky_transport.transport import Capabilities
 
 __all__ = ["SteppingContract"]
 
@@ -27,11 +27,6 @@ class SteppingContract(TransportSuite):
     """The part of `TransportContract` about frames, moves and actions."""
 
     # what is on offer
-
-    def test_it_names_itself_and_declares_its_capabilities(self) -> None:
-        with self.open_client() as client:
-            assert client.name
-            assert isinstance(client.capabilities, Capabilities)
 
     @pytest.mark.parametrize("engine", ["toy", "dial"])
     def test_the_client_gets_the_engines_spec_unchanged(self, engine: str) -> None:
@@ -118,8 +113,9 @@ class SteppingContract(TransportSuite):
                 frames.append(frame.observations.tobytes())
         assert frames[0] == frames[1]
 
+    @needs("hold")
     def test_a_held_env_keeps_its_rows_bit_for_bit(self) -> None:
-        with self.open_client(needs="hold") as client:
+        with self.open_client() as client:
             client.step(zeros(client), every(client, RESET))
             before = {name: array.copy() for name, array in frame_arrays(client.step(zeros(client))).items()}
             control = every(client, 0)
@@ -140,8 +136,13 @@ class SteppingContract(TransportSuite):
                 found, expected = record_frames(client, moves), record_frames(reference, moves)
                 assert first_difference(found, expected) is None, f"seed {seed}, {num_envs} envs"
 
-    @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
-    def test_a_vector_env_gives_the_references_trajectory_in_every_autoreset_mode(self, mode: str) -> None:
+    def test_a_vector_env_gives_the_references_trajectory(self) -> None:
+        with self.open_both("toy", 5, episode_steps=9, seed=3) as (client, reference):
+            self.check_same_episodes(client, reference, "NEXT_STEP", 60)
+
+    @needs("hold")
+    @pytest.mark.parametrize("mode", ["SAME_STEP", "DISABLED"])
+    def test_a_vector_env_gives_the_references_trajectory_in_modes_that_hold_envs(self, mode: str) -> None:
         with self.open_both("toy", 5, episode_steps=9, seed=3) as (client, reference):
             self.check_same_episodes(client, reference, mode, 60)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,8 +28,9 @@ from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
+from lucky_transport.testing.needs import Suite
 from lucky_transport.testing.trajectories import Trajectory, first_difference, record_env
-from lucky_transport.transport import Frame, Transport
+from lucky_transport.transport import Capabilities, Frame, Transport
 
 __all__ = [
     "PATIENCE_S",
@@ -101,26 +103,35 @@ def frame_arrays(frame: Frame) -> dict[str, NDArray[Any]]:
     return {name: getattr(frame, name) for name in ("observations", "rewards", "terminated", "truncated", "signals")}
 
 
-class TransportSuite:
+class TransportSuite(Suite):
     """What every suite of `TransportContract` uses; a subclass sets `endpoint`, or overrides `serve` and `connect`."""
 
     #: The URL to serve at; "{name}" is replaced by a name of its own in each test.
     endpoint: str = ""
     #: Settings of both ends (fields of `lucky_transport.config.Settings`).
     settings: Mapping[str, Any] = {}
+    #: What the transport can do, with engines that have room for it; None: a test skips when it connects to less.
+    declares: Capabilities | None = None
     #: False for a transport whose wire has a fixed meaning for each number, so that rows of bytes are refused.
     carries_parts: bool = True
     #: False when client and engine share a thread, so that nothing can be waited for.
     has_deadlines: bool = True
-    #: The tests that are skipped, by name, and why: what the transport's own protocol has no room for.
-    inapplicable: Mapping[str, str] = {}
 
     @pytest.fixture(autouse=True)
-    def skip_inapplicable(self, request: pytest.FixtureRequest) -> None:
-        """Skip the test where it is declared not to apply; fail where no test has a declared name."""
-        assert not [name for name in self.inapplicable if not hasattr(self, name)]
-        if why := self.inapplicable.get(getattr(request.function, "__name__", "")):
-            pytest.skip(why)
+    def skip_incapable(self, request: pytest.FixtureRequest) -> None:
+        """Skip the test once it connects and lacks something, where the class declares nothing."""
+        connect = self.connect
+
+        def connect_or_skip(endpoint: Endpoint) -> Transport:
+            client = connect(endpoint)
+            for name in getattr(request.function, "needs", ()):
+                if not getattr(client.capabilities, name, True):
+                    client.close()
+                    pytest.skip(f"transport {client.name!r} declares no {name}")
+            return client
+
+        if self.declares is None:
+            self.connect = connect_or_skip
 
     @contextmanager
     def serve(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Endpoint]:
@@ -140,39 +151,30 @@ class TransportSuite:
         return api.open_transport(endpoint, load_settings(self.settings))
 
     @contextmanager
-    def open_client(
-        self, engine: str | Engine = "toy", num_envs: int = 4, *, needs: str = "", **options: Any
-    ) -> Generator[Transport]:
-        """Yield a client of a fresh engine that is served over this transport.
-
-        needs: a capability; the test is skipped where the transport does not declare it.
-        """
+    def open_client(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Transport]:
+        """Yield a client of a fresh engine that is served over this transport."""
         with self.serve(engine, num_envs, **options) as endpoint, self.connect(endpoint) as client:
-            if needs:
-                self.require(client, needs)
             yield client
 
     @contextmanager
     def open_both(
-        self, engine: str | Callable[[], Engine] = "toy", num_envs: int = 4, *, needs: str = "", **options: Any
+        self, engine: str | Callable[[], Engine] = "toy", num_envs: int = 4, **options: Any
     ) -> Generator[tuple[Transport, Transport]]:
         """Yield a client over this transport, and a client of an equal engine without any wire.
 
-        engine: its name, or what makes one. needs: as in `open_client`.
+        engine: its name, or what makes one.
         """
         here, there = (engine, engine) if isinstance(engine, str) else (engine(), engine())
         with (
-            self.open_client(here, num_envs, needs=needs, **options) as client,
+            self.open_client(here, num_envs, **options) as client,
             self.open_reference(there, num_envs, **options) as reference,
         ):
             yield client, reference
 
     @contextmanager
-    def open_stopped(self, use: Callable[[Transport], T], *, needs: str = "") -> Generator[tuple[Transport, T]]:
-        """Yield a client whose engine has stopped, and what `use` returned before that. needs: as in `open_client`."""
+    def open_stopped(self, use: Callable[[Transport], T]) -> Generator[tuple[Transport, T]]:
+        """Yield a client whose engine has stopped, and what `use` returned before that."""
         with ExitStack() as serving, self.connect(serving.enter_context(self.serve())) as client:
-            if needs:
-                self.require(client, needs)
             used = use(client)
             serving.close()
             yield client, used
@@ -186,15 +188,15 @@ class TransportSuite:
         else:
             control.change(str(endpoint), **changes)
 
-    def require(self, client: Transport, capability: str) -> None:
-        """Skip the test unless the transport declares `capability`."""
-        if not getattr(client.capabilities, capability):
-            pytest.skip(f"transport {client.name!r} declares no {capability}")
-
-    def require_deadlines(self) -> None:
-        """Skip the test unless there is something to wait for."""
-        if not self.has_deadlines:
-            pytest.skip("client and engine share a thread: nothing can be waited for")
+    def test_it_names_itself_and_has_the_capabilities_that_its_suite_declares(self) -> None:
+        """With each engine that it can serve, as some capabilities come with the engine."""
+        found: set[str] = set()
+        for engine, options in (("toy", {}), ("toy", {"parallel_envs": 2}), ("cartpole", {})):
+            with suppress(pytest.skip.Exception), self.open_client(engine, **options) as client:
+                assert client.name
+                found |= {name for name, has_it in asdict(client.capabilities).items() if has_it}
+        assert found
+        assert self.declares is None or found == {name for name, has_it in asdict(self.declares).items() if has_it}
 
     def check_refused(
         self, client: Transport, reference: Transport, call: Callable[[Transport], object], name: str = ""
@@ -211,12 +213,7 @@ class TransportSuite:
             assert array.tobytes() == expected[field].tobytes(), f"{field} {name}"
 
     def check_same_episodes(self, client: Transport, reference: Transport, mode: str, steps: int) -> Trajectory:
-        """Return what a `VectorEnv` in that autoreset mode answers; fail unless it is the same without a wire.
-
-        The test is skipped where the mode needs HOLD and the transport has none.
-        """
-        if mode != "NEXT_STEP":
-            self.require(client, "hold")
+        """Return what a `VectorEnv` in that autoreset mode answers; fail unless it is the same without a wire."""
         with VectorEnv(client, autoreset_mode=mode) as env, VectorEnv(reference, autoreset_mode=mode) as expected:
             found = record_env(env, steps, seed=11)
             assert found["truncated"].any()

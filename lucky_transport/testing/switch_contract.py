@@ -18,6 +18,7 @@ from lucky_transport.messages import (
     StreamTelemetryRequest,
 )
 from lucky_transport.messages.methods import Method, method
+from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import TransportSuite, outcome_when, zeros
 from lucky_transport.transport import Stream, Transport
 
@@ -31,12 +32,12 @@ _SCHEMA = method("AgentService/GetAgentSchema")
 _STEP = method("AgentService/Step")
 
 
+@needs("commands")
 class SwitchContract(TransportSuite):
     """The part of `TransportContract` that is about `lucky-transport services`."""
 
     def test_a_service_that_is_off_is_unimplemented_and_says_how_it_is_switched_on(self) -> None:
         with self.serve() as endpoint, self.connect(endpoint) as client:
-            self.require(client, "commands")
             first = client.call(_SCENE, GetSceneInfoRequest())
             self.change_services(endpoint, off=["SceneService"])
             calls: dict[Method, Callable[[], object]] = {
@@ -51,9 +52,9 @@ class SwitchContract(TransportSuite):
             self.change_services(endpoint, on=["Scene*"])
             assert client.call(_SCENE, GetSceneInfoRequest()) == first
 
+    @needs("streams")
     def test_a_stream_ends_with_unimplemented_once_its_service_is_off(self) -> None:
         with self.serve() as endpoint, self.connect(endpoint) as client:
-            self.require(client, "streams")
             stream, others = _open(client, 200), _open(client, 200)
             next(stream)
             next(others)
@@ -68,18 +69,18 @@ class SwitchContract(TransportSuite):
             self.change_services(endpoint, on=["TelemetryService"])
             next(_open(client, 200))
 
+    @needs("streams")
     def test_a_stream_that_waits_for_its_next_item_ends_too(self) -> None:
         with self.serve() as endpoint, self.connect(endpoint) as client:
-            self.require(client, "streams")
             stream = _open(client, 1)
             next(stream)
             found = outcome_when(lambda: self.change_services(endpoint, off=["Telemetry*"]), stream, _to_the_end)
             assert re.match(f"Unimplemented: {_refusal(_TELEMETRY)}", found), found
 
+    @needs("streams")
     @pytest.mark.parametrize(("asked", "limit"), [(1000, 25), (25, 1000)])
     def test_a_stream_gives_what_its_client_asks_for_and_no_more_than_its_limit(self, asked: int, limit: int) -> None:
         with self.serve() as endpoint, self.connect(endpoint) as client:
-            self.require(client, "streams")
             self.change_services(endpoint, fps={"TelemetryService/StreamTelemetry": limit})
             began = time.monotonic()
             stream = _open(client, asked)
@@ -89,7 +90,6 @@ class SwitchContract(TransportSuite):
 
     def test_whatever_is_off_the_engine_is_stepped(self) -> None:
         with self.serve() as endpoint, self.connect(endpoint) as client:
-            self.require(client, "commands")
             self.change_services(endpoint, off=["*"])
             for _ in range(3):
                 client.step(zeros(client))
@@ -98,7 +98,6 @@ class SwitchContract(TransportSuite):
 
     def test_a_client_that_steps_single_agents_steps_on_while_their_service_is_off(self) -> None:
         with self.serve() as endpoint, self.connect(endpoint) as client:
-            self.require(client, "commands")
             self.change_services(endpoint, off=["AgentService"])
             assert client.call(_STEP, StepRequest("agent_1")).success
 

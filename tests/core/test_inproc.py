@@ -9,10 +9,12 @@ import pytest
 from lucky_transport import api
 from lucky_transport.errors import NotReachable
 from lucky_transport.testing.contract import TransportContract
+from lucky_transport.transport import Capabilities
 from tests.support.interrupted_moments import interrupted_at
 
 
 class TestInproc(TransportContract):
+    declares = Capabilities(zero_copy=True, streams=True, sessions=True, async_envs=True)
     endpoint = "inproc://{name}"
     has_deadlines = False  # the engine runs in the client's own thread
 

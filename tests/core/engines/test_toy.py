@@ -31,6 +31,8 @@ class TestToyWithResetTicks(EngineContract):
 
 
 class TestToyWithoutHold(EngineContract):
+    hold = False
+
     def make_engine(self, num_envs: int) -> Engine:
         return ToyEngine(num_envs, episode_steps=25, hold=False)
 
@@ -42,6 +44,7 @@ class TestCompositeToy(EngineContract):
 
 class TestDial(EngineContract):
     random_start = False
+    seeds = False
 
     def make_engine(self, num_envs: int) -> Engine:
         return DialEngine(num_envs)

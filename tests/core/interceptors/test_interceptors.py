@@ -30,7 +30,7 @@ from lucky_transport.messages import TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.testing.contract import TransportContract
-from lucky_transport.transport import Transport
+from lucky_transport.transport import Capabilities, Transport
 from tests.support.waiting import PATIENCE_S, until, until_in_loop
 
 GET_SCHEMA = method("AgentService/GetAgentSchema")
@@ -421,5 +421,6 @@ class _Passes(Interceptor):
 class TestIntercepted(TransportContract):
     """A transport with interceptors on both sides keeps the contract of transports."""
 
+    declares = Capabilities(zero_copy=True, streams=True, sessions=True, images=True)
     endpoint = "shm://{name}"
     settings = {"interceptors": (_Passes(), _Passes())}  # noqa: RUF012 - read only

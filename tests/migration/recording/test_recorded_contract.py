@@ -9,13 +9,14 @@ import pytest
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.testing.contract import TransportContract
-from lucky_transport.transport import Transport
+from lucky_transport.transport import Capabilities, Transport
 from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.reading import Recording
 
 
 @pytest.mark.exhaustive
 class TestRecorded(TransportContract):
+    declares = Capabilities(zero_copy=True, streams=True, sessions=True, images=True)
     endpoint = "shm://{name}"
 
     @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.services_contract import ServicesContract
 from lucky_transport.testing.streams_contract import StreamsContract
 from lucky_transport.testing.suite import TransportSuite
-from lucky_transport.transport import Transport
+from lucky_transport.transport import Capabilities, Transport
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, Comparison
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter
@@ -50,6 +50,7 @@ def _router(primary: str, shadow: str) -> ProcessRouter:
 
 
 class _Staged(TransportSuite):
+    declares = Capabilities(zero_copy=True, streams=True)
     primary, shadow = CONTROL, CANDIDATE
 
     @contextmanager

@@ -17,14 +17,17 @@ from lucky_transport.engine import Engine
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.failure_contract import FailureContract
 from lucky_transport.testing.stepping_contract import SteppingContract
+from lucky_transport.transport import Capabilities
 
 
 class TestBatchService(TransportContract):
+    declares = Capabilities(streams=True, sessions=True)
     endpoint = "grpc://127.0.0.1:0?service=batch"
 
 
 @pytest.mark.exhaustive
 class TestAgentService(TransportContract):
+    declares = Capabilities(streams=True, sessions=True)
     endpoint = "grpc://127.0.0.1:0?service=agent"
     carries_parts = False
     hot_path_excludes_steps = False
@@ -32,6 +35,8 @@ class TestAgentService(TransportContract):
 
 @pytest.mark.exhaustive
 class TestUnixSocket(SteppingContract, FailureContract):
+    declares = Capabilities(streams=True, sessions=True)
+
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
         self.folder = tmp_path

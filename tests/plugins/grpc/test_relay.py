@@ -37,7 +37,7 @@ from lucky_transport.testing.contract import EngineContract, TransportContract
 from lucky_transport.testing.image_engine import ImageEngine
 from lucky_transport.testing.suite import every, open_reference
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
-from lucky_transport.transport import Transport
+from lucky_transport.transport import Capabilities, Transport
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
@@ -52,6 +52,7 @@ SET_SEEDS = method("BatchService/SetSeeds")
 class TestRelayToGrpc(TransportContract):
     """Every client of the relay gets what it gets of the engine itself without a wire."""
 
+    declares = Capabilities(zero_copy=True, streams=True, sessions=True, images=True)
     endpoint = "shm://{name}"
     target = "grpc://127.0.0.1:0"
 
@@ -64,13 +65,13 @@ class TestRelayToGrpc(TransportContract):
 
     #: In-step images are the one thing that a relay does not carry; it refuses them as an engine without cameras does.
     def test_the_images_of_a_step_come_with_its_answer(self) -> None:
-        with self.open_client(ImageEngine(), needs="streams") as client:
+        with self.open_client(ImageEngine()) as client:
             answer = client.call(STEP, StepRequest("agent_1", camera_requests=[GetCameraFrameRequest(name="front")]))
         assert not answer.success
         assert "in-step cameras are not served yet (1 requested)" in answer.message
 
     def test_an_image_that_cannot_be_taken_is_refused_and_the_next_one_comes(self) -> None:
-        with self.open_client(ImageEngine(), needs="streams") as client:
+        with self.open_client(ImageEngine()) as client:
             request = StepRequest("agent_0", camera_requests=[GetCameraFrameRequest(name="broken")])
             assert not client.call(STEP, request).success
             assert client.call(STEP, StepRequest("agent_0")).success

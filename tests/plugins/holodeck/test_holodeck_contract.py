@@ -19,7 +19,7 @@ from lucky_transport.engine import RESET, Engine
 from lucky_transport.process import unique_name
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.suite import every, open_reference, outcome, zeros
-from lucky_transport.transport import Frame, Transport
+from lucky_transport.transport import Capabilities, Frame, Transport
 
 _OWN_SPEC = "the scenario says what is observed, acted and rewarded: a Task sensor is one reward term"
 _ONE_WORLD = "the envs share a world, which a reset loads anew for all of them"
@@ -35,6 +35,7 @@ _LASTING = {"seed": 40}
 class TestHolodeck(TransportContract):
     """A toy shows its observation as a range finder, and its rewards as a task; its agents are turtles."""
 
+    declares = Capabilities(hold=False, commands=False)
     inapplicable: Mapping[str, str] = {
         "test_the_client_gets_the_engines_spec_unchanged": _OWN_SPEC,
         "test_a_frames_arrays_have_the_promised_dtypes_and_shapes": _OWN_SPEC,
@@ -45,7 +46,7 @@ class TestHolodeck(TransportContract):
         "test_the_next_driver_finds_the_engine_where_the_last_one_left_it": _ONE_WORLD,
         "test_a_failing_engine_raises_what_the_reference_raises_and_can_be_stepped_again": _NO_ERRORS,
         "test_a_failing_engine_names_its_error": _NO_ERRORS,
-        "test_a_vector_env_gives_the_references_trajectory_in_every_autoreset_mode": _NO_SEEDS,
+        "test_a_vector_env_gives_the_references_trajectory": _NO_SEEDS,
         "test_a_second_driver_is_refused_until_the_first_closes": _NO_GOODBYE,
         "test_an_engine_that_has_stopped_is_stepped_no_more": _NO_END,
     }

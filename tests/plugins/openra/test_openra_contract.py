@@ -20,7 +20,7 @@ from lucky_transport.serving import Serving
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.suite import open_reference, outcome
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
-from lucky_transport.transport import Transport
+from lucky_transport.transport import Capabilities, Transport
 
 _MAY_GAIN_NOTHING = "a game may gain nothing in a step"
 
@@ -29,6 +29,7 @@ _MAY_GAIN_NOTHING = "a game may gain nothing in a step"
 class TestBridge(TransportContract):
     """Games of the skirmish stand for the toy, where a test asks nothing of it that they have not."""
 
+    declares = Capabilities(commands=False, sessions=True)
     inapplicable: Mapping[str, str] = {
         "test_values_out_of_bounds_are_passed_on_and_counted": "a move is one number, and one that is none is refused",
         "test_a_reset_env_has_no_outcome": _MAY_GAIN_NOTHING,

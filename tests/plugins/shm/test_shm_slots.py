@@ -26,18 +26,20 @@ from lucky_transport.testing.dial import DialEngine
 from lucky_transport.testing.failure_contract import FailureContract
 from lucky_transport.testing.stepping_contract import SteppingContract
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_env, record_frames
-from lucky_transport.transport import Transport
+from lucky_transport.transport import Capabilities, Transport
 from lucky_transport_shm import attachment
 
 
 @pytest.mark.exhaustive
 class TestTwoSlots(SteppingContract, CompositeContract, FailureContract):
+    declares = Capabilities(zero_copy=True, streams=True, sessions=True, images=True)
     endpoint = "shm://{name}"
     settings = {"observation_slots": 2}  # noqa: RUF012 - read only
 
 
 @pytest.mark.exhaustive
 class TestThreeSlots(SteppingContract):
+    declares = Capabilities(zero_copy=True, streams=True, sessions=True, images=True)
     endpoint = "shm://{name}"
     settings = {"observation_slots": 3}  # noqa: RUF012 - read only
 

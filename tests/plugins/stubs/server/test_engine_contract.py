@@ -22,6 +22,7 @@ from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.stepping_contract import SteppingContract
 from lucky_transport.testing.streams_contract import StreamsContract
 from lucky_transport.testing.suite import TransportSuite
+from lucky_transport.transport import Capabilities
 from lucky_transport_grpc import connection
 from lucky_transport_grpc.runtime import grpc
 
@@ -39,6 +40,7 @@ class Redirected:
 class OverSharedMemory(TransportSuite):
     """A pair whose client believes that the engine is at grpc://name:1."""
 
+    declares = Capabilities(streams=True, sessions=True)
     service = ""
 
     @pytest.fixture(autouse=True)
