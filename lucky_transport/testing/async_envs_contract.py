@@ -17,9 +17,9 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, EngineFailed, PeerTimeout, Unimplemented
 from lucky_transport.testing.needs import needs
-from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, every, frame_arrays, outcome, zeros
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, check_equal, every, outcome, zeros
 from lucky_transport.testing.trajectories import random_actions
-from lucky_transport.transport import Frame, Transport
+from lucky_transport.transport import Transport
 
 __all__ = ["AsyncEnvsContract", "GatedEngine", "random_course"]
 
@@ -103,11 +103,6 @@ def _row(result: Any, at: int) -> dict[str, Any]:
     return row | {name: column[at].tobytes() for name, column in columns.items() if "_terms" in name}
 
 
-def _check_equal(found: Frame, expected: Frame) -> None:
-    for name, array in frame_arrays(found).items():
-        assert array.tobytes() == frame_arrays(expected)[name].tobytes(), name
-
-
 @needs("async_envs")
 class AsyncEnvsContract(TransportSuite):
     """The part of `TransportContract` about envs that are stepped on their own."""
@@ -145,8 +140,8 @@ class AsyncEnvsContract(TransportSuite):
                 client.send_envs(actions, control=control)
                 ids, frame = client.recv_envs(_ENVS, Deadline(PATIENCE_S))
                 assert (ids.dtype, ids.tolist()) == (np.int32, list(range(_ENVS)))
-                _check_equal(frame, reference.step(actions, control))
-                _check_equal(client.step(actions), reference.step(actions))
+                check_equal(frame, reference.step(actions, control))
+                check_equal(client.step(actions), reference.step(actions))
                 control = every(client, 0)
 
     @pytest.mark.parametrize("name", _INVALID_CALLS)

@@ -28,6 +28,7 @@ from lucky_transport.transport import Transport
 __all__ = ["FailureContract"]
 
 _SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
+_LACKING = method("MujocoSceneService/GetModelInfo")
 
 _Call = Callable[[Transport], object]
 
@@ -45,16 +46,6 @@ def _wider(transport: Transport, envs: int, values: int) -> Any:
 
 def _control(transport: Transport, extra: int, dtype: Any) -> Any:
     return np.zeros(transport.spec.num_envs + extra, dtype)
-
-
-def _get_model_info(transport: Transport) -> object:
-    row = method("/hazel.rpc.MujocoSceneService/GetModelInfo")
-    return transport.call(row, row.request())
-
-
-def _begin_model_info(transport: Transport) -> object:
-    row = method("/hazel.rpc.MujocoSceneService/GetModelInfo")
-    return transport.begin(row, row.request()).result(PATIENCE_S)
 
 
 #: Wrong calls of a transport whose engine has real-valued actions.
@@ -78,7 +69,7 @@ _INVALID_CALLS: Mapping[str, _Call] = {
     "a control byte too few": lambda t: t.step(zeros(t), _control(t, -1, np.uint8)),
     "control of another type": lambda t: t.step(zeros(t), _control(t, 0, np.int64)),
     "control as a list": lambda t: t.step(zeros(t), [0] * t.spec.num_envs),  # pyright: ignore[reportArgumentType]
-    "a method the engine lacks": _get_model_info,
+    "a method the engine lacks": lambda t: t.call(_LACKING, _LACKING.request()),
 }
 
 #: What a closed transport is asked for.
@@ -86,8 +77,8 @@ _AFTER_CLOSE: Mapping[str, _Call] = {
     "send": lambda t: t.send(zeros(t)),
     "recv": lambda t: t.recv(),
     "step": lambda t: t.step(zeros(t)),
-    "call": _get_model_info,
-    "begin": _begin_model_info,
+    "call": lambda t: t.call(_LACKING, _LACKING.request()),
+    "begin": lambda t: t.begin(_LACKING, _LACKING.request()).result(PATIENCE_S),
 }
 
 

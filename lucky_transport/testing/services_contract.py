@@ -6,8 +6,8 @@ the next call works.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -210,37 +210,22 @@ class ServicesContract(TransportSuite):
 
     @needs("commands", "has_deadlines")
     def test_a_slow_handler_delays_no_step(self) -> None:
-        with self.open_client(answer_delay_s=1.0) as client:
+        with self.open_client(answer_delay_s=1.0) as client, ThreadPoolExecutor(1) as pool:
             client.step(zeros(client))
-            answers: list[Any] = []
-            slow = threading.Thread(target=lambda: answers.append(client.call(_SLOW, LidarSensorRequest(5))))
-            slow.start()
-            steps = 0
-            while not answers and steps < 20:
+            slow = pool.submit(client.call, _SLOW, LidarSensorRequest(5))
+            for _ in range(20):
                 client.step(zeros(client))
-                steps += 1
-            assert not answers  # twenty steps of microseconds were done within the handler's second
-            slow.join(PATIENCE_S)
-            assert [answer.beams for answer in answers] == [5]
+            assert not slow.done()  # twenty steps of microseconds were done within the handler's second
+            assert slow.result(PATIENCE_S).beams == 5
 
     def test_many_threads_call_at_once_and_each_gets_its_own_answer(self) -> None:
-        with self.open_client(num_envs=16) as client:
-            wrong: list[Any] = []
+        names = [f"agent_{env}" for env in range(16)]
+        with self.open_client(num_envs=16) as client, ThreadPoolExecutor(16) as pool:
 
-            def ask(env: int) -> None:
-                for _ in range(20):
-                    name = f"agent_{env}"
-                    found = client.call(_SCHEMA, GetAgentSchemaRequest(name)).schema.agent_name
-                    if found != name:
-                        wrong.append((name, found))
+            def ask(name: str) -> list[str]:
+                return [client.call(_SCHEMA, GetAgentSchemaRequest(name)).schema.agent_name for _ in range(20)]
 
-            threads = [threading.Thread(target=ask, args=(env,)) for env in range(16)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(PATIENCE_S)
-                assert not thread.is_alive()
-            assert wrong == []
+            assert list(pool.map(ask, names, timeout=PATIENCE_S)) == [[name] * 20 for name in names]
 
     def test_calls_that_were_begun_are_awaited_in_any_order(self) -> None:
         with self.open_client(num_envs=16) as client:

@@ -5,23 +5,23 @@ The reference is the engine's own process: the same worlds, seeds and actions gi
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorld
-from lucky_transport.errors import ClosedError, PeerTimeout, SessionEnded, SpecError, UnknownSession
+from lucky_transport.errors import PeerTimeout, SessionEnded, SpecError, UnknownSession
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.transport import SessionTransport
 from lucky_transport.testing.needs import needs
-from lucky_transport.testing.suite import PATIENCE_S, TransportSuite
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, outcome_when
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 
 __all__ = ["SessionsContract"]
@@ -111,11 +111,9 @@ class SessionsContract(TransportSuite):
     def test_closing_ends_all_that_are_advanced_together(self) -> None:
         with self.open_sessions() as sessions:
             requests = [AdvanceRequest(sessions.create(options=_ENDLESS), 1_000_000_000) for _ in range(20)]
-            closing = threading.Timer(0.1, sessions.transport.close)
-            closing.start()
-            with pytest.raises(ClosedError, match="the transport is closed; connect again"):
-                sessions.advance_all(requests, Deadline(PATIENCE_S))
-            closing.join(PATIENCE_S)
+            advance = partial(SessionClient.advance_all, requests=requests, deadline=Deadline(PATIENCE_S))
+            found = outcome_when(sessions.transport.close, sessions, advance)
+            assert found == "ClosedError: the transport is closed; connect again"
 
     def test_an_event_ends_an_advance(self) -> None:
         with self.open_sessions() as sessions:

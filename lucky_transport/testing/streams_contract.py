@@ -72,8 +72,7 @@ class StreamsContract(TransportSuite):
 
     def test_a_stream_cancelled_before_its_first_item_gives_none(self) -> None:
         with self.open_client() as client:
-            stream = client.stream(_TELEMETRY, StreamTelemetryRequest(200))
-            self._check_cancelled(stream)
+            self._check_cancelled(client.stream(_TELEMETRY, StreamTelemetryRequest(200)))
             self.check_alive(client)
 
     def test_a_stream_is_cancelled_while_another_thread_waits_in_it(self) -> None:
@@ -208,8 +207,7 @@ class StreamsContract(TransportSuite):
 
     def test_a_stream_that_has_failed_gives_nothing_more(self) -> None:
         with self.open_client(faulty=True) as client:
-            stream = client.stream(_FAILING_STREAM, StartViewportStreamRequest())
-            self._check_over(stream, EngineFailed, client)
+            self._check_over(client.stream(_FAILING_STREAM, StartViewportStreamRequest()), EngineFailed, client)
 
     def test_a_stream_whose_engine_has_stopped_gives_nothing_more(self) -> None:
         def begin(client: Transport) -> Stream:

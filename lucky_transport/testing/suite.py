@@ -36,6 +36,7 @@ __all__ = [
     "PATIENCE_S",
     "STOPPED",
     "TransportSuite",
+    "check_equal",
     "every",
     "frame_arrays",
     "open_reference",
@@ -101,6 +102,12 @@ def every(client: Transport, code: int) -> Any:
 def frame_arrays(frame: Frame) -> dict[str, NDArray[Any]]:
     """Return the arrays of a frame by name."""
     return {name: getattr(frame, name) for name in ("observations", "rewards", "terminated", "truncated", "signals")}
+
+
+def check_equal(found: Frame, expected: Frame, name: str = "") -> None:
+    """Fail unless two frames have the same bits; `name` tells which they are."""
+    for field, array in frame_arrays(found).items():
+        assert array.tobytes() == frame_arrays(expected)[field].tobytes(), f"{field} {name}"
 
 
 class TransportSuite(Suite):
@@ -208,9 +215,8 @@ class TransportSuite(Suite):
 
     def check_same_step(self, client: Transport, reference: Transport, code: int = 0, name: str = "") -> None:
         """Step both with actions of zeros and `code` for every env, and fail unless the frames have the same bits."""
-        found, expected = (frame_arrays(each.step(zeros(each), every(each, code))) for each in (client, reference))
-        for field, array in found.items():
-            assert array.tobytes() == expected[field].tobytes(), f"{field} {name}"
+        found, expected = (each.step(zeros(each), every(each, code)) for each in (client, reference))
+        check_equal(found, expected, name)
 
     def check_same_episodes(self, client: Transport, reference: Transport, mode: str, steps: int) -> Trajectory:
         """Return what a `VectorEnv` in that autoreset mode answers; fail unless it is the same without a wire."""

@@ -61,8 +61,7 @@ class SwitchContract(TransportSuite):
             self.change_services(endpoint, off=["TelemetryService"])
             for each in (stream, others, _open(client, 200)):
                 with pytest.raises(Unimplemented, match=_refusal(_TELEMETRY)):
-                    for _ in each:
-                        pass
+                    _to_the_end(each)
             with pytest.raises(Unimplemented, match=_refusal(_NAMES)):
                 client.call(_NAMES, GetTelemetrySchemaRequest())
             self.check_alive(client)
