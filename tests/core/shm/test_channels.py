@@ -16,6 +16,7 @@ from lucky_transport import native
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets, Result
 from lucky_transport.shm.wait import PEER_WAKES
+from tests.support.sleeps import slept_ns
 from tests.support.waiting import PATIENCE_S, until
 
 FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
@@ -393,7 +394,7 @@ def test_an_engine_waits_until_its_client_lets_go_of_its_lock(mapping: mmap, tmp
     found: list[int] = []
     thread = threading.Thread(target=lambda: found.append(engine.next(10_000 * SECOND_NS)), daemon=True)
     thread.start()
-    until(lambda: native.load32(mapping, PARK_ENGINE))
+    assert until(lambda: slept_ns(thread)) <= 30_000_000, "so long until it looks at the lock again"
     assert found == []
     lock.release()
     thread.join(PATIENCE_S)

@@ -1,0 +1,289 @@
+"""A side that waits sleeps in slices, and looks after each whether the other one lives; or its end wakes it.
+
+So a death is noticed in time, whatever the side waits for. How long that takes is the machine's matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lucky_transport
+from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.engine import Engine
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import PeerDied
+from lucky_transport.messages import GetSceneInfoRequest, StreamCameraRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.process import unique_name
+from lucky_transport.rpc.pipe import Pipe
+from lucky_transport.sessions.client import SessionClient
+from lucky_transport.shm.listener.connecting import connect_pipe
+from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
+from lucky_transport.shm.segment.owners import engine_of
+from lucky_transport.shm.segment.segment import create
+from lucky_transport.shm.segment.segment_pipe import SegmentPipe
+from lucky_transport.shm.slot_files.image_store import ImageStream
+from lucky_transport.shm.wait import PEER_WAKES
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from lucky_transport.testing.image_engine import ImageEngine
+from lucky_transport.transport import Transport
+from tests.support.sleeps import Slices, wakers
+from tests.support.waiting import PATIENCE_S, soon, until
+
+SCENE, CAMERA = method("SceneService/GetSceneInfo"), method("CameraService/StreamCamera")
+#: Longer than three slices by far: a side that does not look gets a timeout.
+LONG_NS = 20_000_000_000
+#: The longest sleep of a side that is owed an answer, and of one that waits for free space.
+ANSWER_NS, ROOM_NS = 30_000_000, 50_000_000
+
+
+class Silent(ToyEngine):
+    """Nothing of it comes before `release`: no frame, no answer and no item."""
+
+    def __init__(self) -> None:
+        super().__init__(2, parallel_envs=2)
+        self.release = threading.Event()
+
+    def step(self, control: Any) -> None:
+        self.release.wait(PATIENCE_S)
+        super().step(control)
+
+    def step_env(self, env: int, control: int) -> None:
+        self.release.wait(PATIENCE_S)
+        super().step_env(env, control)
+
+    @property
+    def services(self) -> dict[str, Any]:
+        def answer(request: Any) -> Any:
+            self.release.wait(PATIENCE_S)
+            return super(Silent, self).services[SCENE.name](request)
+
+        return {**super().services, SCENE.name: answer}
+
+    @property
+    def streams(self) -> dict[str, Any]:
+        def items(request: Any, call: Any) -> Iterator[Any]:
+            self.release.wait(PATIENCE_S)
+            yield from ()
+
+        return {**super().streams, CAMERA.name: items}
+
+
+class Waits:
+    """Each method comes to a wait for a peer that is silent; what it made ends with the stack."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+
+    def _transport(self, engine: str | Engine) -> Transport:
+        name = f"shm://{unique_name()}"
+        self._stack.enter_context(api.serve(engine, name))
+        return self._stack.enter_context(api.open_transport(name))
+
+    def _silent(self) -> Transport:
+        engine = Silent()
+        transport = self._transport(engine)
+        self._stack.callback(engine.release.set)
+        return transport
+
+    def step(self) -> Callable[[], object]:
+        transport = self._silent()
+        return lambda: transport.step(np.zeros((2, 2), np.float32))
+
+    def frame(self) -> Callable[[], object]:
+        transport = self._silent()
+        transport.send(np.zeros((2, 2), np.float32))
+        return transport.recv
+
+    def frame_until_a_deadline(self) -> Callable[[], object]:
+        transport = self._silent()
+        transport.send(np.zeros((2, 2), np.float32))
+        return lambda: transport.recv(Deadline(LONG_NS / 1e9))
+
+    def envs(self) -> Callable[[], object]:
+        transport = self._silent()
+        transport.send_envs(np.zeros((2, 2), np.float32))
+        return lambda: transport.recv_envs(2)
+
+    def call(self) -> Callable[[], object]:
+        transport = self._silent()
+        return lambda: transport.call(SCENE, GetSceneInfoRequest())
+
+    def stream(self) -> Callable[[], object]:
+        items = self._silent().stream(CAMERA, StreamCameraRequest(name="one"))
+        return lambda: next(items)
+
+    def session(self) -> Callable[[], object]:
+        sessions = SessionClient(self._transport("cartpole"))
+        snapshots = sessions.watch(sessions.create())
+        return lambda: snapshots.latest(10, Deadline(LONG_NS / 1e9))
+
+    def room_in_a_segment(self) -> Callable[[], object]:
+        spec = BatchSpec("toy", 2, ArraySpec("float32", (3,)), ArraySpec("float32", (2,)))
+        segment = create(unique_name(), spec, ring_bytes=4096)
+        self._stack.callback(segment.unlink)
+        engine = engine_of(segment.mapping, segment.lock_path)
+        self._stack.callback(engine.close)
+        self._stack.callback(SegmentPipe.engine_end(segment, strategy=1).close)
+        return self._room_of(SegmentPipe.client_end(segment, engine, strategy=1, peer_bits=PEER_WAKES))
+
+    def room_in_a_listeners_pipe(self) -> Callable[[], object]:
+        name = unique_name()
+        listener = self._stack.enter_context(Listener(name, ring_bytes=4096))
+        clients: list[MemfdPipe] = []
+        thread = threading.Thread(target=lambda: clients.append(connect_pipe(name, soon())))
+        thread.start()
+        [engine] = until(listener.advance)
+        thread.join()
+        self._stack.callback(engine.close)
+        return self._room_of(clients[0])
+
+    def _room_of(self, pipe: Pipe) -> Callable[[], object]:
+        self._stack.callback(pipe.close)
+        while pipe.try_push(bytes(1000)):
+            pass
+        return lambda: pipe.wait_writable(1000, LONG_NS)
+
+
+WAITS = {
+    **dict.fromkeys(("step", "frame", "frame_until_a_deadline", "envs", "call", "stream", "session"), ANSWER_NS),
+    **dict.fromkeys(("room_in_a_segment", "room_in_a_listeners_pipe"), ROOM_NS),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_side_looks_at_its_peer_after_each_slice_of_its_wait(wait: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    slices = Slices(monkeypatch)
+    with ExitStack() as stack:
+        waits = getattr(Waits(stack), wait)()
+        with slices.dies(), pytest.raises(PeerDied):
+            waits()
+    assert len(slices.between) > slices.LOOKS
+    assert 0 < max(slices.between) <= WAITS[wait], slices.between
+
+
+def test_an_engine_that_waits_for_its_images_looks_after_each_slice_whether_the_stream_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wait, slices = ImageStream.wait_for_room, list[int]()
+    monkeypatch.setattr(ImageStream, "wait_for_room", lambda images, ns: (slices.append(ns), wait(images, ns)))
+    name = f"shm://{unique_name()}"
+    with api.serve(ImageEngine(), name), api.open_transport(name) as transport:
+        with transport.stream(CAMERA, StreamCameraRequest(name="endless")) as items:
+            next(items)
+            until(lambda: len(slices) > Slices.LOOKS)
+        assert max(slices) <= ROOM_NS
+
+
+class Ends:
+    """Each method makes a call, on this thread, of a server in shared memory that does not answer before `release`."""
+
+    def __init__(self) -> None:
+        self.name = unique_name()
+        self.release = threading.Event()
+
+    def typed(self) -> None:
+        with self._engine(), api.connect(f"shm://{self.name}") as client:
+            list(client.camera.stream("one"))
+
+    def typed_in_a_loop(self) -> None:
+        async def call() -> None:
+            async with lucky_transport.connect_async(f"shm://{self.name}") as client:
+                assert [item async for item in client.camera.stream("one")] == []
+
+        with self._engine():
+            asyncio.run(call())
+
+    def stub(self) -> None:
+        import lucky_transport_stubs
+
+        def answer(request: bytes, _: Any) -> bytes:
+            self.release.wait(PATIENCE_S)
+            return request
+
+        with ThreadPoolExecutor(1) as pool:
+            server = lucky_transport_stubs.server(pool, handlers=(_handler(answer),))
+            server.add_insecure_port(f"shm://{self.name}")
+            server.start()
+            with lucky_transport_stubs.channel(f"shm://{self.name}") as channel:
+                channel.unary_unary("/t.Test/Call")(b"")
+            server.stop(None).wait(PATIENCE_S)
+
+    def stub_in_a_loop(self) -> None:
+        import lucky_transport_stubs
+
+        async def answer(request: bytes, _: Any) -> bytes:
+            await asyncio.to_thread(self.release.wait, PATIENCE_S)
+            return request
+
+        async def serve(has_started: threading.Event) -> None:
+            server = lucky_transport_stubs.aio_server(handlers=(_handler(answer),))
+            server.add_insecure_port(f"shm://{self.name}")
+            await server.start()
+            has_started.set()
+            await asyncio.to_thread(self.release.wait, PATIENCE_S)
+            await server.stop(PATIENCE_S)
+
+        async def call() -> None:
+            async with lucky_transport_stubs.aio_channel(f"shm://{self.name}") as channel:
+                await channel.unary_unary("/t.Test/Call")(b"")
+
+        has_started = threading.Event()
+        serving = threading.Thread(target=lambda: asyncio.run(serve(has_started)), name=f"loop {self.name}")
+        serving.start()
+        has_started.wait(PATIENCE_S)
+        asyncio.run(call())
+        serving.join()
+
+    @contextlib.contextmanager
+    def _engine(self) -> Iterator[None]:
+        engine = Silent()
+        engine.release = self.release
+        with api.serve(engine, f"shm://{self.name}"), api.open_transport(f"shm://{self.name}"):
+            yield  # further clients connect to its listener
+
+
+def _handler(behaviour: Any) -> Any:
+    import grpc
+
+    return grpc.method_handlers_generic_handler("t.Test", {"Call": grpc.unary_unary_rpc_method_handler(behaviour)})
+
+
+#: By the call, how the name of the server's thread begins.
+SERVERS = {
+    "typed": "shm commands ",
+    "typed_in_a_loop": "shm commands ",
+    "stub": "grpc server shm://",
+    "stub_in_a_loop": "loop ",
+}
+
+
+@pytest.mark.parametrize("call", SERVERS)
+def test_the_end_of_either_process_wakes_the_other_one_from_a_call(call: str) -> None:
+    if call.startswith("stub"):
+        pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+    ends = Ends()
+    caller = threading.Thread(target=getattr(ends, call), name="caller", daemon=True)
+    caller.start()
+    try:
+        for begins in ("caller", f"{SERVERS[call]}{ends.name}"):
+            until(lambda begins=begins: _is_woken_by_a_death(begins))
+    finally:
+        ends.release.set()
+        caller.join(PATIENCE_S)
+
+
+def _is_woken_by_a_death(begins: str) -> bool:
+    """True while a thread whose name begins so sleeps until something comes or another process ends."""
+    return any(thread.name.startswith(begins) and "pidfd" in wakers(thread) for thread in threading.enumerate())
