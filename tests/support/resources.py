@@ -7,6 +7,7 @@ What a process holds altogether (`measure`) counts where the test starts the pro
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ __all__ = [
     "released",
     "rings",
     "threads_of",
+    "voluntary_switches",
 ]
 
 #: What channels and servers of stubs start for themselves, by how the names of the threads begin.
@@ -118,3 +120,10 @@ def released(before: Resources, prefix: str, *, pid: int | None = None, timeout_
     while (now := measure(prefix, pid)).exceeds(before) and not deadline.expired:
         time.sleep(_SLEEP_S)
     return now
+
+
+def voluntary_switches(thread: threading.Thread) -> int:
+    """Return how often a thread of this process has gone to sleep."""
+    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+    [count] = re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE)
+    return int(count)

@@ -1,0 +1,89 @@
+"""A server that nobody calls sleeps: each of its threads wakes once a second at most, but those that must poll.
+
+This counts wake-ups over some seconds in which nothing else happens in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+import lucky_transport_stubs
+from lucky_transport import api
+from lucky_transport.process import unique_name
+from lucky_transport_stubs.relay.relay import Relay
+from tests.support.resources import voluntary_switches
+from tests.support.waiting import PATIENCE_S, until
+
+ENGINES = {
+    "shm": "toy",
+    "holodeck": "toy",
+    "pipe": "cartpole",
+    "grpc": "toy",
+    "openra": "skirmish",
+}
+SECONDS = 3
+#: Wake-ups a second of threads that no peer wakes, by how their names begin: an engine looks after its segment
+#: each 30 ms, and looks each 50 ms whether a client of Holodeck came, or one that offers a pipe.
+POLLING = {"shm server": 34, "holodeck server": 20, "pipe": 20}
+USUAL = 1
+#: gRPC's own threads.
+FOREIGN = "(_serve)"
+
+
+def most_of(name: str) -> int:
+    return next((most for begins, most in POLLING.items() if name.startswith(begins)), USUAL)
+
+
+@pytest.fixture
+def threads() -> Iterator[list[threading.Thread]]:
+    """The threads of one idle server of each kind."""
+    before = set(threading.enumerate())
+    with ExitStack() as stack:
+        for scheme, engine in ENGINES.items():
+            place = "127.0.0.1:0" if scheme in ("grpc", "openra") else unique_name()
+            stack.enter_context(api.serve(engine, f"{scheme}://{place}"))
+        stack.enter_context(Relay("grpc://127.0.0.1:1", f"shm://{unique_name()}"))
+        server = lucky_transport_stubs.server(stack.enter_context(ThreadPoolExecutor(1)))
+        server.add_insecure_port(f"shm://{unique_name()}")
+        server.start()
+        stack.callback(lambda: server.stop(None).wait(PATIENCE_S))
+        stack.callback(_serve_on_a_loop().set)
+        yield [thread for thread in {*threading.enumerate()} - before if FOREIGN not in thread.name]
+
+
+def _serve_on_a_loop() -> threading.Event:
+    """Serve on the event loop of another thread until the result is set."""
+    is_over, has_started = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        server = lucky_transport_stubs.aio_server()
+        server.add_insecure_port(f"shm://{unique_name()}")
+        await server.start()
+        has_started.set()
+        await asyncio.to_thread(is_over.wait, PATIENCE_S)
+        await server.stop(None)
+
+    threading.Thread(target=lambda: asyncio.run(serve()), name="loop server").start()
+    until(has_started.is_set)
+    return is_over
+
+
+def test_a_thread_of_an_idle_server_wakes_no_more_often_than_it_must(threads: list[threading.Thread]) -> None:
+    assert {"shm server", "shm commands", "holodeck server", "grpc server", "loop server"} <= {
+        " ".join(thread.name.split()[:2]) for thread in threads
+    }
+    time.sleep(1)  # what a start leaves to be done
+    before = {thread: voluntary_switches(thread) for thread in threads if thread.is_alive()}
+    time.sleep(SECONDS)
+    found = {thread.name: voluntary_switches(thread) - count for thread, count in before.items()}
+    # One more each second: a thread that wakes may have to wait for the GIL.
+    assert not {name: count for name, count in found.items() if count > (most_of(name) + 1) * SECONDS}, found
