@@ -19,7 +19,7 @@ import lucky_transport_stubs
 from lucky_transport import api
 from lucky_transport.process import unique_name
 from tests.support.forked_programs import Programs
-from tests.support.function_count import REPOSITORY, Profile, counted_here, counted_on_new_threads, fewest
+from tests.support.function_count import CALLS, REPOSITORY, Profile, counted_here, counted_on_new_threads, few, fewest
 from tests.support.waiting import PATIENCE_S
 
 #: Functions that a call enters on the client and on the server, and an item of a stream: at most a tenth more than now.
@@ -96,11 +96,14 @@ def test_an_item_of_a_stream_enters_few_functions(handlers_of: HandlersOf) -> No
         with counted_here() as mine:
             entered = fewest(mine, lambda: next(stream))
         sent.clear()
-        theirs.profiled(lambda: [next(stream) for _ in range(WARM)])
+        theirs.on = True
+        while len(sent) < WARM:  # items that were sent before come first
+            next(stream)
+        theirs.on = False
         stream.cancel()
     assert 1 < len(entered) <= ITEM_CLIENT, entered
     steps = [after - before for before, after in pairwise(sent) if after > before]
-    assert 1 < min(steps) <= ITEM_SERVER
+    assert 1 < sorted(steps)[len(steps) // 10] <= ITEM_SERVER
 
 
 async def test_a_warm_call_of_an_event_loop_enters_few_functions(handlers_of: HandlersOf) -> None:
@@ -118,12 +121,12 @@ async def test_a_warm_call_of_an_event_loop_enters_few_functions(handlers_of: Ha
 
 async def fewest_awaited(profile: Profile, call: Any) -> list[str]:
     found: list[list[str]] = []
-    for _ in range(20):
+    for _ in range(CALLS):
         profile.entered, profile.on = [], True
         await call(b"")
         profile.on = False
         found.append(profile.entered)
-    return min(found, key=len)
+    return few(found)
 
 
 @asynccontextmanager
