@@ -4,10 +4,8 @@ which limit was reached and how it is raised.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import resource
-from collections.abc import Generator
 
 from lucky_transport.errors import NotReachable
 
@@ -33,13 +31,16 @@ def _limit(kind: int) -> str:
     return f"the limit is {'unlimited' if soft == resource.RLIM_INFINITY else soft}"
 
 
-@contextlib.contextmanager
-def within_limits(what: str, backend: str = "") -> Generator[None]:
+class within_limits:  # noqa: N801 - no generator: what it raises would hold itself, with all descriptors, in a cycle
     """Raise NotReachable when a limit of this process keeps it from doing `what`; other errors pass."""
-    try:
-        yield
-    except (OSError, RuntimeError, MemoryError) as error:
-        reached, remedy = limit_reached(error)
-        if not reached:
-            raise
-        raise NotReachable(f"{what}: {reached}", backend=backend, hint=remedy) from error
+
+    def __init__(self, what: str, backend: str = "") -> None:
+        self._what, self._backend = what, backend
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (OSError, RuntimeError, MemoryError)):
+            reached, remedy = limit_reached(error)
+            if reached:
+                raise NotReachable(f"{self._what}: {reached}", backend=self._backend, hint=remedy) from error
