@@ -78,9 +78,10 @@ class ConnectionMonitor:
     def _forget(self, pipe: MemfdPipe) -> None:
         """The pipe's descriptors are about to be closed, by any thread."""
         with self._lock:
-            for fd in pipe.end_fds:
-                if self._on_left.pop(fd, None) is not None and self._epoll is not None:
-                    self._epoll.unregister(fd)
+            for fd in self._on_left.keys() & pipe.end_fds:  # no `if`: see `uninterrupted`
+                del self._on_left[fd]
+                assert self._epoll is not None
+                self._epoll.unregister(fd)
             if self._wakeup is not None and not self._on_left and self._sleeps_on:
                 self._wakeup.notify()  # or it would never end
 
