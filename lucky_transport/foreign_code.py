@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from lucky_transport.errors import is_interruption, raise_wire_error
@@ -14,13 +13,20 @@ __all__ = ["foreign_code", "run_unwaited"]
 _log = logging.getLogger("lucky_transport")
 
 
-@contextmanager
-def foreign_code(engine: str, what: str) -> Generator[None]:
+class foreign_code:  # noqa: N801 - no generator, see `within_limits`
     """Raise what the code inside raises as `raise_wire_error` does: EngineFailed that names the engine and `what`."""
-    try:
-        yield
-    except BaseException as error:
-        raise_wire_error(engine, what, error)
+
+    def __init__(self, engine: str, what: str) -> None:
+        self._engine, self._what = engine, what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is not None:
+                raise_wire_error(self._engine, self._what, error)
+        finally:
+            del error  # its traceback holds this frame
 
 
 def run_unwaited(what: str, call: Callable[..., object], *args: Any) -> None:

@@ -31,7 +31,7 @@ def _limit(kind: int) -> str:
     return f"the limit is {'unlimited' if soft == resource.RLIM_INFINITY else soft}"
 
 
-class within_limits:  # noqa: N801 - no generator: what it raises would hold itself, with all descriptors, in a cycle
+class within_limits:  # noqa: N801 - no generator: since Python 3.12 its frame and the error it got hold each other
     """Raise NotReachable when a limit of this process keeps it from doing `what`; other errors pass."""
 
     def __init__(self, what: str, backend: str = "") -> None:
