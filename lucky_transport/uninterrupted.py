@@ -3,6 +3,8 @@
 A handler runs between two bytecodes: also after a call that took a lock and before the `try` that releases it, and at
 the entry of a Python function that would release it. It does not run between the step of an iterator and the assignment
 of its item, nor around `with lock` for a lock of C (`threading.Lock`, `RLock`; a `Condition` or an `Event` is Python).
+CPython 3.14 alone runs one there, too (docs/reference/limits.md). Since 3.12 `with` does not cover where an `if` or
+`while` goes back to the head of its loop.
 So what waits for a lock with a limit, or does not wait, unpacks it:
 
     held = False
