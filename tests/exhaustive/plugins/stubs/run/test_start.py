@@ -23,7 +23,7 @@ from tests.support.waiting import PATIENCE_S
 LIBRARY = {
     *("bisect", "copy", "ctypes", "dataclasses", "datetime", "fcntl", "hashlib", "ipaddress", "json", "mmap"),
     *("pwd", "queue", "random", "resource", "select", "shlex", "sitecustomize"),
-    "urllib",  # up to Python 3.12 pathlib imports it
+    *("array", "sysconfig", "urllib"),  # what a plain program imports in older Pythons, or `ctypes` in newer ones
 }
 
 #: Of the core: how settings are read, how a call becomes bytes, and how these travel. No array and no typed message.
