@@ -12,7 +12,7 @@ from lucky_transport.errors import NotReachable
 __all__ = ["limit_reached", "within_limits"]
 
 
-def limit_reached(error: BaseException) -> tuple[str, str]:
+def limit_reached(error: BaseException | None) -> tuple[str, str]:
     """Return which limit `error` is about and the remedy, two empty texts when it is about none."""
     number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno if isinstance(error, OSError) else 0
     if number == errno.EMFILE:
@@ -40,7 +40,6 @@ class within_limits:  # noqa: N801 - no generator: since Python 3.12 its frame a
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (OSError, RuntimeError, MemoryError)):
-            reached, remedy = limit_reached(error)
-            if reached:
-                raise NotReachable(f"{self._what}: {reached}", backend=self._backend, hint=remedy) from error
+        reached, remedy = limit_reached(error)
+        if reached:
+            raise NotReachable(f"{self._what}: {reached}", backend=self._backend, hint=remedy) from error

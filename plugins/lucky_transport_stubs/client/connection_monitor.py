@@ -80,8 +80,7 @@ class ConnectionMonitor:
         with self._lock:
             for fd in self._on_left.keys() & pipe.end_fds:  # no `if`: see `uninterrupted`
                 del self._on_left[fd]
-                assert self._epoll is not None
-                self._epoll.unregister(fd)
+                self._epoll.unregister(fd)  # pyright: ignore[reportOptionalMemberAccess] - it is there with them
             if self._wakeup is not None and not self._on_left and self._sleeps_on:
                 self._wakeup.notify()  # or it would never end
 
