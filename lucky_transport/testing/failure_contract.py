@@ -256,7 +256,9 @@ def _in_fork(function: Callable[[], str]) -> str:
             os._exit(0)
     os.close(writer)
     try:
-        ready, _, _ = select.select([reader], [], [], PATIENCE_S)
+        answer = select.poll()  # no `select`: a process with many descriptors has no room for the next one there
+        answer.register(reader, select.POLLIN)
+        ready = answer.poll(PATIENCE_S * 1e3)
         return os.read(reader, 65536).decode() if ready else f"no answer within {PATIENCE_S} s"
     finally:
         os.close(reader)

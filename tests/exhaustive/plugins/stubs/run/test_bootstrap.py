@@ -19,7 +19,7 @@ SOURCE = Path(BOOTSTRAP) / "sitecustomize.py"
 GRPC = """
 import sys
 def insecure_channel(target): return "original"
-from tests.plugins.stubs.run import aio
+from . import aio
 """
 STUBS = """
 import sys
