@@ -1,19 +1,32 @@
-"""What counts can prove: exact bounds of a rate and of a percentile, from the binomial distribution.
+"""What calls can prove: bounds of a rate, and of what is measured block by block.
 
     upper_bound(0, 1000, 0.95)      0.00299: no mismatch in 1,000 trials (3/N, Clopper and Pearson 1934)
 
-Nothing here draws random numbers: equal counts give equal bounds.
+What disturbs a call often disturbs the next ones too, so neighbouring calls are worth less than independent ones. Calls
+are cut into blocks so long that one tells little about the next, and bounds come from how much blocks differ (batch
+means). A process that differs from others does so as noise does that lasts as long as it. Nothing here draws random
+numbers: equal calls give equal bounds.
 """
 
 from __future__ import annotations
 
 import bisect
 import math
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
-from scipy.special import bdtr, betaincinv  # scipy.stats has them too, and takes half a second to import
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtri, stdtrit  # scipy.stats has them too, and takes half a second to import
 
-__all__ = ["error_of_look", "needed_trials", "rank_above", "rank_below", "upper_bound"]
+__all__ = ["LEAST_BLOCKS", "MOST_BLOCKS", "Blocks", "cut", "error_of_look", "needed_trials", "upper_bound"]
+
+#: Into so many blocks calls are cut. Fewer than the most where noise lasts; fewer than the least say too little.
+MOST_BLOCKS, LEAST_BLOCKS = 16, 8
+#: A block is so many times as long as the calls of it that are worth one independent call: then the rest of what one
+#: block has in common with the next is small.
+_LENGTH = 16
 
 
 def error_of_look(error: float, look: int) -> float:
@@ -21,7 +34,7 @@ def error_of_look(error: float, look: int) -> float:
     return 6 * error / (math.pi * look) ** 2
 
 
-def upper_bound(hits: int, n: int, confidence: float) -> float:
+def upper_bound(hits: float, n: float, confidence: float) -> float:
     """Return the rate that the true one is not above, with that confidence, after `hits` in `n` trials.
 
     No trials prove nothing: 1.0.
@@ -30,35 +43,68 @@ def upper_bound(hits: int, n: int, confidence: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def needed_trials(hits: int, limit: float, confidence: float) -> int:
+def needed_trials(hits: float, limit: float, confidence: float) -> int:
     """Return the smallest number of trials at which `hits` of them leave no rate above `limit` (> 0) open."""
 
     def is_enough(n: int) -> bool:
         return upper_bound(hits, n, confidence) <= limit
 
-    most = 2 * (hits + 1)
+    least = math.floor(hits) + 1
+    most = 2 * least
     while not is_enough(most):
         most *= 2
-    trials = range(hits + 1, most)
-    return hits + 1 + bisect.bisect_left(trials, True, key=is_enough)
+    trials = range(least, most)
+    return least + bisect.bisect_left(trials, True, key=is_enough)
 
 
-@lru_cache(maxsize=4096)
-def rank_above(n: int, share: float, error: float) -> int:
-    """Return the rank, from 1, of the sample that a percentile lies above with probability `error` at most.
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Calls in one order, cut into `count` equal blocks of which one tells little about the next.
 
-    share: of samples below the percentile. n + 1 stands for "no sample is high enough to say". It holds for samples of
-    any distribution.
+    inflation: how many times as much their rate of hits varies as that of independent calls. widening: by how much an
+    interval is wider because the blocks are shorter than that asks for; 1 where they are long enough.
     """
-    return _quantile(1 - error, n, share) + 1
+
+    count: int
+    inflation: float
+    widening: float
+
+    @classmethod
+    def of(cls, hits: NDArray[np.bool_], most: int = MOST_BLOCKS) -> Blocks:
+        """Return the most blocks that are long enough for what `hits` (n,) show; the fewest where none are."""
+        if hits.size < LEAST_BLOCKS:
+            return cls(LEAST_BLOCKS, 1.0, 1.0)
+        count, rate = most, float(hits.mean())
+        while count > LEAST_BLOCKS and hits.size < count * _LENGTH:
+            count //= 2
+        while True:
+            length, rates = hits.size // count, cut(hits, count).mean(axis=1)
+            inflation = max(1.0, length * float(rates.var(ddof=1)) / (rate * (1 - rate))) if 0 < rate < 1 else 1.0
+            lacking = _LENGTH * inflation / length
+            if lacking <= 1 or count == LEAST_BLOCKS:
+                return cls(count, inflation, max(1.0, lacking) ** 0.5)
+            count //= 2
+
+    def worth(self, calls: int) -> int:
+        """Return how many independent calls that many are worth."""
+        return max(1, round(calls / (self.inflation * self.widening**2)))
+
+    def half_width(self, values: NDArray[np.float64], error: float) -> float:
+        """Return how far the mean of all blocks' `values` (count,) is below the true one, with probability `error`."""
+        return self._quantile(error) * float(values.std(ddof=1)) / self.count**0.5 * self.widening
+
+    def loss(self, error: float) -> float:
+        """Return how many times as many trials a bound needs that may be wrong with probability `error`.
+
+        Korn and Graubard 1998: the blocks say how much more the rate varies, and few blocks say it less well.
+        """
+        return self.inflation * (self.widening * self._quantile(error) / float(ndtri(error))) ** 2
+
+    def _quantile(self, error: float) -> float:
+        return -float(stdtrit(self.count - 1, error))
 
 
-@lru_cache(maxsize=4096)
-def rank_below(n: int, share: float, error: float) -> int:
-    """Return the rank of the sample that a percentile lies below with probability `error` at most; 0: no sample."""
-    return _quantile(error, n, share)
-
-
-def _quantile(probability: float, n: int, share: float) -> int:
-    """Return the least number that the hits in `n` trials do not exceed with that probability."""
-    return bisect.bisect_left(range(n), probability, key=lambda hits: bdtr(hits, n, share))
+def cut(values: NDArray[Any], count: int) -> NDArray[Any]:
+    """Return the latest of `values` (n,) as `count` blocks (count, n // count)."""
+    length = values.size // count
+    return values[values.size - length * count :].reshape(count, length)

@@ -12,6 +12,9 @@ from array import array
 from collections import Counter, defaultdict
 from typing import TypeGuard
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lucky_transport.messages.method import Effect
 from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, FAILED, Evidence, SideResult
 from lucky_transport_migration.evidence.tally import COMPARED, Tally
@@ -28,7 +31,7 @@ _INDEX = re.compile(r"\[\d+\]")
 
 
 class EvidenceSummary(Tally):
-    """Adds up one method's evidence; `add` it in any order.
+    """Adds up one method's evidence; `add` it process by process, each in its order: what lasts shows in that order.
 
     aspects: of mismatches and failures, what they were. left_out: of compared calls, how many had what not
     looked at. pairs: of control and
@@ -54,8 +57,7 @@ class EvidenceSummary(Tally):
         self.pairs, self.aa = (Pairs(array("d"), array("d")) for _ in range(2))
         self.tails = Tails(array("d"), array("d"))
         self._noisy: set[str] = set()
-        self._is_bad: defaultdict[str, bool] = defaultdict(bool)
-        self._unvaried: Counter[bool] = Counter()
+        self._is_bad: defaultdict[str | int, bool] = defaultdict(bool)
 
     def add(self, one: Evidence) -> None:
         """Count a call."""
@@ -80,12 +82,12 @@ class EvidenceSummary(Tally):
     @property
     def trials(self) -> int:
         """How many distinct requests were compared."""
-        return len(self._is_bad) + self._unvaried.total()
+        return len(self._is_bad)
 
     @property
-    def bad_trials(self) -> int:
-        """How many of the trials have a mismatch or a failure."""
-        return sum(self._is_bad.values()) + self._unvaried[True]
+    def bad_trials(self) -> NDArray[np.bool_]:
+        """Which trials have a mismatch or a failure, in the order in which they were made first; (0,) where none."""
+        return np.fromiter(self._is_bad.values() if self.bad else (), np.bool_)
 
     @property
     def moving(self) -> bool:
@@ -108,11 +110,7 @@ class EvidenceSummary(Tally):
             self.aa.add(one.primary.us, one.shadow.us)
 
     def _add_trial(self, one: Evidence) -> None:
-        is_bad = one.verdict != EQUAL
-        if one.request:
-            self._is_bad[one.request] |= is_bad
-        else:
-            self._unvaried[is_bad] += 1
+        self._is_bad[one.request or self.trials] |= one.verdict != EQUAL
 
     def _add_durations(self, one: Evidence) -> None:
         sides = {side.transport == CONTROL: side.us for side in (one.primary, one.shadow) if _is_timed(side)}

@@ -2,8 +2,8 @@
 
 A method moves on when the upper bound of the ratio is at most the limit; what cannot be said holds it back. In the
 middle the two answers to one call are paired: what slows both, a busy machine or a large message, cancels out. The tail
-compares the p99 of calls that a caller waited for. The bounds come from the ranks of the samples (bounds.rank_above),
-so they hold for latencies of any distribution.
+compares the p99 of calls that a caller waited for. Each block of calls has a ratio of its own, and the bounds come from
+how much these differ (bounds.Blocks): they hold where noise lasts, and for latencies of any distribution.
 """
 
 from __future__ import annotations
@@ -14,21 +14,29 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.bench.stats import NEEDED, percentile
-from lucky_transport_migration.gate.bounds import rank_above, rank_below
+from lucky_transport_migration.bench.stats import NEEDED
+from lucky_transport_migration.gate.bounds import LEAST_BLOCKS, Blocks, cut
 from lucky_transport_migration.units import duration_text, times_text
 
-__all__ = ["ENOUGH", "MOST_NOISE", "Latency", "Pairs", "Samples", "Tails", "needed_pairs", "needed_tails"]
+__all__ = ["ENOUGH", "ENOUGH_PAIRS", "ENOUGH_TAILS", "MOST_NOISE", "Latency", "Pairs", "Samples", "Tails"]
 
 #: Calls of each side below which they do not stand for the side.
 ENOUGH = 100
 #: The largest limit that the noise of an A/A run leads to: on a noisier machine nothing can be judged.
 MOST_NOISE = 1.25
 
-#: Durations in microseconds, in any order.
+#: Pairs that the bound of their middle needs at least, and durations of each side that the bound of a p99 does.
+ENOUGH_PAIRS, ENOUGH_TAILS = LEAST_BLOCKS, NEEDED["p99"]
+#: Worth of calls below which their blocks are too short to tell how many more would do.
+_COUNTABLE = 128
+
+#: Durations in microseconds, in the order of the calls.
 Samples = MutableSequence[float]
+
+Logs = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +44,8 @@ class Latency:
     """One percentile of control and candidate, in microseconds.
 
     times: how many times longer the candidate takes, at_most: the upper bound of that. limit: the largest ratio that is
-    allowed, noise: what raised it. calls: pairs, or durations of the side that has fewer.
+    allowed, noise: what raised it. calls: pairs, or durations of the side that has fewer, worth: how many independent
+    ones they are worth.
     """
 
     percentile: str
@@ -47,6 +56,7 @@ class Latency:
     limit: float
     noise: str
     calls: int
+    worth: int
 
     @property
     def holds_back(self) -> bool:
@@ -66,12 +76,18 @@ class Latency:
 
     @property
     def _remedy(self) -> str:
-        """About how many more calls would show it, if more calls can: a bound narrows by the root of their number."""
+        """Why it is not shown and, where that can be told, about how many more calls would show it."""
         if not self.holds_back or self.times >= self.limit:
             return ""
-        factor = (math.log(self.at_most / self.times) / math.log(self.limit / self.times)) ** 2
+        lasts = f"; noise that lasts makes {plural(self.calls, 'call')} worth {self.worth:,} independent ones"
+        if self.worth < min(_COUNTABLE, self.calls / 2):
+            return f"{lasts}: only more of them, over a longer time, can show that it is kept"
+        factor = (
+            math.log(self.at_most / self.times) / math.log(self.limit / self.times)
+        ) ** 2  # the root of their number
         more = max(1, int(float(f"{(factor - 1) * self.calls:.1g}")))
-        return f"; about {plural(more, 'more call')} could show that it is kept"
+        why = lasts if self.worth < self.calls / 2 else ""
+        return f"{why}; about {plural(more, 'more call')} could show that it is kept"
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON values, ratios and microseconds rounded to what they can mean."""
@@ -87,6 +103,10 @@ class _Sides:
     def __len__(self) -> int:
         return min(len(self.control), len(self.candidate))
 
+    def _logs(self) -> tuple[Logs, Logs]:
+        """Return float64 (n,) of control and candidate; of logarithms a ratio and its inverse weigh the same."""
+        return np.log(np.asarray(self.control)), np.log(np.asarray(self.candidate))
+
 
 @dataclass(frozen=True, slots=True)
 class Pairs(_Sides):
@@ -100,13 +120,13 @@ class Pairs(_Sides):
     def latency(self, limit: float, noise: str, error: float) -> Latency:
         """Return how the middle of the pairs compares. error: the probability that the true ratio is above `at_most`.
 
-        There are as many pairs as `needed_pairs` says.
+        There are at least `ENOUGH_PAIRS`.
         """
-        ratios = self._log_ratios()
-        at_most = ratios[rank_above(len(self), 0.5, error) - 1]
+        middle, half, worth = self._middle(error)
         control, candidate = (float(np.median(side)) for side in (self.control, self.candidate))
-        times = math.exp(np.median(ratios))
-        return Latency("p50", control, candidate, times, math.exp(at_most), limit, noise, len(self))
+        return Latency(
+            "p50", control, candidate, math.exp(middle), math.exp(middle + half), limit, noise, len(self), worth
+        )
 
     def noise(self, error: float = 0.05) -> float:
         """Return the lower bound of the ratio, from 1, of an A/A run's slower side to the other; 1 with too few pairs.
@@ -118,35 +138,43 @@ class Pairs(_Sides):
 
     def interval(self, error: float) -> tuple[float, float] | None:
         """Return what the middle ratio lies between, but for a probability of `error`; None with too few pairs."""
-        if len(self) < needed_pairs(error / 2):
+        if len(self) < ENOUGH_PAIRS:
             return None
-        ratios, rank = self._log_ratios(), rank_above(len(self), 0.5, error / 2)
-        return math.exp(ratios[-rank]), math.exp(ratios[rank - 1])
+        middle, half, _ = self._middle(error / 2)
+        return math.exp(middle - half), math.exp(middle + half)
 
-    def _log_ratios(self) -> Any:
-        """Return float64 (len,): the logarithm of each pair's ratio, sorted; a ratio and its inverse weigh the same."""
-        return np.sort(np.log(np.asarray(self.candidate) / np.asarray(self.control)))
+    def _middle(self, error: float) -> tuple[float, float, int]:
+        """Return the logarithm of the middle ratio, how far the true one may be above it, their worth."""
+        control, candidate = self._logs()
+        ratios = candidate - control
+        middle = float(np.median(ratios))
+        if ratios.size < ENOUGH_PAIRS:
+            return middle, math.inf, 1
+        blocks = Blocks.of(ratios > middle)
+        half = blocks.half_width(np.median(cut(ratios, blocks.count), axis=1), error)
+        return middle, half, blocks.worth(ratios.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Tails(_Sides):
-    """Durations of control and candidate, each side's of calls of its own."""
+    """Durations of control and candidate, each side's of calls of its own, in one order."""
 
     def latency(self, limit: float, error: float) -> Latency:
-        """Return how the p99 compares; both sides have as many samples as `needed_tails` says."""
-        ours, theirs = np.sort(self.control), np.sort(self.candidate)
-        low = rank_below(ours.size, 0.99, error / 2)  # each side may be wrong with half of the error
-        high = rank_above(theirs.size, 0.99, error / 2)
-        control, candidate = percentile(ours, 99), percentile(theirs, 99)
-        at_most = float(theirs[high - 1] / ours[low - 1])
-        return Latency("p99", control, candidate, candidate / control, at_most, limit, "", len(self))
+        """Return how the p99 compares; both sides have as many samples as a p99 needs.
+
+        Tails are too few to say how long noise lasts, so the middle of each side does.
+        """
+        sides = self._logs()
+        found = (Blocks.of(side > np.median(side), LEAST_BLOCKS) for side in sides)  # so long that each has a p99
+        blocks = max(found, key=lambda one: one.inflation * one.widening)
+        ours, theirs = (_p99(cut(side, blocks.count)) for side in sides)
+        half = blocks.half_width(theirs - ours, error)
+        control, candidate = (math.exp(_p99(side)) for side in sides)
+        at_most = candidate / control * math.exp(half)
+        worth = blocks.worth(len(self))
+        return Latency("p99", control, candidate, candidate / control, at_most, limit, "", len(self), worth)
 
 
-def needed_pairs(error: float) -> int:
-    """Return how many pairs the bound of their middle needs at least."""
-    return math.ceil(math.log(error) / math.log(0.5))
-
-
-def needed_tails(error: float) -> int:
-    """Return how many durations of each side the bound of a p99 needs at least."""
-    return max(NEEDED["p99"], math.ceil(math.log(error / 2) / math.log(0.99)))
+def _p99(values: Logs) -> Any:
+    """Return the nearest-rank p99 along the last axis."""
+    return np.percentile(values, 99, axis=-1, method="inverted_cdf")

@@ -7,6 +7,7 @@ and the more often, the more each method has to show.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +15,9 @@ from typing import Any
 from lucky_transport.errors import plural
 from lucky_transport.messages.method import Effect
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
-from lucky_transport_migration.gate.bounds import error_of_look, needed_trials, upper_bound
+from lucky_transport_migration.gate.bounds import Blocks, error_of_look, needed_trials, upper_bound
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
-from lucky_transport_migration.gate.latency import ENOUGH, Latency, needed_pairs, needed_tails
+from lucky_transport_migration.gate.latency import ENOUGH, ENOUGH_PAIRS, ENOUGH_TAILS, Latency
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.stages.stage import Stage
 
@@ -70,8 +71,11 @@ class MethodVerdict:
 def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, look: int = 1) -> MethodVerdict:
     """Return the verdict on one method; among: how many methods are judged together, look: the number of this look."""
     error = error_of_look((1 - limits.confidence) / among, look)
-    bound = upper_bound(summary.bad_trials, summary.trials, 1 - error)
-    doubts = list(_doubts(summary, bound, limits, error))
+    hits = summary.bad_trials
+    bad = int(hits.sum())
+    loss = Blocks.of(hits).loss(error) if bad else 1.0
+    bound = upper_bound(bad / loss, summary.trials / loss, 1 - error)
+    doubts = list(_doubts(summary, bound, limits, error, bad, loss))
     latency, missing = _latency(summary, limits, error)
     missing += _unproven(summary, limits)
     if summary.compared:  # else there is nothing to be timed either
@@ -108,20 +112,21 @@ def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[li
     aa = summary.aa
     of_each = error / (2 if summary.judges_tail() else 1)
     share = of_each / (2 if len(aa) >= ENOUGH else 1)  # the noise may err as well
-    if len(summary.pairs) >= needed_pairs(share):
-        found.append(summary.pairs.latency(*_limit(aa.noise(share), summary, limits), share))
+    pairs, tails, timed = summary.pairs, summary.tails, ", ".join(summary.timed)
+    if len(pairs) >= ENOUGH_PAIRS:
+        found.append(pairs.latency(*_limit(aa.noise(share), summary, limits), share))
     else:
-        needed, pairs = needed_pairs(share), len(summary.pairs)
-        missing.append(
-            f"its p50 is not known: {needed - pairs:,} are missing of {plural(needed, 'pair')} of timed calls "
-            f"({', '.join(summary.timed)}; no replay)"
+        needed = f"its p50 is not known: it needs {ENOUGH_PAIRS} pairs of timed calls ({timed}; no replay)"
+        missing.append(f"{needed}, and has {len(pairs)}")
+    if summary.judges_tail() and len(tails) >= ENOUGH_TAILS:
+        found.append(tails.latency(limits.tail_limit, of_each))
+    elif summary.judges_tail():
+        needed = (
+            f"its p99 is not known: it needs {ENOUGH_TAILS} timed calls of each side that a caller waited for ({timed})"
         )
-    if summary.judges_tail():
-        tails, needed = summary.tails, needed_tails(of_each)
-        if len(tails) >= needed:
-            found.append(tails.latency(limits.tail_limit, of_each))
-        else:
-            missing.append(_too_few_tails(summary, needed))
+        missing.append(
+            f"{needed}, and has {len(tails.control):,} of the control, {len(tails.candidate):,} of the candidate"
+        )
     return found, missing
 
 
@@ -132,17 +137,9 @@ def _limit(noise: float, summary: EvidenceSummary, limits: Limits) -> tuple[floa
     return noise, f" (noise of {plural(len(summary.aa), 'A/A pair')}, the last of {summary.aa_at[:10]})"
 
 
-def _too_few_tails(summary: EvidenceSummary, needed: int) -> str:
-    tails = summary.tails
-    sides = (("control", len(tails.control)), ("candidate", len(tails.candidate)))
-    short = " and ".join(f"{needed - calls:,} of the {side}" for side, calls in sides if calls < needed)
-    return (
-        f"its p99 is not known: {short} are missing of {plural(needed, 'timed call')} each that a caller waited for "
-        f"({', '.join(summary.timed)})"
-    )
-
-
-def _doubts(summary: EvidenceSummary, bound: float, limits: Limits, error: float) -> Iterator[str]:
+def _doubts(
+    summary: EvidenceSummary, bound: float, limits: Limits, error: float, bad: int, loss: float
+) -> Iterator[str]:
     """Yield why the answers do not suffice."""
     if not summary.calls:
         yield "no call of it was seen since"
@@ -154,7 +151,7 @@ def _doubts(summary: EvidenceSummary, bound: float, limits: Limits, error: float
             "compared on two engines: `lucky-transport parity`, or `record` and `replay`"
         )
         return
-    trials, bad = summary.trials, summary.bad_trials
+    trials = summary.trials
     is_repeated = trials < summary.compared
     seen = f"{plural(summary.compared, 'compared call')}{f' of {_distinct(trials)}' if is_repeated else ''}"
     remedy = "; `lucky-transport parity --evidence` makes others" if is_repeated else ""
@@ -163,10 +160,11 @@ def _doubts(summary: EvidenceSummary, bound: float, limits: Limits, error: float
         yield f"{counted} compared, {limits.calls:,} asked for (calls){remedy}"
     if bound <= limits.mismatch_limit or (not bad and trials < limits.calls):
         return
-    needed = needed_trials(bad, limits.mismatch_limit, 1 - error)
+    needed = math.ceil(loss * needed_trials(bad / loss, limits.mismatch_limit, 1 - error))
+    bursts = f"; mismatches come in bursts: {trials:,} are worth {trials / loss:,.0f} independent" if loss > 2 else ""
     yield (
         f"of {seen} {_counted(summary)}: a rate of up to {_percent(bound)} is open, the limit is "
-        f"{_percent(limits.mismatch_limit)}; {plural(needed - trials, 'more call')} without another would do"
+        f"{_percent(limits.mismatch_limit)}{bursts}; {plural(needed - trials, 'more call')} without another would do"
         f"{remedy}{_first(summary)}"
     )
 

@@ -197,7 +197,7 @@ def _latency(pairs: Pairs, error: float) -> dict[str, Any] | None:
     found |= {"low": low, "high": high}
     if not all(math.isfinite(one) for one in found.values() if one is not None):
         return None
-    return found | {"pairs": len(pairs), "confidence": 1 - error}
+    return found | {"pairs": len(pairs), "worth": middle.worth, "confidence": 1 - error}
 
 
 def _back(line: Line, standing: EffectiveStages) -> str:

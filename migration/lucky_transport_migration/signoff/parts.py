@@ -141,7 +141,7 @@ def _latency(latency: Result | None) -> str:
         return "no call was timed over both transports"
     sides = f"p50 {duration_text(latency['grpc_us'])} over gRPC, {duration_text(latency['shm_us'])} over shared memory"
     pairs = plural(latency["pairs"], "pair")
-    sure = f"{_interval(latency)} with {latency['confidence']:.0%}, {pairs}"
+    sure = f"{_interval(latency)} with {latency['confidence']:.0%}, {pairs} worth {latency['worth']:,} independent ones"
     known = sure if latency["low"] is not None else f" {pairs}, too few for an interval"
     return f"{sides}; in the middle pair {times_text(latency['ratio'])} times as long ({known.strip()})"
 

@@ -1,4 +1,4 @@
-"""Bounds of rates and percentiles, against sums that are written out."""
+"""Bounds of rates against sums that are written out, and of calls whose noise lasts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport_migration.gate.bounds import needed_trials, rank_above, rank_below, upper_bound
+from lucky_transport_migration.gate.bounds import LEAST_BLOCKS, MOST_BLOCKS, Blocks, cut, needed_trials, upper_bound
+from tests.migration.gate.power import durations, noise
 
 
 @pytest.mark.parametrize("n", [100, 1_000, 100_000])
@@ -34,14 +35,59 @@ def test_the_calls_needed_are_the_first_that_are_enough(hits: int, limit: float)
     assert n == hits + 1 or upper_bound(hits, n - 1, 0.95) > limit
 
 
-def test_the_median_of_what_is_drawn_lies_between_its_ranks_as_often_as_promised() -> None:
-    drawn = np.sort(np.random.default_rng(1).random((2_000, 101)), axis=1)
-    low, high = rank_below(101, 0.5, 0.025), rank_above(101, 0.5, 0.025)
-    inside = (drawn[:, low - 1] <= 0.5) & (drawn[:, high - 1] >= 0.5)
-    assert 0.94 < inside.mean() < 0.99
+def test_blocks_of_independent_calls_are_worth_about_all_of_them() -> None:
+    blocks = Blocks.of(np.random.default_rng(1).random(4_000) < 0.5)
+    assert blocks.count == MOST_BLOCKS
+    assert blocks.worth(4_000) > 2_000
 
 
-def test_a_few_samples_say_nothing_of_a_tail() -> None:
-    assert rank_above(20, 0.99, 5e-5) == 21
-    assert rank_above(3, 0.5, 5e-5) == 4
-    assert rank_below(3, 0.5, 5e-5) == 0
+def test_the_longer_noise_lasts_the_fewer_independent_calls_they_are_worth() -> None:
+    worths = [_lasting(correlation).worth(20_000) for correlation in (0.0, 0.5, 0.9, 0.99)]
+    assert worths == sorted(worths, reverse=True)
+    assert 1_000 < worths[2] < 4_000, "20,000 calls, each about 9 times as much like the next as independent ones"
+    assert worths[3] < 500
+
+
+def test_blocks_are_longer_where_noise_lasts_longer() -> None:
+    assert _lasting(0.99, 5_000).count == LEAST_BLOCKS < _lasting(0.0, 5_000).count
+
+
+def test_where_no_block_is_long_enough_bounds_are_wider() -> None:
+    assert _lasting(0.0, 5_000).widening == 1.0
+    assert _lasting(0.99, 1_000).widening > 1.0
+
+
+def test_calls_of_processes_that_differ_are_worth_about_as_many_as_there_are_processes() -> None:
+    random = np.random.default_rng(3)
+    values = random.standard_normal(10_000) + 2 * np.repeat(random.standard_normal(20), 500)
+    assert Blocks.of(values > np.median(values)).worth(10_000) < 60
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.9])
+def test_a_mean_is_above_its_bound_as_seldom_as_promised(correlation: float) -> None:
+    random = np.random.default_rng(4)
+    wrong = 0
+    for _ in range(200):
+        values = noise(random, 2_000, correlation)
+        blocks = Blocks.of(values > np.median(values))
+        wrong += values.mean() + blocks.half_width(cut(values, blocks.count).mean(axis=1), 0.05) < 0
+    assert wrong <= 0.08 * 200
+
+
+def test_mismatches_that_come_in_bursts_are_worth_fewer_trials_than_those_that_are_spread() -> None:
+    burst, spread = np.zeros((2, 5_000), np.bool_)
+    burst[1_000:1_010] = True
+    spread[100::500] = True
+    assert Blocks.of(burst).loss(0.05) > 5 * Blocks.of(spread).loss(0.05)
+
+
+@pytest.mark.parametrize("calls", [1, 3, 4, 17])
+def test_a_few_calls_have_few_blocks_and_a_wide_bound(calls: int) -> None:
+    blocks = Blocks.of(np.arange(calls) == 0)
+    assert blocks.count == LEAST_BLOCKS
+    assert blocks.worth(calls) <= calls
+
+
+def _lasting(correlation: float, calls: int = 20_000) -> Blocks:
+    values = durations(np.random.default_rng(2), calls, correlation, 400.0)
+    return Blocks.of(values > np.median(values))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_COMPARED, Evidence, SideResult
@@ -13,6 +15,7 @@ from lucky_transport_migration.gate.gate_verdict import judge
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.stages.journal import Demotion
 from lucky_transport_migration.stages.stage import Placement, Stage
+from tests.migration.gate.power import durations
 
 Seen = Callable[..., Evidence]
 Calls = Callable[..., Iterator[Evidence]]
@@ -58,21 +61,21 @@ def test_repeats_of_one_request_are_one_trial(seen: Seen, calls: Calls) -> None:
 
 
 def test_a_request_that_differed_once_is_one_bad_trial_however_often_it_is_repeated(seen: Seen, calls: Calls) -> None:
-    rows = [seen(request=f"{index:016x}") for index in range(1_776)]
+    rows = [seen(request=f"{index:016x}") for index in range(1_982)]
     bad = [different(seen, request="f" * 16) for _ in range(50)]
     good_repeats = list(calls(50, request="f" * 16))
     (reason,) = judge([*rows, *bad, *good_repeats], Limits()).reasons
-    assert "of 1,876 compared calls of 1,777 distinct requests 50 differed" in reason
+    assert "of 2,082 compared calls of 1,983 distinct requests 50 differed" in reason
     assert judge([*rows, seen(request="a" * 16), *bad, *good_repeats], Limits()).promote
 
 
 def test_one_mismatch_asks_for_more_calls_and_says_how_many(seen: Seen, calls: Calls) -> None:
     (reason,) = judge([*calls(999), different(seen)], Limits()).reasons
     assert "of 1,000 compared calls 1 differed and 0 failed (item 1)" in reason
-    assert "up to 0.533 % is open, the limit is 0.3 %; 778 more calls" in reason
+    assert "up to 0.598 % is open, the limit is 0.3 %; 995 more calls" in reason
     assert "entity.name: grpc 'a', shm 'b'" in reason
-    assert not judge([*calls(1776), different(seen)], Limits()).promote
-    assert judge([*calls(1777), different(seen)], Limits()).promote
+    assert not judge([*calls(1982), different(seen)], Limits()).promote
+    assert judge([*calls(1983), different(seen)], Limits()).promote
 
 
 def test_a_failed_candidate_counts_as_much_as_a_wrong_one(seen: Seen, calls: Calls) -> None:
@@ -130,6 +133,42 @@ def test_a_slower_candidate_is_held_back_with_both_durations(calls: Calls) -> No
     assert judge(calls(1200, grpc_us=400, shm_us=600), Limits(slower_limit=2)).promote
 
 
+def test_calls_whose_noise_lasts_hold_back_and_say_what_they_are_worth_and_why_more_are_needed(seen: Seen) -> None:
+    (reason,) = judge(timed(seen, 3_000, 0.99), Limits()).reasons
+    assert re.search(r"noise that lasts makes 3,000 calls worth \d\d independent ones: only more of them", reason)
+    (reason,) = judge(timed(seen, 6_000, 0.9), Limits(slower_limit=1.01)).reasons
+    assert re.search(r"6,000 calls worth \d{3,4} independent ones; about [\d,]+ more calls could show", reason)
+    (reason,) = judge(timed(seen, 2_000, 0.0), Limits(slower_limit=1.01)).reasons
+    assert "more calls could show" in reason
+    assert "noise that lasts" not in reason
+
+
+def test_a_candidate_that_is_far_faster_moves_on_where_noise_lasts(seen: Seen) -> None:
+    assert judge(timed(seen, 1_200, 0.9, 0.3), Limits()).promote
+
+
+def test_mismatches_in_a_burst_ask_for_more_calls_than_as_many_apart(seen: Seen, calls: Calls) -> None:
+    burst = [*calls(2500), *[different(seen)] * 10, *calls(2490)]
+    (reason,) = judge(burst, Limits(calls=1)).reasons
+    assert "mismatches come in bursts: 5,000 are worth" in reason
+    apart = [one for index in range(10) for one in (*calls(499, seed=index), different(seen))]
+    (other,) = judge(apart, Limits(calls=1)).reasons
+    assert missing(reason) > 2 * missing(other)
+
+
+def missing(reason: str) -> int:
+    found = re.search(r"([\d,]+) more calls", reason)
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
+def timed(seen: Seen, calls: int, correlation: float, times: float = 1.0) -> Iterator[Evidence]:
+    """Yield equal calls whose durations have noise that lasts."""
+    random = np.random.default_rng(5)
+    sides = (durations(random, calls, correlation, us).tolist() for us in (400.0, 400.0 * times))
+    return (seen(grpc_us=one, shm_us=other) for one, other in zip(*sides, strict=True))
+
+
 def test_what_an_aa_run_shows_as_noise_is_no_slowness(calls: Calls) -> None:
     same = {"primary": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=480.0)}
     slower = list(calls(4000, grpc_us=400, shm_us=440))
@@ -168,24 +207,24 @@ def test_the_tail_of_shadows_is_not_judged(seen: Seen) -> None:
 
 def test_durations_of_a_recording_are_not_compared_with_those_of_today(calls: Calls) -> None:
     (reason,) = judge(calls(1200, kind="replay", grpc_us=10, shm_us=5_000), Limits()).reasons
-    assert "6 are missing of 6 pairs of timed calls" in reason
+    assert "it needs 8 pairs of timed calls" in reason
     assert "no replay" in reason
 
 
 def test_durations_of_calls_that_failed_do_not_count(seen: Seen) -> None:
     refused = {"primary": SideResult("grpc", "NOT_FOUND", 10.0), "shadow": SideResult("shm", "NOT_FOUND", 900.0)}
     (reason,) = judge([seen(**refused)] * 1200, Limits()).reasons
-    assert "its p50 is not known: 6 are missing of 6 pairs" in reason
+    assert "its p50 is not known: it needs 8 pairs" in reason
 
 
-def test_a_tail_that_too_few_callers_waited_for_holds_back_and_says_how_many_are_missing(seen: Seen) -> None:
+def test_a_tail_that_too_few_callers_waited_for_holds_back_and_says_how_many_there_are(seen: Seen) -> None:
     shm, grpc = SideResult("shm", us=40.0), SideResult("grpc", us=400.0)
     rows = [seen(stage="canary 10%", primary=shm, shadow=grpc)] * 90
     rows += [seen(stage="canary 10%", primary=grpc, shadow=shm)] * 1_110
     (reason,) = judge(rows, Limits()).reasons
     assert reason.endswith(
-        "its p99 is not known: 410 of the candidate are missing of 500 timed calls each that a caller waited for "
-        "(live, parity)"
+        "its p99 is not known: it needs 500 timed calls of each side that a caller waited for (live, parity), and has "
+        "1,110 of the control, 90 of the candidate"
     )
 
 
@@ -222,6 +261,7 @@ def test_the_verdict_is_json_with_what_was_left_out(seen: Seen, calls: Calls) ->
         "limit",
         "noise",
         "calls",
+        "worth",
         "holds_back",
     } == set(row["latency"][0])
 
