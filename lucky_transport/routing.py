@@ -64,7 +64,8 @@ class Decision:
 class Ending:
     """The end of a call; code: a status as gRPC names it. is_early: its caller left, or no more of it is wanted.
 
-    knows_headers: False when it is not known which headers came.
+    knows_headers: False when it is not known which headers came. is_local: the caller's own side ended it: its clock
+    passed the deadline, it cancelled, no connection stood. Any other end is an answer of the application.
     """
 
     code: str = "OK"
@@ -73,14 +74,15 @@ class Ending:
     trailing: Metadata = ()
     is_early: bool = False
     knows_headers: bool = True
+    is_local: bool = False
 
 
 #: The caller dropped a call that went on.
-LEFT = Ending("CANCELLED", is_early=True)
+LEFT = Ending("CANCELLED", is_early=True, is_local=True)
 #: The call goes on, and enough of it is known.
 SO_FAR = Ending(is_early=True)
 #: The program ended, and the call went on.
-UNFINISHED = Ending("CANCELLED", "the program ended before the call did", is_early=True)
+UNFINISHED = Ending("CANCELLED", "the program ended before the call did", is_early=True, is_local=True)
 
 #: Says how a call ended, None while it goes on; waits so many seconds at most for what comes with the end.
 ReadEnding = Callable[[float], Ending | None]
@@ -97,12 +99,12 @@ class Received(Protocol):
     dropped: int
 
     @property
-    def is_full(self) -> bool:
-        """True when no more is kept."""
+    def wants_more(self) -> bool:
+        """True when what comes next says something."""
         ...
 
     def add(self, item: Any) -> None:
-        """Keep one more item, unless there are too many."""
+        """Keep one more item, or count it where there are too many."""
         ...
 
 

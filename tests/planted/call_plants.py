@@ -302,7 +302,7 @@ CALL_PLANTS: tuple[Plant, ...] = (
         "the same class and text with another hint",
         errors(_with_other_hint),
         found={proof("GetLidarBeamCount"): ("hint of", "ask your administrator")},
-        unseen={R: ("compared: status, details, items\n", "not compared: hints of errors")},
+        unseen={R: ("compared: status", "not compared: hints of errors")},
     ),
     Plant(
         "error of another library",

@@ -3,8 +3,8 @@
 Item i of a stream is what the engine's state comes to after i further moves, whatever the clock does, so that two
 engines in one state send the same items. A stream ends after `items` items, but that of a controller, which goes on
 until its call is over. The last element of an observation, and the velocity of a joint, is a NaN: a sensor that has no
-reading. GetLidarBeamAngles waits for a short deadline of its call, GetLidarBeamCount raises, and the scene has large
-ids, a long list and texts with NUL.
+reading. GetLidarBeamAngles waits for a short deadline of its call, GetLidarBeamCount knows no sensor 0, and the scene
+has large ids, a long list and texts with NUL.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from lucky_transport.messages import (
     ImageFrame,
     JointState,
     LidarBeamAnglesResponse,
+    LidarBeamCountResponse,
     LidarSensorRequest,
     ListEntitiesRequest,
     ListEntitiesResponse,
@@ -131,6 +132,8 @@ class MovingEngine(ToyEngine):
         return LidarBeamAnglesResponse(request.sensor)
 
     def _refused(self, request: LidarSensorRequest) -> Any:
+        if request.sensor:
+            return LidarBeamCountResponse(request.sensor)
         raise UnknownName(f"no sensor {request.sensor}", hint="ask for one that there is")
 
 

@@ -337,7 +337,7 @@ STEP_PLANTS: tuple[Plant, ...] = (
         OtherFrameNumbers,
         unseen={
             T: ("not compared: items of /hazel.rpc.CameraService/StreamCamera",),
-            R: ("not compared: ImageFrame.frame_number of streams",),
+            R: ("not compared: ImageFrame.frame_number",),
         },
     ),
     everywhere("negative zero", "-0.0 for 0.0", NegativeZero, "signals.out_of_range", "-0.0", "exchange 97"),

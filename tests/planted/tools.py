@@ -175,6 +175,7 @@ def call_and_stream(transport: Any) -> None:
     transport.call(entities, entities.request())
     with contextlib.suppress(LookupError):
         transport.call(method("LidarService/GetLidarBeamCount"), LidarSensorRequest())
+    transport.call(method("LidarService/GetLidarBeamCount"), LidarSensorRequest(1))
     for name in (
         "AgentService/StreamPolicySlotState",
         "MujocoService/StreamJointState",

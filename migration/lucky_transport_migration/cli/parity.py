@@ -156,13 +156,14 @@ def parity(context: click.Context, suite: str | None, methods: str | None, as_js
     first = given["between"][0]
     outcome, show = _prove(suite, methods or "all", silent=as_json, **given)
     itself = None
-    if not outcome.equal and {name.partition("#")[0] for name in given["between"]} != {first}:
+    differs = outcome.plain()["first_difference"] is not None
+    if differs and {name.partition("#")[0] for name in given["between"]} != {first}:
         replicate = {"between": (first, f"{first}#2"), "evidence": None}
         itself, _ = _prove(suite, methods or "all", silent=as_json, **given | replicate)
     if as_json:
         plain = outcome.plain() | {"itself": itself and itself.plain()}
         click.echo(json.dumps(plain, indent=2, allow_nan=False))
-    elif itself is None or itself.equal:
+    elif itself is None or itself.plain()["first_difference"] is None:
         show(outcome)
     else:
         show(itself)

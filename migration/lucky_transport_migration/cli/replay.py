@@ -67,7 +67,7 @@ def replay(file: Path, endpoints: tuple[str, ...], evidence: Path | None, as_jso
     pairs = [("recording", endpoint) for endpoint in endpoints]
     if len(endpoints) > 1:
         pairs.append((endpoints[0], endpoints[1]))
-    results = [ReplayResult(rules) for _ in pairs]
+    results = [ReplayResult() for _ in pairs]
     lines = Lines(lambda text: echo(text, err=True))
 
     def taking(result: ReplayResult) -> Callable[[Evidence], None]:
@@ -124,10 +124,9 @@ def _show(result: ReplayResult) -> None:
 
 
 def _show_rest(result: ReplayResult) -> None:
-    for name, row in result.methods.items():
-        for why, calls in row.unseen.items():
-            echo(f"not compared: {name}, {calls:,} times: {why}")
-    echo(f"compared: {', '.join(result.aspects) or 'nothing'}")
-    for what, why in result.left_out.items():
+    from lucky_transport_migration.evidence.tally import compared_text
+
+    echo(f"compared: {compared_text(result.methods.values()) or 'nothing'}")
+    for what, why in result.not_compared.items():
         echo(f"not compared: {what} ({why})")
     echo(result.sentence)

@@ -31,7 +31,7 @@ class ItemPairs:
     """The items of both sides of one call. method: None for one whose messages are not known. dropped: how many items
     each stream skipped, None = not known.
 
-    left_out: after `differing`, the fields that rules left out.
+    left_out: the fields that rules leave out.
     """
 
     def __init__(
@@ -51,7 +51,8 @@ class ItemPairs:
         is_latest = method is not None and method.stream is Flow.LATEST
         self._is_open = ended_early or (is_latest and dropped is None)
         self._may_lack = dropped if is_latest and dropped is not None else (0, 0)
-        self.left_out: tuple[str, ...] = ()
+        response: Any = None if method is None else method.response
+        self.left_out = rules.left_out(response, streamed=self._streamed) if response and (left or right) else ()
 
     @property
     def comparable(self) -> bool:
@@ -80,7 +81,6 @@ class ItemPairs:
             return None
         x, y = as_message(self._method, left), as_message(self._method, right)
         if self._method is not None and type(x) is type(y) is self._method.response:
-            self.left_out = self._rules.left_out(self._method.response, streamed=self._streamed)
             return first_unequal(self._method.response, x, y, self._rules, streamed=self._streamed)
         if isinstance(left, bytes) and isinstance(right, bytes):
             found, known = first_unequal_byte(left, right, EXACT, "bytes"), self._method is None

@@ -66,6 +66,7 @@ class ComparisonRules:
         self.doubts_nan = any(row.nan == "different" for row in self.rows.values())
         self._patterns = sorted(filter(is_pattern, self.rows), key=len, reverse=True)
         self._found: dict[tuple[str, str], tuple[str, Rule]] = {}
+        self._skipped: dict[tuple[type, bool], tuple[str, ...]] = {}
         self._fields: dict[tuple[type, str], tuple[tuple[Field, str, Rule], ...]] = {}
 
     @classmethod
@@ -95,8 +96,10 @@ class ComparisonRules:
 
     def left_out(self, message: type, *, streamed: bool = False) -> tuple[str, ...]:
         """Return the keys of the rules that leave out fields of such a message, in the order of its fields."""
-        keys = self._left_out(message, name_of(message), streamed, ())
-        return tuple(dict.fromkeys(keys))
+        if (message, streamed) not in self._skipped:
+            keys = self._left_out(message, name_of(message), streamed, ())
+            self._skipped[message, streamed] = tuple(dict.fromkeys(keys))
+        return self._skipped[message, streamed]
 
     def skipped(self) -> dict[str, str]:
         """Return everything that is left out, with the reasons; "... of streams" where it is in streams only."""

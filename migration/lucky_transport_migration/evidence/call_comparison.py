@@ -1,13 +1,15 @@
-"""Both answers to one call, compared: evidence.
+"""Two answers to one call, compared: the one comparison behind evidence, parity, replay and the page to sign.
 
     evidence = compare(comparison, Rules.load())
     evidence.verdict, evidence.aspect, evidence.where, evidence.values
 
-What is compared is the table `ASPECTS`, in its order; the first difference counts. What of it a call does not show is
-`left_out` of the evidence. A candidate that is unreachable, breaks or is late where gRPC answered has failed. Where
-gRPC brought no answer there is nothing to compare with. Of a call that its caller left early, only the items that both
-sent are compared. A stream that skips what its reader is too slow for has as many items as the other, with those that
-it skipped. A read that changes the engine's state differs, whatever it answers.
+What is compared is the table `ASPECTS`, in its order; the first difference counts. Of each of them it says that it was
+compared, that it differs, or in `left_out` why it was not compared. Whatever a handler answers is an answer, whatever
+its code. What the caller's own side ended is none: a candidate that was not reached, or was late, has failed where the
+other answered; where the control was, there is nothing to compare with. Of a call that its caller left early, only the
+items that both sent are compared, of a longer stream than is kept also how many there are, and their digest. A stream
+that skips what its reader is too slow for has as many items as the other, with those that it skipped. A read that
+changes the engine's state differs, whatever it answers.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_migration.catalogue.catalogue import known_method
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.item_digest import ItemDigest
 from lucky_transport_migration.compare.items import ItemPairs
 from lucky_transport_migration.compare.rule_keys import METADATA
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import shown
-from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
+from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import (
     CONTROL,
     DIFFERENT,
@@ -39,19 +42,20 @@ from lucky_transport_migration.evidence.record import (
     SideResult,
 )
 
-__all__ = ["ASPECTS", "BEYOND", "compare", "differing_at", "request_hash"]
+__all__ = ["ASPECTS", "BEYOND", "WITHOUT", "compare", "differing_at", "request_hash"]
 
 #: What is not looked at of a stream that was left, or of which no more was kept.
 BEYOND = "items beyond the last that both sent"
 
-_LATE = "DEADLINE_EXCEEDED"
+#: What a call is made without that a recording masks, by its key.
+WITHOUT = "request metadata "
+_SECRET = "its value is a secret, which no recording has, so the call is made without"
+
+_LATE, _CANCELLED = "DEADLINE_EXCEEDED", "CANCELLED"
+_REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 
 #: The key of what an engine tells at the end of a stream (`lucky_transport_grpc.metadata`).
 _DROPPED = "lucky-dropped"
-
-#: Codes of a transport that brought no answer of the engine's, and, for a candidate, of one that broke.
-_NO_ANSWER = frozenset({"UNAVAILABLE", _LATE})
-_FAILURES = _NO_ANSWER | {"INTERNAL"}
 
 
 def compare(
@@ -76,24 +80,25 @@ def compare(
         left, right = shown(comparison.changed.left, comparison.changed.right)
         values = {"before": left, "after": right}
         return replace(evidence, verdict=DIFFERENT, aspect=EFFECT, where=comparison.changed.where, values=values)
-    if candidate.code in _FAILURES and control.code not in _NO_ANSWER | {candidate.code}:
+    if _has_failed(candidate, control):
         aspect = "late" if candidate.code == _LATE else "code"
         found = Difference(aspect, "code", _status(primary), _status(shadow))
         return replace(differing_at(found, evidence), verdict=FAILED)
-    if why := _incomparable(control, candidate):
+    if why := _incomparable(control, candidate, comparison.options):
         return replace(evidence, verdict=NOT_COMPARED, why=why)
     row = method or known_method(comparison.method)
     return _compared(evidence, comparison, primary, shadow, rules, row)
 
 
 def _side(outcome: CallOutcome) -> SideResult:
-    return SideResult(outcome.transport, outcome.code, round(outcome.took_us, 1), len(outcome.items))
+    count = len(outcome.items) + outcome.more
+    return SideResult(outcome.transport, outcome.code, round(outcome.took_us, 1), count, outcome.is_local)
 
 
 def _alone(evidence: Evidence, comparison: Comparison) -> Evidence:
     """Return what a call without a shadow showed: at most that the candidate was not there."""
     primary, why = comparison.primary, comparison.why
-    if primary.transport == CONTROL or primary.code != "UNAVAILABLE":
+    if primary.transport == CONTROL or primary.code != "UNAVAILABLE" or not primary.is_local:
         return replace(evidence, verdict=NOT_COMPARED, why=why or _unasked(comparison))
     values = {primary.transport: shown(_status(primary), "")[0]}
     return replace(evidence, verdict=FAILED, aspect="code", where="code", values=values, why=why)
@@ -110,11 +115,19 @@ def _unasked(comparison: Comparison) -> str:
     return "it changes what there is, and is not made twice"
 
 
-def _incomparable(control: CallOutcome, candidate: CallOutcome) -> str:
+def _has_failed(candidate: CallOutcome, control: CallOutcome) -> bool:
+    """True for a candidate that was not reached, was late or broke where the control was there."""
+    is_ended = candidate.is_local and candidate.code != _CANCELLED
+    return not control.is_local and (is_ended or candidate.code == "INTERNAL" != control.code)
+
+
+def _incomparable(control: CallOutcome, candidate: CallOutcome, options: CallOptions) -> str:
     """Return why a difference would show nothing, "" when it would."""
-    if control.code in _NO_ANSWER and not control.code == candidate.code == _LATE:
+    both_late = control.code == candidate.code == _LATE and candidate.is_local
+    if control.is_local and control.code != _CANCELLED and not both_late:
         return f"{control.transport} brought no answer: {_status(control)}"
-    return ""
+    refused = [one.code for one in (control, candidate) if one.code in _REFUSED and one.code != options.answered]
+    return f"it is made without its secret, and ended with {refused[0]}" if options.without and refused else ""
 
 
 def _compared(
@@ -125,25 +138,56 @@ def _compared(
     rules: ComparisonRules,
     row: ServiceMethod | None,
 ) -> Evidence:
-    is_cut = comparison.ended_early or primary.code == shadow.code == _LATE
+    is_late = primary.code == shadow.code == _LATE and primary.is_local and shadow.is_local
+    is_cut = comparison.ended_early or is_late
     is_latest = row is not None and row.stream is Flow.LATEST
     skipped = [f"{one.transport} skipped {_dropped(one)} items" for one in (primary, shadow) if _dropped(one)]
     known = None if is_latest and skipped else (0, 0)
-    items = ItemPairs(row, primary.items, shadow.items, rules, ended_early=is_cut, dropped=known)
+    kept = min(len(primary.items), len(shadow.items)) if primary.more or shadow.more else None
+    sides = (primary.items[:kept], shadow.items[:kept])
+    items = ItemPairs(row, *sides, rules, ended_early=is_cut or kept is not None, dropped=known)
     if not items.comparable:
         return replace(evidence, verdict=NOT_COMPARED, why="the stream was left before both had sent an item")
-    unseen = dict.fromkeys(comparison.unseen)
+    left_out = {**comparison.unseen, **{f"{WITHOUT}{key}": _SECRET for key in comparison.options.without}}
     if is_cut:
-        unseen |= dict.fromkeys((BEYOND, *(name for name in ASPECTS if name != "items")))
+        why = "both were late" if is_late else "it was not read to its end"
+        left_out |= dict.fromkeys((BEYOND, *(name for name in ASPECTS if name != "items")), why)
     elif not (primary.headers or primary.trailing or shadow.headers or shadow.trailing or _is_bytes(comparison)):
-        unseen |= dict.fromkeys(("headers", "trailing metadata"))
-    looks = (look(primary, shadow, items, rules) for name, look in ASPECTS.items() if name not in unseen)
-    found = next(filter(None, looks), None)
+        left_out |= dict.fromkeys(("headers", "trailing metadata"), "a typed call shows none")
+    rest = None
+    if kept is not None and not is_cut:
+        rest, why = _rest_differs(primary, shadow, kept, ItemDigest(row, rules), ItemDigest(row, rules))
+        left_out |= {f"items beyond the first {kept}": why} if why else {}
+    looks = (look(primary, shadow, items, rules) for name, look in ASPECTS.items() if name not in left_out)
+    found = next(filter(None, (*looks, rest)), None)
     if skipped and is_latest and (found is None or is_cut or found.where != "items"):
         why = f"{' and '.join(skipped)} that its reader was too slow for"
         return replace(evidence, verdict=NOT_COMPARED, why=why)
-    evidence = replace(evidence, verdict=EQUAL, left_out=(*items.left_out, *unseen))
+    fields = {key: rules.rows[key].skip for key in items.left_out}
+    evidence = replace(evidence, verdict=EQUAL, left_out={**fields, **left_out})
     return evidence if found is None else differing_at(found, evidence)
+
+
+def _rest_differs(
+    primary: CallOutcome, shadow: CallOutcome, kept: int, mine: ItemDigest, others: ItemDigest
+) -> tuple[Difference | None, str]:
+    """Return where two streams differ beyond the items that both kept, and why that is not known."""
+    counts = [len(one.items) + one.more for one in (primary, shadow)]
+    if counts[0] != counts[1]:
+        return Difference("count", "items", f"{counts[0]} items", f"{counts[1]} items"), ""
+    found: list[str] = []
+    for side, digest in ((primary, mine), (shadow, others)):
+        if side.more and len(side.items) > kept:
+            return None, "the two kept different numbers of items"
+        for item in side.items[kept:]:
+            digest.add(item)
+        found.append(side.rest if side.more else digest.value)
+    forms = [one.partition(":")[0] for one in found]
+    if mine.why or not all(found) or forms[0] != forms[1]:
+        return None, mine.why or "no digest of them was made by these rules"
+    return None if found[0] == found[1] else Difference(
+        "item", f"items beyond the first {kept}", found[0], found[1]
+    ), ""
 
 
 def _is_bytes(comparison: Comparison) -> bool:

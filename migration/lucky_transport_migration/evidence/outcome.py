@@ -6,20 +6,35 @@ whichever of them raised.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lucky_transport.call import Metadata
-from lucky_transport.errors import Status, StatusError, TransportError, status_of
+from lucky_transport.errors import (
+    Cancelled,
+    ClosedError,
+    NotReachable,
+    PeerDied,
+    PeerTimeout,
+    Status,
+    StatusError,
+    TransportError,
+    status_of,
+)
 from lucky_transport.routing import Decision, Ending
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.shown import error_text
 
-__all__ = ["CANDIDATE", "CONTROL", "CallOptions", "CallOutcome", "Comparison", "call_outcome", "ending_of"]
+__all__ = ["CANDIDATE", "CONTROL", "CallOptions", "CallOutcome", "Comparison", "as_seen", "call_outcome", "ending_of"]
 
 #: What a call can go over, by the names that decisions have for it, wherever it is.
 CONTROL, CANDIDATE = "grpc", "shm"
+
+#: What a caller's own side raises: no connection stands, it gave up, its clock has passed the deadline.
+_LOCAL = (NotReachable, PeerDied, ClosedError, Cancelled, PeerTimeout)
+#: So much earlier than a deadline a clock may find it passed: who sets it and who measures it read it at two moments.
+_SLACK_S = 0.005
 
 
 @dataclass(slots=True)
@@ -28,7 +43,9 @@ class CallOutcome:
 
     items: the response, or all items of a stream, in their order: messages of the method's response class, or bytes as
     they came where the caller's own stubs decode them. code: a status as gRPC names it ("OK", "NOT_FOUND").
-    took_us: from the request to the last item. dropped: items that a stream skipped.
+    took_us: from the request to the last item. dropped: items that a stream skipped. more: how many items came beyond
+    those; rest: their digest, see `compare/item_digest.py`, "" = not known. is_local: the caller's own side ended it,
+    see `Ending`.
     """
 
     transport: str
@@ -39,17 +56,23 @@ class CallOutcome:
     trailing: Metadata = ()
     took_us: float = 0.0
     dropped: int = 0
+    more: int = 0
+    rest: str = ""
+    is_local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
     """What a call was made with beside its requests. arity: as gRPC names it, "" where it is not known. timeout_s: its
-    caller's, None without a deadline.
+    caller's, None without a deadline. without: metadata that it had, and that a recording holds no value of; answered:
+    the status that it had with them.
     """
 
     arity: str = ""
     metadata: Metadata = ()
     timeout_s: float | None = None
+    without: tuple[str, ...] = ()
+    answered: str = ""
 
 
 @dataclass(slots=True)
@@ -57,7 +80,8 @@ class Comparison:
     """One call: what the caller got, and what the shadow answered (None when none was asked, `why` says why).
 
     request: the message, or bytes, or the list of them where requests are a stream. ended_early: the caller left a
-    stream before its end, so that only what both sent by then can be compared. unseen: what of it was not looked at.
+    stream before its end, so that only what both sent by then can be compared. unseen: what of it was not looked at,
+    with the reasons.
     changed: where the engine's state is another one before and after each such call, though it is a read. unfinished:
     the program ended before the call did.
     """
@@ -69,7 +93,7 @@ class Comparison:
     request: Any = None
     why: str = ""
     ended_early: bool = False
-    unseen: tuple[str, ...] = ()
+    unseen: Mapping[str, str] = field(default_factory=dict[str, str])
     changed: Difference | None = None
     unfinished: bool = False
     options: CallOptions = CallOptions()
@@ -84,12 +108,26 @@ def ending_of(error: BaseException | None) -> Ending:
     code = status_of(error).name
     if isinstance(error, StatusError):
         return Ending(code, error.details, trailing=error.trailing)
-    return Ending(code, str(error))
+    return Ending(code, str(error), is_local=isinstance(error, _LOCAL))
+
+
+def as_seen(ending: Ending, took_ns: int, timeout_s: float | None) -> Ending:
+    """Return how a call ended for its caller: DEADLINE_EXCEEDED before its clock says so is an answer."""
+    if ending.code != Status.DEADLINE_EXCEEDED.name or not ending.is_local:
+        return ending
+    return replace(ending, is_local=timeout_s is not None and took_ns / 1e9 + _SLACK_S >= timeout_s)
 
 
 def call_outcome(
-    transport: str, items: Sequence[Any], ending: Ending, took_ns: int, *, dropped: int = 0
+    transport: str,
+    items: Sequence[Any],
+    ending: Ending,
+    took_ns: int,
+    *,
+    dropped: int = 0,
+    more: int = 0,
+    rest: str = "",
 ) -> CallOutcome:
-    """Return the outcome of a call over a transport; dropped: items that a stream skipped."""
-    took_us = max(0, took_ns) / 1e3
-    return CallOutcome(transport, items, ending.code, ending.details, ending.headers, ending.trailing, took_us, dropped)
+    """Return the outcome of a call over a transport; dropped, more, rest: as in `CallOutcome`."""
+    end = ending.code, ending.details, ending.headers, ending.trailing
+    return CallOutcome(transport, items, *end, max(0, took_ns) / 1e3, dropped, more, rest, ending.is_local)

@@ -3,7 +3,7 @@
     {"v": 1, "at": "2026-01-01T00:00:00.000Z", "method": "/hazel.rpc.SceneService/GetEntity", "stage": "shadow",
      "kind": "live", "authority": {"transport": "grpc", "code": "OK", "us": 412.0, "items": 1}, "shadow": {...} | null,
      "verdict": "different", "aspect": "item", "where": "entity.name", "values": {"grpc": "a", "shm": "b"}, "why": "",
-     "left_out": ["AgentFrame.timestamp_ms"], "request": "5f0c6b1d9a3e7728"}
+     "left_out": {"AgentFrame.timestamp_ms": "the wall clock"}, "request": "5f0c6b1d9a3e7728"}
 
 A piece of evidence is one line of JSON in `<folder>/calls-<pid>.jsonl`; a process writes only its own file.
 """
@@ -11,7 +11,7 @@ A piece of evidence is one line of JSON in `<folder>/calls-<pid>.jsonl`; a proce
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,15 @@ LOOKS = "looks.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class SideResult:
-    """What one transport answered. us: microseconds from the request to the last item. items: how many came."""
+    """What one transport answered. us: microseconds from the request to the last item. items: how many came. local: the
+    caller's own side ended the call.
+    """
 
     transport: str
     code: str = "OK"
     us: float = 0.0
     items: int = 0
+    local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,8 @@ class Evidence:
     differs: "" (nothing), "code", "details", "trailing", "headers", "item", "order", "count", "effect" (a read changes
     the engine's state) or "late" (slower than its deadline). where: the path of the first difference, values: what each
     transport has there, as JSON values. why: why nothing was compared. left_out: what was not looked at, such as fields
-    that rules leave out. request: a hash of it, "" where it carries nothing or is not known. at: UTC, ISO 8601.
+    that rules leave out, with the reasons. request: a hash of it, "" where it carries nothing or is not known. at: UTC,
+    ISO 8601.
     """
 
     method: str
@@ -93,7 +97,7 @@ class Evidence:
     where: str = ""
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     why: str = ""
-    left_out: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     request: str = ""
     at: str = ""
 
@@ -160,7 +164,8 @@ def _values(plain: dict[str, Any]) -> dict[str, Any]:
             raise TypeError(f"{keys[name]} is {values[name]!r}")
     values["primary"] = _side(plain["authority"])
     values["shadow"] = None if plain["shadow"] is None else _side(plain["shadow"])
-    values["left_out"] = tuple(plain["left_out"])
+    left_out = plain["left_out"]  # earlier versions wrote no reasons
+    values["left_out"] = left_out if isinstance(left_out, dict) else dict.fromkeys(left_out, "")
     values["request"] = str(plain.get("request", ""))  # version 0.1 wrote none
     return values
 
@@ -169,10 +174,10 @@ def _values(plain: dict[str, Any]) -> dict[str, Any]:
 _KEYS = {"primary": "authority"}
 
 #: What the fields of a line are in JSON.
-_KINDS = dict.fromkeys(("method", "stage", "kind", "verdict", "aspect", "where", "why", "at"), str) | {
+_KINDS: dict[str, Any] = dict.fromkeys(("method", "stage", "kind", "verdict", "aspect", "where", "why", "at"), str) | {
     "primary": dict,
     "values": dict,
-    "left_out": list,
+    "left_out": (dict, list),
 }
 
 

@@ -12,8 +12,9 @@ from typing import Any, Self
 from lucky_transport.call import Metadata
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.registry import load
+from lucky_transport.routing import LEFT
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
-from lucky_transport_migration.evidence.outcome import CallOutcome
+from lucky_transport_migration.evidence.outcome import CallOutcome, as_seen, call_outcome
 
 __all__ = ["CANCELLED", "ServiceCaller"]
 
@@ -31,6 +32,7 @@ class ServiceCaller:
         make = load("lucky_transport_stubs:channel", owner="calls of a service of your own", extra="grpc")
         self.transport = Endpoint.parse(endpoint).scheme
         self._channel = make(endpoint)
+        self._ending = load("lucky_transport_stubs.staged.ending:ending", owner="calls of a service of your own")
 
     def __enter__(self) -> Self:
         return self
@@ -74,11 +76,10 @@ class ServiceCaller:
         call = call_method(given, **options) if method.stream else call_method.future(given, **options)
         with _cancelled_after(call, cancel_after_s):
             items, is_cancelled = _items(call, cancel_after) if method.stream else _result(call)
-        took_us = (time.perf_counter_ns() - begun) / 1e3
-        code = CANCELLED if is_cancelled else call.code().name
-        details = "" if is_cancelled else call.details() or ""
-        ends = ((), ()) if is_cancelled else (_pairs(call.initial_metadata()), _pairs(call.trailing_metadata()))
-        return CallOutcome(self.transport, items, code, details, *ends, took_us=took_us)
+        took_ns = time.perf_counter_ns() - begun
+        if is_cancelled:
+            return call_outcome(self.transport, items, LEFT, took_ns)
+        return call_outcome(self.transport, items, as_seen(self._ending(call), took_ns, timeout_s), took_ns)
 
 
 @contextmanager
@@ -120,7 +121,3 @@ def _result(call: Any) -> tuple[list[bytes], bool]:
         return [], True
     except grpc.RpcError:
         return [], call.cancelled()
-
-
-def _pairs(metadata: Any) -> Metadata:
-    return tuple((key, value) for key, value in metadata or ())

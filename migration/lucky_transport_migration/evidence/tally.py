@@ -1,30 +1,45 @@
-"""Counts of what evidence says, for everything that adds it up: a run, a replay, the gate."""
+"""Counts of what evidence says, for everything that adds it up: a run, a proof, a replay, the gate, the page to sign.
+
+A method counts as compared only where a call of it was accepted: that two transports refuse alike says little of what
+they answer. Each verdict, and each sentence on what was compared, is made of these counts.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from lucky_transport.errors import plural
+from lucky_transport_migration.catalogue.catalogue import OWN
+from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
 
-__all__ = ["COMPARED", "Tally"]
+__all__ = ["COMPARED", "Tally", "compared_text", "gaps_of", "looked_at", "nothing_compared", "refusals_text"]
 
 #: Verdicts of what was compared.
 COMPARED = (EQUAL, DIFFERENT, FAILED)
+
+_MISSING = "UNIMPLEMENTED"
 
 
 @dataclass
 class Tally:
     """verdicts: how many calls had which. unseen: why calls were not compared. first: that differed or failed.
 
-    unfinished: how many were under way at the end of their program.
+    unfinished: how many were under way at the end of their program. accepted, refusals: of the compared ones, how many
+    had a response, and how many the status by which they were refused. looked_at: how many were compared in which
+    aspect; left_out: in how many what was left out, and why.
     """
 
     verdicts: Counter[str] = field(default_factory=Counter[str], init=False)
     unseen: Counter[str] = field(default_factory=Counter[str], init=False)
     first: Evidence | None = field(default=None, init=False)
     unfinished: int = field(default=0, init=False)
+    accepted: int = field(default=0, init=False)
+    refusals: Counter[str] = field(default_factory=Counter[str], init=False)
+    looked_at: Counter[str] = field(default_factory=Counter[str], init=False)
+    left_out: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]], init=False)
 
     def add(self, one: Evidence) -> None:
         """Count a call."""
@@ -34,6 +49,15 @@ class Tally:
             self.first = self.first or one
         elif one.verdict != EQUAL:
             self.unseen[one.why or "no shadow was asked"] += 1
+        if one.verdict not in COMPARED:
+            return
+        side = one.primary
+        if side.code == "OK" or (side.local and side.items):
+            self.accepted += 1
+        elif not side.local:
+            self.refusals[side.code] += 1
+        self.left_out.update(one.left_out.items())
+        self.looked_at.update(["status"] if one.verdict == FAILED else [it for it in ASPECTS if it not in one.left_out])
 
     @property
     def unfinished_text(self) -> str:
@@ -54,3 +78,58 @@ class Tally:
     def bad(self) -> int:
         """How many calls differed or failed."""
         return self.verdicts[DIFFERENT] + self.verdicts[FAILED]
+
+    @property
+    def unaccepted(self) -> str:
+        """Why what was compared proves nothing, "" where a call was accepted, or none compared."""
+        if self.accepted or not self.compared:
+            return ""
+        codes = f" ({_codes(self.refusals)})" if self.refusals else ""
+        return f"none of {plural(self.compared, 'compared call')} was accepted{codes}"
+
+
+def refusals_text(tallies: Collection[Tally]) -> str:
+    """Return how many compared answers were refusals, and of which status, as a sentence; "" for none."""
+    found = sum((one.refusals for one in tallies), Counter[str]())
+    if not found:
+        return ""
+    verb = "was a refusal" if found.total() == 1 else "were refusals"
+    whole = plural(sum(one.compared for one in tallies), "compared answer")
+    return f"{found.total():,} of {whole} {verb}: {_codes(found)}."
+
+
+def _codes(found: Counter[str]) -> str:
+    return ", ".join(f"{calls:,} {code}" for code, calls in found.most_common())
+
+
+def nothing_compared(methods: Mapping[str, Tally]) -> str:
+    """Return the verdict on methods none of whose calls was accepted, "" where there is none.
+
+    A method of LuckyEngine's that an engine does not have is none of them.
+    """
+    rows = {name: one for name, one in methods.items() if not (name in OWN and one.refusals[_MISSING])}
+    found = "; ".join(f"{name}: {why}" for name, one in rows.items() if (why := one.unaccepted))
+    return f"NOTHING COMPARED: {found}." if found else ""
+
+
+def looked_at(tallies: Collection[Tally]) -> dict[str, int]:
+    """Return what of the compared answers was looked at, each with in how many."""
+    return dict(sum((one.looked_at for one in tallies), Counter[str]()))
+
+
+def compared_text(tallies: Collection[Tally]) -> str:
+    """Return what of the compared answers was looked at, for people."""
+    whole = sum(one.compared for one in tallies)
+    return ", ".join(
+        name if calls == whole else f"{name} in {calls:,} of {plural(whole, 'call')}"
+        for name, calls in looked_at(tallies).items()
+    )
+
+
+def gaps_of(name: str, tally: Tally) -> dict[str, str]:
+    """Return what of the calls of a method was not compared, with the reasons."""
+    calls = {f"{count:,} of {plural(tally.calls, 'call')} of {name}": why for why, count in tally.unseen.items()}
+    for (what, why), count in tally.left_out.items():
+        share = "" if count == tally.compared else f", in {count:,} of {plural(tally.compared, 'call')} of {name}"
+        calls[f"{what}{share}"] = why
+    return calls

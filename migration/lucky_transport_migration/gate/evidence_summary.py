@@ -33,8 +33,7 @@ _INDEX = re.compile(r"\[\d+\]")
 class EvidenceSummary(Tally):
     """Adds up one method's evidence; `add` it process by process, each in its order: what lasts shows in that order.
 
-    aspects: of mismatches and failures, what they were. left_out: of compared calls, how many had what not
-    looked at. pairs: of control and
+    aspects: of mismatches and failures, what they were. pairs: of control and
     candidate, aa: of an A/A run, whose last pair is of the moment aa_at. tails: durations of calls that a caller waited
     for; a shadow's are those of its thread. live: calls of programs that were compared, by_candidate: those that the
     candidate answered. effect: what a call changes. rung: where `standing` has the method, None where that is no stage
@@ -51,7 +50,6 @@ class EvidenceSummary(Tally):
         self.timed = ("live",) if self.rung and self.effect is Effect.READ else ("live", "parity")
         self.aspects: Counter[str] = Counter()
         self.stages: set[str] = set()
-        self.left_out: Counter[str] = Counter()
         self.aa_at = ""
         self.live = self.by_candidate = 0
         self.pairs, self.aa = (Pairs(array("d"), array("d")) for _ in range(2))
@@ -74,7 +72,6 @@ class EvidenceSummary(Tally):
         if one.verdict in (DIFFERENT, FAILED):
             self.aspects[one.aspect or one.verdict] += 1
         if one.verdict in COMPARED:
-            self.left_out.update(set(one.left_out))
             self._add_trial(one)
         if one.kind in self.timed:
             self._add_durations(one)

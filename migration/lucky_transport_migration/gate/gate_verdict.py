@@ -110,7 +110,7 @@ def as_exchange(one: Evidence) -> Evidence:
     """Return evidence of Step as one of the stepping path, whose exchange is other code than a typed call of Step."""
     if one.kind == "live" or one.stage == EXCHANGE or one.verdict == NOT_COMPARED:
         return one
-    return replace(one, verdict=NOT_COMPARED, why=_TYPED_STEP, left_out=())
+    return replace(one, verdict=NOT_COMPARED, why=_TYPED_STEP, left_out={})
 
 
 def _held_back(demotion: Demotion) -> str:

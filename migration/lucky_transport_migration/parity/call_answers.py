@@ -36,6 +36,7 @@ __all__ = [
     "answered",
     "ask",
     "differing",
+    "looked_at",
     "watched",
 ]
 
@@ -263,7 +264,7 @@ class _Pair:
 
     def numbers(self) -> Difference | None:
         """Return where the images of a stream are not numbered upwards: their numbers are not compared."""
-        rows = [[item.frame_number for item in one.items if isinstance(item, ImageFrame)] for one in self._sides]
+        rows = [[item.frame_number for item in one.items if isinstance(item, ImageFrame)] for one in self.sides]
         if all(row == sorted(set(row)) for row in rows):
             return None
         return Difference("order", "frame_number of the items", rows[0], rows[1])
@@ -271,22 +272,30 @@ class _Pair:
     def handlers(self) -> Difference | None:
         if self.left.runs_on == self.right.runs_on:
             return None
-        mine, other = ("runs on" if one.runs_on else "has ended" for one in self._sides)
+        mine, other = ("runs on" if one.runs_on else "has ended" for one in self.sides)
         return Difference("cancel", "the engine's handler after the stream was left", mine, other)
 
     @property
-    def _sides(self) -> tuple[CallResult, CallResult]:
+    def sides(self) -> tuple[CallResult, CallResult]:
         return self.left, self.right
 
+    @property
+    def has_images(self) -> bool:
+        return self.method.stream is not None and self.method.response is ImageFrame
 
-#: What of two answers is compared, in this order: the first difference counts, and reports name it from here.
-ASPECTS: Mapping[str, Callable[[_Pair], Difference | None]] = {
-    "every field of responses and items": _Pair.items,
-    "class, status and text of errors": _Pair.ending,
-    "hints of errors": _Pair.hint,
-    "order and number of items": _Pair.count,
-    "that images are numbered upwards": _Pair.numbers,
-    "that the engine's handler ends when its stream is left": _Pair.handlers,
+
+#: What of two answers is compared, in this order: the first difference counts, and reports name it from here. Each with
+#: whether two answers have it, and where they differ in it.
+ASPECTS: Mapping[str, tuple[Callable[[_Pair], object], Callable[[_Pair], Difference | None]]] = {
+    "every field of responses and items": (lambda pair: any(one.items for one in pair.sides), _Pair.items),
+    "class, status and text of errors": (lambda pair: any(one.error for one in pair.sides), _Pair.ending),
+    "hints of errors": (lambda pair: any(one.error for one in pair.sides), _Pair.hint),
+    "order and number of items": (lambda pair: pair.method.stream and not pair.is_open, _Pair.count),
+    "that images are numbered upwards": (lambda pair: pair.has_images, _Pair.numbers),
+    "that the engine's handler ends when its stream is left": (
+        lambda pair: any(one.left for one in pair.sides),
+        _Pair.handlers,
+    ),
 }
 
 
@@ -295,7 +304,13 @@ def differing(
 ) -> Difference | None:
     """Return where two answers to one request first differ, by the project's rules or those given; None if nowhere."""
     pair = _Pair(method, left, right, rules or ComparisonRules())
-    return next((found for compared in ASPECTS.values() if (found := compared(pair)) is not None), None)
+    return next((found for _, compared in ASPECTS.values() if (found := compared(pair)) is not None), None)
+
+
+def looked_at(method: Method, left: CallResult, right: CallResult) -> list[str]:
+    """Return those of `ASPECTS` that these two answers have."""
+    pair = _Pair(method, left, right, _RULES)
+    return [name for name, (applies, _) in ASPECTS.items() if applies(pair)]
 
 
 def _outcome(answer: CallResult) -> str:

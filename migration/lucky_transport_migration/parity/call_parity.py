@@ -6,48 +6,37 @@ listed with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport.messages.methods import method
 from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
-from lucky_transport_migration.parity.call_answers import ASPECTS, FEW_ITEMS, MOST_ITEMS
+from lucky_transport_migration.evidence.record import EQUAL
+from lucky_transport_migration.evidence.tally import Tally, gaps_of, looked_at, nothing_compared, refusals_text
+from lucky_transport_migration.parity.call_answers import FEW_ITEMS, MOST_ITEMS
 
 __all__ = ["CommandsParity", "ParityCounts"]
 
 
 #: The service that the host answers for every engine.
 _OF_THE_HOST = "/hazel.rpc.AgentService/"
+_MISSING = "UNIMPLEMENTED"
 
 
-@dataclass(slots=True)
-class ParityCounts:
-    """Calls of one method, by how they were answered. `equal`: those answered alike by all. `unimplemented`: those of
-    the raised ones that say that the engine does not offer the method.
-    """
+@dataclass
+class ParityCounts(Tally):
+    """Calls of one method, by how they were answered, and where the first difference stands."""
 
-    calls: int = 0
-    equal: int = 0
-    accepted: int = 0
-    refused: int = 0
-    raised: int = 0
-    unimplemented: int = 0
     first_difference: LocatedDifference | None = None
-
-    @property
-    def mismatches(self) -> int:
-        """Calls that were not answered alike."""
-        return self.calls - self.equal
 
 
 @dataclass(slots=True)
 class CommandsParity:
     """The outcome; `equal` only when every answer was. `lost` says which connection ended the proof early, if any did.
 
-    methods: by full name, in the order of the table. engine: its name. aspects: what of two answers is compared.
+    methods: by full name, in the order of the table. engine: its name.
     """
 
     between: list[str]
@@ -55,17 +44,22 @@ class CommandsParity:
     methods: dict[str, ParityCounts] = field(default_factory=dict[str, ParityCounts])
     lost: str = ""
     rules: ComparisonRules = field(default_factory=ComparisonRules)
-    aspects: Sequence[str] = tuple(ASPECTS)
 
     @property
     def equal(self) -> bool:
-        """True when something was compared, and nothing differed."""
-        return self.calls > 0 and not self.lost and all(row.equal == row.calls for row in self.methods.values())
+        """True when something was compared, nothing differed, and no method refused each call."""
+        is_bad = self.lost or self.unaccepted or any(row.bad for row in self.methods.values())
+        return not is_bad and self.calls > 0
 
     @property
     def calls(self) -> int:
-        """All requests that were made, on each transport."""
-        return sum(row.calls for row in self.methods.values())
+        """All requests that were compared."""
+        return sum(row.compared for row in self.methods.values())
+
+    @property
+    def unaccepted(self) -> str:
+        """The verdict on methods that refused every call, "" where there is none."""
+        return nothing_compared(self.methods)
 
     @property
     def never_accepted(self) -> list[str]:
@@ -76,7 +70,7 @@ class CommandsParity:
     def not_offered(self) -> list[str]:
         """Methods that the engine does not have, and all transports alike say so."""
         rows = self.methods.items()
-        return [name for name, row in rows if row.unimplemented and not row.accepted + row.refused + row.mismatches]
+        return [name for name, row in rows if row.refusals[_MISSING] and not row.accepted + row.bad]
 
     @property
     def offer(self) -> str:
@@ -105,7 +99,7 @@ class CommandsParity:
         """What was not compared in the answers of one method, with the reasons."""
         row, streamed = method(name), method(name).stream is not None
         left_out = self.rules.left_out(row.response, streamed=streamed)
-        gaps = {key: self.rules.rows[key].skip for key in left_out}
+        gaps = gaps_of(name, self.methods[name]) | {key: self.rules.rows[key].skip for key in left_out}
         if streamed:
             gaps[f"items after the first {MOST_ITEMS} of its first call, {FEW_ITEMS} of later ones"] = "it is left then"
         if not self.methods[name].accepted:
@@ -114,12 +108,16 @@ class CommandsParity:
 
     @property
     def sentence(self) -> str:
-        """The outcome as one sentence."""
+        """The outcome as one sentence, and how many of the answers were refusals."""
+        refused = refusals_text(self.methods.values())
         if self.equal:
             requests, methods = plural(self.calls, "request"), plural(len(self.methods), "method")
-            return f"EQUAL: all {requests} to {methods} are answered alike in what was compared."
-        first = self.first_difference
-        return f"DIFFERENT: {first.sentence() if first else self.lost or 'nothing was compared'}"
+            return f"EQUAL: all {requests} to {methods} are answered alike in what was compared. {refused}".rstrip()
+        if (first := self.first_difference) is not None:
+            return f"DIFFERENT: {first.sentence()}"
+        if self.lost or not self.calls:
+            return f"DIFFERENT: {self.lost}" if self.lost else "NOTHING COMPARED: no call could be compared."
+        return self.unaccepted
 
     def plain(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
@@ -129,7 +127,7 @@ class CommandsParity:
             "between": self.between,
             "calls": self.calls,
             "lost": self.lost,
-            "aspects": list(self.aspects),
+            "aspects": looked_at(self.methods.values()),
             "methods": {name: self._plain(name, row) for name, row in self.methods.items()},
             "never_accepted": self.never_accepted,
             "not_offered": self.not_offered,
@@ -139,8 +137,9 @@ class CommandsParity:
 
     def _plain(self, name: str, row: ParityCounts) -> dict[str, Any]:
         first = None if row.first_difference is None else row.first_difference.plain()
-        counts = {one.name: getattr(row, one.name) for one in fields(row)} | {"first_difference": first}
-        return counts | {"mismatches": row.mismatches, "not_compared": _gaps(self.not_compared_in(name))}
+        counts = {"calls": row.compared, "equal": row.verdicts[EQUAL], "mismatches": row.bad, "accepted": row.accepted}
+        rest = {"first_difference": first, "not_compared": _gaps(self.not_compared_in(name))}
+        return counts | {"refusals": dict(row.refusals)} | rest
 
 
 def _number(found: LocatedDifference) -> int:

@@ -39,6 +39,8 @@ from lucky_transport_migration.catalogue.catalogue import Catalogue
 from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import short
+from lucky_transport_migration.evidence.outcome import ending_of
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL
 from lucky_transport_migration.parity.call_answers import (
     FEW_ITEMS,
     MOST_ITEMS,
@@ -49,6 +51,7 @@ from lucky_transport_migration.parity.call_answers import (
     CallResult,
     ask,
     differing,
+    looked_at,
     watched,
 )
 from lucky_transport_migration.parity.call_parity import CommandsParity, ParityCounts
@@ -236,9 +239,11 @@ class _Run:
                 answer.runs_on = not self._logs[name].is_quiet(_NOTICE_S)
                 self._deaf |= {name} if answer.runs_on else set()
         counts = self.parity.methods.setdefault(request.method.name, ParityCounts())
-        counts.calls += 1
-        setattr(counts, answers[0].verdict, getattr(counts, answers[0].verdict) + 1)
-        counts.unimplemented += isinstance(answers[0].raised, Unimplemented)
+        if answers[0].verdict == "accepted":
+            counts.accepted += 1
+        else:
+            counts.refusals["in the response" if answers[0].items else ending_of(answers[0].raised).code] += 1
+        counts.looked_at.update(looked_at(request.method, *answers[:2]))
         for link, answer in zip(links[1:], answers[1:], strict=True):
             found = differing(request.method, answers[0], answer, self.parity.rules)
             if found is not None and request.what in READS:
@@ -252,9 +257,10 @@ class _Run:
                 self._told(request.method, request.message, sides, found)
             if found is not None:
                 self._note(call, request, (links[0].path.name, link.path.name), found, counts)
+                counts.verdicts[DIFFERENT] += 1
                 break
         else:
-            counts.equal += 1
+            counts.verdicts[EQUAL] += 1
         for link, answer in zip(links, answers, strict=True):
             if answer.lost:
                 self.parity.lost = f"{link.path.name} was lost in call {call}, {request.method.name}: {answer.error}"

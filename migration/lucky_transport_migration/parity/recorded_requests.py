@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lucky_transport.call import Metadata
 from lucky_transport.errors import ConfigError, plural
@@ -17,13 +17,15 @@ __all__ = ["RecordedRequest", "RecordedRequests"]
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """One call: the method's full name, and its requests. The rest is as in `ServiceCall`."""
+    """One call: the method's full name, and its requests. The rest is as in `ServiceCall`, and as in `CallOptions`."""
 
     method: str
     requests: tuple[bytes, ...]
     metadata: Metadata = ()
     cancel_after: int | None = None
     timeout_s: float | None = None
+    without: tuple[str, ...] = ()
+    answered: str = ""
 
 
 @dataclass(slots=True)
@@ -67,4 +69,5 @@ class RecordedRequests:
                 messages = tuple(row.request.FromString(request) for request in one.requests)
             except DecodeError as error:
                 raise ConfigError(f"{self.source}: call {number}: a request that is none: {error}") from error
-            yield row, ServiceCall(messages, one.metadata, one.cancel_after, timeout_s=one.timeout_s)
+            call = ServiceCall(messages, one.metadata, one.cancel_after, timeout_s=one.timeout_s)
+            yield row, replace(call, without=one.without, answered=one.answered)

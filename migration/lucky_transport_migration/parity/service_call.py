@@ -14,7 +14,8 @@ __all__ = ["ServiceCall"]
 @dataclass(frozen=True, slots=True)
 class ServiceCall:
     """One call. messages: its requests. cancel_after: so many responses, None = it is read to its end. is_late: its
-    deadline is over when it is made. timeout_s: seconds that it has, None = as all have.
+    deadline is over when it is made. timeout_s: seconds that it has, None = as all have. without, answered: as in
+    `CallOptions`.
     """
 
     messages: tuple[Any, ...]
@@ -22,6 +23,8 @@ class ServiceCall:
     cancel_after: int | None = None
     is_late: bool = False
     timeout_s: float | None = None
+    without: tuple[str, ...] = ()
+    answered: str = ""
 
     @property
     def requests(self) -> list[bytes]:

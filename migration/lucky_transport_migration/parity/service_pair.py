@@ -12,8 +12,8 @@ from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.evidence.call_comparison import BEYOND, compare, differing_at
-from lucky_transport_migration.evidence.outcome import CONTROL, CallOutcome, Comparison
+from lucky_transport_migration.evidence.call_comparison import ASPECTS, compare, differing_at
+from lucky_transport_migration.evidence.outcome import CONTROL, CallOptions, CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
 from lucky_transport_migration.evidence.service_caller import CANCELLED
 from lucky_transport_migration.jsonl import moment
@@ -37,6 +37,12 @@ class AskedCall:
     def differs(self) -> bool:
         """True where both did not answer alike."""
         return self.evidence.verdict in (DIFFERENT, FAILED)
+
+    @property
+    def is_gone(self) -> bool:
+        """True where the connection to one of them was lost."""
+        sides = (self.evidence.primary, self.evidence.shadow)
+        return any(one is not None and one.local and one.code == "UNAVAILABLE" for one in sides)
 
     def located(self, number: int, what: str) -> LocatedDifference:
         """Return the difference as a report shows it."""
@@ -89,7 +95,8 @@ class ServerPair:
         decision = Decision(control.transport, other.transport, "parity", row.effect)
         request: Any = requests if row.requests_stream else requests[0]
         early = control.code == other.code == CANCELLED and call.cancel_after is not None
-        made = Comparison(row.name, decision, control, other, request, ended_early=early)
+        options = CallOptions(without=call.without, answered=call.answered)
+        made = Comparison(row.name, decision, control, other, request, ended_early=early, options=options)
         evidence = compare(made, self.rules, kind="parity", method=row)
         if call.is_late:
             evidence = _late(evidence)
@@ -101,5 +108,6 @@ def _late(evidence: Evidence) -> Evidence:
     assert evidence.shadow is not None
     mine, other = evidence.primary.code, evidence.shadow.code
     if mine == other:
-        return replace(evidence, verdict=EQUAL, why="", aspect="", where="", values={}, left_out=(BEYOND,))
+        left_out = {name: "its deadline was over" for name in ASPECTS if name != "status"}
+        return replace(evidence, verdict=EQUAL, why="", aspect="", where="", values={}, left_out=left_out)
     return differing_at(Difference("code", "code", mine, other), replace(evidence, why=""))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lucky_transport.errors import plural
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import LocatedDifference
-from lucky_transport_migration.compare.rules import BUILT_IN
+from lucky_transport_migration.evidence.tally import gaps_of
 from lucky_transport_migration.parity.call_parity import CommandsParity
 
 __all__ = ["ServiceParity"]
@@ -26,40 +24,41 @@ _UNSEEN: Mapping[str, str] = {
 @dataclass(slots=True)
 class ServiceParity(CommandsParity):
     """rows: the methods that were called, by full name. itself: where a server differs from another one on a port.
-    uncompared: how many answers of a method could not be compared, by the reason. left: what of a recording was not
-    called, with the reasons. late: how many calls had a deadline that was over.
+    left: what of a recording was not called, with the reasons. late: how many calls had a deadline that was over.
     """
 
     rows: dict[str, ServiceMethod] = field(default_factory=dict[str, ServiceMethod])
     itself: dict[str, LocatedDifference] = field(default_factory=dict[str, LocatedDifference])
-    uncompared: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     left: dict[str, str] = field(default_factory=dict[str, str])
     late: int = 0
 
     @property
-    def equal(self) -> bool:
-        """True when each method was compared, and nothing differed."""
-        rows = self.methods.values()
-        return bool(rows) and not self.lost and all(row.calls and row.equal == row.calls for row in rows)
+    def not_offered(self) -> list[str]:
+        """None: what is described has to be there."""
+        return []
+
+    @property
+    def unaccepted(self) -> str:
+        """The verdict on methods of which nothing was compared, "" where there is none."""
+        never = ", ".join(name for name, row in self.methods.items() if not row.compared)
+        nothing = f"NOTHING COMPARED: {never}: no call of it could be compared." if never else ""
+        return nothing or super(ServiceParity, self).unaccepted
 
     @property
     def not_compared(self) -> dict[str, str]:
-        """What no call was compared in, with the reasons."""
-        names = [name for name, row in self.methods.items() if not row.calls]
-        skipped = {key: rule.skip for key, rule in self.rules.rows.items() if rule.skip and key not in BUILT_IN}
-        return {**skipped, **self.left, **_UNSEEN, **dict.fromkeys(names, "no call of it could be compared")}
+        """What was not compared, with the reasons."""
+        found = dict[str, str]()
+        for name in self.methods:
+            found |= self.not_compared_in(name)
+        return {**found, **self.left, **_UNSEEN}
 
     def not_compared_in(self, name: str) -> dict[str, str]:
         """What was not compared in the answers of one method, with the reasons."""
-        row = self.rows[name]
-        left_out = self.rules.left_out(row.response, streamed=row.stream is not None)
-        gaps = {key: self.rules.rows[key].skip for key in left_out}
-        gaps |= {plural(count, "answer"): why for why, count in self.uncompared.get(name, Counter()).items()}
+        row = self.methods[name]
+        gaps = gaps_of(name, row)
         if name in self.itself:
             gaps["whether transports differ"] = f"the server differs from itself: {self.itself[name].sentence()}"
-        if not self.methods[name].accepted:
-            gaps["what it answers to a request it accepts"] = "the server accepted none"
-        return gaps
+        return gaps if row.compared else {**gaps, name: "no call of it could be compared"}
 
     @property
     def sentence(self) -> str:

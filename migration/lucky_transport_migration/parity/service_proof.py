@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
@@ -24,11 +23,9 @@ from hypothesis.errors import Flaky
 from lucky_transport_migration.catalogue.descriptors import keep_set
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
-from lucky_transport_migration.evidence.record import EQUAL, FAILED, ITSELF, NOT_COMPARED, Evidence
-from lucky_transport_migration.evidence.service_caller import CANCELLED
+from lucky_transport_migration.evidence.record import EQUAL, ITSELF, NOT_COMPARED, Evidence
 from lucky_transport_migration.parity.call_parity import ParityCounts
 from lucky_transport_migration.parity.field_values import FieldValues
 from lucky_transport_migration.parity.recorded_requests import RecordedRequests
@@ -84,7 +81,7 @@ class ServiceProof:
 
         Raises ConfigError and UnknownName for what describes nothing, NotReachable for a server that does not start.
         """
-        parity = ServiceParity(["grpc-tcp", "shm"], rules=self.rules, aspects=tuple(ASPECTS))
+        parity = ServiceParity(["grpc-tcp", "shm"], rules=self.rules)
         with ExitStack() as stack:
             pair = stack.enter_context(self._pair(CANDIDATE))
             kept = () if self.files or self.recorded is None else self.recorded.described
@@ -116,7 +113,7 @@ class ServiceProof:
         first = parity.calls
 
         def note(evidence: Evidence) -> None:
-            _count(evidence, parity)
+            parity.methods[row.name].add(evidence)
             if evidence.verdict in (EQUAL, NOT_COMPARED):
                 write(evidence)
 
@@ -124,7 +121,7 @@ class ServiceProof:
         if found is None:
             return
         counts = parity.methods[row.name]
-        number = first + counts.calls - 1
+        number = first + counts.compared - 1
         with self._pair(CONTROL) as twins:
             noise = self._examine(row, twins, _DRAW)
         if noise is not None:
@@ -147,9 +144,9 @@ class ServiceProof:
         asked = pair.ask(row, call, reverse=False)
         parity.late += 1
         if asked.differs and row.name not in parity.itself:
-            _count(asked.evidence, parity)
-            write(asked.evidence)
             counts = parity.methods[row.name]
+            counts.add(asked.evidence)
+            write(asked.evidence)
             counts.first_difference = counts.first_difference or asked.located(parity.calls - 1, "with no time left")
 
     def _play(
@@ -164,13 +161,13 @@ class ServiceProof:
         differing: dict[str, list[tuple[int, AskedCall]]] = {}
         for number, (row, call) in enumerate(recorded.calls(parity.rows)):
             asked = pair.ask(row, call, reverse=number % 2 == 1)
-            _count(asked.evidence, parity)
+            parity.methods[row.name].add(asked.evidence)
             if asked.differs:
                 differing.setdefault(row.name, []).append((parity.calls - 1, asked))
             else:
                 write(asked.evidence)
             advance()
-            if asked.evidence.verdict == FAILED:
+            if asked.is_gone:
                 pair.ended(_END_S)  # a connection breaks before its process has ended
             self._look(row, pair, parity)
             if parity.lost:
@@ -230,7 +227,7 @@ class ServiceProof:
             if not found:
                 since, number = time.monotonic(), 0
             found.append(asked)
-            within_s = _END_S if asked.evidence.verdict == FAILED else 0.0  # as in `_play`
+            within_s = _END_S if asked.is_gone else 0.0  # as in `_play`
             if Phase.shrink not in phases or pair.ended(within_s):
                 raise _Enough
             raise _Differs
@@ -258,15 +255,3 @@ class ServiceProof:
 def _uncompared(evidence: Evidence) -> Evidence:
     """Return the evidence of a difference that says nothing of a transport."""
     return replace(evidence, verdict=NOT_COMPARED, aspect="", where="", values={}, why=ITSELF)
-
-
-def _count(evidence: Evidence, parity: ServiceParity) -> None:
-    """Count a call of a method."""
-    if evidence.verdict == NOT_COMPARED:
-        parity.uncompared.setdefault(evidence.method, Counter())[evidence.why] += 1
-        return
-    counts = parity.methods[evidence.method]
-    counts.calls += 1
-    counts.equal += evidence.verdict == EQUAL
-    counts.accepted += evidence.primary.code in ("OK", CANCELLED)
-    counts.refused += evidence.primary.code not in ("OK", CANCELLED)

@@ -11,6 +11,8 @@ from typing import Any
 
 from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import Unimplemented
+from lucky_transport_migration.evidence.record import EQUAL
+from lucky_transport_migration.evidence.tally import compared_text
 from lucky_transport_migration.parity.call_parity import CommandsParity
 from lucky_transport_migration.parity.step_parity import Parity
 from lucky_transport_migration.paths import label
@@ -75,21 +77,18 @@ def show_commands_parity(outcome: CommandsParity) -> None:
     rows = [
         (
             name.rpartition(".")[2],
-            *(f"{one:,}" for one in (row.calls, row.equal, row.accepted, row.refused, row.raised)),
+            *(f"{one:,}" for one in (row.compared, row.verdicts[EQUAL], row.accepted, row.refusals.total())),
         )
         for name, row in outcome.methods.items()
         if name not in missing
     ]
-    show(_between(outcome), ("method", "calls", "equal", "ok", "refused", "raised"), rows, numbers=True)
+    show(_between(outcome), ("method", "calls", "equal", "ok", "refused"), rows, numbers=True)
     for row in outcome.methods.values():
         if row.first_difference is not None:
             echo(f"differs: {row.first_difference.sentence()}", fg="red")
     if outcome.offer:
         echo(outcome.offer, dim=True)
-    never_accepted = [name.rpartition(".")[2] for name in outcome.never_accepted if name not in missing]
-    if never_accepted:
-        echo(f"never accepted: {', '.join(never_accepted)}", dim=True)
-    echo(f"compared: {', '.join(outcome.aspects)}", dim=True)
+    echo(f"compared: {compared_text(outcome.methods.values())}", dim=True)
     for what, why in outcome.not_compared.items():
         echo(f"not compared: {what} ({why})", dim=True)
     _show_verdict(outcome)

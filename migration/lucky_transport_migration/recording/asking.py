@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lucky_transport.call import Metadata
@@ -15,21 +15,18 @@ from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import compare, differing_at
-from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
+from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_ENDED, Evidence
 from lucky_transport_migration.evidence.service_caller import CANCELLED
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
 from lucky_transport_migration.recording.entries import MASKED, RecordedCall
 
-__all__ = ["AS_BYTES", "WITHOUT", "Asking", "RecordedMethods", "compared", "with_request"]
+__all__ = ["AS_BYTES", "Asking", "RecordedMethods", "compared", "with_request"]
 
-#: What of a call is left out: metadata of its request that a recording masks, and fields where nothing describes them.
-WITHOUT = "request metadata "
+#: What of a call is left out where nothing describes its messages.
 AS_BYTES = "fields of messages"
 
-_LATE = "DEADLINE_EXCEEDED"
-_REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _SHOWN = 200  # characters of a request
 
 
@@ -63,8 +60,8 @@ class RecordedMethods:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """cancel_after, cancel_after_s: as in `ServiceCaller.ask`. is_cut: only what both sent is compared. left_out: what
-    it is asked without.
+    """cancel_after, cancel_after_s: as in `ServiceCaller.ask`. is_cut: only what both sent is compared. without:
+    metadata that it had, and that the recording holds no value of. left_out: what else is not compared, and why.
     """
 
     timeout_s: float
@@ -72,36 +69,31 @@ class Asking:
     cancel_after: int | None
     cancel_after_s: float | None
     is_cut: bool
-    left_out: tuple[str, ...]
+    without: tuple[str, ...]
+    left_out: Mapping[str, str]
 
     @classmethod
     def of(cls, call: RecordedCall, method: ServiceMethod) -> Asking:
         """Return how a recorded call is made again."""
-        is_late = call.code == _LATE and call.timeout_s is None  # an older recording holds no deadline
-        is_left = bool(call.left or call.more) or (is_late and method.stream is not None)
-        masked = dict.fromkeys(key for key, value in call.metadata if value == MASKED)
-        left_out = tuple(f"{WITHOUT}{key}" for key in masked)
-        if method.response is None:
-            left_out = (*left_out, AS_BYTES)
+        is_left = call.left or (call.more > 0 and not call.rest)
+        masked = tuple(dict.fromkeys(key for key, value in call.metadata if value == MASKED))
+        left_out = {AS_BYTES: "nothing describes the service, so bytes are compared"} if method.response is None else {}
         if call.unfinished:
-            left_out = (*left_out, NOT_ENDED)
+            left_out[NOT_ENDED] = "the recording has what came until then"
         return cls(
             PATIENCE_S if call.timeout_s is None else call.timeout_s,
             tuple((key, value) for key, value in call.metadata if key not in masked),
             len(call.items) if is_left and call.items else None,
             call.us / 1e6 if is_left and not call.items else None,
             is_left,
+            masked,
             left_out,
         )
 
-    def incomparable(self, call: RecordedCall, now: CallOutcome) -> str:
+    def incomparable(self, now: CallOutcome) -> str:
         """Return why the answer shows nothing, "" when it does."""
         if self.cancel_after_s is not None and now.code != CANCELLED:
             return f"it was cancelled after {self.cancel_after_s:.3f} s without an answer, and had one by then now"
-        if call.code == _LATE != now.code and call.timeout_s is None:
-            return f"it ended with {call.code}, and the recording holds no deadline"
-        if now.code in _REFUSED and call.code != now.code and any(one.startswith(WITHOUT) for one in self.left_out):
-            return f"it is made without its secret, and ended with {now.code}"
         return ""
 
 
@@ -115,12 +107,13 @@ def compared(
     rules: ComparisonRules,
 ) -> Evidence:
     """Return what two answers to a recorded call show, the recording's entry of that number."""
-    request = list(call.requests)
+    decision = Decision(first.transport, second.transport)
+    options = CallOptions(without=how.without, answered=call.code)
     comparison = Comparison(
-        call.call, Decision(first.transport, second.transport), first, second, request, ended_early=how.is_cut
+        call.call, decision, first, second, list(call.requests), ended_early=how.is_cut, options=options
     )
     evidence = compare(comparison, rules, kind="replay", method=method)
-    evidence = replace(evidence, at=moment(time.time()), left_out=(*evidence.left_out, *how.left_out))
+    evidence = replace(evidence, at=moment(time.time()), left_out={**evidence.left_out, **how.left_out})
     if how.is_cut and evidence.verdict not in (DIFFERENT, FAILED):
         evidence = _with_end(evidence, how, first, second)
     return with_request(number, call, method, evidence)

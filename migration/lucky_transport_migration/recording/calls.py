@@ -14,6 +14,7 @@ from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
 from lucky_transport.registry import load
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome
 from lucky_transport_migration.evidence.programs import SECRET_WORDS
 from lucky_transport_migration.recording.entries import FLATBUFFERS, MASKED, RecordedCall
@@ -34,7 +35,6 @@ def call_entry(
     form: str,
     *,
     left: bool = False,
-    more: int = 0,
     moved: bool = False,
     unfinished: bool = False,
     described: bytes = b"",
@@ -58,13 +58,15 @@ def call_entry(
         round(outcome.took_us, 1),
         outcome.dropped,
         left,
-        more,
+        outcome.more,
         moved,
         unfinished,
         described,
         options.arity,
         masked(options.metadata),
         options.timeout_s and round(options.timeout_s, 6),
+        outcome.rest,
+        outcome.is_local,
     )
 
 
@@ -78,7 +80,7 @@ def encoded(message: Any) -> bytes:
     return message if isinstance(message, bytes) else encode(owned(message))
 
 
-def outcome_of(call: RecordedCall, method: Method, transport: str) -> CallOutcome:
+def outcome_of(call: RecordedCall, method: Method | ServiceMethod, transport: str = "") -> CallOutcome:
     """Return what came of a call, over `transport` where its entry does not say; items as `evidence` compares them.
 
     Raises RemoteProtocolError for a message that is none.
@@ -86,8 +88,9 @@ def outcome_of(call: RecordedCall, method: Method, transport: str) -> CallOutcom
     items: Sequence[Any] = call.items
     if call.form == FLATBUFFERS:
         items = [decode(method.response, item) for item in items]
+    end = call.code, call.details, call.headers, call.trailing
     name = call.transport or transport
-    return CallOutcome(name, items, call.code, call.details, call.headers, call.trailing, call.us, call.dropped)
+    return CallOutcome(name, items, *end, call.us, call.dropped, call.more, call.rest, call.local)
 
 
 def request_of(call: RecordedCall, method: Method) -> Any:

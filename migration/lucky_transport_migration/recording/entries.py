@@ -54,10 +54,11 @@ class RecordedCall:
     """A unary call or a stream. requests: one, or those of a stream of requests. items: the response, or what came.
 
     transport: who answered, "" = as the header says. code, details, headers, trailing, dropped: as in
-    `CallOutcome`. left: the caller left the stream before its end. more: items that came and were not kept. moved:
-    the world was stepped or changed while the stream ran. unfinished: the program ended before the call did.
-    described: the FileDescriptorSet of a service that is not LuckyEngine's, with the first call of it that the process
-    recorded. arity, metadata, timeout_s: what it was made with, as in `CallOptions`; MASKED stands for a secret.
+    `CallOutcome`. left: the caller left the stream before its end. more: items that came and were not kept; rest:
+    their digest. local: the caller's own side ended it. moved: the world was stepped or changed while the stream ran.
+    unfinished: the program ended before the call did. described: the FileDescriptorSet of a service that is not
+    LuckyEngine's, with the first call of it that the process recorded. arity, metadata, timeout_s: what it was made
+    with, as in `CallOptions`; MASKED stands for a secret.
     """
 
     call: str
@@ -79,6 +80,8 @@ class RecordedCall:
     arity: str = ""
     metadata: Metadata = ()
     timeout_s: float | None = None
+    rest: str = ""
+    local: bool = False
 
 
 @dataclass(frozen=True, slots=True)

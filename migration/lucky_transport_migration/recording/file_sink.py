@@ -101,7 +101,7 @@ class PendingCall:
         if request is None or not isinstance(error, TransportError | None):
             return
         took_ns = time.perf_counter_ns() - self._began_ns
-        outcome = call_outcome(self._name, self._items, ending_of(error), took_ns, dropped=dropped)
+        outcome = call_outcome(self._name, self._items, ending_of(error), took_ns, dropped=dropped, more=self._more)
         moved = self._method.stream is not None and self._recorder.moves != self._moves
-        entry = call_entry(self._method.name, [request], outcome, FLATBUFFERS, left=left, more=self._more, moved=moved)
+        entry = call_entry(self._method.name, [request], outcome, FLATBUFFERS, left=left, moved=moved)
         self._recorder.write(entry, moves=self._method.effect is not Effect.READ)

@@ -34,7 +34,7 @@ from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import compare, differing_at
-from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison, call_outcome, ending_of
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison, as_seen, call_outcome, ending_of
 from lucky_transport_migration.evidence.record import (
     DIFFERENT,
     EQUAL,
@@ -56,7 +56,6 @@ from lucky_transport_migration.stages.effective_stages import STEP
 __all__ = ["ReplayPlace", "replay", "replay_at"]
 
 _LOST = (PeerDied, NotReachable, ClosedError)
-_OUT_OF_TIME = ("DEADLINE_EXCEEDED", "CANCELLED")
 
 
 class ReplayPlace:
@@ -228,7 +227,7 @@ class _Player:
             if call.form != PROTOBUF:  # a message of ours can be read, unless the recording is damaged
                 raise ConfigError(f"{call.call}: {error}") from error
             return self._not_compared(call, str(error))
-        is_cut = method.stream is not None and bool(call.left or call.more or call.code in _OUT_OF_TIME)
+        is_cut = method.stream is not None and bool(call.left or call.more or call.local)
         wanted = len(call.items) if is_cut else None
         now = self._ask(lambda items: self._take(items, method, request, wanted))
         if call.form == PROTOBUF:
@@ -237,7 +236,8 @@ class _Player:
             return self._not_compared(call, "its recorded response was none that a wire could carry")
         self._last = _Answer(call.call, now, request, is_cut)
         evidence = self._compared(call.call, was, now, request=request, is_cut=is_cut)
-        return replace(evidence, left_out=(*evidence.left_out, NOT_ENDED)) if call.unfinished else evidence
+        left_out = {NOT_ENDED: "the recording has what came until then"} if call.unfinished else {}
+        return replace(evidence, left_out={**evidence.left_out, **left_out})
 
     def _take(self, items: list[Any], method: Method, request: Any, wanted: int | None) -> int:
         """Add the response, or the items of a stream: so many, without a number all. Returns how many it skipped."""
@@ -259,7 +259,8 @@ class _Player:
             dropped = make(items) or 0
         except Exception as error:  # whatever it is, it is what is compared
             self.is_lost, ending = isinstance(error, _LOST), ending_of(error)
-        return call_outcome(self._transport.name, items, ending, time.perf_counter_ns() - began_ns, dropped=dropped)
+        took_ns = time.perf_counter_ns() - began_ns
+        return call_outcome(self._transport.name, items, as_seen(ending, took_ns, PATIENCE_S), took_ns, dropped=dropped)
 
     def _compared(
         self, method: str, was: CallOutcome, now: CallOutcome, *, request: Any = None, is_cut: bool = False

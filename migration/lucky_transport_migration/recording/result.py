@@ -10,11 +10,9 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport_migration.catalogue.catalogue import OWN
-from lucky_transport_migration.compare.rules import METADATA_OF_CALLS, UNSEEN, ComparisonRules
-from lucky_transport_migration.evidence.call_comparison import ASPECTS
-from lucky_transport_migration.evidence.record import NOT_COMPARED, Evidence
-from lucky_transport_migration.evidence.tally import Tally
-from lucky_transport_migration.recording.asking import AS_BYTES, WITHOUT
+from lucky_transport_migration.compare.rules import METADATA_OF_CALLS, UNSEEN
+from lucky_transport_migration.evidence.record import Evidence
+from lucky_transport_migration.evidence.tally import Tally, gaps_of, looked_at, nothing_compared, refusals_text
 
 __all__ = ["ReplayResult"]
 
@@ -29,47 +27,32 @@ _UNSEEN = {
 }
 
 
-def _why(name: str) -> str:
-    """Return why a call was not compared in what `name` says, "" where another place says it."""
-    if name == AS_BYTES:
-        return "nothing describes the service, so bytes are compared"
-    if name.startswith(WITHOUT):
-        return "its value is a secret, which no recording has, so the call is made without"
-    return ""
-
-
 @dataclass
 class ReplayResult(Tally):
-    """See the module. rules: what answers were compared by. torn: how a recording ends that is not whole. aspects: what
-    of the answers was compared. beside: what single calls were not compared in, with the reasons.
-    """
+    """See the module. torn: how a recording ends that is not whole."""
 
-    rules: ComparisonRules = field(default_factory=ComparisonRules)
     methods: dict[str, Tally] = field(default_factory=dict[str, Tally])
     torn: str = ""
-    aspects: dict[str, None] = field(default_factory=dict[str, None])
-    beside: dict[str, str] = field(default_factory=dict[str, str])
 
     def add(self, one: Evidence) -> None:
         """Count a call or step."""
         super().add(one)
         self.methods.setdefault(one.method, Tally()).add(one)
-        if one.verdict != NOT_COMPARED:
-            self.aspects |= dict.fromkeys(name for name in ASPECTS if name not in one.left_out)
-            self.beside |= {name: why for name in one.left_out if (why := _why(name))}
 
     @property
     def equal(self) -> bool:
-        """True when something was compared, nothing differed, and the recording was whole."""
-        return self.compared > 0 and self.first is None and not self.torn
+        """True when something was compared, nothing differed, no method refused all, and the recording was whole."""
+        return self.compared > 0 and self.first is None and not self.torn and not nothing_compared(self.methods)
 
     @property
-    def left_out(self) -> dict[str, str]:
-        """What no answer was compared in, with the reasons."""
-        sees_metadata = "headers" in self.aspects
-        unseen = {what: why for what, why in UNSEEN.items() if not (sees_metadata and what == METADATA_OF_CALLS)}
+    def not_compared(self) -> dict[str, str]:
+        """What was not compared, with the reasons."""
+        found = dict[str, str]()
+        for name, row in self.methods.items():
+            found |= gaps_of(name, row)
+        unseen = {what: why for what, why in UNSEEN.items() if what != METADATA_OF_CALLS}
         never = {what: why for what, why in _UNSEEN.items() if not (what == _DEADLINES and self._is_foreign)}
-        return {**self.rules.skipped(), **self.beside, **unseen, **never}
+        return {**found, **unseen, **never}
 
     @property
     def _is_foreign(self) -> bool:
@@ -89,7 +72,10 @@ class ReplayResult(Tally):
             return f"NOTHING COMPARED: of {self._recorded} none could be compared."
         if self.torn:
             return f"INCOMPLETE: {self.compared:,} of {self._recorded} were compared and are equal, but {self.torn}."
-        return f"EQUAL: {self.compared:,} of {self._recorded} were compared, and all are equal."
+        if nothing := nothing_compared(self.methods):
+            return nothing
+        equal = f"EQUAL: {self.compared:,} of {self._recorded} were compared, and all are equal."
+        return f"{equal} {refusals_text(self.methods.values())}".rstrip()
 
     @property
     def _recorded(self) -> str:
@@ -101,6 +87,7 @@ class ReplayResult(Tally):
             name: {
                 "calls": row.calls,
                 "mismatches": row.bad,
+                "refusals": dict(row.refusals),
                 "not_compared": [{"why": why, "calls": calls} for why, calls in row.unseen.items()],
             }
             for name, row in self.methods.items()
@@ -112,8 +99,8 @@ class ReplayResult(Tally):
             "calls": self.calls,
             "compared": self.compared,
             "unfinished": self.unfinished,
-            "aspects": list(self.aspects),
+            "aspects": looked_at(self.methods.values()),
             "methods": rows,
-            "left_out": [{"what": what, "why": why} for what, why in self.left_out.items()],
+            "left_out": [{"what": what, "why": why} for what, why in self.not_compared.items()],
             "first_difference": first,
         }

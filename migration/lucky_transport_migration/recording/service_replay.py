@@ -21,7 +21,8 @@ from lucky_transport_migration.evidence.record import DIFFERENT, NOT_ENDED, Evid
 from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.recorded_requests import RecordedRequest, RecordedRequests
-from lucky_transport_migration.recording.asking import WITHOUT, Asking, RecordedMethods, compared, with_request
+from lucky_transport_migration.recording.asking import Asking, RecordedMethods, compared, with_request
+from lucky_transport_migration.recording.calls import outcome_of
 from lucky_transport_migration.recording.entries import RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
 
@@ -63,8 +64,8 @@ def requests_of(recording: Recording) -> RecordedRequests:
         if not entry.items and (entry.unfinished or how.cancel_after_s is not None):
             skipped[NOT_ENDED if entry.unfinished else "it was left before an item came"] += 1
             continue
-        left |= {what: "a secret, which is not recorded" for what in how.left_out if what.startswith(WITHOUT)}
-        found.append(RecordedRequest(entry.call, entry.requests, how.metadata, how.cancel_after, entry.timeout_s))
+        sent = how.metadata, how.cancel_after, entry.timeout_s, how.without, entry.code
+        found.append(RecordedRequest(entry.call, entry.requests, *sent))
     left |= {plural(count, "recorded call"): why for why, count in skipped.items()}
     if recording.torn:
         left["the end of the recording"] = recording.torn
@@ -108,12 +109,10 @@ class ServiceReplay:
             return _not_compared(call, NOT_ENDED)
         how = Asking.of(call, method)
         self.outcome = now = self._ask(call, method, how)
-        self.is_lost = now.code == _LOST != call.code
-        if why := how.incomparable(call, now):
+        self.is_lost = now.code == _LOST and now.is_local and not call.local
+        if why := how.incomparable(now):
             return _not_compared(call, why)
-        was = CallOutcome(
-            call.transport, call.items, call.code, call.details, call.headers, call.trailing, call.us, call.dropped
-        )
+        was = outcome_of(call, method)
         evidence = compared(number, call, method, how, was, now, self._rules)
         if self.is_lost:
             values = {was.transport or "recorded": was.code, "replay": f"{now.code}: {now.details}"}

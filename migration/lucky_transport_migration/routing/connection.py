@@ -137,7 +137,7 @@ def _read(stream: Stream, call: RoutedCall, received: Received) -> Ending:
         for item in stream:
             received.add(item)
             received.dropped = stream.dropped
-            if received.is_full or call.has_enough(len(received.items)):
+            if not received.wants_more or call.has_enough(len(received.items)):
                 return SO_FAR
         received.dropped = stream.dropped
     return Ending()

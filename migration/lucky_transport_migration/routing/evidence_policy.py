@@ -34,6 +34,7 @@ from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.catalogue.descriptors import keep_service
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.compare.item_digest import ItemDigest
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.call_comparison import compare
@@ -90,6 +91,10 @@ class EvidencePolicy:
     def decide(self, method: str) -> Decision:
         """Return who answers the next call of a method, given by its full name."""
         return self._back.get(method) or self._decider.decide(method)
+
+    def digest(self, method: str, decision: Decision) -> ItemDigest | None:
+        """Return one where both sides are compared."""
+        return ItemDigest(self._described(method), self._rules) if decision.shadow else None
 
     def note(self, comparison: Comparison) -> None:
         """Take the outcome of a call."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from lucky_transport.routing import Decision
+from lucky_transport_migration.compare.item_digest import ItemDigest
 from lucky_transport_migration.evidence.outcome import Comparison
 
 __all__ = ["RoutingPolicy"]
@@ -21,6 +22,10 @@ class RoutingPolicy(Protocol):
 
     def decide(self, method: str) -> Decision:
         """Return the decision for the next call of a method, given by its full name "/package.Service/Method"."""
+        ...
+
+    def digest(self, method: str, decision: Decision) -> ItemDigest | None:
+        """Return a digest for the items of one side of a call beyond those that are kept, None where nobody asks."""
         ...
 
     def note(self, comparison: Comparison) -> None:

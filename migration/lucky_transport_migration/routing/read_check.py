@@ -47,7 +47,7 @@ class ReadCheck:
         """
         if call.method in self._known:
             return
-        call.unseen = (*call.unseen, UNSEEN)
+        seen, call.unseen = call.unseen, {**call.unseen, UNSEEN: "its state cannot be asked for, or was not yet"}
         tries = self._tries.get(call.method, 0)
         can_look = is_answered and call.arity == "unary_unary" and call.method in BY_NAME
         if not can_look or tries >= _TRIES or not self._one.acquire(blocking=False):
@@ -57,7 +57,7 @@ class ReadCheck:
             mark = call.world.mark()
             could_tell, found = _change(call, ask)
             if could_tell and call.world.stood_still(mark):
-                call.unseen, call.changed = call.unseen[:-1], found
+                call.unseen, call.changed = seen, found
                 self._known.add(call.method)
         finally:
             self._one.release()
@@ -69,7 +69,7 @@ def _change(call: TrackedCall, ask: Ask) -> tuple[bool, Difference | None]:
     for _ in range(_TIMES):
         if (before := _still(call, ask)) is None:
             return False, None
-        ask(call, ReceivedItems(call.most))
+        ask(call, call.room())
         if (after := _still(call, ask)) is None:
             return False, None
         if (found := first_unequal(_STATE.response, before, after)) is None:

@@ -21,11 +21,13 @@ from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import Effect
 from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.catalogue import OWN, known_method
-from lucky_transport_migration.catalogue.descriptors import file_set_of
+from lucky_transport_migration.catalogue.descriptors import file_set_of, method_of_program
+from lucky_transport_migration.compare.item_digest import ItemDigest
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import CONTROL
-from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry
+from lucky_transport_migration.recording.calls import call_entry
 from lucky_transport_migration.recording.entries import PROTOBUF, Header
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
 from lucky_transport_migration.routing.policy import RoutingPolicy
@@ -61,6 +63,9 @@ class UnstagedPolicy:
         effect = None if self._decider is None else self._decider.decide(method).effect
         return Decision(self._transport, stage=str(Stage.COMPLETE), effect=effect)
 
+    def digest(self, method: str, decision: Decision) -> None:
+        """Look at nothing."""
+
     def note(self, comparison: Comparison) -> None:
         """Keep nothing."""
 
@@ -75,6 +80,7 @@ class RecordingPolicy:
         self._inner = inner
         self._file = file
         self._recorder: Recorder | None = None
+        self._rules = ComparisonRules.load()
         self._moved_ns = 0
         self._lost = 0
         self._described = set[tuple[int, str]]()  # process and service: a forked child's file is its own
@@ -84,6 +90,10 @@ class RecordingPolicy:
         """Return who answers the next call, by the other policy; no shadow is asked."""
         decision = self._inner.decide(method)
         return replace(decision, shadow="")
+
+    def digest(self, method: str, decision: Decision) -> ItemDigest:
+        """Return one by the rules of the project, as a replay there makes it."""
+        return ItemDigest(method_of_program(method), self._rules)
 
     def note(self, comparison: Comparison) -> None:
         """Take the outcome of a call; what the caller got of it is recorded."""
@@ -111,8 +121,6 @@ class RecordingPolicy:
 
     def _write(self, comparison: Comparison, requests: list[bytes], has_moved: bool) -> None:
         outcome = comparison.primary
-        is_cut = len(outcome.items) >= KEPT_ITEMS or sum(map(len, outcome.items)) >= KEPT_BYTES
-        left = comparison.ended_early or is_cut
         unfinished = comparison.unfinished
         try:
             self._recorder = recorder_of(self._file, Header(CONTROL))
@@ -123,7 +131,7 @@ class RecordingPolicy:
                     requests,
                     outcome,
                     PROTOBUF,
-                    left=left,
+                    left=comparison.ended_early,
                     moved=has_moved,
                     unfinished=unfinished,
                     described=described,

@@ -18,14 +18,23 @@ import copy
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
 from lucky_transport.messages.methods import BY_NAME, Effect
 from lucky_transport.routing import SO_FAR, UNFINISHED, Decision, Ending, ReadEnding
 from lucky_transport_migration.compare.difference import Difference
-from lucky_transport_migration.evidence.outcome import CONTROL, CallOptions, CallOutcome, Comparison, call_outcome
+from lucky_transport_migration.evidence.outcome import (
+    CONTROL,
+    CallOptions,
+    CallOutcome,
+    Comparison,
+    as_seen,
+    call_outcome,
+)
 from lucky_transport_migration.evidence.record import NOT_ENDED
 from lucky_transport_migration.routing.open_calls import OpenCalls
 from lucky_transport_migration.routing.policy import RoutingPolicy
@@ -42,10 +51,11 @@ OWN = (
     "nothing says that it is a read, so it is not made twice; say so in its .proto (option idempotency_level = "
     'NO_SIDE_EFFECTS) or in [stages.effects] ("Service/Method" = "read"), else compare by record and replay'
 )
+_DROPPED = "grpc.aio drops those that it reads after the status of a call that failed"
 _MOVED = "the world changed before both had answered"
 
 #: Codes of a transport in trouble: they are no matter of what the world was like.
-_IN_TROUBLE = frozenset({"UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED", "UNKNOWN"})
+_IN_TROUBLE = frozenset({"INTERNAL", "UNKNOWN"})
 
 
 class CallTarget(Protocol):
@@ -79,7 +89,7 @@ class TrackedCall:
 
     arity = ""
     metadata: Metadata = ()
-    unseen: tuple[str, ...] = ()
+    unseen: Mapping[str, str] = MappingProxyType({})
     changed: Difference | None = None
     # most calls never change these: kept by the class they cost a call nothing
     _sent: ReceivedItems | None = None
@@ -101,7 +111,7 @@ class TrackedCall:
         self.timeout_s = timeout_s
         self.decision = decision
         self.requests: list[Any] = []
-        self.received = ReceivedItems(most)
+        self.received = _room(target, method, decision, most)
         self.most = most
         self._target = target
         self._lock = threading.Lock()
@@ -113,9 +123,13 @@ class TrackedCall:
         return self._primary is not None
 
     @property
-    def code(self) -> str:
-        """The primary's status once it has ended, "" before."""
-        return "" if self._primary is None else self._primary[1].code
+    def ending(self) -> Ending | None:
+        """How the primary has ended, None before."""
+        return None if self._primary is None else self._primary[1]
+
+    def room(self) -> ReceivedItems:
+        """Return room for what another side sends, as much as there is for the primary's."""
+        return _room(self._target, self.method, self.decision, self.most)
 
     @property
     def world(self) -> WorldChanges:
@@ -157,7 +171,8 @@ class TrackedCall:
         if self.is_over:
             return
         self.received.add(item)
-        if self.received.is_full and self.arity.endswith("stream"):
+        is_alone = self.received.is_full and self._shadow_is_left
+        if self.arity.endswith("stream") and (is_alone or not self.received.wants_more):
             self.ends(SO_FAR)
 
     @property
@@ -204,6 +219,7 @@ class TrackedCall:
         with self._lock:
             if self.is_over:
                 return
+            ending = as_seen(ending, now_ns - self._began_ns, self.timeout_s)
             last_ns = self.received.last_ns if ending.code == "OK" and self.received.items else now_ns
             outcome = self._outcome(self.decision.primary, self.received, ending, last_ns - self._began_ns)
             if ending is UNFINISHED:
@@ -255,6 +271,8 @@ class TrackedCall:
             self._awaits_shadow, is_over = False, self.is_over
         if is_over:
             self._note()
+        elif is_left and self.received.is_full:
+            self.ends(SO_FAR)
 
     # -- what comes of it ---------------------------------------------------------------------------------------------
 
@@ -262,7 +280,8 @@ class TrackedCall:
         # grpcio reads a response that a servicer returns beside an error, and gives it to no caller.
         is_unseen = ending.code != "OK" and self.arity.endswith("unary")
         items = () if is_unseen else received.items
-        return call_outcome(transport, items, ending, took_ns, dropped=received.dropped)
+        count, rest = received.more, received.rest
+        return call_outcome(transport, items, ending, took_ns, dropped=received.dropped, more=count, rest=rest)
 
     def _note(self) -> None:
         """Tell the policy of the call, of which everything is known."""
@@ -270,9 +289,10 @@ class TrackedCall:
         self._target.open_calls.remove(self)
         (primary, ending), shadow, why = self._primary, self._shadow, self._why
         is_unfinished = ending is UNFINISHED
-        if shadow is not None and shadow.code not in _IN_TROUBLE and not self.world.stood_still(self._mark):
+        is_answer = shadow is not None and not shadow.is_local and shadow.code not in _IN_TROUBLE
+        if is_answer and not self.world.stood_still(self._mark):
             shadow, why = None, _MOVED
-        unseen = self.unseen if ending.knows_headers else (*self.unseen, "headers")
+        unseen = self.unseen if ending.knows_headers else {**self.unseen, "headers": _DROPPED}
         request = self.requests[0] if self._sent is None else self.requests
         is_cut = ending.is_early or self._shadow_is_left
         self._target.policy.note(
@@ -290,6 +310,12 @@ class TrackedCall:
                 CallOptions(self.arity, self.metadata, self.timeout_s),
             )
         )
+
+
+def _room(target: CallTarget, method: str, decision: Decision, most: int) -> ReceivedItems:
+    if method in BY_NAME:
+        return ReceivedItems(most)
+    return ReceivedItems(most, lambda: target.policy.digest(method, decision))  # a call would keep itself alive by it
 
 
 def _effect(method: str, decision: Decision) -> Effect:

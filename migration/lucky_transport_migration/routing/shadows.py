@@ -20,7 +20,7 @@ from lucky_transport.routing import SO_FAR, Ending, ShadowCaller
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport.uninterrupted import WaitQueue, start_thread
 from lucky_transport_migration.compare.shown import error_text
-from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, as_seen
 from lucky_transport_migration.routing.read_check import ReadCheck
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.routed_call import TrackedCall
@@ -93,7 +93,7 @@ class Shadows:
     # -- on a worker --------------------------------------------------------------------------------------------------
 
     def _run(self, call: TrackedCall) -> None:
-        received = ReceivedItems(call.most)
+        received = call.room()
         began_ns = time.perf_counter_ns()
         try:
             if self._is_closed:
@@ -103,54 +103,66 @@ class Shadows:
             last_ns = received.last_ns if ending.code == "OK" and received.items else time.perf_counter_ns()
             if self._is_closed and ending.code != "OK":
                 call.has_no_shadow(_CLOSED)
-            elif ending.code == _GONE and self._has_gone(call):
+            elif _is(ending, _GONE) and self._has_gone(call):
                 call.has_no_shadow("the engine has gone")
-            elif call.code == _LATE and ending.code == "OK" and not self._is_late_again(call):
+            elif self._was_late(call) and ending.code == "OK" and not self._is_late_again(call):
                 call.has_no_shadow("the candidate was late, and is not each time: the machine was busy")
             else:
                 took_s, has_s = (last_ns - began_ns) / 1e9, call.timeout_s
-                is_answered = ending.code == call.code == "OK"
+                is_answered = ending.code == "OK" and call.ending is not None and call.ending.code == "OK"
                 self._reads.look(call, self._ask, is_answered=is_answered)
                 if is_answered and has_s and took_s > has_s and self._is_late_again(call):
-                    ending = Ending(_LATE, f"it answered after {took_s:.3f} s, and its caller waits {has_s:.3f} s")
+                    text = f"it answered after {took_s:.3f} s, and its caller waits {has_s:.3f} s"
+                    ending = Ending(_LATE, text, is_local=True)
                 call.shadow_answered(received, ending, last_ns - began_ns)
         finally:
             self._done(call)
 
     def _ask(self, call: TrackedCall, received: ReceivedItems) -> Ending:
         timeout_s = _LONGEST_S if call.timeout_s is None else min(call.timeout_s, _LONGEST_S)
-        if call.code == "OK" and not call.arity.endswith("stream"):  # so that a late answer is told from a lost one
+        is_answered = call.ending is not None and not call.ending.is_local
+        if is_answered and not call.arity.endswith("stream"):  # so that a late answer is told from a lost one
             timeout_s = _patience_s(timeout_s)
         ending = self._ended(call, call.decision.shadow, timeout_s, received)
-        is_late = ending.code == _LATE and call.arity.endswith("stream")
+        is_late = _is(ending, _LATE) and call.arity.endswith("stream")
         if is_late and call.timeout_s is None and not call.is_over:
             return SO_FAR  # the primary goes on as well: neither is late
         return ending
 
     def _has_gone(self, call: TrackedCall) -> bool:
         """True when the primary answered, and a moment later cannot be reached either: an engine ends bit by bit."""
-        if call.code == _GONE:
+        if call.ending is not None and _is(call.ending, _GONE):
             return False
         time.sleep(_MOMENT_S)
-        ending = self._ended(call, call.decision.primary, _MOMENT_S, ReceivedItems(call.most))
-        return ending.code == _GONE
+        return _is(self._ended(call, call.decision.primary, _MOMENT_S, call.room()), _GONE)
+
+    def _was_late(self, call: TrackedCall) -> bool:
+        """True when the candidate is the primary, and was late."""
+        return call.decision.primary == CANDIDATE and call.ending is not None and _is(call.ending, _LATE)
 
     def _is_late_again(self, call: TrackedCall) -> bool:
         """Return whether the candidate is late each time that it is asked again, and the control is not."""
         sides = (CANDIDATE, CONTROL) if CANDIDATE in (call.decision.primary, call.decision.shadow) else ()
         for side in sides * _TRIES:
             began_ns, has_s = time.perf_counter_ns(), call.timeout_s or _LONGEST_S
-            ending = self._ended(call, side, _patience_s(has_s), ReceivedItems(call.most))
-            is_late = ending.code == _LATE or time.perf_counter_ns() - began_ns > has_s * 1e9
+            ending = self._ended(call, side, _patience_s(has_s), call.room())
+            is_late = _is(ending, _LATE) or time.perf_counter_ns() - began_ns > has_s * 1e9
             if is_late != (side == CANDIDATE):
                 return False
         return bool(sides)
 
     def _ended(self, call: TrackedCall, transport: str, timeout_s: float, received: ReceivedItems) -> Ending:
+        began_ns = time.perf_counter_ns()
         try:
-            return self._caller.ask(call, transport, timeout_s, received)
+            ending = self._caller.ask(call, transport, timeout_s, received)
+            return as_seen(ending, time.perf_counter_ns() - began_ns, timeout_s)
         except Exception as error:  # foreign code becomes an outcome
             return Ending("INTERNAL", error_text(error))
+
+
+def _is(ending: Ending, code: str) -> bool:
+    """True for an end that the caller's own side made, with that status."""
+    return ending.is_local and ending.code == code
 
 
 def _patience_s(timeout_s: float) -> float:

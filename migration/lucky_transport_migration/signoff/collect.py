@@ -174,7 +174,9 @@ def _method(
         "first": first and _difference(first),
         "latency": _latency(summary.pairs, 1 - limits.confidence),
         "not_compared": [{"why": why, "calls": calls} for why, calls in summary.unseen.most_common()],
-        "left_out": [{"what": what, "calls": calls} for what, calls in summary.left_out.most_common()],
+        "left_out": [
+            {"what": what, "why": why, "calls": calls} for (what, why), calls in summary.left_out.most_common()
+        ],
         "gate": None if judged is None or is_complete else judged.plain(),
         "back": _back(line, standing),
     }

@@ -124,7 +124,8 @@ def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
     yield "latency", _latency(one["latency"])
     yield "not compared", [f"{plural(row['calls'], 'call')}: {row['why']}" for row in one["not_compared"]]
     compared = plural(one["compared"], "compared call")
-    yield "left out", [f"{row['what']}, in {row['calls']:,} of {compared}" for row in one["left_out"]]
+    gaps = ((row["what"] + (row["why"] and f" ({row['why']})"), row["calls"]) for row in one["left_out"])
+    yield "left out", [f"{what}, in {calls:,} of {compared}" for what, calls in gaps]
     yield "gate", _gate(one)
 
 

@@ -7,7 +7,6 @@ here, so a side that reads slowly slows the other one. Both calls end together, 
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,6 +19,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.server.context import call_of
 from lucky_transport_stubs.words.compression import compression_of
 from lucky_transport_stubs.words.metadata import ENCODING, WAITS
+from lucky_transport_stubs.words.status import GONE
 
 __all__ = ["CallerRequests", "Forwarding"]
 
@@ -28,13 +28,6 @@ __all__ = ["CallerRequests", "Forwarding"]
 _ARITIES = ("unary_unary", "stream_stream", "unary_stream", "stream_stream")
 #: So many methods are kept; callers may name any number of them.
 _MOST_METHODS = 1024
-#: gRPC's own words for a server that is not there or has gone; what a server says of itself stays as it is.
-_GONE = re.compile(
-    "failed to connect|connection (reset|refused|timed out)|socket closed|broken pipe|recvmsg|sendmsg|goaway|"
-    "stream removed|dns resolution failed|name resolution|keepalive|ping timeout|transport closed|endpoint closing|"
-    "handshake",
-    re.IGNORECASE,
-)
 #: What says how messages came here, by which library, and to this relay.
 _OF_THIS_HOP = frozenset({ENCODING, "user-agent", WAITS[0]})
 
@@ -95,7 +88,7 @@ class Forwarding(grpc.GenericRpcHandler):
 
     def _end(self, upstream: Any, context: Any) -> None:
         code, details = upstream.code(), upstream.details() or ""
-        if code is grpc.StatusCode.UNAVAILABLE and _GONE.search(details):
+        if code is grpc.StatusCode.UNAVAILABLE and GONE.search(details):
             details = f"{details} (upstream {self._upstream})"
         context.set_trailing_metadata(upstream.trailing_metadata())
         context.set_code(code)

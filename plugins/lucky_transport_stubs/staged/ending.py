@@ -5,6 +5,7 @@ Metadata are those that programs sent, without what the transports add.
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from lucky_transport_grpc.errors import code_of as status_code_of
 from lucky_transport_grpc.errors import details_of
 from lucky_transport_stubs.client.call_state import CallState
 from lucky_transport_stubs.client.calls import Rpc
-from lucky_transport_stubs.words.status import Code, code_of
+from lucky_transport_stubs.words.status import GONE, LATE, Code, code_of
 
 __all__ = ["aio_ending", "ending", "falls_back", "is_hidden", "later_ending", "sent"]
 
@@ -28,10 +29,13 @@ _OF_TRANSPORTS = frozenset(
 )
 #: The texts of gRPC and of ours for a call that the caller's own side ended.
 _LEFT = frozenset({"Locally cancelled by application!", "Cancelled upon garbage collection!", "Channel closed!"})
+#: What newer versions of gRPC write around the reason for which they have ended a call themselves.
+_WRAPPED = re.compile(r"Stream removed \((.*)\)", re.DOTALL)
 
 
 def ending(call: Any) -> Ending:
-    """Return how a call of `grpc`, or its error, ended; waits for its end.
+    """Return how a call of `grpc`, or its error, ended; waits for its end. Whether its deadline had passed, the clock
+    has to say: a handler may use gRPC's words for that.
 
     What an interceptor of the program raises in gRPC's class need not have anything that a call has.
     """
@@ -50,7 +54,7 @@ def falls_back(routed: RoutedCall, found: Ending) -> bool:
     """True for a call that is to be made again, now over gRPC: its engine was not there, or died before the first
     response, and it may be made twice.
     """
-    return found.code == "UNAVAILABLE" and routed.falls_back(found)
+    return found.code == "UNAVAILABLE" and found.is_local and routed.falls_back(found)
 
 
 def later_ending(call: Any) -> ReadEnding:
@@ -83,9 +87,12 @@ def _ending_of_grpc(state: Any, within_s: float) -> Ending | None:
 
 
 def _ending(code: Any, details: str | bytes | None, headers: Any, trailing: Any) -> Ending:
-    text = details.decode(errors="replace") if isinstance(details, bytes) else details or ""
+    said = details.decode(errors="replace") if isinstance(details, bytes) else details or ""
+    text = found[1] if (found := _WRAPPED.fullmatch(said)) else said
     is_early = code is Code.CANCELLED and text in _LEFT
-    return Ending(code.name, text, sent(headers), sent(trailing), is_early)
+    is_gone = code is Code.UNAVAILABLE and not trailing and GONE.search(said) is not None
+    is_local = is_early or is_gone or (code is Code.DEADLINE_EXCEEDED and text == LATE.details)
+    return Ending(code.name, text, sent(headers), sent(trailing), is_early, is_local=is_local)
 
 
 def aio_ending(call: Any) -> Ending:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from lucky_transport.routing import LEFT, SO_FAR, Ending, RoutedCall, RoutedTarget
+from lucky_transport.routing import LEFT, SO_FAR, RoutedCall, RoutedTarget
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
 from lucky_transport_stubs.staged.ending import ending, falls_back, is_hidden, later_ending
@@ -137,8 +137,7 @@ class _OneResponse(_Method):
         routed.ends_as(later_ending(call))
 
         def instead(call: Any) -> Any:
-            found = Ending(call.code().name, call.details() or "")
-            if falls_back(routed, found):
+            if falls_back(routed, ending(call)):
                 return _watched(invocation.make("future"), routed, target)
             _end_later(routed, target)
             return None

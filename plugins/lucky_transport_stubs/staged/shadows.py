@@ -63,7 +63,7 @@ def _read(made: Any, call: RoutedCall, received: Received) -> Ending:
     try:
         for item in made:
             received.add(item)
-            if received.is_full or call.has_enough(len(received.items)):
+            if not received.wants_more or call.has_enough(len(received.items)):
                 if not is_hidden(made):
                     made.cancel()  # else it ends where it is dropped
                 return SO_FAR

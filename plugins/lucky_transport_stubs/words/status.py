@@ -5,6 +5,7 @@ The status of each error of ours stands in `lucky_transport.errors`.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, StatusError, TransportError
@@ -12,7 +13,7 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.errors import code_for
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["LATE", "OK", "CallStatus", "Code", "code_of", "error_of", "number_of", "status_of"]
+__all__ = ["GONE", "LATE", "OK", "CallStatus", "Code", "code_of", "error_of", "number_of", "status_of"]
 
 Code = grpc.StatusCode
 
@@ -32,6 +33,14 @@ class CallStatus(NamedTuple):
 
 OK = CallStatus(Code.OK)
 LATE = CallStatus(Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
+
+#: gRPC's own words for a server that is not there or has gone; what a server says of itself stays as it is.
+GONE = re.compile(
+    "failed to connect|connection (reset|refused|timed out)|socket closed|broken pipe|recvmsg|sendmsg|goaway|"
+    "stream removed|dns resolution failed|name resolution|keepalive|ping timeout|transport closed|endpoint closing|"
+    "handshake|cancelling all calls",
+    re.IGNORECASE,
+)
 
 _BY_NUMBER = {code.value[0]: code for code in Code}
 #: gRPC's own words, which programs search for, in front of ours.

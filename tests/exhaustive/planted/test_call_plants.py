@@ -71,4 +71,4 @@ def test_an_error_that_a_busy_machine_brings_after_a_short_deadline_is_no_differ
     monkeypatch.setattr(PlantedTransport, "call", call)
     report = parity_calls(tmp_path, "*", count=1)
     assert late
-    assert report.status == 0, report.text
+    assert "differs" not in report.text, report.text

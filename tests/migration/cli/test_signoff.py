@@ -97,12 +97,20 @@ def test_markdown_sets_the_command_back_as_code_and_words_as_words(project: Path
 
 
 def test_what_was_left_out_is_said_with_the_number_of_calls(project: Path) -> None:
-    keep(project / "seen", [*[seen()] * 40, *[seen(left_out=("status", "entity.at"))] * 2, seen(left_out=("status",))])
+    keep(
+        project / "seen",
+        [
+            *[seen()] * 40,
+            *[seen(left_out={"status": "it was left", "entity.at": "a clock"})] * 2,
+            seen(left_out={"status": "it was left"}),
+        ],
+    )
     (method,) = page()["methods"]
-    assert method["left_out"] == [{"what": "status", "calls": 3}, {"what": "entity.at", "calls": 2}]
+    left, clock = {"what": "status", "why": "it was left"}, {"what": "entity.at", "why": "a clock"}
+    assert method["left_out"] == [left | {"calls": 3}, clock | {"calls": 2}]
     signoff()
     text = (project / "lucky-report" / "signoff.md").read_text()
-    assert "\n- left out: status, in 3 of 43 compared calls; entity.at, in 2 of 43 compared calls\n" in text
+    assert "\n- left out: status (it was left), in 3 of 43 compared calls; entity.at (a clock), in 2 of 43 " in text
 
 
 def test_too_few_calls_are_said_as_the_gate_says_it(project: Path) -> None:

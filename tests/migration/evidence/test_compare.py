@@ -214,7 +214,7 @@ def test_headers_and_trailing_metadata_are_compared(both: Both) -> None:
 def test_a_candidate_that_crashes_or_is_late_has_failed_whether_shadow_or_primary(
     both: Both, stage: str, code: str, aspect: str
 ) -> None:
-    candidate, control = CallOutcome("shm", (), code, "why"), CallOutcome("grpc", [joints(1.0)])
+    candidate, control = CallOutcome("shm", (), code, "why", is_local=True), CallOutcome("grpc", [joints(1.0)])
     sides = (control, candidate) if stage == "shadow" else (candidate, control)
     evidence = compare(both(*sides, stage=stage), RULES)
     assert (evidence.verdict, evidence.aspect, evidence.where) == (FAILED, aspect, "code")
@@ -223,13 +223,16 @@ def test_a_candidate_that_crashes_or_is_late_has_failed_whether_shadow_or_primar
 
 @pytest.mark.parametrize("code", ["UNAVAILABLE", "DEADLINE_EXCEEDED"])
 def test_where_grpc_brings_no_answer_the_candidate_is_not_to_blame(both: Both, code: str) -> None:
-    evidence = compare(both(CallOutcome("grpc", (), code, "gone"), [joints(1.0)]), RULES)
+    evidence = compare(both(CallOutcome("grpc", (), code, "gone", is_local=True), [joints(1.0)]), RULES)
     assert (evidence.verdict, evidence.why) == (NOT_COMPARED, f"grpc brought no answer: {code}: gone")
 
 
 def test_both_too_late_is_the_same_deadline_behaviour(both: Both) -> None:
-    late = [CallOutcome(name, stream(1), "DEADLINE_EXCEEDED", f"{name} was late") for name in ("grpc", "shm")]
-    assert compare(both(*late, method=EVERY), RULES).verdict == EQUAL
+    late = [
+        CallOutcome(name, stream(1), "DEADLINE_EXCEEDED", f"{name} was late", is_local=True) for name in ("grpc", "shm")
+    ]
+    found = compare(both(*late, method=EVERY), RULES)
+    assert (found.verdict, found.left_out["details"]) == (EQUAL, "both were late")
 
 
 def test_a_call_without_a_shadow_shows_only_whether_the_candidate_was_there(both: Both) -> None:
@@ -237,10 +240,10 @@ def test_a_call_without_a_shadow_shows_only_whether_the_candidate_was_there(both
     assert compare(both([1], None, stage="canary 10%", **reset), RULES).verdict == NOT_COMPARED
     refused = CallOutcome("shm", (), "NOT_FOUND", "no agent")
     assert compare(both(refused, None, stage="canary 10%", **reset), RULES).verdict == NOT_COMPARED
-    gone = CallOutcome("shm", (), "UNAVAILABLE", "the engine died")
+    gone = CallOutcome("shm", (), "UNAVAILABLE", "the engine died", is_local=True)
     evidence = compare(both(gone, None, stage="canary 10%", **reset), RULES)
     assert named(evidence) == (FAILED, "code", "code", {"shm": "UNAVAILABLE: the engine died"})
-    gone = CallOutcome("grpc", (), "UNAVAILABLE", "the engine died")
+    gone = CallOutcome("grpc", (), "UNAVAILABLE", "the engine died", is_local=True)
     assert compare(both(gone, None, why="dropped", **reset), RULES).why == "dropped"
 
 
@@ -310,7 +313,7 @@ def test_a_typed_call_says_that_metadata_was_not_looked_at(both: Both) -> None:
     assert {"headers", "trailing metadata"} <= set(typed)
     assert not {"headers", "trailing metadata"} & set(stubs)
     left = compare(both(stream(1, 2), stream(1), method=EVERY, ended_early=True), RULES)
-    assert left.left_out == (BEYOND, *(one for one in ASPECTS if one != "items"))
+    assert set(left.left_out) == {BEYOND, *(one for one in ASPECTS if one != "items")}
 
 
 def test_a_read_that_changes_the_engine_differs_whatever_it_answers(both: Both) -> None:

@@ -49,8 +49,8 @@ PLANTED: dict[str, tuple[str, Any, str, str]] = {
     "missing": (STREAM, [ROBOTS[0], ROBOTS[2], ROBOTS[3]], "count", "items[1]"),
     "status": (READ, CallOutcome("shm", (), "NOT_FOUND", "no robot"), "code", "code"),
     "detail": (READ, CallOutcome("shm", (), "NOT_FOUND", "no rabbit"), "details", "details"),
-    "slow": (READ, CallOutcome("shm", (), "DEADLINE_EXCEEDED", "Deadline Exceeded"), "late", "code"),
-    "crash": (READ, CallOutcome("shm", (), "UNAVAILABLE", "the engine died"), "code", "code"),
+    "slow": (READ, CallOutcome("shm", (), "DEADLINE_EXCEEDED", "Deadline Exceeded", is_local=True), "late", "code"),
+    "crash": (READ, CallOutcome("shm", (), "UNAVAILABLE", "the engine died", is_local=True), "code", "code"),
 }
 RIGHT = {READ: [JOINTS], STREAM: ROBOTS}
 
@@ -126,7 +126,9 @@ def test_what_changes_the_world_has_no_shadow_and_its_calls_are_counted(project:
 def test_a_dead_candidate_of_what_changes_the_world_is_demoted(project: Any, both: Both) -> None:
     project.write("canary 50%")
     policy = project.policy()
-    policy.note(both(CallOutcome("shm", (), "UNAVAILABLE", "gone"), None, method=RESET, stage="canary 50%"))
+    policy.note(
+        both(CallOutcome("shm", (), "UNAVAILABLE", "gone", is_local=True), None, method=RESET, stage="canary 50%")
+    )
     policy.close()
     assert [str(entry.to) for entry in project.journal] == ["grpc"]
 

@@ -29,7 +29,7 @@ EVIDENCE = st.builds(
     where=TEXT,
     values=st.dictionaries(TEXT, PLAIN, max_size=3),
     why=TEXT,
-    left_out=st.lists(TEXT, max_size=3).map(tuple),
+    left_out=st.dictionaries(TEXT, TEXT, max_size=3),
     at=TEXT,
 )
 
@@ -50,14 +50,14 @@ def test_the_form_of_a_line_is_fixed() -> None:
         "method": "/a.B/C",
         "stage": "shadow",
         "kind": "live",
-        "authority": {"transport": "grpc", "code": "OK", "us": 1.5, "items": 1},
+        "authority": {"transport": "grpc", "code": "OK", "us": 1.5, "items": 1, "local": False},
         "shadow": None,
         "verdict": "not_compared",
         "aspect": "",
         "where": "",
         "values": {},
         "why": "",
-        "left_out": [],
+        "left_out": {},
         "request": "",
     }
 

@@ -238,7 +238,7 @@ def test_a_field_that_differs_over_one_transport_as_well_gets_a_remedy(seen: See
 
 def test_the_verdict_is_json_with_what_was_left_out(seen: Seen, calls: Calls) -> None:
     some = [
-        seen(left_out=("AgentFrame.timestamp_ms",)),
+        seen(left_out={"AgentFrame.timestamp_ms": "a clock"}),
         seen(verdict=NOT_COMPARED, shadow=None, why="the pool is full"),
     ]
     plain = json.loads(json.dumps(judge([*calls(1200), *some], Limits()).plain(), allow_nan=False))

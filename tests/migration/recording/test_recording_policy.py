@@ -28,6 +28,9 @@ class Inner:
     def decide(self, method: str) -> Decision:
         return Decision("grpc", "shm", stage=method)
 
+    def digest(self, method: str, decision: Decision) -> None:
+        pass
+
     def note(self, comparison: Comparison) -> None:
         self.noted.append(comparison)
 
@@ -93,13 +96,15 @@ def test_a_stream_of_requests_has_them_all(policy: RecordingPolicy, tmp_path: Pa
     assert calls(tmp_path)[0].requests == (b"one", b"two")
 
 
-def test_a_stream_longer_than_what_is_kept_of_it_counts_as_left(policy: RecordingPolicy, tmp_path: Path) -> None:
+def test_of_a_stream_longer_than_what_is_kept_the_rest_is_counted_and_nobody_left_it(
+    policy: RecordingPolicy, tmp_path: Path
+) -> None:
     comparison = seen(STREAM)
-    comparison.primary.items = [b"item"] * 256
+    comparison.primary.items, comparison.primary.more, comparison.primary.rest = [b"item"] * 256, 44, "bytes:00"
     policy.note(comparison)
     policy.note(seen(STREAM))
     policy.close()
-    assert [call.left for call in calls(tmp_path)] == [True, False]
+    assert [(call.left, call.more, call.rest) for call in calls(tmp_path)] == [(False, 44, "bytes:00"), (False, 0, "")]
 
 
 def test_calls_of_our_own_clients_are_left_to_their_transport(policy: RecordingPolicy, tmp_path: Path) -> None:

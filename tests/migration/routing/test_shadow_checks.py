@@ -50,11 +50,11 @@ class Engine:
             return self._tell(received)
         self.asked.append(transport)
         if self.gone:
-            return Ending("UNAVAILABLE")
+            return Ending("UNAVAILABLE", is_local=True)
         takes = self.takes[transport].pop(0) if self.takes[transport] else 0.001
         self.now_ns += int(min(takes, timeout_s) * 1e9)
         if takes > timeout_s:
-            return Ending(_LATE)
+            return Ending(_LATE, is_local=True)
         self._point += self.changes
         received.add(b"answer")
         return Ending()
@@ -89,7 +89,7 @@ def target(engine: Engine, policy: Any) -> TargetRouter:
 
 
 @pytest.fixture
-def read(target: TargetRouter, policy: Any) -> Read:
+def read(engine: Engine, target: TargetRouter, policy: Any) -> Read:
     def make(decision: Decision = _SHADOW, code: str = "OK") -> Comparison:
         policy.notes.clear()
         call = target.call(_READ, _HAS_S, decision=decision)
@@ -97,7 +97,9 @@ def read(target: TargetRouter, policy: Any) -> Read:
         call.sends(GetAgentSchemaRequest())
         if code == "OK":
             call.receives(b"answer")
-        call.ends(Ending(code))
+        if code == _LATE:
+            engine.now_ns += int(_HAS_S * 1e9)
+        call.ends(Ending(code, is_local=code != "OK"))
         return policy.wait_for(_READ)[0]
 
     return make
@@ -145,7 +147,7 @@ def test_a_read_that_changes_the_state_is_found_with_the_place(engine: Engine, r
 
 def test_a_read_that_changes_nothing_is_looked_at_once(engine: Engine, read: Read) -> None:
     engine.can_tell = True
-    assert (read().unseen, read().unseen, read().changed) == ((), (), None)
+    assert (dict(read().unseen), dict(read().unseen), read().changed) == ({}, {}, None)
     assert engine.told == 4
 
 
@@ -154,7 +156,7 @@ def test_where_an_engine_cannot_tell_the_call_says_so_and_it_is_not_asked_for_ev
     engine: Engine, read: Read, can_tell: bool
 ) -> None:
     engine.can_tell, engine.moves, engine.changes = can_tell, 0.125, 0.5
-    assert [(one.unseen, one.changed) for one in (read() for _ in range(9))] == [((UNSEEN,), None)] * 9
+    assert [(list(one.unseen), one.changed) for one in (read() for _ in range(9))] == [([UNSEEN], None)] * 9
     told = engine.told
     read()
     assert engine.told == told

@@ -37,6 +37,9 @@ class _Policy:
     def decide(self, method: str) -> Decision:
         return self._decision
 
+    def digest(self, method: str, decision: Decision) -> None:
+        pass
+
     def note(self, comparison: Comparison) -> None:
         assert comparison.method
 

@@ -92,6 +92,9 @@ class _Noteless:
     def decide(self, method: str) -> Decision:
         return self.decision
 
+    def digest(self, method: str, decision: Decision) -> None:
+        pass
+
     def note(self, comparison: Comparison) -> None:
         assert comparison.method
 

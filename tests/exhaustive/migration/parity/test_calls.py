@@ -140,7 +140,7 @@ def test_equal_engines_answer_all_methods_alike(twin: str) -> None:
     assert outcome.equal, outcome.sentence
     assert len(rounds) == 4
     assert set(outcome.methods) == {row.name for row in METHODS}
-    assert all(row.calls >= 5 for row in outcome.methods.values())
+    assert all(row.compared >= 5 for row in outcome.methods.values())
     assert outcome.methods["/hazel.rpc.AgentService/Step"].accepted > 0
 
 
@@ -163,7 +163,7 @@ def test_all_methods_of_the_reference_engine_are_answered_alike_over_grpc_and_sh
     assert len(legacy) == 72
     never = {name.rpartition("/")[2] for name in legacy.intersection(outcome.never_accepted)}
     assert never == BAKING
-    assert all(row.refused or row.raised for row in outcome.methods.values())
+    assert all(row.refusals for row in outcome.methods.values())
 
 
 def test_the_same_seed_makes_the_same_calls(twin: str) -> None:
@@ -272,7 +272,7 @@ def test_the_outcome_is_json_also_with_numbers_that_json_lacks(against: Callable
 def test_nothing_compared_is_no_success() -> None:
     outcome = CommandsParity(["grpc", "shm"])
     assert not outcome.equal
-    assert outcome.sentence == "DIFFERENT: nothing was compared"
+    assert outcome.sentence == "NOTHING COMPARED: no call could be compared."
 
 
 # requests

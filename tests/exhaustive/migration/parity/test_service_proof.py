@@ -139,7 +139,7 @@ def test_recorded_calls_are_made_in_their_order_and_compared(weather: WeatherPro
     found = json.loads(done.stdout)
     assert {name: row["calls"] for name, row in found["methods"].items()} == {_FORECAST: 2, _WATCH.call: 1}
     assert {"what": "1 recorded call", "why": "it was left before an item came"} in found["not_compared"]
-    assert {"what": "request metadata token", "why": "a secret, which is not recorded"} in found["not_compared"]
+    assert any(one["what"].startswith("request metadata token, in 1 of 2") for one in found["not_compared"])
     assert [one.primary.code for one in read_folder(evidence)] == ["OK", "NOT_FOUND", "CANCELLED"]
 
 

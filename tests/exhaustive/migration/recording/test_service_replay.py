@@ -189,7 +189,7 @@ def test_secrets_are_not_in_a_recording_and_that_is_said(
     shm = f"shm://{unique_name()}"
     with _served(programs, weather, shm=shm) as target:
         found = _replayed(programs, file, f"grpc://{target}", code=0)
-    assert "request metadata authorization" in {row["what"] for row in found["left_out"]}
+    assert any(row["what"].startswith("request metadata authorization") for row in found["left_out"])
 
 
 def test_a_recording_has_deadlines_and_what_its_caller_left(recorded: tuple[str, Path]) -> None:

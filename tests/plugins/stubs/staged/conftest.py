@@ -19,6 +19,8 @@ grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 
 
 
 import lucky_transport_stubs  # noqa: E402 - needs grpc
+from lucky_transport_migration.compare.item_digest import ItemDigest  # noqa: E402
+from lucky_transport_migration.compare.rules import ComparisonRules  # noqa: E402
 from lucky_transport_migration.routing.router import ProcessRouter  # noqa: E402
 from lucky_transport_stubs.staged import channels  # noqa: E402
 
@@ -37,6 +39,9 @@ class ToldPolicy:
 
     def decide(self, method: str) -> Decision:
         return self.decisions.get(method, self.decision)
+
+    def digest(self, method: str, decision: Decision) -> ItemDigest | None:
+        return ItemDigest(None, ComparisonRules()) if decision.shadow else None
 
     def note(self, comparison: Comparison) -> None:
         with self._news:

@@ -15,6 +15,9 @@ from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 
 grpc = pytest.importorskip("grpc")
 
+from lucky_transport_migration.compare.rules import ComparisonRules  # noqa: E402
+from lucky_transport_migration.evidence.call_comparison import compare  # noqa: E402
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL  # noqa: E402
 from lucky_transport_migration.routing.routed_call import OWN  # noqa: E402
 
 ECHO, COUNT, SUM, CHAT = (f"/t.Test/{name}" for name in ("Echo", "Count", "Sum", "Chat"))
@@ -147,12 +150,49 @@ def test_a_candidate_that_answers_otherwise_is_noted_and_not_heard(serve: Any, p
     assert list(shadows[COUNT].items) == [b"b", b"a"]
 
 
-def test_a_long_stream_is_compared_as_far_as_it_is_kept(channel: Any, policy: Any) -> None:
+def test_a_long_stream_is_compared_to_its_end_by_count_and_digest(channel: Any, policy: Any) -> None:
     assert len(list(channel.unary_stream(COUNT)(bytes(1000)))) == 1000
     comparison = policy.only()
-    assert is_equal(comparison)
-    assert comparison.ended_early
-    assert len(comparison.primary.items) == 256
+    assert not comparison.ended_early
+    assert [(len(one.items), one.more) for one in (comparison.primary, comparison.shadow)] == [(256, 744)] * 2
+    assert comparison.primary.rest == comparison.shadow.rest != ""
+    assert compare(comparison, ComparisonRules()).verdict == EQUAL
+
+
+@pytest.mark.parametrize("altered", ["lost", "changed"])
+def test_an_item_beyond_those_that_are_kept_is_found_when_it_is_lost_or_changed(
+    serve: Any, policy: Any, altered: str
+) -> None:
+    def count(_: bytes, context: Any) -> Iterator[bytes]:
+        is_wrong = type(context).__module__.startswith("lucky_transport")
+        for number in range(400):
+            if not (is_wrong and altered == "lost" and number == 300):
+                yield b"x" if is_wrong and number == 300 else number.to_bytes(4)
+
+    with serve({"unary_stream Count": count}).channel() as channel:
+        list(channel.unary_stream(COUNT)(b""))
+        found = compare(policy.only(), ComparisonRules())
+    aspect, where = ("count", "items") if altered == "lost" else ("item", "items beyond the first 256")
+    assert (found.verdict, found.aspect, found.where) == (DIFFERENT, aspect, where)
+
+
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"])
+@pytest.mark.parametrize("decision", [Decision("grpc", "shm", "shadow"), OVER_SHM])
+def test_whatever_status_a_handler_chose_is_its_answer(serve: Any, policy: Any, decision: Decision, code: str) -> None:
+    policy.decision = decision
+
+    def echo(_: bytes, context: Any) -> Any:
+        over = "shm" if type(context).__module__.startswith("lucky_transport") else "grpc"
+        context.set_trailing_metadata((("over", over),))
+        context.abort(grpc.StatusCode[code], "out of tea")
+
+    with serve({"unary_unary Echo": echo}).channel() as channel:
+        with pytest.raises(grpc.RpcError) as raised:
+            channel.unary_unary(ECHO)(b"", timeout=30)
+        assert dict(raised.value.trailing_metadata())["over"] == decision.primary, "it is not asked of the other one"
+        found = compare(policy.only(), ComparisonRules())
+    assert (found.verdict, found.aspect, found.where) == (DIFFERENT, "trailing", "over")
+    assert found.primary.local is False
 
 
 @pytest.mark.parametrize("decision", [Decision("grpc", "shm"), OVER_SHM])
