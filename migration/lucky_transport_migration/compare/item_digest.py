@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
 
+from lucky_transport.messages.fields import Field
 from lucky_transport.messages.methods import Method
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
-from lucky_transport_migration.compare.message_fields import name_of
+from lucky_transport_migration.compare.message_fields import name_of, unknown_fields, value_of
 from lucky_transport_migration.compare.payloads import as_message
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
@@ -27,35 +28,27 @@ class ItemDigest:
 
     def __init__(self, method: Method | ServiceMethod | None, rules: ComparisonRules) -> None:
         self._method = method
-        self._message = None if method is None else method.response
         self._rules = rules
         self._found = blake2b(digest_size=8)
-        self._form = "bytes"
-        self.why = ""
-        if self._message is None:
-            return
-        if not hasattr(self._message, "DESCRIPTOR"):
-            self.why = "of a stream of LuckyEngine's only those are compared that are kept"
-            return
-        tolerant = next(self._tolerant(self._message, name_of(self._message), ()), "")
-        if tolerant:
-            self.why = f"{tolerant} has a tolerance, and only the digest of the others is known"
-        skipped = ",".join(sorted(rules.left_out(self._message, streamed=True)))
-        self._form = blake2b(f"message {skipped}".encode(), digest_size=4).hexdigest()
+        self._form, self.why = "bytes", ""
+        message: Any = None if method is None else method.response
+        if message is not None:
+            tolerant = next(self._tolerant(message, name_of(message), ()), "")
+            self.why = f"{tolerant} has a tolerance, and of them only a digest is kept" if tolerant else ""
+            skipped = ",".join(sorted(rules.left_out(message, streamed=True)))
+            self._form = blake2b(f"message {skipped}".encode(), digest_size=4).hexdigest()
 
     def add(self, item: Any) -> None:
         """Add the next item."""
         if self.why:
             return
-        message, payload = as_message(self._method, item), item
+        message = as_message(self._method, item)
         try:
-            if message is not item:
-                self._reduce(message, name_of(type(message)))
-                payload = message.SerializePartialToString(deterministic=True)
+            form = item if message is item else repr(self._of_message(message, name_of(type(message)))).encode()
         except Exception as error:  # of a foreign class; a caller waits for its item
             self.why = f"they have no digest: {error_text(error)}"
         else:
-            self._found.update(len(payload).to_bytes(8, "little") + payload)
+            self._found.update(len(form).to_bytes(8, "little") + form)
 
     @property
     def value(self) -> str:
@@ -69,24 +62,17 @@ class ItemDigest:
             elif field.message is not None and field.message not in above:
                 yield from self._tolerant(field.message, inner, (*above, message))
 
-    def _reduce(self, message: Any, place: str) -> None:
-        """Clear what is not compared, and make every NaN the same."""
-        held = {one.name for one, _ in message.ListFields()}
-        for field, inner, rule in self._rules.fields(type(message), place):
-            if field.name not in held:
-                continue
-            value = getattr(message, field.name)
-            if rule.skips(True):
-                message.ClearField(field.name)
-            elif field.message is not None:
-                for one in {"one": lambda x: [x], "list": list, "map": lambda x: x.values()}[field.shape](value):
-                    self._reduce(one, inner)
-            elif field.kind not in ("f32", "f64"):
-                continue
-            elif field.shape == "one":
-                if value != value:
-                    setattr(message, field.name, float("nan"))
-            else:
-                for at, one in list(value.items() if field.shape == "map" else enumerate(value)):
-                    if one != one:
-                        value[at] = float("nan")
+    def _of_message(self, message: Any, place: str) -> list[Any]:
+        rows = self._rules.fields(type(message), place)
+        compared = [
+            self._of_field(field, value_of(message, field), at) for field, at, rule in rows if not rule.skips(True)
+        ]
+        return [compared, unknown_fields(message)]
+
+    def _of_field(self, field: Field, value: Any, place: str) -> Any:
+        if field.shape == "map":
+            return [(key, self._of_one(field, value[key], place)) for key in sorted(value)]
+        return [self._of_one(field, one, place) for one in (value if field.shape == "list" else [value])]
+
+    def _of_one(self, field: Field, value: Any, place: str) -> Any:
+        return value if field.message is None or value is None else self._of_message(value, place)

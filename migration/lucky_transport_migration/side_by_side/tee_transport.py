@@ -28,7 +28,7 @@ from lucky_transport_migration.compare.difference import AtCall, AtMove, Differe
 from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.compare.shown import short
-from lucky_transport_migration.parity.call_answers import CallResult, answered, differing
+from lucky_transport_migration.parity.call_answers import PATIENCE_S, CallResult, answered, differing
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
 
@@ -53,6 +53,8 @@ class SideBySideTransport(Transport):
         self._event = "step"  # what the exchange under way is called
         self._tables = {name: FrameTables(member.spec) for name, member in members.items()}
         self._exchanges = 1  # the number of the next one
+        self._is_under_way = False
+        self._early: dict[str, CallResult] | None = None  # the frames of the exchange under way
         self._refuse(spec_difference({name: one.spec for name, one in members.items()}, "side by side", rules))
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
@@ -62,17 +64,22 @@ class SideBySideTransport(Transport):
         if any(one.raised is not None for one in answers.values()):
             self._compare_exchange(answers)
         _outcome(answers)
+        self._is_under_way = True
         self.out_of_bounds = next(iter(self._members.values())).out_of_bounds
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         self._check()
-        answers = self._ask(lambda member: member.recv(deadline))
+        self._is_under_way = False
+        answers, self._early = self._early or self._ask(lambda member: member.recv(deadline)), None
         self._compare_exchange(answers)
-        self._exchanges += not isinstance(next(iter(answers.values())).raised, PeerTimeout)
+        self._is_under_way = isinstance(next(iter(answers.values())).raised, PeerTimeout)
+        self._exchanges += not self._is_under_way
         return _outcome(answers)
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         self._check()
+        if self._is_under_way and self._early is None:  # which state a call shows beside a step hangs on the clock
+            self._early = self._ask(lambda member: member.recv(Deadline(PATIENCE_S)))
         # each gets a copy: an engine in this process may keep what it is given
         answers = self._ask(lambda member: member.call(method, copy.deepcopy(request), deadline))
         self._compare_call(method, request, answers)

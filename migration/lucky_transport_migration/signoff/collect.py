@@ -22,6 +22,7 @@ from lucky_transport_migration.bench.environment import capture, checkout
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.programs import Program, read_programs
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, ITSELF, Evidence, read_folder
+from lucky_transport_migration.evidence.tally import refusals_text
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.gate_verdict import GateVerdict, as_exchange, judge
 from lucky_transport_migration.gate.latency import Pairs
@@ -148,7 +149,8 @@ def _method(
     judged = verdict.methods.get(line.method)
     is_complete = standing.placement(line.method).stage is Stage.COMPLETE
     if is_complete:
-        reasons = [] if summary.compared else [_NEVER_COMPARED]
+        nothing = f"NOTHING COMPARED: {summary.unaccepted}" if summary.unaccepted else _NEVER_COMPARED
+        reasons = [] if summary.accepted else [nothing]
     else:
         reasons = [_UNSEEN] if judged is None else judged.reasons
     first = seen.first if seen else None
@@ -171,6 +173,8 @@ def _method(
         "distinct": summary.trials,
         "different": summary.verdicts[DIFFERENT],
         "failed": summary.verdicts[FAILED],
+        "refused": refusals_text([summary]),
+        "looked_at": dict(summary.looked_at),
         "first": first and _difference(first),
         "latency": _latency(summary.pairs, 1 - limits.confidence),
         "not_compared": [{"why": why, "calls": calls} for why, calls in summary.unseen.most_common()],

@@ -12,7 +12,6 @@ from lucky_transport.errors import plural, printable
 from lucky_transport.messages.names import short_name
 from lucky_transport_migration.bench.parts import ReportTable
 from lucky_transport_migration.compare.shown import short
-from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.summary import NEVER
 from lucky_transport_migration.units import duration_text, times_text
 
@@ -119,7 +118,7 @@ def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
     yield "calls", f"{one['calls']:,}{kinds and f' ({kinds})'}{between}"
     repeats = f" of {plural(one['distinct'], 'distinct request')}" if one["distinct"] < one["compared"] else ""
     counts = f"{one['different']:,} differed, {one['failed']:,} failed"
-    yield "compared", f"{plural(one['compared'], 'call')}{repeats}: {counts}"
+    yield "compared", [f"{plural(one['compared'], 'call')}{repeats}: {counts}", *filter(None, [one["refused"]])]
     yield "first difference", _difference(one["first"])
     yield "latency", _latency(one["latency"])
     yield "not compared", [f"{plural(row['calls'], 'call')}: {row['why']}" for row in one["not_compared"]]
@@ -162,7 +161,8 @@ def not_looked_at(result: Result) -> list[str]:
     """Return what was compared of each call, and everything of which this page says nothing."""
     found = list[str]()
     if any(one["compared"] for one in result["methods"]):
-        found.append(f"Compared of each call, unless its method says otherwise: {', '.join(ASPECTS)}.")
+        looked_at = ", ".join(dict.fromkeys(what for one in result["methods"] for what in one["looked_at"]))
+        found.append(f"Compared, unless the method says otherwise: {looked_at}.")
         found.append(f"Of no live call: {NEVER}.")
     if result["on_grpc"]:
         names = ", ".join(f"{short_name(name)} ({calls:,})" for name, calls in result["on_grpc"].items())

@@ -1,0 +1,149 @@
+"""Differences between two answers of one service, as its handlers give them, and the words that each must show.
+
+One list for every tool: `test_answers.py` holds them against the comparison in memory, tests/exhaustive/planted runs
+the tools on a server that answers so (`answering_server.py`). The service has Get and Watch, which take and answer
+Structs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from google.protobuf.struct_pb2 import Struct
+
+from lucky_transport_migration.evidence.record import DIFFERENT
+
+__all__ = ["PLANTS", "SERVICE", "Answer", "AnswerPlant", "is_refused"]
+
+SERVICE = "plants.v1.Plants"
+
+Metadata = Sequence[tuple[str, str | bytes]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one side answers. is_local: its caller's own side ended it, which no handler can plant."""
+
+    items: tuple[Struct, ...] = ()
+    code: str = "OK"
+    details: str = ""
+    headers: Metadata = ()
+    trailing: Metadata = (("served", "yes"),)
+    is_local: bool = False
+
+
+@dataclass(frozen=True)
+class AnswerPlant:
+    """One difference: what gRPC answers, and what shared memory does. words: of its place and values. tools: that are
+    run on it.
+    """
+
+    control: Answer
+    candidate: Answer
+    aspect: str
+    words: tuple[str, ...]
+    verdict: str = DIFFERENT
+    tools: tuple[str, ...] = ()
+
+    @property
+    def method(self) -> str:
+        """The method that has it, by its full name."""
+        return f"/{SERVICE}/{'Watch' if len(self.control.items) > 1 else 'Get'}"
+
+
+def is_refused(request: Struct) -> bool:
+    """True for the requests that a plant which refuses meets: others are accepted, over both."""
+    return sum(request.SerializeToString(deterministic=True)) % 2 == 1
+
+
+def struct(**fields: Any) -> Struct:
+    found = Struct()
+    found.update(fields)
+    return found
+
+
+def numbered(*numbers: float) -> tuple[Struct, ...]:
+    return tuple(struct(number=number) for number in numbers)
+
+
+_ALL = ("parity", "from", "replay")
+_OK = Answer((struct(number=0.1, text="a", list=["x", "y"]),))
+_MANY = Answer(numbered(*range(400)))
+_LOST = numbered(*(number for number in range(400) if number != 300))
+_CHANGED = numbered(*(-1 if number == 300 else number for number in range(400)))
+
+
+def _of_item(alter: Callable[[Any], object]) -> Answer:
+    item = Struct()
+    item.CopyFrom(_OK.items[0])
+    alter(item.fields)
+    return Answer((item,))
+
+
+def _unknown(item: Struct) -> Struct:
+    found = Struct()
+    found.MergeFromString(item.SerializeToString(deterministic=True) + b"\xf8\x3f\x01")
+    return found
+
+
+def _refused(code: str, details: str = "try again", **rest: Any) -> Answer:
+    return Answer((), code, details, **rest)
+
+
+def _kinds() -> dict[str, AnswerPlant]:
+    of_item = {
+        "last bit of a double": (lambda one: setattr(one["number"], "number_value", math.nextafter(0.1, 1)), "number"),
+        "a NaN": (lambda one: setattr(one["number"], "number_value", math.nan), "number"),
+        "text": (lambda one: setattr(one["text"], "string_value", "A"), "text"),
+        "another kind of value": (lambda one: setattr(one["text"], "null_value", 0), "text"),
+        "a value that is not set": (lambda one: one["text"].Clear(), "text"),
+        "entry of a map": (lambda one: one.pop("text"), "fields['text']"),
+        "order of a list": (lambda one: one["list"].list_value.values.reverse(), "list"),
+    }
+    found = {name: AnswerPlant(_OK, _of_item(alter), "item", (place,)) for name, (alter, place) in of_item.items()}
+    found["unknown field"] = AnswerPlant(_OK, Answer((_unknown(_OK.items[0]),)), "item", ("description lacks",))
+    few = Answer(numbered(0, 1, 2, 3))
+    found |= {
+        "item lost": AnswerPlant(few, Answer(numbered(0, 1, 3)), "count", ("without item 2",), tools=("parity",)),
+        "item added": AnswerPlant(few, Answer(numbered(0, 1, 2, 2.5, 3)), "count", ("without item 3",)),
+        "items reordered": AnswerPlant(few, Answer(numbered(0, 2, 1, 3)), "order", ("items[1]",)),
+        "late item lost": AnswerPlant(_MANY, Answer(_LOST), "count", ("400 items", "399 items"), tools=_ALL),
+        "late item changed": AnswerPlant(_MANY, Answer(_CHANGED), "item", ("items",), tools=_ALL),
+        "status behind many items": AnswerPlant(
+            _MANY, replace(_MANY, code="ABORTED", details="no more"), "code", ("ABORTED: no more",), tools=("replay",)
+        ),
+        "headers": AnswerPlant(_OK, replace(_OK, headers=(("x", "1"),)), "headers", ("x", "absent")),
+        "a trailer": AnswerPlant(_OK, replace(_OK, trailing=(("served", "no"),)), "trailing", ("served", "no")),
+        "a binary trailer": AnswerPlant(
+            replace(_OK, trailing=(("x-bin", b"\0\1"),)), replace(_OK, trailing=()), "trailing", ("x-bin", "absent")
+        ),
+        "order of a key's values": AnswerPlant(
+            replace(_OK, trailing=(("a", "1"), ("a", "2"))),
+            replace(_OK, trailing=(("a", "2"), ("a", "1"))),
+            "trailing",
+            ("1 2", "2 1"),
+        ),
+        "another status": AnswerPlant(_refused("NOT_FOUND"), _refused("ABORTED"), "code", ("NOT_FOUND", "ABORTED")),
+        "one more blank": AnswerPlant(_refused("NOT_FOUND"), _refused("NOT_FOUND", "try again "), "details", ("'",)),
+        "late": AnswerPlant(
+            _OK, _refused("DEADLINE_EXCEEDED", is_local=True), "late", ("DEADLINE_EXCEEDED",), verdict="failed"
+        ),
+        "gone": AnswerPlant(_OK, _refused("UNAVAILABLE", is_local=True), "code", ("UNAVAILABLE",), verdict="failed"),
+    }
+    for code in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):  # of the handler: its answer as any other
+        mine, tools = _refused(code), _ALL if code == "UNAVAILABLE" else ("parity",)
+        found |= {
+            f"{code} of the handler, and OK": AnswerPlant(mine, _OK, "code", (code, "OK"), tools=tools),
+            f"OK, and {code} of the handler": AnswerPlant(_OK, mine, "code", (code, "OK")),
+            f"details of {code}": AnswerPlant(
+                mine, _refused(code, "later"), "details", ("try again", "later"), tools=tools
+            ),
+            f"trailer of {code}": AnswerPlant(mine, replace(mine, trailing=()), "trailing", ("served", "absent")),
+        }
+    return found
+
+
+PLANTS = _kinds()
