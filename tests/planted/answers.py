@@ -53,6 +53,11 @@ class AnswerPlant:
         """The method that has it, by its full name."""
         return f"/{SERVICE}/{'Watch' if len(self.control.items) > 1 else 'Get'}"
 
+    @property
+    def refuses(self) -> bool:
+        """True where a side refuses a request that has it."""
+        return self.control.code != "OK" or self.candidate.code != "OK"
+
 
 def is_refused(request: Struct) -> bool:
     """True for the requests that a plant which refuses meets: others are accepted, over both."""

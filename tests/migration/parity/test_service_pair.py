@@ -10,7 +10,7 @@ import pytest
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CallOutcome
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_pair import ServerPair
 from lucky_transport_migration.parity.service_servers import ServerCommand
@@ -56,3 +56,22 @@ def test_a_call_whose_deadline_is_over_ends_alike_on_both(
     assert [given["timeout_s"] < 0 for server in (one, two) for given in server.asked] == [True, True]
     if asked.differs:
         assert asked.located(3, "with no time left").values == {"grpc": control, "shm": candidate}
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_only_where_no_connection_stood_a_server_may_have_ended(weather: WeatherPrograms, is_local: bool) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    one, two = Server(CallOutcome("grpc")), Server(CallOutcome("shm", code="UNAVAILABLE", is_local=is_local))
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, (one, two))  # type: ignore[arg-type]
+    asked = pair.ask(row, ServiceCall((row.request(),)), reverse=False)
+    assert asked.differs
+    assert asked.is_gone == is_local, "a proof waits for the end of a server only then"
+
+
+def test_a_refusal_for_want_of_what_a_recording_masks_shows_nothing(weather: WeatherPrograms) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    refused = [Server(CallOutcome(name, code="UNAUTHENTICATED")) for name in ("grpc", "shm")]
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, tuple(refused))  # type: ignore[arg-type]
+    call = ServiceCall((row.request(),), without=("authorization",), answered="OK")
+    found = pair.ask(row, call, reverse=False).evidence
+    assert (found.verdict, found.why) == (NOT_COMPARED, "it is made without its secret, and ended with UNAUTHENTICATED")

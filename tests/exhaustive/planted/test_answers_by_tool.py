@@ -1,0 +1,148 @@
+"""The tools find what is planted in the answers of a team's own server, and say EQUAL of no refusals."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("grpc")
+
+from google.protobuf import struct_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+
+from lucky_transport.cli.main import cli
+from lucky_transport_migration.catalogue.descriptors import methods_in
+from lucky_transport_migration.compare.item_digest import ItemDigest
+from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome
+from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
+from lucky_transport_migration.recording.calls import call_entry
+from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, line_of
+from lucky_transport_migration.routing.received import ReceivedItems
+from tests.planted.answers import PLANTS, Answer, AnswerPlant, is_refused, numbered
+
+ROOT = Path(__file__).parents[3]
+
+
+def described() -> bytes:
+    """Return what describes the service."""
+    file = FileDescriptorProto(name="plants.proto", package="plants.v1", syntax="proto3")
+    file.dependency.append(struct_pb2.DESCRIPTOR.name)
+    service = file.service.add(name="Plants")
+    for name in ("Get", "Watch"):
+        message = ".google.protobuf.Struct"
+        service.method.add(name=name, input_type=message, output_type=message, server_streaming=name == "Watch")
+    found = FileDescriptorSet()
+    struct_pb2.DESCRIPTOR.CopyToProto(found.file.add())
+    found.file.append(file)
+    return found.SerializeToString()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "plants.binpb").write_bytes(described())
+    return tmp_path
+
+
+def server(*options: str) -> str:
+    return shlex.join([sys.executable, "-m", "tests.planted.answering_server", "--port", "{port}", *options])
+
+
+def requests() -> list[bytes]:
+    """Return requests that a plant refuses, and some that none does."""
+    made = [one for number in range(20) for one in numbered(number)]
+    return [one.SerializeToString(deterministic=True) for one in sorted(made, key=is_refused)]
+
+
+def recording(plant: AnswerPlant, **options: Any) -> Path:
+    """Record what gRPC answers, as a program would: 256 items of a stream, and a digest of the rest."""
+    rows = {row.name: row for row in methods_in(described(), "plants")}
+    entries = []
+    for number, request in enumerate(requests()):
+        is_planted = not plant.refuses or is_refused(struct_pb2.Struct.FromString(request))
+        usual = Answer(numbered(1, 2) if plant.method.endswith("Watch") else numbered(1))
+        answer = plant.control if is_planted else usual
+        kept = ReceivedItems(digest=lambda: ItemDigest(rows[plant.method], ComparisonRules()))
+        for item in answer.items:
+            kept.add(item.SerializeToString())
+        end = answer.code, answer.details, tuple(answer.headers), tuple(answer.trailing)
+        outcome = CallOutcome("grpc", kept.items, *end, more=kept.more, rest=kept.rest)
+        entry = call_entry(plant.method, [request], outcome, PROTOBUF, options=CallOptions(**options))
+        entries.append(entry if number else replace(entry, described=described()))
+    file = Path("run.jsonl")
+    file.write_text("".join(map(line_of, (Header("grpc"), *entries))))
+    return file
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, list(arguments))
+    return done.exit_code, done.output
+
+
+def parity(plant: AnswerPlant, *options: str) -> tuple[int, str]:
+    chosen = ("--descriptor-set", "plants.binpb", "--method", plant.method, "--requests", "20")
+    return run("parity", "--server", server(*options), *chosen)
+
+
+def parity_from(plant: AnswerPlant, *options: str) -> tuple[int, str]:
+    return run("parity", "--server", server(*options), "--from", str(recording(plant)))
+
+
+def replayed(plant: AnswerPlant, *options: str) -> tuple[int, str]:
+    file = recording(plant)
+    with RunningServer(ServerCommand(server(*options)), "shm") as running:
+        return run("replay", str(file), running.endpoint)
+
+
+TOOLS = {"parity": parity, "from": parity_from, "replay": replayed}
+CASES = [(name, tool) for name, plant in PLANTS.items() for tool in plant.tools]
+
+
+@pytest.mark.parametrize(("name", "tool"), CASES)
+def test_a_planted_difference_is_found_and_named(name: str, tool: str) -> None:
+    plant = PLANTS[name]
+    status, said = TOOLS[tool](plant, "--plant", name)
+    assert status == 1, said
+    assert "DIFFERENT" in said
+    missing = [word for word in plant.words if word not in said]
+    assert not missing, said
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("name", ["late item lost", "details of UNAVAILABLE"])
+def test_what_both_answer_alike_is_equal_and_a_verdict_says_how_many_answers_were_refusals(
+    name: str, tool: str
+) -> None:
+    status, said = TOOLS[tool](PLANTS[name], "--plant", name, "--alike")
+    assert status == 0, said
+    *_, last = said.splitlines()
+    assert last.startswith("EQUAL: ")
+    assert ("compared answers were refusals" in last and "UNAVAILABLE." in last) == PLANTS[name].refuses
+
+
+@pytest.mark.parametrize("tool", ["parity", "from", "replay"])
+def test_behind_a_token_check_no_tool_says_equal(tool: str) -> None:
+    plant = PLANTS["last bit of a double"]
+    if tool != "parity":
+        recording(plant, metadata=(("authorization", MASKED),))
+    if tool == "parity":
+        status, said = parity(plant, "--token", "secret")
+        assert "none of 20 compared calls was accepted (20 UNAUTHENTICATED)" in said
+    elif tool == "from":
+        status, said = run("parity", "--server", server("--token", "secret"), "--from", "run.jsonl")
+        assert "it is made without its secret, and ended with UNAUTHENTICATED" in said
+    else:
+        with RunningServer(ServerCommand(server("--token", "secret")), "grpc") as running:
+            status, said = run("replay", "run.jsonl", running.endpoint)
+        assert "it is made without its secret, and ended with UNAUTHENTICATED" in said
+    assert status == 1
+    assert "NOTHING COMPARED" in said
+    assert "EQUAL" not in said
