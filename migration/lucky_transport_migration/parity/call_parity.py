@@ -62,11 +62,6 @@ class CommandsParity:
         return nothing_compared(self.methods)
 
     @property
-    def never_accepted(self) -> list[str]:
-        """Methods none of whose requests the engine accepted."""
-        return [name for name, row in self.methods.items() if not row.accepted]
-
-    @property
     def not_offered(self) -> list[str]:
         """Methods that the engine does not have, and all transports alike say so."""
         rows = self.methods.items()
@@ -129,7 +124,6 @@ class CommandsParity:
             "lost": self.lost,
             "aspects": looked_at(self.methods.values()),
             "methods": {name: self._plain(name, row) for name, row in self.methods.items()},
-            "never_accepted": self.never_accepted,
             "not_offered": self.not_offered,
             "not_compared": _gaps(self.not_compared),
             "first_difference": None if first is None else first.plain(),

@@ -14,20 +14,20 @@ from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.call_comparison import compare, differing_at
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome, Comparison
-from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_ENDED, Evidence
+from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_ENDED, Evidence, SideResult
 from lucky_transport_migration.evidence.service_caller import CANCELLED
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
+from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.recording.entries import MASKED, RecordedCall
 
-__all__ = ["AS_BYTES", "Asking", "RecordedMethods", "compared", "with_request"]
+__all__ = ["AS_BYTES", "Asking", "RecordedMethods", "compared", "not_compared", "with_request"]
 
 #: What of a call is left out where nothing describes its messages.
 AS_BYTES = "fields of messages"
-
-_SHOWN = 200  # characters of a request
 
 
 class RecordedMethods:
@@ -132,6 +132,12 @@ def _with_end(evidence: Evidence, how: Asking, *sides: CallOutcome) -> Evidence:
     return differing_at(Difference("count", "items", left, right), replace(evidence, why=""))
 
 
+def not_compared(call: RecordedCall, why: str, transport: str = "") -> Evidence:
+    """Return evidence of a call that was not compared; transport: where its entry does not say."""
+    side = SideResult(call.transport or transport, call.code, call.us, len(call.items), call.local)
+    return Evidence(call.call, "", side, kind="replay", why=why, at=moment(time.time()))
+
+
 def with_request(number: int, call: RecordedCall, method: ServiceMethod, evidence: Evidence) -> Evidence:
     """Return evidence of a difference that names the call and what was asked."""
     if evidence.verdict not in (DIFFERENT, FAILED):
@@ -141,15 +147,9 @@ def with_request(number: int, call: RecordedCall, method: ServiceMethod, evidenc
 
 
 def _text(method: ServiceMethod, requests: Sequence[bytes]) -> str:
-    if method.request is None:
-        texts = [one.hex() for one in requests]
-    else:
-        from google.protobuf.message import DecodeError
-        from google.protobuf.text_format import MessageToString
+    from google.protobuf.message import DecodeError
 
-        try:
-            texts = [MessageToString(method.request.FromString(one), as_one_line=True) for one in requests]
-        except DecodeError:
-            texts = [one.hex() for one in requests]
-    text = ", ".join(f"{{{one.strip()}}}" for one in texts)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    try:
+        return ServiceCall(tuple(method.request.FromString(one) for one in requests)).text
+    except (AttributeError, DecodeError):  # nothing describes it
+        return short(", ".join(one.hex() for one in requests))

@@ -1,15 +1,14 @@
 """Reads a recording.
 
 A recording of a process that was killed may end in the middle of an entry: what is whole before it is read, and `torn`
-says so. Damage anywhere else is an error that names its place, and never taken for such an end. A file that was cut
-exactly between two entries is like one of a shorter run.
+says so. Other damage is an error that names its place; where bytes are missing from a compressed piece, its end is not
+found, and the recording ends there. A file that was cut exactly between two entries is like one of a shorter run.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -20,7 +19,6 @@ __all__ = ["Recording"]
 
 _CHUNK = 1 << 16
 _GZIP = 16 + zlib.MAX_WBITS
-_MAGIC = b"\x1f\x8b\x08"
 
 
 class Recording:
@@ -75,29 +73,13 @@ class Recording:
                 try:
                     piece += unpack.decompress(data)
                 except zlib.error as error:
-                    raise self._spoilt(start, str(error)) from error
+                    text = f"{self.path} is damaged in the compressed piece that begins at byte {start:,}: {error}"
+                    raise ConfigError(text, hint="record it anew") from error
                 at += len(data) - len(unpack.unused_data)
                 data = unpack.unused_data
                 if unpack.eof:
                     yield piece
                     unpack, piece = None, b""
         if unpack is not None:
-            file.seek(start + 1)
-            if _begins_another(file.read()):
-                raise self._spoilt(start, "it does not end where the next one begins")
             self.torn = "in a piece"
             yield piece
-
-    def _spoilt(self, start: int, why: str) -> ConfigError:
-        text = f"{self.path} is damaged in the compressed piece that begins at byte {start:,}: {why}"
-        return ConfigError(text, hint="record it anew")
-
-
-def _begins_another(data: bytes) -> bool:
-    """True when a compressed piece of a recording begins somewhere in `data`."""
-    at = -1
-    while (at := data.find(_MAGIC, at + 1)) >= 0:
-        with suppress(zlib.error):
-            if zlib.decompressobj(_GZIP).decompress(data[at:], 1) == b"{":
-                return True
-    return False

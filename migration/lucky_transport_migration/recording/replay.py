@@ -35,17 +35,10 @@ from lucky_transport_migration.compare.frames import FrameTables, spec_differenc
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import compare, differing_at
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison, as_seen, call_outcome, ending_of
-from lucky_transport_migration.evidence.record import (
-    DIFFERENT,
-    EQUAL,
-    EXCHANGE,
-    NOT_COMPARED,
-    NOT_ENDED,
-    Evidence,
-    SideResult,
-)
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, NOT_COMPARED, NOT_ENDED, Evidence
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
+from lucky_transport_migration.recording.asking import not_compared
 from lucky_transport_migration.recording.calls import outcome_of, request_of
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
 from lucky_transport_migration.recording.frames import moves_of, recorded_frame
@@ -53,7 +46,7 @@ from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.service_replay import ServiceReplay, is_foreign
 from lucky_transport_migration.stages.effective_stages import STEP
 
-__all__ = ["ReplayPlace", "replay", "replay_at"]
+__all__ = ["ReplayPlace", "replay_at"]
 
 _LOST = (PeerDied, NotReachable, ClosedError)
 
@@ -104,26 +97,12 @@ class ReplayPlace:
         return found or Evidence(evidence.method, "", evidence.primary, kind="replay", why=why, at=evidence.at)
 
 
-def replay(
-    recording: Recording,
-    transport: Transport | None,
-    rules: ComparisonRules,
-    take: Callable[[Evidence], None],
-    services: ServiceReplay | None = None,
-) -> None:
-    """Make everything that was recorded again; `take` is given the evidence of each call and step.
-
-    transport, services: as in `ReplayPlace`. What a torn recording ends with counts as one more call that was not
-    compared. Raises ConfigError for a damaged recording, SpecError where the engine's batch is another one.
-    """
-    replay_at(recording, [ReplayPlace(recording, transport, rules, services)], [take])
-
-
 def replay_at(recording: Recording, places: Sequence[ReplayPlace], takes: Sequence[Callable[[Evidence], None]]) -> None:
     """Make everything that was recorded again at one place, or at two in turn.
 
-    takes: are given the evidence of each place and the recording, and of two places of what both answered. Raises as
-    `replay` does.
+    takes: are given the evidence of each place and the recording, and of two places of what both answered. What a torn
+    recording ends with counts as one more call that was not compared. Raises ConfigError for a damaged recording,
+    SpecError where the engine's batch is another one.
     """
     seen: list[Evidence] = []
     for number, entry in enumerate(recording.entries(), 1):
@@ -216,24 +195,28 @@ class _Player:
         self._last = None
         method = BY_NAME.get(call.call)
         if method is None:
-            return self._not_compared(call, "it is in no table of methods: only a program's own stubs know it")
+            return not_compared(
+                call, "it is in no table of methods: only a program's own stubs know it", self._header.transport
+            )
         if call.moved:
-            return self._not_compared(call, "the world moved while the stream ran, so its items hang on the clock")
+            return not_compared(
+                call, "the world moved while the stream ran, so its items hang on the clock", self._header.transport
+            )
         if call.unfinished and not call.items:
-            return self._not_compared(call, NOT_ENDED)
+            return not_compared(call, NOT_ENDED, self._header.transport)
         try:
             request, was = request_of(call, method), outcome_of(call, method, self._header.transport)
         except (ValueError, RemoteProtocolError, MissingExtra) as error:
             if call.form != PROTOBUF:  # a message of ours can be read, unless the recording is damaged
                 raise ConfigError(f"{call.call}: {error}") from error
-            return self._not_compared(call, str(error))
+            return not_compared(call, str(error), self._header.transport)
         is_cut = method.stream is not None and bool(call.left or call.more or call.local)
         wanted = len(call.items) if is_cut else None
         now = self._ask(lambda items: self._take(items, method, request, wanted))
         if call.form == PROTOBUF:
             was, now = (replace(one, headers=(), trailing=()) for one in (was, now))
         if method.stream is None and call.more:
-            return self._not_compared(call, "its recorded response was none that a wire could carry")
+            return not_compared(call, "its recorded response was none that a wire could carry", self._header.transport)
         self._last = _Answer(call.call, now, request, is_cut)
         evidence = self._compared(call.call, was, now, request=request, is_cut=is_cut)
         left_out = {NOT_ENDED: "the recording has what came until then"} if call.unfinished else {}
@@ -270,10 +253,6 @@ class _Player:
         if self.is_lost and evidence.verdict in (EQUAL, NOT_COMPARED) and was.code != now.code:
             return replace(evidence, verdict=DIFFERENT, aspect="code", where="code", values={"replay": now.details})
         return evidence
-
-    def _not_compared(self, call: RecordedCall, why: str) -> Evidence:
-        primary = SideResult(call.transport or self._header.transport, call.code, call.us, len(call.items))
-        return Evidence(call.call, "", primary, kind="replay", why=why, at=moment(time.time()))
 
     def _spec_difference(self) -> Difference | None:
         """Return where the engine's batch differs from the recorded one; raises SpecError where steps do not fit it."""

@@ -8,7 +8,6 @@ stream are sent without waiting for answers in between.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import replace
 
@@ -17,11 +16,10 @@ from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.outcome import CallOutcome
-from lucky_transport_migration.evidence.record import DIFFERENT, NOT_ENDED, Evidence, SideResult
+from lucky_transport_migration.evidence.record import DIFFERENT, NOT_ENDED, Evidence
 from lucky_transport_migration.evidence.service_caller import ServiceCaller
-from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.recorded_requests import RecordedRequest, RecordedRequests
-from lucky_transport_migration.recording.asking import Asking, RecordedMethods, compared, with_request
+from lucky_transport_migration.recording.asking import Asking, RecordedMethods, compared, not_compared, with_request
 from lucky_transport_migration.recording.calls import outcome_of
 from lucky_transport_migration.recording.entries import RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
@@ -100,18 +98,18 @@ class ServiceReplay:
         self.outcome = None
         method = self._methods.find(call)
         if method is None:
-            return _not_compared(call, _UNSAID)
+            return not_compared(call, _UNSAID)
         if call.moved:
-            return _not_compared(call, "the world moved while the stream ran, so its items hang on the clock")
+            return not_compared(call, "the world moved while the stream ran, so its items hang on the clock")
         if not method.requests_stream and len(call.requests) != 1:
             raise ConfigError(f"{call.call}: {len(call.requests)} requests, and it takes one")
         if call.unfinished and not call.items:
-            return _not_compared(call, NOT_ENDED)
+            return not_compared(call, NOT_ENDED)
         how = Asking.of(call, method)
         self.outcome = now = self._ask(call, method, how)
         self.is_lost = now.code == _LOST and now.is_local and not call.local
         if why := how.incomparable(now):
-            return _not_compared(call, why)
+            return not_compared(call, why)
         was = outcome_of(call, method)
         evidence = compared(number, call, method, how, was, now, self._rules)
         if self.is_lost:
@@ -137,8 +135,3 @@ class ServiceReplay:
             cancel_after=how.cancel_after,
             cancel_after_s=how.cancel_after_s,
         )
-
-
-def _not_compared(call: RecordedCall, why: str) -> Evidence:
-    primary = SideResult(call.transport, call.code, call.us, len(call.items))
-    return Evidence(call.call, "", primary, kind="replay", why=why, at=moment(time.time()))

@@ -19,7 +19,7 @@ from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
-from lucky_transport_migration.recording.replay import ReplayPlace, replay, replay_at
+from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
 from lucky_transport_migration.recording.result import ReplayResult
 from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 
@@ -35,7 +35,8 @@ def played(
 ) -> ReplayResult:
     result = ReplayResult()
     with open_transport(endpoint) as transport:
-        replay(recording, FaultyTransport(transport, *faults), rules or ComparisonRules(), result.add)
+        faulty = FaultyTransport(transport, *faults)
+        replay_at(recording, [ReplayPlace(recording, faulty, rules or ComparisonRules())], [result.add])
     result.torn = recording.torn
     return result
 
@@ -138,7 +139,7 @@ def test_a_torn_recording_is_incomplete_where_all_before_its_end_is_equal(
     seen: list[Evidence] = []
     result = ReplayResult()
     with open_transport(serve_toy()) as transport:
-        replay(recording, transport, ComparisonRules(), seen.append)
+        replay_at(recording, [ReplayPlace(recording, transport, ComparisonRules())], [seen.append])
     for one in seen:
         result.add(one)
     result.torn = recording.torn
