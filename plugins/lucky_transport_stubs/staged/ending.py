@@ -90,7 +90,7 @@ def _ending(code: Any, details: str | bytes | None, headers: Any, trailing: Any)
     said = details.decode(errors="replace") if isinstance(details, bytes) else details or ""
     text = found[1] if (found := _WRAPPED.fullmatch(said)) else said
     is_early = code is Code.CANCELLED and text in _LEFT
-    is_gone = code is Code.UNAVAILABLE and not trailing and GONE.search(said) is not None
+    is_gone = code is Code.UNAVAILABLE and not trailing and GONE.match(said) is not None  # a handler may quote them
     is_local = is_early or is_gone or (code is Code.DEADLINE_EXCEEDED and text == LATE.details)
     return Ending(code.name, text, sent(headers), sent(trailing), is_early, is_local=is_local)
 

@@ -34,11 +34,11 @@ class CallStatus(NamedTuple):
 OK = CallStatus(Code.OK)
 LATE = CallStatus(Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
 
-#: gRPC's own words for a server that is not there or has gone; what a server says of itself stays as it is.
+#: What gRPC and we say of a server that is not there or has gone; what a server says of itself stays as it is.
 GONE = re.compile(
     "failed to connect|connection (reset|refused|timed out)|socket closed|broken pipe|recvmsg|sendmsg|goaway|"
     "stream removed|dns resolution failed|name resolution|keepalive|ping timeout|transport closed|endpoint closing|"
-    "handshake|cancelling all calls",
+    "handshake|cancelling all calls|the (engine|connection|transport) (is clos|closed)",
     re.IGNORECASE,
 )
 

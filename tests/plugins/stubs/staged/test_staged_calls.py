@@ -184,7 +184,7 @@ def test_whatever_status_a_handler_chose_is_its_answer(serve: Any, policy: Any, 
     def echo(_: bytes, context: Any) -> Any:
         over = "shm" if type(context).__module__.startswith("lucky_transport") else "grpc"
         context.set_trailing_metadata((("over", over),))
-        context.abort(grpc.StatusCode[code], "out of tea")
+        context.abort(grpc.StatusCode[code], "the arm: connection refused")
 
     with serve({"unary_unary Echo": echo}).channel() as channel:
         with pytest.raises(grpc.RpcError) as raised:

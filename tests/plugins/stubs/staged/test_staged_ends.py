@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.routing import Decision
 from lucky_transport_stubs.staged import multicallable
+from lucky_transport_stubs.staged.ending import ending
 from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
@@ -126,3 +128,31 @@ def test_a_call_that_nobody_holds_is_not_kept(channel: Any, policy: Any, router:
     del call
     router.open_calls.end(Deadline(PATIENCE_S))
     assert policy.noted == []
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "trailing", "is_local"),
+    [
+        ("UNAVAILABLE", "Stream removed (recvmsg:Connection reset by peer (104))", (), True),
+        ("UNAVAILABLE", "failed to connect to all addresses; last error: ...", (), True),
+        ("UNAVAILABLE", "Socket closed: the engine of pid 7 closed the connection", (), True),
+        ("UNAVAILABLE", "the arm: connection refused", (), False),
+        ("UNAVAILABLE", "Socket closed", (("served", "yes"),), False),
+        ("DEADLINE_EXCEEDED", "Deadline Exceeded", (), True),
+        ("DEADLINE_EXCEEDED", "too slow", (), False),
+        ("CANCELLED", "Locally cancelled by application!", (), True),
+        ("CANCELLED", "the handler gave up", (), False),
+    ],
+)
+def test_whose_side_ended_a_call_is_told_by_the_words_that_only_the_transports_use(
+    code: str, details: str, trailing: Any, is_local: bool
+) -> None:
+    said = {"code": grpc.StatusCode[code], "details": details, "trailing_metadata": trailing}
+    found = ending(SimpleNamespace(**{name: lambda value=value: value for name, value in said.items()}))
+    assert (found.code, found.is_local) == (code, is_local)
+
+
+def test_what_grpc_wraps_into_stream_removed_is_the_text_itself() -> None:
+    text = "CLIENT: Received message larger than max (5 vs. 4)"
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert ending(SimpleNamespace(code=lambda: code, details=lambda: f"Stream removed ({text})")).details == text
