@@ -71,7 +71,8 @@ _OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autores
     "--count",
     "--requests",
     type=click.IntRange(min=1),
-    help="Requests per method; of an engine's every second one corrupted.  [default: 12; with --server 50]",
+    help="Requests per method; of an engine's every second one corrupted, of a server's first the table of cases, then "
+    "random ones.  [default: 12; with --server 100]",
 )
 @click.option(
     "--server", help="Compare a gRPC server of your own in place of an engine: its command, {port} for the number."
@@ -204,7 +205,7 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
         given["folders"],
         given["services"],
         methods,
-        given["count"] or 50,
+        given["count"] or 100,
         given["seed"],
         given["deadline"] or 10.0,
         ComparisonRules.load(),
