@@ -21,6 +21,7 @@ from lucky_transport.engine import CallHandler, Engine, Handler, StreamHandler
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import UnknownName
 from lucky_transport.messages import (
+    CameraInfo,
     EntityId,
     EntityInfo,
     GetJointStateRequest,
@@ -29,6 +30,7 @@ from lucky_transport.messages import (
     JointState,
     LidarBeamAnglesResponse,
     LidarSensorRequest,
+    ListCamerasResponse,
     ListEntitiesRequest,
     ListEntitiesResponse,
     PolicySlotSummary,
@@ -70,6 +72,7 @@ class MovingEngine(ToyEngine):
         return {
             **super().services,
             _RPC + "SceneService/ListEntities": self._list_many,
+            _RPC + "CameraService/ListCameras": lambda request: ListCamerasResponse([CameraInfo(EntityId(9), "front")]),
             _RPC + "LidarService/GetLidarBeamCount": self._refused,
         }
 
