@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
@@ -140,8 +139,6 @@ def parity(context: click.Context, suite: str | None, methods: str | None, as_js
     run`, and gets calls drawn from the descriptors of its messages, or those of a recording. A difference is shown with
     the smallest call that is found to have it.
     """
-    # Hypothesis keeps tables of characters there; by itself it makes a folder in the working directory.
-    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", os.path.expanduser("~/.cache/lucky_transport/hypothesis"))
     own = {name: given.pop(name) for name in _OF_SERVERS}
     if own["server"] is not None:
         _prove_server(context, methods or "all", as_json, {**given, **own})
