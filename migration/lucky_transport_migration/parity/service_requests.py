@@ -58,7 +58,7 @@ class DrawnCalls:
         self.is_random = False
         for number, messages in enumerate(self._requests(random)):
             metadata = _METADATA[number // 2 % len(_METADATA)] if number % 2 else ()
-            leaves = self._method.stream and self.is_random and random.random() < 0.4
+            leaves = self._method.stream and random.random() < (0.4 if self.is_random else 0.1)
             cancel_after = random.randint(1, 3) if leaves else None
             yield ServiceCall(messages, metadata, cancel_after, deadline=_DEADLINES[number % len(_DEADLINES)])
 
@@ -125,26 +125,21 @@ class _Table:
                 _put(message, field, self._several(field, (number,), depth))
         return message
 
-    def random(self, kind: Any, random: Random, depth: int = 0) -> Any:
-        """Return a random message."""
+    def random(self, kind: Any, random: Random) -> Any:
+        """Return a message whose fields are random; those that are messages or maps have a random case."""
         message = kind()
-        if (known := _WELL_KNOWN.get(kind.DESCRIPTOR.full_name)) is not None:
-            message.CopyFrom(random.choice(known(kind)))
-            return message
         chosen = [random.choice((None, *one.fields)) for one in kind.DESCRIPTOR.oneofs]
         for field in kind.DESCRIPTOR.fields:
             is_set = field in chosen if field.containing_oneof else random.random() < 0.7
-            if not (is_set or _is_required(field)) or (field.message_type is not None and depth >= _DEEPEST):
+            if not (is_set or _is_required(field)):
                 continue
-            most = random.randint(1, 4)
-            values = [self._random_item(_item(field), random, depth + 1) for _ in range(most)]
-            keys = [drawn_value(random, _kind(_key(field))) for _ in values] if _is_map(field) else ()
-            _put(message, field, dict(zip(keys, values, strict=True)) if keys else values)
+            if field.message_type is None:
+                _put(message, field, [self._random_item(field, random) for _ in range(random.randint(1, 4))])
+            else:
+                _put(message, field, random.choice(self._cases(field, 0)))
         return message
 
-    def _random_item(self, field: Any, random: Random, depth: int) -> Any:
-        if field.message_type is not None:
-            return self.random(class_of(field.message_type), random, depth)
+    def _random_item(self, field: Any, random: Random) -> Any:
         if (named := self._values.named(field)) and random.random() < 0.75:
             return random.choice(named)
         if field.enum_type is not None and (field.enum_type.is_closed or random.random() < 0.7):

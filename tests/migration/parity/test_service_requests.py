@@ -56,7 +56,7 @@ def messages(drawn: list[ServiceCall], report: ServiceMethod) -> list[Any]:
         lambda one: one.HasField("gust") and one.gust == 0,
         lambda one: not one.HasField("gust") and one.calm,
         lambda one: one.WhichOneof("source") == "ship",
-        lambda one: one.WhichOneof("source") is None and one.calm,
+        lambda one: one.WhichOneof("source") is None and one.note,
         lambda one: one.sky not in (0, 1, 2, 3),
         lambda one: len(one.counts) > 1,
         lambda one: any(place.name for place in one.places.values()),
@@ -120,6 +120,14 @@ def test_what_is_random_begins_when_the_table_ends(weather: WeatherPrograms) -> 
 
 def test_a_stream_of_requests_is_drawn_empty_of_several_and_of_many(drawn: list[ServiceCall]) -> None:
     assert {len(call.messages) for call in drawn} >= {0, 1, 3, 5, 100}
+
+
+def test_some_streams_of_answers_are_left_and_most_are_read_to_their_end(weather: WeatherPrograms) -> None:
+    found = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")
+    calls = draw(next(one for one in found if one.name.endswith("/WatchForecast")))
+    left = [call for call in calls if call.cancel_after]
+    assert 5 < len(left) < 40
+    assert {call.cancel_after for call in left} == {1, 2, 3}
 
 
 def test_metadata_and_deadlines_of_every_kind_are_drawn(drawn: list[ServiceCall]) -> None:
