@@ -291,9 +291,7 @@ def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator
     )
     if spec.action_parts:
         yield _gap("steps made otherwise than by step()", "the actions have parts")
-    yield _gap(
-        "envs stepped on their own, and `copy=False`", "`send` and `recv` are not used; views are those of frames"
-    )
+    yield _gap("envs stepped on their own", "`send` and `recv` are not used")
     yield _gap("capabilities but commands and streams", "how a transport carries things is its own")
     yield _gap("latency", UNSEEN["latency"])
     yield _gap("camera images", "no transport carries them in a step")
