@@ -10,6 +10,7 @@ within what protobuf allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -24,7 +25,7 @@ __all__ = ["NOT_DRAWN", "DrawnCalls"]
 
 #: What no run draws, with the reasons.
 NOT_DRAWN: Mapping[str, str] = {
-    f"requests above {SIZES[-1] / 2**20:.0f} MiB, and messages nested more than three deep": "none is drawn",
+    "requests above 1 MiB, messages nested more than three deep, other numbers of closed enums": "none is drawn",
     "calls of different methods at once, and more than two clients": "none are made",
 }
 
@@ -85,12 +86,15 @@ class _Table:
     def __init__(self, values: FieldValues) -> None:
         self._values = values
         self._made: dict[tuple[str, int], list[Any]] = {}
+        self._cases = cache(self._cases_of)
 
     def messages(self, kind: Any) -> Iterator[Any]:
         """Yield the requests of the table; several may be equal."""
         fields = list(kind.DESCRIPTOR.fields)
-        yield kind()
+        yield self.empty(kind)
         yield from self.together(kind)
+        if kind.DESCRIPTOR.full_name in _WELL_KNOWN:
+            return
         for number in range(4):
             message = self.plain(kind, number + 1)
             message.MergeFromString(_unknown(kind.DESCRIPTOR, number))
@@ -107,6 +111,8 @@ class _Table:
     def together(self, kind: Any, depth: int = 0) -> list[Any]:
         """Return messages all of whose fields have a case at once, until each had all of its own."""
         key = kind.DESCRIPTOR.full_name, depth
+        if key[0] in _WELL_KNOWN:
+            return _WELL_KNOWN[key[0]](kind)
         if key not in self._made:
             cases = {field: self._cases(field, depth) for field in kind.DESCRIPTOR.fields}
             found = self._made[key] = []
@@ -117,8 +123,17 @@ class _Table:
                 found.append(message)
         return self._made[key]
 
+    def empty(self, kind: Any) -> Any:
+        """Return a message with no field but those that it has to have."""
+        message = kind()
+        for field in filter(_is_required, kind.DESCRIPTOR.fields):
+            _put(message, field, self._several(field, (1,), 0))
+        return message
+
     def plain(self, kind: Any, number: int, depth: int = 0) -> Any:
         """Return a message with a value in each field that a program would send."""
+        if kind.DESCRIPTOR.full_name in _WELL_KNOWN:
+            return self.together(kind)[-1]
         message = kind()
         for field in kind.DESCRIPTOR.fields:
             if field.message_type is None or depth < _DEEPEST - 1 or _is_required(field):
@@ -127,6 +142,8 @@ class _Table:
 
     def random(self, kind: Any, random: Random) -> Any:
         """Return a message whose fields are random; those that are messages or maps have a random case."""
+        if kind.DESCRIPTOR.full_name in _WELL_KNOWN:
+            return random.choice(self.together(kind))
         message = kind()
         chosen = [random.choice((None, *one.fields)) for one in kind.DESCRIPTOR.oneofs]
         for field in kind.DESCRIPTOR.fields:
@@ -148,16 +165,16 @@ class _Table:
 
     def _with(self, kind: Any, number: int, chosen: Mapping[Any, Any]) -> Any:
         """Return a message with these cases; the other fields are plain in every second one, and else unset."""
-        message = self.plain(kind, number) if number % 2 else kind()
+        message = self.plain(kind, number) if number % 2 else self.empty(kind)
         for field in kind.DESCRIPTOR.fields:
             if field in chosen:
                 message.ClearField(field.name)
                 _put(message, field, chosen[field])
-            elif number % 2 == 0 and (self._values.named(field) or _is_required(field)):
+            elif number % 2 == 0 and self._values.named(field):
                 _put(message, field, self._several(field, (number,), 0))
         return message
 
-    def _cases(self, field: Any, depth: int) -> list[Any]:
+    def _cases_of(self, field: Any, depth: int) -> list[Any]:
         """Return the values of a field, small ones."""
         items = self._items(_item(field), depth)
         unset = [] if _is_required(field) else [None]
@@ -175,9 +192,7 @@ class _Table:
         """Return the cases of one item of a field."""
         if field.message_type is not None:
             kind = class_of(field.message_type)
-            if (known := _WELL_KNOWN.get(field.message_type.full_name)) is not None:
-                return known(kind)
-            return [kind(), *([*self.together(kind, depth + 1)] if depth < _DEEPEST - 1 else [])]
+            return [self.empty(kind), *(self.together(kind, depth + 1) if depth < _DEEPEST - 1 else ())]
         found = list(self._values.named(field))
         if field.enum_type is not None:
             found += [one.number for one in field.enum_type.values]
@@ -189,8 +204,7 @@ class _Table:
         item = _item(field)
         if item.message_type is not None:
             kind = class_of(item.message_type)
-            known = _WELL_KNOWN.get(item.message_type.full_name)
-            values = [known(kind)[-1] if known else self.plain(kind, one, depth + 1) for one in numbers]
+            values = [self.plain(kind, one, depth + 1) for one in numbers]
         else:
             choice = self._values.named(item) or [one.number for one in getattr(item.enum_type, "values", ())]
             values = [choice[one % len(choice)] if choice else plain_value(_kind(item), one) for one in numbers]
@@ -215,7 +229,8 @@ class _Table:
             kind = class_of(item.message_type)
             for inner in kind.DESCRIPTOR.fields if depth < 1 and kind.DESCRIPTOR.full_name not in _WELL_KNOWN else ():
                 for value in self._large(inner, depth + 1):
-                    message = kind()
+                    message = self.empty(kind)
+                    message.ClearField(inner.name)
                     _put(message, inner, value)
                     yield [message]
         elif _kind(item) in ("str", "bytes"):

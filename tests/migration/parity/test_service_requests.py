@@ -5,11 +5,18 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, UninterpretedOption
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.catalogue.descriptors import methods_in
@@ -102,6 +109,17 @@ def test_the_bits_of_a_nan_and_fields_of_a_newer_client_are_drawn(drawn: list[Se
     assert bytes.fromhex("efbeadde0000f87f") in requests
     assert b"\x03new" in requests
     assert len({call.requests[0] for call in drawn if len(call.requests) == 1}) > 80
+
+
+@pytest.mark.parametrize(
+    "kind", [Timestamp, Duration, FieldMask, Struct, Empty, DescriptorProto, UninterpretedOption, FileDescriptorProto]
+)
+def test_requests_of_any_message_can_be_sent(kind: Any, report: ServiceMethod) -> None:
+    """Well-known ones, and those of proto2 with fields that have to be there and closed enums."""
+    calls = draw(replace(report, request=kind, requests_stream=False))
+    assert all(len(call.requests) == 1 and call.text for call in calls if len(call.requests[0]) < 10_000)
+    if kind in (Timestamp, Duration):
+        assert all(call.messages[0].ToJsonString() for call in calls)
 
 
 def test_the_same_seed_draws_the_same_calls_each_time(report: ServiceMethod, drawn: list[ServiceCall]) -> None:
