@@ -30,7 +30,7 @@ __all__ = ["AskedCall", "ServerPair"]
 _OVER_S = -1.0
 _LONG_S = 30 * 86400.0
 #: A short deadline is at least so many seconds, and so many times as long as any answer took.
-_SHORT_S, _SHORT_TIMES = 1.0, 20
+_SHORT_S, _SHORT_TIMES = 2.0, 20
 #: A method that so many times answered within no deadline, as an endless stream does, has a tenth of it from then on.
 _WAITS = 3
 #: How often two servers on ports are asked at once before they count as answering alike.

@@ -17,6 +17,7 @@ from typing import Any
 from lucky_transport.call import Metadata
 from lucky_transport_migration.catalogue.descriptors import class_of
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.compare.message_fields import is_repeated, kind_of, map_value
 from lucky_transport_migration.parity.field_values import FieldValues
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.value_cases import CASES, SIZES, drawn_value, long_value, plain_value
@@ -161,7 +162,7 @@ class _Table:
             return random.choice(named)
         if field.enum_type is not None and (field.enum_type.is_closed or random.random() < 0.7):
             return random.choice(field.enum_type.values).number
-        return drawn_value(random, _kind(field))
+        return drawn_value(random, kind_of(field))
 
     def _with(self, kind: Any, number: int, chosen: Mapping[Any, Any]) -> Any:
         """Return a message with these cases; the other fields are plain in every second one, and else unset."""
@@ -178,10 +179,10 @@ class _Table:
         """Return the values of a field, small ones."""
         items = self._items(_item(field), depth)
         unset = [] if _is_required(field) else [None]
-        if not _is_repeated(field):
+        if not is_repeated(field):
             return unset + [[one] for one in items]
-        if _is_map(field):
-            keys = CASES[_kind(_key(field))]
+        if _key(field):
+            keys = CASES[_key(field)]
             each: Any = {key: items[at % len(items)] for at, key in enumerate(keys)}
         else:
             each = items if depth == 0 or field.message_type is None else items[:3]
@@ -197,7 +198,7 @@ class _Table:
         if field.enum_type is not None:
             found += [one.number for one in field.enum_type.values]
             return found if field.enum_type.is_closed else [*found, max(found) + 1, 2**31 - 1, -1]
-        return found + list(CASES[_kind(field)])
+        return found + list(CASES[kind_of(field)])
 
     def _several(self, field: Any, numbers: Any, depth: int) -> Any:
         """Return plain values of a field, as many as there are numbers where it takes several."""
@@ -207,15 +208,15 @@ class _Table:
             values = [self.plain(kind, one, depth + 1) for one in numbers]
         else:
             choice = self._values.named(item) or [one.number for one in getattr(item.enum_type, "values", ())]
-            values = [choice[one % len(choice)] if choice else plain_value(_kind(item), one) for one in numbers]
-        if not _is_map(field):
+            values = [choice[one % len(choice)] if choice else plain_value(kind_of(item), one) for one in numbers]
+        if not _key(field):
             return values
-        return {plain_value(_kind(_key(field)), one): value for one, value in zip(numbers, values, strict=True)}
+        return {plain_value(_key(field), one): value for one, value in zip(numbers, values, strict=True)}
 
     def _large(self, field: Any, depth: int) -> Iterator[Any]:
         """Yield values of a field of all sizes; of a message, values in which one of its own fields is large."""
         item = _item(field)
-        if _is_repeated(field) and not (_is_map(field) and _kind(_key(field)) == "bool"):
+        if is_repeated(field) and _key(field) != "bool":
             made, several = class_of(field.containing_type)(), self._several(field, range(1000, 1000 + _MANY), depth)
             _put(made, field, several)
             for size in SIZES:
@@ -223,7 +224,7 @@ class _Table:
                 if isinstance(several, list):
                     yield several * times
                 else:
-                    values, key = list(several.values()), _kind(_key(field))
+                    values, key = list(several.values()), _key(field)
                     yield {plain_value(key, at): values[at % _MANY] for at in range(1000, 1000 + _MANY * times)}
         elif item.message_type is not None:
             kind = class_of(item.message_type)
@@ -233,8 +234,8 @@ class _Table:
                     message.ClearField(inner.name)
                     _put(message, inner, value)
                     yield [message]
-        elif _kind(item) in ("str", "bytes"):
-            yield from ([long_value(_kind(item), size)] for size in SIZES)
+        elif kind_of(item) in ("str", "bytes"):
+            yield from ([long_value(kind_of(item), size)] for size in SIZES)
 
 
 def _put(message: Any, field: Any, value: Any) -> None:
@@ -248,7 +249,7 @@ def _put(message: Any, field: Any, value: Any) -> None:
         else:
             for key, one in value.items():
                 held[key].CopyFrom(one)
-    elif _is_repeated(field):
+    elif is_repeated(field):
         held.extend(value)
     elif field.message_type is None:
         setattr(message, field.name, value[0])
@@ -268,33 +269,18 @@ def _unknown(descriptor: Any, number: int) -> bytes:
     return bytes([*head, tag]) + (b"\x07", bytes(range(8)), b"\x03new", b"\x01\x02\x03\x04")[number]
 
 
-def _is_map(field: Any) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
-
-
 def _item(field: Any) -> Any:
     """Return what describes one value of a field: of a map, its entry's."""
-    return field.message_type.fields_by_name["value"] if _is_map(field) else field
+    return map_value(field) or field
 
 
-def _key(field: Any) -> Any:
-    return field.message_type.fields_by_name["key"]
-
-
-def _kind(field: Any) -> str:
-    return "bytes" if field.type == field.TYPE_BYTES else _KINDS[field.cpp_type]
-
-
-def _is_repeated(field: Any) -> bool:
-    return field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
+def _key(field: Any) -> str:
+    """Return the kind of the keys of a map, "" for a field that is none."""
+    return kind_of(field.message_type.fields_by_name["key"]) if map_value(field) else ""
 
 
 def _is_required(field: Any) -> bool:
     return field.is_required if hasattr(field, "is_required") else field.label == field.LABEL_REQUIRED
-
-
-#: By protobuf's C++ type of a field; an enum is a number.
-_KINDS = {1: "i32", 2: "i64", 3: "u32", 4: "u64", 5: "f64", 6: "f32", 7: "bool", 8: "i32", 9: "str"}
 
 
 def _moments(kind: Any) -> list[Any]:
