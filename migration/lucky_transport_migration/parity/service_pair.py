@@ -31,8 +31,9 @@ _OVER_S = -1.0
 _LONG_S = 30 * 86400.0
 #: A short deadline is at least so many seconds, and so many times as long as any answer took.
 _SHORT_S, _SHORT_TIMES = 2.0, 20
-#: A method that so many times answered within no deadline, as an endless stream does, has a tenth of it from then on.
-_WAITS = 3
+#: A method that so many times came to no end within its deadline, as an endless stream does, has a tenth of it from
+#: then on, and is left after so many items.
+_WAITS, _FEW = 3, 3
 #: How often two servers on ports are asked at once before they count as answering alike.
 _ROUNDS = 5
 
@@ -90,6 +91,8 @@ class ServerPair:
 
     def ask(self, row: ServiceMethod, call: ServiceCall, *, reverse: bool) -> AskedCall:
         """Ask both, the second one first with `reverse`, which is fair to both in turns, and compare."""
+        if row.stream is not None and self._waited[row.name] >= _WAITS and call.cancel_after is None:
+            call = replace(call, cancel_after=_FEW)
         given = self._given(row, call)
         servers = self._servers[::-1] if reverse else self._servers
         outcomes = [server.caller.ask(row, **given) for server in servers]

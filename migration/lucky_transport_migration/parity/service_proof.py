@@ -39,6 +39,7 @@ __all__ = ["ServiceProof"]
 
 _log = logging.getLogger("lucky_transport")
 
+_ACCEPTED = ("OK", CANCELLED)
 _MOST_SHRINKS = 300
 _SHRINK_S = 30.0
 _END_S = 0.5
@@ -120,7 +121,7 @@ class ServiceProof:
                 return
             write(asked.evidence)
             sides = (asked.evidence.primary, asked.evidence.shadow)
-            is_quick = all(side and side.code == "OK" and side.us < _AT_ONCE_S * 1e6 for side in sides)
+            is_quick = all(side and side.code in _ACCEPTED and side.us < _AT_ONCE_S * 1e6 for side in sides)
             if is_quick and not asked.call.deadline and sum(map(len, asked.call.requests)) <= _AT_ONCE_BYTES:
                 accepted.append(asked.call)
 
@@ -283,5 +284,5 @@ def _count(evidence: Evidence, parity: ServiceParity) -> None:
     counts = parity.methods[evidence.method]
     counts.calls += 1
     counts.equal += evidence.verdict == EQUAL
-    counts.accepted += evidence.primary.code in ("OK", CANCELLED)
-    counts.refused += evidence.primary.code not in ("OK", CANCELLED)
+    counts.accepted += evidence.primary.code in _ACCEPTED
+    counts.refused += evidence.primary.code not in _ACCEPTED
