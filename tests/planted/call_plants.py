@@ -405,7 +405,7 @@ CALL_PLANTS: tuple[Plant, ...] = (
         "a request's field is lost",
         "a field of a request does not arrive",
         RequestsLoseAField,
-        found={proof("GetJointState"): ("state.positions[0]",), R: ("state.positions[0]",)},
+        found={proof("GetJointState"): ("GetJointState differs (item)", "robot_name="), R: ("state.positions[0]",)},
     ),
     Plant(
         "stale answers",

@@ -21,6 +21,7 @@ from lucky_transport.engine import CallHandler, Engine, Handler, StreamHandler
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import UnknownName
 from lucky_transport.messages import (
+    CameraInfo,
     EntityId,
     EntityInfo,
     GetJointStateRequest,
@@ -30,6 +31,7 @@ from lucky_transport.messages import (
     LidarBeamAnglesResponse,
     LidarBeamCountResponse,
     LidarSensorRequest,
+    ListCamerasResponse,
     ListEntitiesRequest,
     ListEntitiesResponse,
     PolicySlotSummary,
@@ -71,6 +73,7 @@ class MovingEngine(ToyEngine):
         return {
             **super().services,
             _RPC + "SceneService/ListEntities": self._list_many,
+            _RPC + "CameraService/ListCameras": lambda request: ListCamerasResponse([CameraInfo(EntityId(9), "front")]),
             _RPC + "LidarService/GetLidarBeamCount": self._refused,
         }
 

@@ -31,6 +31,11 @@ def everywhere(name: str, what: str, over: Any, *words: str, **given: Any) -> Pl
     return Plant(name, what, over, found=dict.fromkeys((P, T, R), words), given=given.get("given", {}))
 
 
+def by_parity(name: str, what: str, over: Any, *words: str) -> Plant:
+    """Return a plant that a program shows which does just that, and `parity` by default."""
+    return Plant(name, what, over, found={P: words}, given={P: {"steps": None, "num_envs": None}})
+
+
 class FramePlant(PlantedTransport):
     """Changes the frame of one exchange."""
 
@@ -219,6 +224,148 @@ class LateCounter(PlantedTransport):
     @property
     def out_of_bounds(self) -> int:  # type: ignore[override]
         return max(0, self.inner.out_of_bounds - 1)
+
+
+class ChangedActions(PlantedTransport):
+    """The caller's own array is another one after a step."""
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        super().send(actions, control)
+        if actions is not self.actions and actions.flags.writeable:
+            actions[-1] += 1
+
+
+class SentActions(PlantedTransport):
+    """Actions that `is_other` tells apart are sent as others."""
+
+    def is_other(self, actions: NDArray[Any]) -> bool:
+        """Return whether these are."""
+        return False
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        super().send(actions / 2 if self.is_other(actions) else actions, control)
+
+
+class ActionsInPlace(SentActions):
+    def is_other(self, actions: NDArray[Any]) -> bool:
+        return actions is self.actions
+
+
+class StridedActions(SentActions):
+    def is_other(self, actions: NDArray[Any]) -> bool:
+        return not actions.flags.c_contiguous
+
+
+class WideActions(PlantedTransport):
+    """Actions of float64 are cut to float32, where others are rounded."""
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        if actions.dtype == np.float64:
+            near = actions.astype(np.float32)
+            actions = np.where(np.abs(near) > np.abs(actions), np.nextafter(near, np.float32(0)), near)
+        super().send(actions, control)
+
+
+class ViewsOverwritten(PlantedTransport):
+    """A typed call writes into the frame that the caller looks at."""
+
+    _last: Frame | None = None
+
+    def change(self, frame: Frame) -> None:
+        self._last = frame
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        if self._last is not None:
+            self._last.observations[0] = 0
+        return super().call(method, request, deadline)
+
+
+class OnlyWaitedFor(PlantedTransport):
+    """The lowest bit of what `recv` returns where no `step` makes the exchange."""
+
+    _steps = False
+
+    def step(
+        self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None, deadline: Deadline | None = None
+    ) -> Frame:
+        self._steps = True
+        try:
+            return super().step(actions, control, deadline)
+        finally:
+            self._steps = False
+
+    def change(self, frame: Frame) -> None:
+        if not self._steps:
+            frame.observations[-1, 0:1].view(np.uint32)[0] ^= 1
+
+
+class CallsBeside(PlantedTransport):
+    """A typed call while a step is under way changes what the step returns."""
+
+    _under_way = _was_called = False
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        super().send(actions, control)
+        self._under_way, self._was_called = True, False
+
+    def change(self, frame: Frame) -> None:
+        self._under_way = False
+        frame.observations[0, 0] += self._was_called
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        self._was_called = self._under_way
+        return super().call(method, request, deadline)
+
+
+class SecondClient(PlantedTransport):
+    """A client that came while another one steps is answered otherwise."""
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        response = super().call(method, request, deadline)
+        if not self.capabilities.lockstep and method.python_name == "get_agent_schema":
+            response.schema.action_size += 1
+        return response
+
+
+class FirstPixel(PlantedTransport):
+    """The first pixel of images of an env's own camera."""
+
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
+        found = super().stream(method, request, deadline, copy=copy)
+        return _OffByOne(found) if getattr(request, "name", "").startswith("agent_") else found
+
+
+class _OffByOne(_Renumbered):
+    def __next__(self) -> Any:
+        item = next(self._inner)
+        return replace(item, data=bytes([item.data[0] ^ 1, *item.data[1:]]))
+
+
+class NoStreams(PlantedTransport):
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner)
+        self.capabilities = replace(inner.capabilities, streams=False)
+
+
+def asking(name: str, change: Any) -> Any:
+    """Return the plant of requests of a method that are changed on their way."""
+
+    class Asking(PlantedTransport):
+        def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+            return super().call(method, change(request) if method.python_name == name else request, deadline)
+
+    return Asking
+
+
+def _low_seeds(bits: int) -> Any:
+    return asking("set_seeds", lambda one: replace(one, seeds=[seed % 2**bits for seed in one.seeds]))
+
+
+def _clipped(request: Any) -> Any:
+    if request.contract is None:
+        return request
+    noise = min(request.contract.joint_position_noise, 0.05)
+    return replace(request, contract=replace(request.contract, joint_position_noise=noise))
 
 
 def described(**changes: Any) -> Any:
@@ -421,6 +568,25 @@ STEP_PLANTS: tuple[Plant, ...] = (
     ),
     everywhere("the peer dies", "in a step", raising(PeerDied("planted"), "recv"), "planted", "exchange 97"),
     everywhere("seeds raise", "the same in a typed call", raising(RuntimeError("planted"), "call"), "RuntimeError"),
+    by_parity("actions are changed", "the caller's array after a step", ChangedActions, "actions_passed of env 15"),
+    by_parity("actions in place", "of the transport's own array", ActionsInPlace, "observation"),
+    by_parity("actions that are not contiguous", "as every second row", StridedActions, "observation"),
+    by_parity("actions of float64", "cut, not rounded", WideActions, "observation"),
+    by_parity("views overwritten", "by a typed call", ViewsOverwritten, "views_kept", "True", "False"),
+    by_parity("only step_wait", "the lowest bit after step_async", OnlyWaitedFor, "observation of env 15 at [0]"),
+    by_parity("a call beside a step", "changes what the step returns", CallsBeside, "observation of env 0 at [0]"),
+    by_parity("a second client", "is answered otherwise", SecondClient, "typed_call", "action_size=2", "action_size=3"),
+    by_parity("the first pixel", "of env.render()", FirstPixel, "render", "render,"),
+    by_parity("no streams", "in the capabilities", NoStreams, "capabilities.streams", "True", "False"),
+    by_parity("seeds of 16 bits", "the others are cut", _low_seeds(16), "observation"),
+    by_parity("seeds of 32 bits", "the others are cut", _low_seeds(32), "observation"),
+    by_parity("clipped noise", "of a contract, above 0.05", asking("set_reset_options", _clipped), "observation"),
+    by_parity(
+        "options lost",
+        "but the contract",
+        asking("set_reset_options", lambda one: replace(one, options_json="")),
+        "observation",
+    ),
     Plant(
         "close raises",
         "the same at the end",

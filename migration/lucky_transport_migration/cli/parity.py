@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
@@ -71,7 +70,8 @@ _OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autores
     "--count",
     "--requests",
     type=click.IntRange(min=1),
-    help="Requests per method; of an engine's every second one corrupted.  [default: 12; with --server 50]",
+    help="Requests per method; of an engine's every second one corrupted, of a server's first the table of cases, then "
+    "random ones.  [default: 12; with --server 100]",
 )
 @click.option(
     "--server", help="Compare a gRPC server of your own in place of an engine: its command, {port} for the number."
@@ -139,8 +139,6 @@ def parity(context: click.Context, suite: str | None, methods: str | None, as_js
     run`, and gets calls drawn from the descriptors of its messages, or those of a recording. A difference is shown with
     the smallest call that is found to have it.
     """
-    # Hypothesis keeps tables of characters there; by itself it makes a folder in the working directory.
-    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", os.path.expanduser("~/.cache/lucky_transport/hypothesis"))
     own = {name: given.pop(name) for name in _OF_SERVERS}
     if own["server"] is not None:
         _prove_server(context, methods or "all", as_json, {**given, **own})
@@ -205,7 +203,7 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
         given["folders"],
         given["services"],
         methods,
-        given["count"] or 50,
+        given["count"] or 100,
         given["seed"],
         given["deadline"] or 10.0,
         ComparisonRules.load(),

@@ -12,7 +12,7 @@ from lucky_transport_migration.catalogue.descriptors import class_of
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
 
-__all__ = ["fields_of", "name_of", "unknown_fields", "value_of"]
+__all__ = ["fields_of", "is_repeated", "kind_of", "map_value", "name_of", "unknown_fields", "value_of"]
 
 #: Protobuf's C++ types of a field, as kinds.
 _KINDS = {1: "i32", 2: "i64", 3: "u32", 4: "u64", 5: "f64", 6: "f32", 7: "bool", 8: "i32", 10: "message"}
@@ -59,13 +59,26 @@ def _content(data: Any) -> str:
     )
 
 
+def is_repeated(field: FieldDescriptor) -> bool:
+    """Return whether a field of protobuf's is a list or a map."""
+    found = getattr(field, "is_repeated", None)
+    return getattr(field, "label", 0) == _REPEATED if found is None else found  # protobuf before 6
+
+
+def kind_of(field: FieldDescriptor) -> str:
+    """Return the kind of a field of protobuf's, of a list that of its items."""
+    return _KINDS.get(field.cpp_type) or ("bytes" if field.type == _BYTES else "str")
+
+
+def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
+    """Return what describes the values of a map, None for a field that is none."""
+    entry = field.message_type
+    return None if entry is None or not entry.GetOptions().map_entry else entry.fields_by_name["value"]
+
+
 def _field(field: FieldDescriptor) -> Field:
-    is_list = getattr(field, "is_repeated", None)
-    if is_list is None:  # protobuf before 6
-        is_list = getattr(field, "label", 0) == _REPEATED
-    inner, shape = field, "list" if is_list else "one"
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        inner, shape = field.message_type.fields_by_name["value"], "map"
-    kind = _KINDS.get(inner.cpp_type) or ("bytes" if inner.type == _BYTES else "str")
+    value = map_value(field)
+    shape = "map" if value is not None else "list" if is_repeated(field) else "one"
+    inner = value or field
     message = None if inner.message_type is None else class_of(inner.message_type)
-    return Field(field.name, kind, shape, message, optional=shape == "one" and field.has_presence)
+    return Field(field.name, kind_of(inner), shape, message, optional=shape == "one" and field.has_presence)

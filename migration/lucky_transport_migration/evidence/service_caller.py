@@ -23,7 +23,7 @@ CANCELLED = "CANCELLED"
 
 
 class ServiceCaller:
-    """A channel to `endpoint`: "grpc://host:port" or "shm://name". The server need not be there yet.
+    """A connection of its own to `endpoint`: "grpc://host:port" or "shm://name". The server need not be there yet.
 
     Raises ConfigError for another endpoint, MissingExtra without grpcio.
     """
@@ -31,7 +31,7 @@ class ServiceCaller:
     def __init__(self, endpoint: str) -> None:
         make = load("lucky_transport_stubs:channel", owner="calls of a service of your own", extra="grpc")
         self.transport = Endpoint.parse(endpoint).scheme
-        self._channel = make(endpoint)
+        self._channel = make(endpoint, options=(("grpc.use_local_subchannel_pool", 1),))
         self._ending = load("lucky_transport_stubs.staged.ending:ending", owner="calls of a service of your own")
 
     def __enter__(self) -> Self:
@@ -57,7 +57,7 @@ class ServiceCaller:
         method: ServiceMethod,
         requests: Sequence[bytes],
         *,
-        timeout_s: float,
+        timeout_s: float | None,
         metadata: Metadata = (),
         cancel_after: int | None = None,
         cancel_after_s: float | None = None,
@@ -66,7 +66,7 @@ class ServiceCaller:
 
         requests: one, or any number where the method takes a stream. cancel_after: cancel the call once so many items
         of its responses have come; one that ends before is not cancelled. cancel_after_s: cancel it after so many
-        seconds.
+        seconds. timeout_s: None for no deadline.
         """
         arity = f"{'stream' if method.requests_stream else 'unary'}_{'stream' if method.stream else 'unary'}"
         call_method = getattr(self._channel, arity)(method.name)

@@ -172,7 +172,7 @@ class _Run:
         self._methods = list(methods)
         self._random = Random(seed)
         self._known = take_inventory(links[0].transport)
-        self._requests = DrawnRequests(self._known, (count + 1) // 2, seed)
+        self._requests = DrawnRequests(self._known, seed)
         self.parity.methods = {row.name: ParityCounts() for row in methods}
         self._deaf: set[str] = set()  # paths to engines whose handlers have not learnt that a stream was left
 

@@ -5,17 +5,16 @@
     "weather.v1.Reading.sky" = ["RAIN", 7]                        # of an enum: a name or a number
 
 What a certain text opens, such as a station that exists, is not reached by chance. Such a field gets one of its values
-in three cases of four, and any other value else. Of a list each item is meant. A wrong key or value is a ConfigError.
+where another field has a case, and in three random requests of four. Of a list each item is meant. A wrong key or value
+is a ConfigError.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from hypothesis import strategies as st
 
 from lucky_transport.config import load_table
 from lucky_transport.errors import ConfigError, did_you_mean
@@ -48,7 +47,7 @@ class FieldValues:
     def __init__(self, rows: Mapping[str, Any] | None = None, source: str = f"[{_TABLE}]") -> None:
         self._source = source
         self._rows = {key: self._listed(key, value) for key, value in (rows or {}).items()}
-        self._drawn: dict[str, st.SearchStrategy[Any]] = {}
+        self._checked: dict[str, Sequence[Any]] = {}
 
     @classmethod
     def load(cls, pairs: Iterable[str] = (), directory: Path | None = None) -> FieldValues:
@@ -75,14 +74,14 @@ class FieldValues:
                 hint = "it is drawn within what protobuf allows; drop it"
                 raise ConfigError(f"{self._source}: {key!r} is of a well-known message", hint=hint)
             if name in messages:
-                self._drawn[key] = st.sampled_from(self._fitting(key, messages[name], field_name, values))
+                self._checked[key] = self._fitting(key, messages[name], field_name, values)
             elif name.rpartition(".")[0] in packages:
                 hint = did_you_mean(name, messages).rstrip() or f"there are {', '.join(messages)}"
                 raise ConfigError(f"{self._source}: {key!r}: no request has a message {name!r}", hint=hint)
 
-    def strategy(self, field: Any) -> st.SearchStrategy[Any] | None:
-        """Return the strategy of the values of a field, once they were checked; None where there are none."""
-        return self._drawn.get(f"{field.containing_type.full_name}.{field.name}") if self._drawn else None
+    def named(self, field: Any) -> Sequence[Any]:
+        """Return the values of a field, once they were checked; none where none are named."""
+        return self._checked.get(f"{field.containing_type.full_name}.{field.name}", ()) if self._checked else ()
 
     def _listed(self, key: str, value: Any) -> list[Any]:
         if not isinstance(value, list) or not value:

@@ -5,7 +5,7 @@ A wrong call is refused before anything is sent, so it changes no env and a comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport_migration.compare.shown import error_text
 
-__all__ = ["AFTER_CLOSE", "BEFORE_RESET", "outcome", "reset_randomized", "wrong_calls"]
+__all__ = ["AFTER_CLOSE", "BEFORE_RESET", "TAKEN", "outcome", "reset_randomized", "wrong_calls"]
 
 Call = Callable[[VectorEnv], object]
 
@@ -58,6 +58,15 @@ def reset_randomized(env: VectorEnv) -> object:
     """Reset all envs with a contract that changes what both shipped engines randomise (nothing wrong about it)."""
     contract = {"joint_position_noise": 0.04, "friction_range": [0.6, 1.1], "mass_scale_range": [0.9, 1.1]}
     return env.reset(options={"randomization": contract})
+
+
+#: What an engine may take or refuse in a reset, by name; the contract comes last, and stays in force.
+TAKEN: Mapping[str, Call] = {
+    "large seeds": lambda env: env.reset(seed=2**63 + 1),
+    "other options": lambda env: env.reset(options={"noise": 0.02}),
+    "a wide contract": lambda env: env.reset(options={"randomization": {"joint_position_noise": 0.3}}),
+    "randomised episodes": reset_randomized,
+}
 
 
 def outcome(env: VectorEnv, call: Call) -> str:

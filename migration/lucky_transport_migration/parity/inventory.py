@@ -97,6 +97,7 @@ def _scene(known: Known, transport: Transport) -> None:
     if known.camera_names:
         config = _asked(transport, "CameraService/GetCameraConfig", None, known.camera_names[0]).config
         known.camera = config or known.camera
+        known.camera_names += [f"{agent}/{known.camera_names[0]}" for agent in known.agents[1:]]  # as render() asks
     known.viewports = _asked(transport, "ViewportService/GetViewportInfo").available_viewports
 
 

@@ -7,16 +7,16 @@ what their wire type holds exactly, so a request means the same with and without
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from typing import Any, TypeVar
 
 import numpy as np
-from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn
 
 from lucky_transport.messages import EntityId
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.scalars import one_of_fields
 from lucky_transport_migration.parity.inventory import Known
+from lucky_transport_migration.parity.value_cases import CASES
 
 __all__ = ["Fitting", "RequestGenerator"]
 
@@ -55,35 +55,39 @@ _CAMERA_REQUESTS = {"StreamCameraRequest", "GetCameraConfigRequest", "SetCameraC
 
 
 class RequestGenerator:
-    """Makes messages from what is `known`; `draw` is that of a composite strategy of hypothesis.
+    """Makes messages from what is `known`, the same ones in their order for a `seed`.
 
     fitting: by class of message, the values of fields that have to fit each other.
     """
 
-    def __init__(self, known: Known, draw: DrawFn, fitting: Fitting) -> None:
+    def __init__(self, known: Known, seed: str, fitting: Fitting) -> None:
         self.known = known
-        self.draw = draw
+        self._random = Random(seed)
         self._fitting = fitting
+        self._left: dict[str, list[Any]] = {}
+        self.integer = self._random.randint
 
     def choice(self, pool: Sequence[T]) -> T:
         """Return one of the values."""
-        return self.draw(st.sampled_from(pool))
+        return self._random.choice(pool)
 
     def chance(self, percent: int) -> bool:
         """Return True in about so many cases of a hundred."""
-        return self.draw(st.integers(1, 100)) > 100 - percent
+        return self._random.random() * 100 < percent
 
     def some(self, pool: Sequence[T], most: int = 3) -> list[T]:
         """Return up to `most` different values of `pool`."""
-        return self.draw(st.lists(st.sampled_from(pool), max_size=most, unique=True)) if pool else []
-
-    def integer(self, low: int, high: int) -> int:
-        """Return a whole number, from `low` to `high`."""
-        return self.draw(st.integers(low, high))
+        return self._random.sample(pool, self._random.randint(0, min(most, len(pool))))
 
     def number(self, low: float = -1.0, high: float = 1.0) -> float:
         """Return a number between the two that float32 holds."""
-        return self.draw(st.floats(float(np.float32(low)), float(np.float32(high)), width=32))
+        return float(np.clip(np.float32(self._random.uniform(low, high)), np.float32(low), np.float32(high)))
+
+    def case(self, kind: str) -> Any:
+        """Return a value that programs get wrong; each one comes before any comes again."""
+        if not self._left.get(kind):
+            self._left[kind] = self._random.sample(CASES[kind], len(CASES[kind]))
+        return self._left[kind].pop()
 
     def make(self, message: type[Any]) -> Any:
         """Return a message of that class."""

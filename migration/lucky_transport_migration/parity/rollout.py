@@ -8,7 +8,7 @@ until the episode terminates) and some gently, so that episodes also live until 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,13 +18,17 @@ from numpy.typing import NDArray
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.spec.composite import Path, arrays
 
-__all__ = ["RolloutPlan", "RolloutStep"]
+__all__ = ["WAYS", "RolloutPlan", "RolloutStep"]
 
 _WILD = 3.0  # times the bounds: far enough outside to prove that such actions pass
 _GENTLE = 0.1
 _PUSH_STEPS = 25  # a push lasts so long before its direction is drawn anew
 _RESETS_PER_RUN = 24
 _KINDS: tuple[Literal["all", "one", "some"], ...] = ("one", "all", "some")
+#: Added to seeds, in turn: a seed has 64 bits.
+_SEEDS = (0, 2**16, 2**32, 2**63)
+#: How steps are made, in turn, every second one: see `step_answers`.
+WAYS = ("async", "call", "float64", "beside", "in place", "strided")
 #: What resets bring, in turn: whether seeds, whether options.
 _EXTRAS = ((True, False), (False, True), (True, True), (False, False))
 
@@ -32,9 +36,10 @@ _EXTRAS = ((True, False), (False, True), (True, True), (False, False))
 @dataclass(frozen=True, slots=True)
 class RolloutStep:
     """One call of a user: a step with `actions`, or a reset of `mask` (bool (num_envs,)), perhaps with a `seed`, one or
-    one per env, and `options`.
+    one per env, and `options`. way: how a step is made, "" = by `step`.
 
-    `actions` are (num_envs, *action shape), packed where they have parts.
+    `actions` are (num_envs, *action shape), packed where they have parts, float64 by the way of that name, and within
+    the bounds where they are written in place: nobody looks at them then.
     """
 
     kind: Literal["step", "all", "one", "some"]
@@ -42,17 +47,33 @@ class RolloutStep:
     mask: NDArray[np.bool_]
     seed: int | list[int | None] | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    way: str = ""
 
 
 class RolloutPlan:
-    """Makes `steps` steps' worth of moves; the first one is a reset of all envs. options: whether resets have some."""
+    """Makes `steps` steps' worth of moves; the first one is a reset of all envs. options: whether resets have some.
+    takes: what else they have, of `invalid_use.TAKEN`. ways: how steps are made, beside `step`.
+    """
 
-    def __init__(self, spec: BatchSpec, seed: int, steps: int, *, resets: bool = True, options: bool = False) -> None:
+    def __init__(
+        self,
+        spec: BatchSpec,
+        seed: int,
+        steps: int,
+        *,
+        resets: bool = True,
+        options: bool = False,
+        takes: Collection[str] = (),
+        ways: Collection[str] = (),
+    ) -> None:
         self._spec = spec
         self._random = np.random.default_rng(seed)
         self._gap = max(2, steps // _RESETS_PER_RUN)
         self._resets = resets
         self._has_options = options
+        self._takes = takes
+        is_float = np.dtype(spec.action.dtype).kind == "f"
+        self._ways = [way for way in ways if not spec.action_parts and (is_float or way != "float64")]
         self._steps = steps
         self._count = 0
         self._until_reset = 0
@@ -71,7 +92,11 @@ class RolloutPlan:
             self._until_reset = 1 + int(self._random.integers(gap // 2, gap + 1))
             return self._reset()
         self._until_reset -= 1
-        return RolloutStep("step", self._actions(), self._all)
+        way = self._ways[self._count // 2 % len(self._ways)] if self._ways and self._count % 2 else ""
+        actions = self._actions("float64" if way == "float64" else None)
+        if way == "in place" and actions.dtype.kind == "f":
+            actions = np.clip(actions, *_float_range(self._spec.action), dtype=actions.dtype)
+        return RolloutStep("step", actions, self._all, way=way)
 
     @property
     def _reaches_all(self) -> bool:
@@ -84,12 +109,12 @@ class RolloutPlan:
         self._nth_reset += 1
         kind = _KINDS[(number - 1) % len(_KINDS)]
         with_seed, with_options = _EXTRAS[(number - 1) // len(_KINDS) % len(_EXTRAS)]
-        seed: int | list[int | None] | None = self._seed + number if with_seed else None
-        noise = round(float(self._random.uniform(0.01, 0.05)), 4)
-        options = {"randomization": {"joint_position_noise": noise}} if with_options and self._has_options else {}
+        first = self._seed + number + (_SEEDS[number % len(_SEEDS)] if "large seeds" in self._takes else 0)
+        seed: int | list[int | None] | None = first if with_seed else None
+        options = self._options(number) if with_options else {}
         if kind == "all" and (self._reaches_all or n == 1):
             if with_seed and with_options:
-                seed = [self._seed + number if env % 2 == 0 else None for env in range(n)]
+                seed = [first if env % 2 == 0 else None for env in range(n)]
             return RolloutStep("all", self._actions(), self._all, seed, options)
         mask = np.zeros(n, np.bool_)
         reach = n if self._reaches_all else max(1, n // 2)
@@ -99,11 +124,18 @@ class RolloutPlan:
         mask[:reach] |= self._random.random(reach) < 0.4
         return RolloutStep("some", self._actions(), mask, seed, options)
 
-    def _actions(self) -> NDArray[Any]:
-        """Return one batch of actions in the spec's dtype."""
+    def _options(self, number: int) -> dict[str, Any]:
+        is_wide = number % 2 == 1 and "a wide contract" in self._takes
+        noise = round(float(self._random.uniform(0.06, 0.3) if is_wide else self._random.uniform(0.01, 0.05)), 4)
+        contract: dict[str, Any] = {"randomization": {"joint_position_noise": noise}} if self._has_options else {}
+        is_other = number % 4 > 1 and "other options" in self._takes
+        return {"noise": noise} if is_other else contract
+
+    def _actions(self, dtype: str | None = None) -> NDArray[Any]:
+        """Return one batch of actions, in the spec's dtype by default."""
         self._count += 1
         spec = self._spec
-        actions = np.zeros(spec.action_shape, spec.action.dtype)
+        actions = np.zeros(spec.action_shape, dtype or spec.action.dtype)
         for path, array, values in arrays(actions, spec.action, spec.action_parts):
             values[...] = self._floats(path, array) if values.dtype.kind == "f" else self._integers(array)
         return actions

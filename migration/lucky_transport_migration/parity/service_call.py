@@ -15,7 +15,8 @@ __all__ = ["ServiceCall"]
 class ServiceCall:
     """One call. messages: its requests. cancel_after: so many responses, None = it is read to its end. is_late: its
     deadline is over when it is made. timeout_s: seconds that it has, None = as all have. without, answered: as in
-    `CallOptions`.
+    `CallOptions`. deadline: "none", "long" or "short" in place of seconds, of which a short one leaves enough time for
+    what the server has answered so far.
     """
 
     messages: tuple[Any, ...]
@@ -25,6 +26,7 @@ class ServiceCall:
     timeout_s: float | None = None
     without: tuple[str, ...] = ()
     answered: str = ""
+    deadline: str = ""
 
     @property
     def requests(self) -> list[bytes]:
@@ -38,8 +40,10 @@ class ServiceCall:
 
         shown = ", ".join(f"{{{MessageToString(one, as_one_line=True)}}}" for one in self.messages)
         parts = [f"requests [{shown}]" if len(self.messages) != 1 else f"request {shown}"]
-        parts += [f"metadata {dict(self.metadata)}"] if self.metadata else []
+        pairs = dict(self.metadata) if len(dict(self.metadata)) == len(self.metadata) else list(self.metadata)
+        parts += [f"metadata {pairs}"] if pairs else []
         parts += [] if self.cancel_after is None else [f"cancelled after {self.cancel_after} responses"]
         parts += ["a deadline that is over"] * self.is_late
         parts += [] if self.timeout_s is None else [f"a deadline of {self.timeout_s:g} s"]
+        parts += [f"{'no' if self.deadline == 'none' else f'a {self.deadline}'} deadline"] if self.deadline else []
         return short(", ".join(parts))

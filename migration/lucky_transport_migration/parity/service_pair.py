@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,7 +19,7 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import ASPECTS, compare, differing_at
 from lucky_transport_migration.evidence.outcome import CONTROL, CallOptions, CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
-from lucky_transport_migration.evidence.service_caller import CANCELLED
+from lucky_transport_migration.evidence.service_caller import CANCELLED, ServiceCaller
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
@@ -24,6 +28,14 @@ __all__ = ["AskedCall", "ServerPair"]
 
 #: A deadline that is over: gRPC rounds one of this moment up, and a call may be answered in time.
 _OVER_S = -1.0
+_LONG_S = 30 * 86400.0
+#: A short deadline is at least so many seconds, and so many times as long as any answer took.
+_SHORT_S, _SHORT_TIMES = 2.0, 20
+#: A method that so many times came to no end within its deadline, as an endless stream does, has a tenth of it from
+#: then on, and is left after so many items.
+_WAITS, _FEW = 3, 3
+#: How often two servers on ports are asked at once before they count as answering alike.
+_ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,8 @@ class ServerPair:
     deadline_s: float
     _servers: tuple[RunningServer, ...] = ()
     _stack: ExitStack = field(default_factory=ExitStack)
+    _waited: Counter[str] = field(default_factory=Counter[str])
+    _slowest_s: float = 0.0
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -83,18 +97,74 @@ class ServerPair:
 
     def ask(self, row: ServiceMethod, call: ServiceCall, *, reverse: bool) -> AskedCall:
         """Ask both, the second one first with `reverse`, which is fair to both in turns, and compare."""
-        requests = call.requests
+        if row.stream is not None and self._waited[row.name] >= _WAITS and call.cancel_after is None:
+            call = replace(call, cancel_after=_FEW)
+        given = self._given(row, call)
+        servers = self._servers[::-1] if reverse else self._servers
+        outcomes = [server.caller.ask(row, **given) for server in servers]
+        made = self._compared(row, call, given["requests"], *(outcomes[::-1] if reverse else outcomes))
+        took_s = min(one.took_us for one in outcomes) / 1e6
+        if took_s < self._patience_s(row):
+            self._slowest_s = max(self._slowest_s, took_s)
+        else:
+            self._waited[row.name] += 1
+        return made
 
-        def ask(server: RunningServer) -> CallOutcome:
-            timeout_s = _OVER_S if call.is_late else self.deadline_s if call.timeout_s is None else call.timeout_s
-            given = {"metadata": call.metadata, "cancel_after": call.cancel_after}
-            return server.caller.ask(row, requests, timeout_s=timeout_s, **given)
+    def ask_at_once(self, row: ServiceMethod, calls: Sequence[ServiceCall], *, clients: int) -> list[AskedCall]:
+        """Ask both all the calls, two at once, from one client or from two in turns, and compare call by call."""
 
-        outcomes = [ask(server) for server in (self._servers[::-1] if reverse else self._servers)]
-        control, other = outcomes[::-1] if reverse else outcomes
+        def ask(server: RunningServer) -> list[CallOutcome]:
+            callers = [server.caller if clients == 1 or at % 2 == 0 else server.second for at in range(len(calls))]
+            with ThreadPoolExecutor(2) as pool:
+                return list(pool.map(partial(self._alone, row), callers, calls))
+
+        sides = map(ask, self._servers)
+        return [self._compared(row, call, call.requests, *pair) for call, *pair in zip(calls, *sides, strict=True)]
+
+    def mixes(self, row: ServiceMethod, calls: Sequence[ServiceCall]) -> bool:
+        """True where answers hang on which calls came before or at the same time: two alike differ then, asked so."""
+        one, other = (server.caller for server in self._servers)
+        ahead = [self._alone(row, one, call) for call in calls]
+        back = [self._alone(row, other, call) for call in calls[::-1]]
+        pairs = zip(calls, ahead, back[::-1], strict=True)
+        made = [self._compared(row, call, call.requests, *pair) for call, *pair in pairs]
+        for clients in (1, 2) * _ROUNDS:
+            made += self.ask_at_once(row, calls, clients=clients)
+        return any(asked.differs for asked in made)
+
+    def _alone(self, row: ServiceMethod, caller: ServiceCaller, call: ServiceCall) -> CallOutcome:
+        return caller.ask(row, **self._given(row, call))
+
+    def _patience_s(self, row: ServiceMethod) -> float:
+        waits = self._waited[row.name] < _WAITS
+        return self.deadline_s if waits else min(self.deadline_s, max(_SHORT_S, self.deadline_s / 10))
+
+    def _given(self, row: ServiceMethod, call: ServiceCall) -> dict[str, Any]:
+        """Return what a call is made with."""
+        patience_s = self._patience_s(row)
+        timeout_s: float | None = patience_s if call.timeout_s is None else call.timeout_s
+        cancel_after_s = None
+        if call.is_late:
+            timeout_s = _OVER_S
+        elif call.deadline == "short":
+            timeout_s = min(patience_s, max(_SHORT_S, _SHORT_TIMES * self._slowest_s))
+        elif call.deadline:
+            timeout_s, cancel_after_s = None if call.deadline == "none" else _LONG_S, patience_s
+        return {
+            "requests": call.requests,
+            "metadata": call.metadata,
+            "cancel_after": call.cancel_after,
+            "cancel_after_s": cancel_after_s,
+            "timeout_s": timeout_s,
+        }
+
+    def _compared(
+        self, row: ServiceMethod, call: ServiceCall, requests: list[bytes], control: CallOutcome, other: CallOutcome
+    ) -> AskedCall:
         decision = Decision(control.transport, other.transport, "parity", row.effect)
         request: Any = requests if row.requests_stream else requests[0]
-        early = control.code == other.code == CANCELLED and call.cancel_after is not None
+        may_end = call.cancel_after is not None or call.deadline in ("none", "long")
+        early = control.code == other.code == CANCELLED and may_end
         options = CallOptions(without=call.without, answered=call.answered)
         made = Comparison(row.name, decision, control, other, request, ended_early=early, options=options)
         evidence = compare(made, self.rules, kind="parity", method=row)

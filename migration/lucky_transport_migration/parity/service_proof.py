@@ -1,59 +1,53 @@
 """The proof of a service of a team's own: one server on a port, one in shared memory, the same calls to both.
 
 Each method gets drawn calls until one is answered differently. Then two fresh servers on ports are asked the same: a
-server that differs from itself says nothing of a transport. If it does not, hypothesis looks for the smallest call that
-differs, on a fresh pair that is asked the same calls of the method first. Calls of a recording are made in their order,
+server that differs from itself says nothing of a transport. If it does not, the smallest call that differs is looked
+for, on a fresh pair that is asked the same calls of the method first. Calls of a recording are made in their order,
 all of them, and where one differs, on two fresh servers on ports as well. The last call of each method has a deadline
-that is over.
+that is over. At the end, calls of each method that were accepted are made two at once, by one client and by two.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from itertools import cycle, islice
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-from hypothesis.errors import Flaky
-
+from lucky_transport.deadline import Deadline
 from lucky_transport_migration.catalogue.descriptors import keep_set
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
-from lucky_transport_migration.evidence.record import EQUAL, ITSELF, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.record import ITSELF, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.service_caller import CANCELLED
 from lucky_transport_migration.parity.call_parity import ParityCounts
 from lucky_transport_migration.parity.field_values import FieldValues
 from lucky_transport_migration.parity.recorded_requests import RecordedRequests
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_pair import AskedCall, ServerPair
 from lucky_transport_migration.parity.service_parity import ServiceParity
-from lucky_transport_migration.parity.service_requests import calls
+from lucky_transport_migration.parity.service_requests import NOT_DRAWN, DrawnCalls
 from lucky_transport_migration.parity.service_servers import ServerCommand, methods_of
+from lucky_transport_migration.parity.smaller_calls import smaller
 
 __all__ = ["ServiceProof"]
 
 _log = logging.getLogger("lucky_transport")
 
-_DRAW = (Phase.generate,)
-_SHRINK = (Phase.generate, Phase.shrink)
+_ACCEPTED = ("OK", CANCELLED)
 _MOST_SHRINKS = 300
 _SHRINK_S = 30.0
 _END_S = 0.5
+#: Of calls at once: how many, and what each has at most, in bytes and seconds.
+_AT_ONCE, _AT_ONCE_BYTES, _AT_ONCE_S = 8, 10_000, 0.2
+
+#: What recorded calls leave open.
+_NOT_PLAYED = {"calls at once": "each recorded call is made when the one before it has ended"}
 
 Write = Callable[[Evidence], None]
-
-
-class _Differs(Exception):
-    """A call was answered differently, which hypothesis takes for a failed test."""
-
-
-class _Enough(BaseException):
-    """No more calls are wanted; hypothesis lets it pass."""
 
 
 @dataclass(slots=True)
@@ -68,13 +62,14 @@ class ServiceProof:
     folders: Sequence[Path] = ()
     services: Sequence[str] = ()
     pattern: str = "all"
-    count: int = 50
+    count: int = 100
     seed: int = 0
     deadline_s: float = 10.0
     rules: ComparisonRules = field(default_factory=ComparisonRules)
     evidence: Path | None = None
     values: FieldValues = field(default_factory=FieldValues)
     recorded: RecordedRequests | None = None
+    _accepted: dict[str, list[ServiceCall]] = field(default_factory=dict[str, list[ServiceCall]])
 
     def prove(self, advance: Callable[[], None] = lambda: None) -> ServiceParity:
         """Return the outcome; `advance` is called once a method, or once a recorded call.
@@ -90,6 +85,7 @@ class ServiceProof:
             self.values.check(methods)
             if self.recorded is not None:
                 methods = self.recorded.choose(methods, parity)
+            parity.left |= NOT_DRAWN if self.recorded is None else _NOT_PLAYED
             write = self._writer(contents, stack)
             parity.rows = {row.name: row for row in methods}
             parity.methods = {row.name: ParityCounts() for row in methods}
@@ -102,6 +98,10 @@ class ServiceProof:
                 if not parity.lost:
                     self._prove_late(row, pair, parity, write)
                     self._look(row, pair, parity)
+            for row in methods if self.recorded is None else ():
+                if not (parity.lost or row.name in parity.itself or parity.methods[row.name].first_difference):
+                    self._prove_at_once(row, pair, parity, write)
+                    self._look(row, pair, parity)
         return parity
 
     def _look(self, row: ServiceMethod, pair: ServerPair, parity: ServiceParity) -> None:
@@ -110,20 +110,28 @@ class ServiceProof:
             parity.lost = f"a server ended in calls of {row.name}: {ended}"
 
     def _prove_method(self, row: ServiceMethod, pair: ServerPair, parity: ServiceParity, write: Write) -> None:
-        first = parity.calls
+        first, drawn = parity.calls, DrawnCalls(row, self.values, self.seed)
+        accepted = self._accepted[row.name] = []
 
-        def note(evidence: Evidence) -> None:
-            parity.methods[row.name].add(evidence)
-            if evidence.verdict in (EQUAL, NOT_COMPARED):
-                write(evidence)
+        def note(asked: AskedCall) -> None:
+            parity.methods[row.name].add(asked.evidence)
+            if asked.differs:
+                return
+            write(asked.evidence)
+            sides = (asked.evidence.primary, asked.evidence.shadow)
+            is_quick = all(side and side.code in _ACCEPTED and side.us < _AT_ONCE_S * 1e6 for side in sides)
+            if is_quick and not asked.call.deadline and sum(map(len, asked.call.requests)) <= _AT_ONCE_BYTES:
+                accepted.append(asked.call)
 
-        found = self._examine(row, pair, _DRAW, note)
+        found = self._examine(row, pair, drawn, note)
         if found is None:
+            if not drawn.is_random:
+                parity.left[f"cases of requests of {row.name} beyond the first {self.count}"] = "pass more --requests"
             return
         counts = parity.methods[row.name]
         number = first + counts.compared - 1
         with self._pair(CONTROL) as twins:
-            noise = self._examine(row, twins, _DRAW)
+            noise = self._examine(row, twins, drawn)
         if noise is not None:
             write(replace(noise.evidence, kind="aa"))
             write(_uncompared(found.evidence))
@@ -134,7 +142,8 @@ class ServiceProof:
             counts.first_difference = found.located(number, "as drawn")
             return
         with self._pair(CANDIDATE) as fresh:
-            smallest = self._examine(row, fresh, _SHRINK)
+            smallest = self._examine(row, fresh, drawn)
+            smallest = smallest and self._smallest(row, fresh, smallest)
         what = "as drawn; it does not differ on fresh servers" if smallest is None else "the smallest found"
         counts.first_difference = (smallest or found).located(number, what)
 
@@ -191,52 +200,60 @@ class ServiceProof:
         self,
         row: ServiceMethod,
         pair: ServerPair,
-        phases: Sequence[Phase],
-        note: Callable[[Evidence], None] = lambda _: None,
+        drawn: DrawnCalls,
+        note: Callable[[AskedCall], None] = lambda _: None,
     ) -> AskedCall | None:
-        """Return the first difference, or with Phase.shrink the smallest that is found; note: of calls up to the first.
-
-        The same seed draws the same calls. A method that has fewer different ones, as one whose request carries
-        nothing, gets them again.
-        """
-        found: list[AskedCall] = []
-        made: list[ServiceCall] = []
-        since, number = 0.0, 0
-
-        draw = settings(
-            max_examples=self.count,
-            phases=phases,
-            database=None,
-            deadline=None,
-            report_multiple_bugs=False,
-            verbosity=Verbosity.quiet,
-            suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example),
-        )
-
-        def ask_both(call: ServiceCall) -> None:
-            nonlocal since, number
-            if found and (time.monotonic() - since > _SHRINK_S or number > _MOST_SHRINKS):
-                raise _Enough
+        """Return the first difference between the drawn calls, the same ones each time; note: of those up to it."""
+        for number, call in enumerate(drawn):
+            if number == self.count:
+                break
             asked = pair.ask(row, call, reverse=number % 2 == 1)
-            number += 1
-            made.append(call)
-            if not found:
-                note(asked.evidence)
-            if not asked.differs:
-                return
-            if not found:
-                since, number = time.monotonic(), 0
-            found.append(asked)
-            within_s = _END_S if asked.is_gone else 0.0  # as in `_play`
-            if Phase.shrink not in phases or pair.ended(within_s):
-                raise _Enough
-            raise _Differs
+            note(asked)
+            if asked.differs:
+                return asked
+        return None
 
-        with suppress(_Differs, _Enough, Flaky):
-            seed(f"{self.seed} {row.name}")(draw(given(calls(row, self.values))(ask_both)))()
-            for call in islice(cycle(made[:]), max(0, self.count - number)):
-                ask_both(call)
-        return found[-1] if found else None
+    @staticmethod
+    def _smallest(row: ServiceMethod, pair: ServerPair, found: AskedCall) -> AskedCall:
+        """Return the smallest call that is found to differ; a server that ends in one answers none that is smaller."""
+        deadline, left = Deadline(_SHRINK_S), _MOST_SHRINKS
+        while not pair.ended(_END_S if found.is_gone else 0.0):
+            for call in smaller(found.call, requests_stream=row.requests_stream):
+                if deadline.expired or not left:
+                    return found
+                left -= 1
+                asked = pair.ask(row, call, reverse=left % 2 == 1)
+                if asked.differs:
+                    found = asked
+                    break
+            else:
+                break
+        return found
+
+    def _prove_at_once(self, row: ServiceMethod, pair: ServerPair, parity: ServiceParity, write: Write) -> None:
+        """Make accepted calls two at once. A difference counts where each call alone is answered alike, and where two
+        servers on ports answer alike too, whichever call comes first.
+        """
+        accepted, what = self._accepted[row.name], f"calls of {row.name} at once"
+        calls = accepted[:: len(accepted) // _AT_ONCE + 1]
+        if len(calls) < 2:
+            parity.left[what] = "the server accepted fewer than two that are small and quick"
+            return
+        for clients, of in ((1, "two at once"), (2, "of two clients at once")):
+            found = next((one for one in pair.ask_at_once(row, calls, clients=clients) if one.differs), None)
+            if found is None:
+                continue
+            is_mixed = pair.ask(row, found.call, reverse=False).differs
+            if not is_mixed:
+                with self._pair(CONTROL) as twins:
+                    is_mixed = twins.mixes(row, calls)
+            if is_mixed:
+                parity.left[what] = "the server's answers hang on which of them comes first"
+                return
+            parity.methods[row.name].add(found.evidence)
+            write(found.evidence)
+            parity.methods[row.name].first_difference = found.located(parity.calls - 1, of)
+            return
 
     def _pair(self, other: str) -> ServerPair:
         return ServerPair(self.command, other, self.rules, self.deadline_s)

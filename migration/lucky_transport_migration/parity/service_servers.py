@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -50,7 +51,7 @@ class ServerCommand:
 
 
 class RunningServer:
-    """One instance of a server, over "grpc" or "shm", that answers. `caller` calls it.
+    """One instance of a server, over "grpc" or "shm", that answers. `caller` calls it, `second` by another connection.
 
     Raises NotReachable, with its last lines of output, when it ends or does not answer in time.
     """
@@ -77,6 +78,11 @@ class RunningServer:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._stack.close()
+
+    @cached_property
+    def second(self) -> ServiceCaller:
+        """A second client."""
+        return self._stack.enter_context(ServiceCaller(self.endpoint))
 
     def exit_report(self, within_s: float = 0.0) -> str:
         """Return how it ended, with its last lines of output; "" when it still runs after `within_s`."""

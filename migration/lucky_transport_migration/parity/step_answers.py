@@ -5,6 +5,7 @@ What a user can see is in the answer; a field left out here is a field that pari
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,18 @@ from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.messages.methods import method
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import flat, unpack
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.arrays import flatten
 from lucky_transport_migration.parity.rollout import RolloutStep
 
-__all__ = ["env_answer", "frame_of", "make_move", "reward_gap"]
+__all__ = ["StepUser", "ask_beside", "env_answer", "frame_of", "make_move", "reward_gap", "same_bits"]
+
+#: What every engine answers alike at every moment.
+_SCHEMA = method("AgentService/GetAgentSchema")
+_WIDTH = 2000
 
 
 def make_move(env: VectorEnv, move: RolloutStep) -> tuple[Any, ...]:
@@ -28,6 +34,62 @@ def make_move(env: VectorEnv, move: RolloutStep) -> tuple[Any, ...]:
         return env.step(unpack(move.actions, parts) if parts else move.actions)
     options = dict(move.options) if move.mask.all() else {"reset_mask": move.mask, **move.options}
     return env.reset(seed=move.seed, options=options or None)
+
+
+def ask_beside(transport: Transport) -> NDArray[Any]:
+    """Return the answer to a typed call beside the steps, as text of one width."""
+    return np.array(repr(transport.call(_SCHEMA, _SCHEMA.request())), f"<U{_WIDTH}")
+
+
+class StepUser:
+    """Makes moves on `env`, each step in the way of its move, and looks at what a caller holds before and after it.
+
+    "async" is `step_async` and `step_wait`, "beside" has a typed call between them, "call" one before a step. Actions
+    are written "in place", into the transport's array, or passed as "float64" or not contiguous ("strided").
+    """
+
+    def __init__(self, env: VectorEnv) -> None:
+        self._env = env
+        self._held: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+        self._seen: dict[str, Any] = {}
+
+    def make(self, move: RolloutStep) -> tuple[Any, ...]:
+        """Return what `step`, `step_wait` or `reset` returned, untouched."""
+        env, self._seen = self._env, {}
+        if move.kind != "step" or env.batch_spec.action_parts:
+            return make_move(env, move)
+        if move.way == "in place":
+            env.transport.actions[...] = move.actions
+            return env.step(env.transport.actions)
+        actions = np.repeat(move.actions, 2, axis=0)[::2] if move.way == "strided" else move.actions.copy()
+        if move.way == "call":
+            self._seen["typed_call"] = ask_beside(env.transport)
+        if move.way not in ("async", "beside"):
+            returned = env.step(actions)
+        else:
+            env.step_async(actions)
+            if move.way == "beside":
+                self._seen["typed_call"] = ask_beside(env.transport)
+            returned = env.step_wait()
+        self._seen["actions_passed"] = actions
+        return returned
+
+    def answer(self, returned: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
+        """Return what `make` returned as named arrays: with it the actions as they are now, what a typed call was
+        answered, and whether the observations of the move before are as they were.
+        """
+        table = env_answer(returned, self._env.out_of_bounds)
+        kept = {name: array for name, array in table.items() if name.startswith("observation")}
+        table |= {name: np.array(value) for name, value in self._seen.items()}
+        if self._held is not None:
+            table["earlier_observation_kept"] = same_bits(*self._held)
+        self._held = flat("observation", returned[0]), kept
+        return table
+
+
+def same_bits(now: Mapping[str, Any], before: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return whether arrays by the same names have the same bits."""
+    return np.array(all(np.array(now[name]).tobytes() == array.tobytes() for name, array in before.items()))
 
 
 def env_answer(returned: tuple[Any, ...], out_of_bounds: int) -> dict[str, NDArray[Any]]:

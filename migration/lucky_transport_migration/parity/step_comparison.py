@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.env.rendering import make_renderer
 from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import TransportError, Unimplemented
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport.transport import Transport
+from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.arrays import first_difference
 from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
 from lucky_transport_migration.compare.frames import FrameTables
@@ -25,18 +27,23 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.parity import invalid_use
 from lucky_transport_migration.parity.rollout import RolloutPlan, RolloutStep
-from lucky_transport_migration.parity.step_answers import env_answer, frame_of, make_move, reward_gap
+from lucky_transport_migration.parity.step_answers import StepUser, ask_beside, frame_of, reward_gap, same_bits
 
 __all__ = [
     "Advance",
     "Counts",
-    "compare_contract",
+    "compare_connections",
     "compare_envs",
     "compare_frames",
+    "compare_images",
     "compare_misuse",
+    "compare_taken",
     "each",
     "first_finding",
 ]
+
+#: Width and height of what cameras show.
+_IMAGE = (64, 48)
 
 Answer = dict[str, NDArray[Any]]
 #: Makes a move, and turns what came of it into an answer.
@@ -92,10 +99,8 @@ def compare_envs(
 
     `mode` is the autoreset mode the envs were made with; with "disabled" ended envs are reset as the next move.
     """
-    acts: dict[str, Act] = {
-        name: (partial(make_move, env), lambda made, env=env: env_answer(made, env.out_of_bounds))
-        for name, env in envs.items()
-    }
+    users = {name: StepUser(env) for name, env in envs.items()}
+    acts: dict[str, Act] = {name: (user.make, user.answer) for name, user in users.items()}
     spec = next(iter(envs.values())).batch_spec
     return _compare(acts, spec, policy, steps, mode, counts, advance, rules, resets_ended=mode == "disabled")
 
@@ -118,8 +123,18 @@ def compare_frames(
 
 
 def _frames_of(transport: Transport) -> Act:
+    """Return what makes exchanges; after every third one a typed call is made, which leaves the frame's views as is."""
     tables = FrameTables(transport.spec)
-    return partial(frame_of, transport), lambda frame: tables.table(frame, transport.out_of_bounds)
+
+    def answer(frame: Frame) -> Answer:
+        table = tables.table(frame, transport.out_of_bounds)
+        if frame.seq % 3 == 0 and transport.capabilities.commands:
+            before = {"observation": frame.observations.copy()}
+            table["typed_call"] = ask_beside(transport)
+            table["views_kept"] = same_bits({"observation": frame.observations}, before)
+        return table
+
+    return partial(frame_of, transport), answer
 
 
 def _compare(
@@ -217,15 +232,62 @@ def first_finding(
     return LocatedDifference(Difference("item", "reward", reward, total, env), (name, "sum of its terms"), place)
 
 
-def compare_contract(envs: Mapping[str, VectorEnv], mode: str, counts: Counts) -> tuple[LocatedDifference | None, str]:
-    """Reset all envs with a randomisation contract; return where its reception differs, and how it was received.
+def compare_taken(
+    envs: Mapping[str, VectorEnv], mode: str, counts: Counts
+) -> tuple[LocatedDifference | None, dict[str, str]]:
+    """Reset all envs with what an engine may refuse; return where its reception differs, and what was refused, with
+    the errors.
 
-    A contract stays in force, so the trajectories compared afterwards are randomised ones. "no error" means accepted.
+    The last is a randomisation contract, which stays in force: the trajectories compared afterwards are randomised.
     """
-    outcomes = {name: invalid_use.outcome(env, invalid_use.reset_randomized) for name, env in envs.items()}
-    expected = next(iter(outcomes.values()))
-    counts.exchanges += expected == "no error"
-    return _first_unlike(outcomes, "randomisation contract", AtMove(mode, 1, "reset")), expected
+    refused: dict[str, str] = {}
+    for what, call in invalid_use.TAKEN.items():
+        outcomes = {name: invalid_use.outcome(env, call) for name, env in envs.items()}
+        expected = next(iter(outcomes.values()))
+        counts.exchanges += expected == "no error"
+        found = _first_unlike(outcomes, what, AtMove(mode, counts.exchanges, "reset"))
+        if found is not None:
+            return found, refused
+        if expected != "no error":
+            refused[what] = expected
+    return None, refused
+
+
+def compare_connections(
+    transports: Mapping[str, Transport], place: AtMove, rules: ComparisonRules | None = None
+) -> LocatedDifference | None:
+    """Return where connections can do something else, or are answered otherwise; None if nowhere."""
+
+    def seen(transport: Transport) -> Answer:
+        can = transport.capabilities
+        table = {f"capabilities.{name}": np.array(getattr(can, name)) for name in ("commands", "streams")}
+        return table | ({"typed_call": ask_beside(transport)} if can.commands else {})
+
+    answers, difference = each(transports, seen, place)
+    return difference or first_finding(answers, next(iter(transports.values())).spec, place, rules)
+
+
+def compare_images(
+    envs: Mapping[str, VectorEnv], mode: str, counts: Counts, rules: ComparisonRules | None = None
+) -> tuple[LocatedDifference | None, str]:
+    """Return where what `render` of the envs shows now differs, and why they show nothing, "" where they do."""
+    place = AtMove(mode, counts.exchanges, "render")
+
+    def images(env: VectorEnv) -> Answer:
+        try:
+            shown = make_renderer(env.transport, "rgb_array", "", _IMAGE)
+        except Unimplemented:  # a transport that knows it without asking says it in words of its own
+            return {}
+        return {"render": np.stack(shown.render())} if shown else {}
+
+    try:
+        answers, difference = each(envs, images, place)
+    except TransportError as error:
+        return None, str(error)
+    difference = difference or first_finding(answers, next(iter(envs.values())).batch_spec, place, rules)
+    if difference is None:
+        counts.values += sum(array.size for array in next(iter(answers.values())).values())
+    return difference, "" if any(answers.values()) else "the engine has no camera"
 
 
 def compare_misuse(

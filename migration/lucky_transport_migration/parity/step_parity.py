@@ -10,28 +10,37 @@ is reported, with the reason.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.engine import RESET
+from lucky_transport.env.resetting import neutral_actions
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import plural
+from lucky_transport.errors import Busy, plural
 from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.transport import Transport
 from lucky_transport_migration.compare.difference import AtMove, LocatedDifference
 from lucky_transport_migration.compare.frames import spec_difference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.parity import invalid_use
-from lucky_transport_migration.parity.rollout import RolloutPlan
+from lucky_transport_migration.parity.rollout import WAYS, RolloutPlan
 from lucky_transport_migration.parity.step_comparison import (
     Advance,
     Counts,
-    compare_contract,
+    compare_connections,
     compare_envs,
     compare_frames,
+    compare_images,
     compare_misuse,
+    compare_taken,
     each,
 )
 from lucky_transport_migration.paths import ConnectedEngine, find_paths, open_links
@@ -41,6 +50,8 @@ __all__ = ["MODES", "Parity", "open_ends", "prove", "total_steps"]
 #: Autoreset modes by the name the command line gives them.
 MODES = ("next_step", "same_step", "disabled")
 
+_AGAIN = 20  # exchanges of a third connection
+_TAKE_OVER_S, _LOOK_S = 10.0, 0.02
 _FRAME_STEPS = 200  # bare exchanges; the env's own steps cross the same wire again, so these need not be many
 
 
@@ -161,13 +172,13 @@ def _prove_mode(
     counts = parity.modes.setdefault(mode, Counts(fields=["spec"]))
     transports = {link.path.name: link.transport for link in links}
     difference = spec_difference({name: one.spec for name, one in transports.items()}, mode, parity.rules)
+    difference = difference or compare_connections(transports, AtMove(mode, 0, "a connection"), parity.rules)
     if difference is not None:
         return difference
     if mode == "frames":
         steps = min(steps, _FRAME_STEPS)
         difference = compare_frames(transports, RolloutPlan(spec, seed, steps), steps, counts, advance, parity.rules)
-        closing_place = AtMove(mode, counts.exchanges, "closing")
-        return difference or each(transports, lambda transport: transport.close(), closing_place)[1]
+        return difference or _prove_second(stack, links, transports, seed, counts, parity.rules)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         envs, difference = each(
@@ -177,11 +188,15 @@ def _prove_mode(
         )
         difference = difference or compare_misuse(envs, lambda _: [invalid_use.BEFORE_RESET], mode, counts)
         if difference is None:
-            difference, received = compare_contract(envs, mode, counts)
-            if received != "no error":
-                parity.leave_out("randomised episodes", received)
-            policy = RolloutPlan(spec, seed, steps, options=received == "no error")
-            difference = difference or _prove_env(envs, policy, steps, mode, counts, advance, parity.rules)
+            difference, refused = compare_taken(envs, mode, counts)
+            for what, why in refused.items():
+                parity.leave_out(what, why)
+            takes = invalid_use.TAKEN.keys() - refused
+            has_calls = all(one.capabilities.commands for one in transports.values())
+            ways = [way for way in WAYS if has_calls or way not in ("call", "beside")]
+            options = "randomised episodes" in takes
+            policy = RolloutPlan(spec, seed, steps, options=options, takes=takes, ways=ways)
+            difference = difference or _prove_env(envs, policy, steps, mode, counts, advance, parity)
     for one in caught:
         parity.leave_out("seeds and reset options", str(one.message))
     return difference
@@ -194,14 +209,59 @@ def _prove_env(
     mode: str,
     counts: Counts,
     advance: Advance,
-    rules: ComparisonRules,
+    parity: Parity,
 ) -> LocatedDifference | None:
-    """Compare the trajectory, then wrong calls on the living and on the closed env."""
-    difference = compare_envs(envs, policy, steps, mode, counts, advance, rules)
+    """Compare the trajectory and what it ends in the sight of cameras, then wrong calls on the living and on the closed
+    env.
+    """
+    difference = compare_envs(envs, policy, steps, mode, counts, advance, parity.rules)
+    if difference is None:
+        difference, why = compare_images(envs, mode, counts, parity.rules)
+        if why:
+            parity.leave_out("env.render()", why)
     difference = difference or compare_misuse(envs, lambda env: list(invalid_use.wrong_calls(env)), mode, counts)
     if difference is None:
         _, difference = each(envs, VectorEnv.close, AtMove(mode, counts.exchanges, "closing"))
     return difference or compare_misuse(envs, lambda _: [invalid_use.AFTER_CLOSE], mode, counts)
+
+
+def _prove_second(
+    stack: ExitStack,
+    links: Sequence[ConnectedEngine],
+    transports: Mapping[str, Transport],
+    seed: int,
+    counts: Counts,
+    rules: ComparisonRules,
+) -> LocatedDifference | None:
+    """Compare what second connections are answered beside the first ones, and exchanges of third ones after them."""
+    place = AtMove("frames", counts.exchanges, "a further connection")
+    by_name, again = {link.path.name: link for link in links}, Counts(exchanges=counts.exchanges)
+    others, difference = each(by_name, lambda link: stack.enter_context(link.connect()), place)
+    difference = difference or compare_connections(others, place, rules)
+    for ends in (others, transports):
+        difference = difference or each(ends, lambda one: one.close(), replace(place, event="closing"))[1]
+    if difference is None:
+        others, difference = each(by_name, lambda link: stack.enter_context(_next_driver(link)), place)
+    if difference is None:
+        plan = RolloutPlan(links[0].transport.spec, seed + 1, _AGAIN)
+        difference = compare_frames(others, plan, _AGAIN, again, rules=rules)
+        counts.values += again.values
+    return difference or each(others, lambda one: one.close(), replace(place, event="closing"))[1]
+
+
+def _next_driver(link: ConnectedEngine) -> Transport:
+    """Return a connection that steps the engine; an engine learns in its own time that the one before has ended."""
+    deadline = Deadline(_TAKE_OVER_S)
+    while True:
+        found = link.connect()
+        try:
+            found.step(neutral_actions(found.spec), np.full(found.spec.num_envs, RESET, np.uint8))
+            return found
+        except Exception as error:
+            found.close()
+            if deadline.expired or not isinstance(error, Busy):
+                raise
+            time.sleep(_LOOK_S)
 
 
 def _gap(what: str, why: str) -> dict[str, str]:
@@ -229,5 +289,9 @@ def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator
         "what is wrong alike over all paths",
         "VectorEnv and the engine's host are those of both; `replay` and `run --transport staged` reach other servers",
     )
+    if spec.action_parts:
+        yield _gap("steps made otherwise than by step()", "the actions have parts")
+    yield _gap("envs stepped on their own", "`send` and `recv` are not used")
+    yield _gap("capabilities but commands and streams", "how a transport carries things is its own")
     yield _gap("latency", UNSEEN["latency"])
     yield _gap("camera images", "no transport carries them in a step")

@@ -15,7 +15,6 @@ from lucky_transport.version import install_command
 #: The packages of the extras `bench`, `scan`, `metrics` and `top`, by the names they are imported by.
 HIDDEN = (
     "hdrh",
-    "hypothesis",
     "libcst",
     "jinja2",
     "matplotlib",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from lucky_transport_migration.parity.rollout import RolloutPlan, RolloutStep
+from lucky_transport_migration.parity.rollout import WAYS, RolloutPlan, RolloutStep
 
 BOX = ArraySpec("float32", (2,), -1.0, 1.0)
 
@@ -85,6 +85,38 @@ def test_actions_have_the_dtype_and_shape_of_the_spec(action: ArraySpec) -> None
     assert all(one.dtype == action.dtype and one.shape == (3, *action.shape) for one in made)
     if action.n:
         assert {int(v) for one in made for v in one.ravel()} == {3, 4, 5, 6}
+
+
+TAKES = ("large seeds", "a wide contract", "other options")
+
+
+def test_resets_have_what_an_engine_takes_and_nothing_else() -> None:
+    made = moves(RolloutPlan(spec(8), 0, 1000, options=True, takes=TAKES), 1000)
+    firsts = [move.seed if isinstance(move.seed, int) else move.seed[0] for move in made if move.seed is not None]
+    assert {0 if one is None else one.bit_length() // 16 for one in firsts} >= {0, 1, 2, 4}
+    contracts = [move.options["randomization"] for move in made if "randomization" in move.options]
+    noises = [contract["joint_position_noise"] for contract in contracts]
+    assert min(noises) < 0.05 < 0.06 < max(noises)
+    assert any("noise" in move.options for move in made)
+    plain = moves(RolloutPlan(spec(8), 0, 1000, options=True), 1000)
+    assert not any("noise" in move.options for move in plain)
+    assert all(move.seed < 2**16 for move in plain if isinstance(move.seed, int))
+
+
+def test_every_second_step_is_made_in_another_way_and_each_way_is_met() -> None:
+    steps = [move for move in moves(RolloutPlan(spec(), 0, 100, ways=WAYS), 60) if move.kind == "step"]
+    ways = [move.way for move in steps]
+    assert set(ways) == {"", *WAYS}
+    assert len(steps) // 3 < ways.count("") < len(steps)
+    assert {move.actions.dtype for move in steps if move.way == "float64"} == {np.dtype("float64")}
+    assert any((move.actions != move.actions.astype(np.float32)).any() for move in steps if move.way == "float64")
+    assert all((np.abs(move.actions) <= 1).all() for move in steps if move.way == "in place")
+
+
+def test_integers_are_not_passed_as_float64() -> None:
+    made = moves(RolloutPlan(spec(3, ArraySpec("int64", (), 3, 6, 4)), 0, 100, ways=WAYS), 60)
+    assert {move.way for move in made} == {"", *WAYS} - {"float64"}
+    assert all(move.actions.dtype == np.int64 for move in made)
 
 
 def test_a_single_env_is_only_reset_as_a_whole_or_alone() -> None:

@@ -75,3 +75,32 @@ def test_a_refusal_for_want_of_what_a_recording_masks_shows_nothing(weather: Wea
     call = ServiceCall((row.request(),), without=("authorization",), answered="OK")
     found = pair.ask(row, call, reverse=False).evidence
     assert (found.verdict, found.why) == (NOT_COMPARED, "it is made without its secret, and ended with UNAUTHENTICATED")
+
+
+def test_an_endless_stream_is_left_after_a_few_items_once_its_calls_have_come_to_no_end(
+    weather: WeatherPrograms,
+) -> None:
+    rows = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")
+    row = next(one for one in rows if one.name.endswith("/WatchForecast"))
+    servers = [Server(CallOutcome(name, code="DEADLINE_EXCEEDED", took_us=10.1e6)) for name in ("grpc", "shm")]
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, tuple(servers))  # type: ignore[arg-type]
+    for _ in range(4):
+        pair.ask(row, ServiceCall((row.request(),)), reverse=False)
+    given = [(one["timeout_s"], one["cancel_after"]) for one in servers[0].asked]
+    assert given == [(10.0, None)] * 3 + [(2.0, 3)]
+
+
+@pytest.mark.parametrize(
+    ("deadline", "timeout_s", "cancel_after_s"),
+    [("", 10.0, None), ("none", None, 10.0), ("long", 2_592_000.0, 10.0), ("short", 4.0, None)],
+)
+def test_a_call_has_the_deadline_that_it_is_drawn_with(
+    weather: WeatherPrograms, deadline: str, timeout_s: float | None, cancel_after_s: float | None
+) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    servers = [Server(CallOutcome(name, took_us=0.2e6)) for name in ("grpc", "shm")]
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, tuple(servers))  # type: ignore[arg-type]
+    pair.ask(row, ServiceCall((row.request(),)), reverse=False)
+    pair.ask(row, ServiceCall((row.request(),), deadline=deadline), reverse=False)
+    asked = servers[1].asked[-1]
+    assert (asked["timeout_s"], asked["cancel_after_s"]) == (timeout_s, cancel_after_s)

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, UninterpretedOption
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.parity.field_values import FieldValues
 from lucky_transport_migration.parity.service_call import ServiceCall
-from lucky_transport_migration.parity.service_requests import calls
+from lucky_transport_migration.parity.service_requests import DrawnCalls
+from lucky_transport_migration.parity.value_cases import CASES
 from tests.support.weather import WeatherPrograms
 
-_COUNT = 300
-#: Enough where values are named: each is in half of them.
-_FEW = 100
+#: What the default run draws.
+_COUNT = 100
 
 
 @pytest.fixture(scope="module")
@@ -30,26 +38,17 @@ def report(weather: WeatherPrograms) -> ServiceMethod:
 
 
 def draw(method: ServiceMethod, values: FieldValues | None = None, count: int = _COUNT) -> list[ServiceCall]:
-    found: list[ServiceCall] = []
-
-    @seed(1)
-    @settings(
-        max_examples=count,
-        phases=(Phase.generate,),
-        database=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
-    @given(calls(method, values))
-    def collect(call: ServiceCall) -> None:
-        found.append(call)
-
-    collect()
-    return found
+    return list(islice(DrawnCalls(method, values or FieldValues(), 1), count))
 
 
 @pytest.fixture(scope="module")
 def drawn(report: ServiceMethod) -> list[ServiceCall]:
     return draw(report)
+
+
+@pytest.fixture(scope="module")
+def messages(drawn: list[ServiceCall], report: ServiceMethod) -> list[Any]:
+    return [report.request.FromString(one) for call in drawn for one in call.requests]
 
 
 @pytest.mark.exhaustive
@@ -65,25 +64,99 @@ def drawn(report: ServiceMethod) -> list[ServiceCall]:
         lambda one: one.HasField("gust") and one.gust == 0,
         lambda one: not one.HasField("gust") and one.calm,
         lambda one: one.WhichOneof("source") == "ship",
-        lambda one: one.WhichOneof("source") is None and one.calm,
+        lambda one: one.WhichOneof("source") is None and one.note,
         lambda one: one.sky not in (0, 1, 2, 3),
         lambda one: len(one.counts) > 1,
         lambda one: any(place.name for place in one.places.values()),
         lambda one: len(one.stops) > 1,
         lambda one: len(one.raw) > 1000,
         lambda one: one.at.nanos > 0,
+        lambda one: one.temperature == 0 and math.copysign(1, one.temperature) < 0,
+        lambda one: 0 < one.temperature < 1e-310,
+        lambda one: one.i64 == 2**53 + 1,
+        lambda one: one.u64 == 2**53 + 1,
+        lambda one: one.satellite == 2**53 + 1,
+        lambda one: not one.HasField("gust"),
+        lambda one: unicodedata.normalize("NFC", one.note) != one.note,
+        lambda one: one.note.strip() != one.note,
+        lambda one: 2**16 < len(one.note) < 2**17,
+        lambda one: len(one.note) > 2**20,
+        lambda one: len(one.raw) > 2**20,
+        lambda one: list(one.samples) != sorted(one.samples) and len(one.samples) == 3,
+        lambda one: len(one.samples) == 100,
+        lambda one: one.ByteSize() > 2**20 and len(one.samples) > 100_000,
+        lambda one: one.ByteSize() > 2**20 and len(one.stops) > 1000,
+        lambda one: len(one.counts) == 100,
+        lambda one: one.ByteSize() > 2**20 and len(one.counts) > 10_000,
+        lambda one: not (one.samples or one.notes or one.stops or one.counts),
     ],
 )
-def test_every_kind_of_value_is_drawn(
-    drawn: list[ServiceCall], report: ServiceMethod, holds: Callable[[Any], bool]
-) -> None:
-    messages = (report.request.FromString(one) for call in drawn for one in call.requests)
+def test_every_kind_of_value_is_in_the_default_run(messages: list[Any], holds: Callable[[Any], bool]) -> None:
     assert any(map(holds, messages))
 
 
-def test_a_stream_of_requests_is_drawn_empty_and_of_several(drawn: list[ServiceCall]) -> None:
-    assert {len(call.messages) for call in drawn} >= {0, 1, 2, 3}
-    assert {call.metadata for call in drawn} == {(), (("lucky-parity", "a"),)}
+@pytest.mark.parametrize(
+    "field", ["i32", "i64", "u32", "u64", "s32", "s64", "f32", "f64", "sf32", "sf64", "temperature", "humidity", "note"]
+)
+def test_each_field_has_each_of_its_cases_before_anything_random(messages: list[Any], field: str) -> None:
+    descriptor = messages[0].DESCRIPTOR.fields_by_name[field]
+    kind = {1: "i32", 2: "i64", 3: "u32", 4: "u64", 5: "f64", 6: "f32", 9: "str"}[descriptor.cpp_type]
+    drawn = {repr(getattr(one, field)) for one in messages}
+    assert {repr(one) for one in CASES[kind]} <= drawn
+
+
+def test_the_bits_of_a_nan_and_fields_of_a_newer_client_are_drawn(drawn: list[ServiceCall]) -> None:
+    requests = b"".join(one for call in drawn for one in call.requests if len(one) < 10_000)
+    assert bytes.fromhex("efbeadde0000f87f") in requests
+    assert b"\x03new" in requests
+    assert len({call.requests[0] for call in drawn if len(call.requests) == 1}) > 80
+
+
+@pytest.mark.parametrize(
+    "kind", [Timestamp, Duration, FieldMask, Struct, Empty, DescriptorProto, UninterpretedOption, FileDescriptorProto]
+)
+def test_requests_of_any_message_can_be_sent(kind: Any, report: ServiceMethod) -> None:
+    """Well-known ones, and those of proto2 with fields that have to be there and closed enums."""
+    calls = draw(replace(report, request=kind, requests_stream=False))
+    assert all(len(call.requests) == 1 and call.text for call in calls if len(call.requests[0]) < 10_000)
+    if kind in (Timestamp, Duration):
+        assert all(call.messages[0].ToJsonString() for call in calls)
+
+
+def test_the_same_seed_draws_the_same_calls_each_time(report: ServiceMethod, drawn: list[ServiceCall]) -> None:
+    again = DrawnCalls(report, FieldValues(), 1)
+    for _ in range(2):
+        assert [one.requests for one in islice(again, 10)] == [one.requests for one in drawn[:10]]
+
+
+def test_what_is_random_begins_when_the_table_ends(weather: WeatherPrograms) -> None:
+    found = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")
+    calls = DrawnCalls(next(one for one in found if one.name.endswith("/SetStation")), FieldValues(), 0)
+    was_random = [calls.is_random for _ in islice(calls, _COUNT)]
+    assert was_random.index(True) > 20
+    assert was_random == sorted(was_random)
+
+
+def test_a_stream_of_requests_is_drawn_empty_of_several_and_of_many(drawn: list[ServiceCall]) -> None:
+    assert {len(call.messages) for call in drawn} >= {0, 1, 3, 5, 100}
+
+
+def test_some_streams_of_answers_are_left_and_most_are_read_to_their_end(weather: WeatherPrograms) -> None:
+    found = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")
+    calls = draw(next(one for one in found if one.name.endswith("/WatchForecast")))
+    left = [call for call in calls if call.cancel_after]
+    assert 5 < len(left) < 40
+    assert {call.cancel_after for call in left} == {1, 2, 3}
+
+
+def test_metadata_and_deadlines_of_every_kind_are_drawn(drawn: list[ServiceCall]) -> None:
+    pairs = [call.metadata for call in drawn]
+    assert () in pairs
+    assert any(key.endswith("-bin") and isinstance(value, bytes) for given in pairs for key, value in given)
+    assert any(value == "" for given in pairs for _, value in given)
+    assert any(len(value) > 2000 for given in pairs for _, value in given)
+    assert any(len({key for key, _ in given}) < len(given) for given in pairs)
+    assert {call.deadline for call in drawn} == {"", "none", "short", "long"}
 
 
 def test_the_text_of_a_call_says_its_requests_metadata_and_cancellation(report: ServiceMethod) -> None:
@@ -98,7 +171,7 @@ def test_a_field_with_named_values_has_them_mostly_and_others_too(report: Servic
     rows = {f"{_READING}.note": ["Oslo"], f"{_READING}.sky": ["RAIN"], f"{_READING}.notes": ["a"]}
     values = FieldValues({**rows, f"{_READING}.raw": ["ab"], "weather.v1.Place.name": ["Rome"]})
     values.check([report])
-    messages = [report.request.FromString(one) for call in draw(report, values, _FEW) for one in call.requests]
+    messages = [report.request.FromString(one) for call in draw(report, values, 150) for one in call.requests]
     assert sum(one.note == "Oslo" for one in messages) > sum(one.note not in ("", "Oslo") for one in messages) > 0
     assert any(one.sky == 2 for one in messages)
     assert any(one.raw == b"ab" for one in messages)
@@ -136,7 +209,7 @@ def test_values_of_the_command_line_stand_beside_those_of_the_file(tmp_path: Pat
     (tmp_path / "lucky_transport.toml").write_text(f'[parity.values]\n"{_READING}.note" = ["Oslo"]\n')
     values = FieldValues.load([f"{_READING}.note=Rome", f"{_READING}.i32=7", f"{_READING}.gust=[1, 2]"], tmp_path)
     values.check([report])
-    messages = [report.request.FromString(one) for call in draw(report, values, _FEW) for one in call.requests]
+    messages = [report.request.FromString(one) for call in draw(report, values) for one in call.requests]
     assert {"Oslo", "Rome"} <= {one.note for one in messages}
     assert any(one.i32 == 7 for one in messages)
     assert {1, 2} <= {one.gust for one in messages}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -236,6 +237,21 @@ def test_a_difference_ends_the_proof_and_is_in_its_json(twin: str, monkeypatch: 
     assert plain["first_difference"]["env"] == 1
     assert plain["first_difference"]["field"] == "observation"
     assert outcome.sentence.startswith("DIFFERENT: observation of env 1 at [0]")
+
+
+def test_a_connection_that_steps_after_another_one_is_compared(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, connections = ConnectedEngine.connect, Counter[str]()
+
+    def with_a_wrong_third(link: ConnectedEngine) -> Transport:
+        connections[link.path.name] += 1
+        found = connect(link)
+        is_wrong = link.path.name == twin and connections[twin] == 3
+        return Liar(found, "observations", 1, (0, 1)) if is_wrong else found
+
+    monkeypatch.setattr(ConnectedEngine, "connect", with_a_wrong_third)
+    outcome = prove("toy", ("inproc", twin), num_envs=2, steps=30, seed=0)
+    assert outcome.sentence.startswith("DIFFERENT: observation of env 0 at [1]")
+    assert list(outcome.modes) == ["frames"]
 
 
 @pytest.mark.parametrize("names", [("inproc",), ("inproc", "inproc")])

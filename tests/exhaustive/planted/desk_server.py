@@ -1,0 +1,95 @@
+"""A gRPC server that answers with what it got: python desk_server.py PORT [PLANT]. It imports nothing of ours.
+
+A plant is met by callers through shared memory alone.
+"""
+
+import concurrent.futures
+import sys
+import threading
+import time
+import unicodedata
+
+import desk_pb2
+import grpc
+
+PLANT = (sys.argv[2:] or [""])[0]
+CHANGES = {
+    "list sorted": lambda note: note.list.sort(),
+    "number by a double": lambda note: setattr(note, "number", min(int(float(note.number)), 2**63 - 1)),
+    "denormal lost": lambda note: setattr(note, "x", 0.0) if abs(note.x) < 2.3e-308 else None,
+    "NFC": lambda note: setattr(note, "text", unicodedata.normalize("NFC", note.text)),
+    "trimmed": lambda note: setattr(note, "text", note.text.strip()),
+    "list cut at 2": lambda note: note.list.__delitem__(slice(2, None)),
+    "list cut at 99": lambda note: note.list.__delitem__(slice(99, None)),
+    "map cut at 5": lambda note: [note.counts.pop(key) for key in sorted(note.counts)[5:]],
+    "bytes cut at 64 KiB": lambda note: setattr(note, "blob", note.blob[: 2**16]),
+    "text cut at 1 MiB": lambda note: setattr(note, "text", note.text[: 2**20]),
+    "unknown fields lost": lambda note: note.DiscardUnknownFields(),
+}
+PAIRS = {
+    "binary metadata lost": lambda pairs: [one for one in pairs if not one[0].endswith("-bin")],
+    "duplicates lost": lambda pairs: list(dict(pairs).items()),
+    "equal keys sorted": sorted,
+    "empty metadata lost": lambda pairs: [one for one in pairs if one[1]],
+    "long metadata cut": lambda pairs: [(key, value[:1000]) for key, value in pairs],
+}
+lock = threading.Lock()
+peers, running, last = [], 0, None
+
+
+def begin(context):
+    """Note the call, and return the plant that its caller meets."""
+    plant = PLANT if type(context).__module__.startswith("lucky_transport") else ""
+    left_s = context.time_remaining()
+    seen = "none" if left_s is None or left_s > 1e9 else "a day" if left_s > 90_000 else "some"
+    if plant == "a deadline for all" and seen == "none":
+        seen = "some"
+    if plant == "long deadlines cut" and seen == "a day":
+        seen = "some"
+    pairs = [one for one in context.invocation_metadata() if one[0].startswith("lucky-")]
+    pairs = PAIRS.get(plant, list)(pairs)
+    ends = [("deadline-bin" if key.endswith("-bin") else "saw-" + key, value) for key, value in pairs]
+    context.set_trailing_metadata((("deadline", seen), *ends))
+    return plant
+
+
+def echo(note, context):
+    global running, last
+    plant = begin(context)
+    with lock:
+        running += 1
+        others, before, last = running - 1, last, note
+        if context.peer() not in peers:
+            peers.append(context.peer())
+        is_second = peers.index(context.peer()) > 0
+    time.sleep(0.002)
+    with lock:
+        others = max(others, running - 1)
+        running -= 1
+    if plant == "second client" and is_second:
+        note.text = "other"
+    if plant == "crossed calls" and others and before is not None:
+        return before
+    CHANGES.get(plant, id)(note)
+    return note
+
+
+def add(notes, context):
+    plant = begin(context)
+    notes = list(notes)
+    if plant == "last request lost" and len(notes) > 5:
+        del notes[-1]
+    if plant == "fifth request lost":
+        del notes[4:5]
+    yield from notes
+
+
+handlers = {
+    "Echo": grpc.unary_unary_rpc_method_handler(echo, desk_pb2.Note.FromString, desk_pb2.Note.SerializeToString),
+    "Add": grpc.stream_stream_rpc_method_handler(add, desk_pb2.Note.FromString, desk_pb2.Note.SerializeToString),
+}
+server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
+server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("lab.Desk", handlers),))
+server.add_insecure_port(f"127.0.0.1:{sys.argv[1]}")
+server.start()
+server.wait_for_termination()

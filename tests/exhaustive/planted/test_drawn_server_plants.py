@@ -1,0 +1,96 @@
+"""What only certain calls show of a real server is found by `parity --server` at its defaults."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lucky_transport.cli.main import cli
+
+pytest.importorskip("grpc")
+pytest.importorskip("grpc_tools")
+
+_PROTO = """
+syntax = "proto3";
+package lab;
+message Note {
+  string text = 1;
+  bytes blob = 2;
+  int64 number = 3;
+  double x = 4;
+  repeated int64 list = 5;
+  map<string, int64> counts = 6;
+  optional int32 level = 7;
+}
+service Desk {
+  rpc Echo(Note) returns (Note);
+  rpc Add(stream Note) returns (stream Note);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the server, with its .proto and the module made of it."""
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "desk.proto").write_text(_PROTO)
+    shutil.copy(Path(__file__).with_name("desk_server.py"), folder)
+    command = [sys.executable, "-m", "grpc_tools.protoc", "--proto_path=.", "--python_out=.", "desk.proto"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder
+
+
+#: By plant: the method that shows it, and what the report's first difference says.
+PLANTS = {
+    "second client": ("Echo", "of two clients at once"),
+    "crossed calls": ("Echo", "at once"),
+    "list sorted": ("Echo", "list"),
+    "number by a double": ("Echo", "number"),
+    "denormal lost": ("Echo", "x"),
+    "NFC": ("Echo", "text"),
+    "trimmed": ("Echo", "text"),
+    "list cut at 2": ("Echo", "list"),
+    "list cut at 99": ("Echo", "list"),
+    "map cut at 5": ("Echo", "counts"),
+    "bytes cut at 64 KiB": ("Echo", "blob"),
+    "text cut at 1 MiB": ("Echo", "text"),
+    "last request lost": ("Add", "items"),
+    "fifth request lost": ("Add", "items"),
+    "binary metadata lost": ("Echo", "deadline-bin"),
+    "duplicates lost": ("Echo", "saw-lucky-parity"),
+    "equal keys sorted": ("Echo", "saw-lucky-parity"),
+    "empty metadata lost": ("Echo", "saw-lucky-parity"),
+    "long metadata cut": ("Echo", "saw-lucky-parity"),
+    "a deadline for all": ("Echo", "no deadline"),
+    "long deadlines cut": ("Echo", "a long deadline"),
+    "unknown fields lost": ("Echo", "Echo"),
+}
+
+
+def parity(desk: Path, *plant: str, method: str = "*") -> dict[str, object]:
+    command = shlex.join([sys.executable, str(desk / "desk_server.py"), "PORT", *plant]).replace("PORT", "{port}")
+    described = ("--proto", str(desk / "desk.proto"), "--method", f"Desk/{method}", "--json")
+    done = CliRunner().invoke(cli, ["parity", "--server", command, *described])
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_difference_that_only_certain_calls_show_is_found(desk: Path, plant: str) -> None:
+    method, words = PLANTS[plant]
+    found = parity(desk, plant, method=method)
+    assert found["itself"] is None
+    assert words in json.dumps(found["first_difference"])
+
+
+@pytest.mark.parametrize("run", range(3))
+def test_without_a_plant_all_is_equal(desk: Path, run: int) -> None:
+    found = parity(desk)
+    assert found["equal"], found["first_difference"]
+    assert found["calls"] == 200
