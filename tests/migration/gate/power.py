@@ -256,7 +256,7 @@ def _draw(out: Path, runs: int) -> None:
     axes.set_ylabel("runs that pass at any of 8 looks, %")
     axes.set_ylim(-3, 103)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, loc="lower left")
+    axes.legend(frameon=False, loc="center left")
     figure.savefig(out)
 
 
