@@ -27,16 +27,16 @@ _MISSING = "UNIMPLEMENTED"
 class Tally:
     """verdicts: how many calls had which. unseen: why calls were not compared. first: that differed or failed.
 
-    unfinished: how many were under way at the end of their program. accepted, refusals: of the compared ones, how many
-    had a response, and how many the status by which they were refused. looked_at: how many were compared in which
-    aspect; left_out: in how many what was left out, and why.
+    unfinished: how many were under way at the end of their program. Of the compared ones: refusals: how many were
+    refused with which status; unanswered: how many the caller's own side ended before a response; looked_at: how many
+    were compared in which aspect; left_out: in how many what was left out, and why.
     """
 
     verdicts: Counter[str] = field(default_factory=Counter[str], init=False)
     unseen: Counter[str] = field(default_factory=Counter[str], init=False)
     first: Evidence | None = field(default=None, init=False)
     unfinished: int = field(default=0, init=False)
-    accepted: int = field(default=0, init=False)
+    unanswered: int = field(default=0, init=False)
     refusals: Counter[str] = field(default_factory=Counter[str], init=False)
     looked_at: Counter[str] = field(default_factory=Counter[str], init=False)
     left_out: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]], init=False)
@@ -52,10 +52,9 @@ class Tally:
         if one.verdict not in COMPARED:
             return
         side = one.primary
-        if side.code == "OK" or (side.local and side.items):
-            self.accepted += 1
-        elif not side.local:
+        if side.code != "OK" and not side.local:
             self.refusals[side.code] += 1
+        self.unanswered += side.local and not side.items
         self.left_out.update(one.left_out.items())
         self.looked_at.update(["status"] if one.verdict == FAILED else [it for it in ASPECTS if it not in one.left_out])
 
@@ -75,14 +74,21 @@ class Tally:
         return sum(self.verdicts[one] for one in COMPARED)
 
     @property
+    def accepted(self) -> int:
+        """How many of the compared calls had a response."""
+        return self.compared - self.refusals.total() - self.unanswered
+
+    @property
     def bad(self) -> int:
         """How many calls differed or failed."""
         return self.verdicts[DIFFERENT] + self.verdicts[FAILED]
 
-    @property
-    def unaccepted(self) -> str:
-        """Why what was compared proves nothing, "" where a call was accepted, or none compared."""
-        if self.accepted or not self.compared:
+    def unaccepted(self, method: str) -> str:
+        """Return why what was compared of `method` proves nothing, "" where a call was accepted, or none compared.
+
+        A method of LuckyEngine's that an engine does not have is refused alike, and that is its answer.
+        """
+        if self.accepted or not self.compared or (method in OWN and self.refusals[_MISSING]):
             return ""
         codes = f" ({_codes(self.refusals)})" if self.refusals else ""
         return f"none of {plural(self.compared, 'compared call')} was accepted{codes}"
@@ -103,12 +109,8 @@ def _codes(found: Counter[str]) -> str:
 
 
 def nothing_compared(methods: Mapping[str, Tally]) -> str:
-    """Return the verdict on methods none of whose calls was accepted, "" where there is none.
-
-    A method of LuckyEngine's that an engine does not have is none of them.
-    """
-    rows = {name: one for name, one in methods.items() if not (name in OWN and one.refusals[_MISSING])}
-    found = "; ".join(f"{name}: {why}" for name, one in rows.items() if (why := one.unaccepted))
+    """Return the verdict on methods none of whose calls was accepted, "" where there is none."""
+    found = "; ".join(f"{name}: {why}" for name, one in methods.items() if (why := one.unaccepted(name)))
     return f"NOTHING COMPARED: {found}." if found else ""
 
 

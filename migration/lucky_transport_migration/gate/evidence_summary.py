@@ -45,6 +45,7 @@ class EvidenceSummary(Tally):
     def __init__(self, method: str = "", standing: EffectiveStages | None = None) -> None:
         super().__init__()
         at = standing.placement(method) if standing else None
+        self.method = method
         self.rung = at if at and at.stage in JUDGED else None
         self.effect = standing.plan.effect(method) if standing else Effect.WORLD
         self.timed = ("live",) if self.rung and self.effect is Effect.READ else ("live", "parity")

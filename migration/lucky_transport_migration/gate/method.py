@@ -151,8 +151,8 @@ def _doubts(
             "compared on two engines: `lucky-transport parity`, or `record` and `replay`"
         )
         return
-    if summary.unaccepted:
-        yield f"NOTHING COMPARED: {summary.unaccepted}"
+    if nothing := summary.unaccepted(summary.method):
+        yield f"NOTHING COMPARED: {nothing}"
     trials = summary.trials
     is_repeated = trials < summary.compared
     seen = f"{plural(summary.compared, 'compared call')}{f' of {_distinct(trials)}' if is_repeated else ''}"

@@ -239,9 +239,7 @@ class _Run:
                 answer.runs_on = not self._logs[name].is_quiet(_NOTICE_S)
                 self._deaf |= {name} if answer.runs_on else set()
         counts = self.parity.methods.setdefault(request.method.name, ParityCounts())
-        if answers[0].verdict == "accepted":
-            counts.accepted += 1
-        else:
+        if answers[0].verdict != "accepted":
             counts.refusals["in the response" if answers[0].items else ending_of(answers[0].raised).code] += 1
         counts.looked_at.update(looked_at(request.method, *answers[:2]))
         for link, answer in zip(links[1:], answers[1:], strict=True):

@@ -149,8 +149,9 @@ def _method(
     judged = verdict.methods.get(line.method)
     is_complete = standing.placement(line.method).stage is Stage.COMPLETE
     if is_complete:
-        nothing = f"NOTHING COMPARED: {summary.unaccepted}" if summary.unaccepted else _NEVER_COMPARED
-        reasons = [] if summary.accepted else [nothing]
+        nothing = summary.unaccepted(line.method)
+        reasons = [] if summary.compared else [_NEVER_COMPARED]
+        reasons += [f"NOTHING COMPARED: {nothing}"] if nothing else []
     else:
         reasons = [_UNSEEN] if judged is None else judged.reasons
     first = seen.first if seen else None

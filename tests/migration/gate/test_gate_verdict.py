@@ -218,6 +218,16 @@ def test_durations_of_calls_that_failed_do_not_count(seen: Seen) -> None:
     assert "its p50 is not known: it needs 8 pairs" in reason
 
 
+def test_a_method_that_an_engine_does_not_have_is_refused_alike_and_that_is_its_answer(seen: Seen) -> None:
+    missing = {"primary": SideResult("grpc", "UNIMPLEMENTED", 10.0), "shadow": SideResult("shm", "UNIMPLEMENTED", 9.0)}
+    own, other = (
+        judge([seen(method=name, **missing)] * 9, Limits()).reasons
+        for name in ("/hazel.rpc.SceneService/GetEntity", "/team.v1.A/Get")
+    )
+    assert "NOTHING COMPARED" not in str(own)
+    assert "NOTHING COMPARED" in str(other)
+
+
 def test_a_tail_that_too_few_callers_waited_for_holds_back_and_says_how_many_there_are(seen: Seen) -> None:
     shm, grpc = SideResult("shm", us=40.0), SideResult("grpc", us=400.0)
     rows = [seen(stage="canary 10%", primary=shm, shadow=grpc)] * 90
