@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from lucky_transport_migration.compare.item_digest import ItemDigest
@@ -59,7 +60,8 @@ class ReceivedItems:
             self._bytes += len(item) if isinstance(item, bytes) else 0
             return
         if self._digest is None and self._make_digest is not None:
-            self._digest = self._make_digest()
+            with suppress(Exception):  # of a foreign description, or a wrong rule: a caller waits for its item
+                self._digest = self._make_digest()
         if self._digest is None:
             self._make_digest = None
             return

@@ -80,7 +80,6 @@ class RecordingPolicy:
         self._inner = inner
         self._file = file
         self._recorder: Recorder | None = None
-        self._rules = ComparisonRules.load()
         self._moved_ns = 0
         self._lost = 0
         self._described = set[tuple[int, str]]()  # process and service: a forked child's file is its own
@@ -93,7 +92,7 @@ class RecordingPolicy:
 
     def digest(self, method: str, decision: Decision) -> ItemDigest:
         """Return one by the rules of the project, as a replay there makes it."""
-        return ItemDigest(method_of_program(method), self._rules)
+        return ItemDigest(method_of_program(method), ComparisonRules.load())
 
     def note(self, comparison: Comparison) -> None:
         """Take the outcome of a call; what the caller got of it is recorded."""

@@ -12,6 +12,7 @@ from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall
 from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.recording_policy import RecordingPolicy, UnstagedPolicy, recorded
 
 READ, WORLD = "/hazel.rpc.SceneService/ListEntities", "/hazel.rpc.SceneService/EnterPlayMode"
@@ -155,3 +156,13 @@ def test_wrong_stages_are_said_and_an_unstaged_program_goes_on_without_them(
     assert "[stages.effects] is not read: " in caplog.text
     assert "nowhere" in caplog.text
     assert policy.decide(READ) == Decision("shm", stage="complete")
+
+
+def test_a_wrong_rule_of_the_project_costs_a_caller_no_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lucky_transport.toml").write_text('[parity.fields]\n"observation" = 3\n')
+    monkeypatch.chdir(tmp_path)
+    policy = RecordingPolicy(Inner(), tmp_path / "run.jsonl")
+    received = ReceivedItems(2, lambda: policy.digest("/team.v1.A/Watch", Decision("grpc")))
+    for _ in range(4):
+        received.add(b"item")
+    assert (received.items, received.rest, received.wants_more) == ([b"item"] * 2, "", False)
