@@ -5,6 +5,8 @@ The servers are in this process: one handler, which answers with what it got. In
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import unicodedata
 from collections import Counter
@@ -25,7 +27,7 @@ from lucky_transport_migration.parity.service_parity import ServiceParity
 from lucky_transport_migration.parity.service_proof import ServiceProof
 from lucky_transport_migration.parity.service_servers import ServerCommand
 
-pytest.importorskip("grpc")
+pytest.importorskip("grpc_tools")
 
 _PROTO = """
 syntax = "proto3";
@@ -98,15 +100,24 @@ class Desk(AbstractContextManager["Desk"]):
         return CallOutcome(self.transport, items, trailing=(("deadline", deadline), *pairs), took_us=100.0)
 
 
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The service's descriptor set."""
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "desk.proto").write_text(_PROTO)
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--descriptor_set_out=desk.binpb", "desk.proto"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder / "desk.binpb"
+
+
 @pytest.fixture
-def prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ServiceParity]:
-    (tmp_path / "desk.proto").write_text(_PROTO)
+def prove(described: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ServiceParity]:
     monkeypatch.setattr(service_pair, "RunningServer", Desk)
 
     def prove(plant: Plant | None = None, method: str = "Desk/*", **given: Any) -> ServiceParity:
         if plant is not None:
             monkeypatch.setattr(Desk, "plant", staticmethod(plant))
-        return ServiceProof(ServerCommand("x {port}"), [tmp_path / "desk.proto"], pattern=method, **given).prove()
+        return ServiceProof(ServerCommand("x {port}"), [described], pattern=method, **given).prove()
 
     return prove
 
