@@ -287,7 +287,7 @@ CALL_PLANTS: tuple[Plant, ...] = (
         "another class of error with the same text",
         errors(_of_other_class),
         found={
-            proof("GetLidarBeamCount"): ("differs (code)", "UnknownName: no sensor", "ConfigError: no sensor"),
+            proof("GetLidarBeamCount"): ("differs (code)", "PeerTimeout:", "ConfigError:"),
             R: ("code differs", "NOT_FOUND", "INVALID_ARGUMENT"),
         },
     ),
@@ -295,7 +295,10 @@ CALL_PLANTS: tuple[Plant, ...] = (
         "blank in an error",
         "one more blank in an error's text",
         errors(_with_a_blank),
-        found={proof("GetLidarBeamCount"): ("differs (details)", "there is '"), R: ("details differ", "there is '")},
+        found={
+            proof("GetLidarBeamCount"): ("differs (details)", ") '; LidarSensorRequest"),
+            R: ("details differ", "there is '"),
+        },
     ),
     Plant(
         "another hint",

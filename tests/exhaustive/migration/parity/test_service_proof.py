@@ -211,7 +211,8 @@ def test_a_field_that_may_differ_is_left_out_and_said(
     options = ("--method", "Weather/GetForecast", "--requests", "5")
     done = parity(weather, *options, server=("--fault", "int64"))
     assert done.exit_code == 0, done.output
-    assert "not compared: weather.v1.Forecast.issued_ns (a clock)" in done.output
+    assert "not compared: weather.v1.Forecast.issued_ns" in done.output
+    assert "(a clock)" in done.output
 
 
 def test_a_server_that_differs_from_itself_is_told_apart(weather: WeatherPrograms, tmp_path: Path) -> None:
