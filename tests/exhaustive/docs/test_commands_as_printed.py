@@ -101,7 +101,7 @@ class Reader:
 def clone_of_the_reader(folder: Path) -> None:
     """What README's commands use of a clone, and a program of the reader's that uses `make`."""
     example = Path("migration", "example")
-    shutil.copytree(ROOT / example, folder / example)
+    shutil.copytree(ROOT / example, folder / example, ignore=shutil.ignore_patterns("__pycache__"))
     program = next(block for block in blocks(README, "python") if "lucky_transport.make(" in block.text)
     (folder / "train.py").write_text(program.text, encoding="utf-8")
 

@@ -146,6 +146,7 @@ def _with_nested(message: Descriptor) -> Iterator[Descriptor]:
 # --- beside luckyrobots in one process ---
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("order", [("luckyrobots", "ours"), ("ours", "luckyrobots")], ids="-then-".join)
 def test_luckyrobots_and_our_messages_live_in_one_process(order: tuple[str, str]) -> None:
     _import_legacy()  # skips when it cannot be imported at all
@@ -253,6 +254,7 @@ SCALARS: dict[int, st.SearchStrategy[Any]] = {
 # --- what _pb promises ---
 
 
+@pytest.mark.exhaustive
 def test_importing_the_messages_does_not_import_grpc() -> None:
     loaded = _run("""
 import json, sys

@@ -256,7 +256,7 @@ def test_by_default_steps_and_all_typed_calls_are_compared(twin: str) -> None:
 
 def test_people_see_both_parts_and_the_one_that_differs_last(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     connect = ConnectedEngine.connect
-    fault = FaultSpec(Fault.STATUS, "AgentService/GetAgentSchema", at=None)
+    fault = FaultSpec(Fault.STATUS, "SceneService/GetSceneInfo", at=None)
 
     def connect_faulty(link: ConnectedEngine) -> Transport:
         transport = connect(link)
@@ -266,7 +266,7 @@ def test_people_see_both_parts_and_the_one_that_differs_last(twin: str, monkeypa
     done = parity("toy", "--between", f"inproc,{twin}", "--count", "1", "--steps", "5", "--num-envs", "2")
     assert done.exit_code == 1
     assert done.output.splitlines()[-1].startswith(
-        "DIFFERENT: outcome of /hazel.rpc.AgentService/GetAgentSchema differs (code)"
+        "DIFFERENT: outcome of /hazel.rpc.SceneService/GetSceneInfo differs (code)"
     )
     assert "EQUAL: all " in done.output
 
@@ -306,7 +306,7 @@ def test_rules_of_the_project_count_and_are_told(
     monkeypatch.chdir(tmp_path)
     rows = '"observation" = { abs = 1e-5 }\n"JointState.nq" = { skip = "counted elsewhere" }\n'
     (tmp_path / "lucky_transport.toml").write_text(f"[parity.fields]\n{rows}")
-    done = parity("toy", "--between", f"inproc,{twin}", "--steps", "20", "--count", "2", "--json")
+    done = parity("toy", "--between", f"inproc,{twin}", "--steps", "20", "--count", "1", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     row = found["methods"]["/hazel.rpc.MujocoService/GetJointState"]
