@@ -29,23 +29,7 @@ from lucky_transport_migration.parity.service_servers import ServerCommand
 
 pytest.importorskip("grpc_tools")
 
-_PROTO = """
-syntax = "proto3";
-package lab;
-message Note {
-  string text = 1;
-  bytes blob = 2;
-  int64 number = 3;
-  double x = 4;
-  repeated int64 list = 5;
-  map<string, int64> counts = 6;
-  optional int32 level = 7;
-}
-service Desk {
-  rpc Echo(Note) returns (Note);
-  rpc Add(stream Note) returns (stream Note);
-}
-"""
+_PROTO = Path(__file__).with_name("desk.proto").read_text()
 
 
 @dataclass(frozen=True)
