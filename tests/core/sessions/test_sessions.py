@@ -123,8 +123,9 @@ def test_an_error_of_ours_from_a_world_ends_its_session_too(sessions: Sessions, 
 
 
 def test_a_world_that_breaks_ends_its_session_and_is_closed(sessions: Sessions, worlds: Any, fail: Any) -> None:
-    session, other = sessions.create(), sessions.create()
+    session = sessions.create()
     sessions.advance(session)
+    other = sessions.create()
     worlds.made[0]._on_tick = fail
     with pytest.raises(EngineFailed, match=rf"engine 'scripted' failed in session .*: {fail.kind}: worlds apart"):
         sessions.advance(session)
