@@ -258,17 +258,16 @@ def _prove_steps(
     modes, steps = MODES if autoreset == "all" else (autoreset or "next_step",), steps or 1000
     engine, between, rest = _split(common, num_envs=16)
     with ExitStack() as stack:
-        writer = evidence and stack.enter_context(closing(EvidenceWriter(evidence, rest["rules"])))
+        writer = stack.enter_context(closing(EvidenceWriter(evidence)))
         advance = stack.enter_context(watched("comparing steps", total_steps(steps, modes), silent=silent))
 
         def advanced(took: Mapping[str, float]) -> None:
             advance()
-            if writer:
-                writer.note_step(took)
+            writer.write_step(took)
 
         parity = prove(engine, between, steps=steps, modes=modes, advance=advanced, **rest)
-        if writer and parity.difference is not None:
-            writer.note_step(dict.fromkeys(parity.difference.names, 0.0), parity.difference)
+        if parity.difference is not None:
+            writer.write_step(dict.fromkeys(parity.difference.names, 0.0), parity.difference)
         return parity
 
 
@@ -280,10 +279,9 @@ def _prove_calls(pattern: str, count: int | None, evidence: Path | None, silent:
     methods = chosen_methods(pattern)
     engine, between, rest = _split(common, num_envs=2)
     with ExitStack() as stack:
-        if evidence is not None:
-            rest["note"] = stack.enter_context(closing(EvidenceWriter(evidence, rest["rules"]))).note
+        write = stack.enter_context(closing(EvidenceWriter(evidence))).write
         advance = stack.enter_context(watched("comparing calls", count or 12, silent=silent))
-        return prove_commands(engine, between, methods=methods, count=count or 12, advance=advance, **rest)
+        return prove_commands(engine, between, methods=methods, count=count or 12, advance=advance, write=write, **rest)
 
 
 def _split(common: dict[str, Any], num_envs: int) -> tuple[str, tuple[str, ...], dict[str, Any]]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import Flow, Method
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import Difference
@@ -44,6 +45,7 @@ class ItemPairs:
         ended_early: bool,
         dropped: tuple[int, int] | None = None,
     ) -> None:
+        self.ended_early = ended_early
         self._method = method
         self._left, self._right = left, right
         self._rules = rules
@@ -60,7 +62,17 @@ class ItemPairs:
         return not self._is_open or bool(self._left and self._right) or not (self._left or self._right)
 
     def differing(self) -> Difference | None:
-        """Return the first difference; None when there is none."""
+        """Return the first difference, None when there is none. Images grow in number on both sides or on none."""
+        return self._first() or self._misnumbered()
+
+    def _misnumbered(self) -> Difference | None:
+        sides = (self._left, self._right)
+        numbers = [[item.frame_number for item in side if isinstance(item, ImageFrame)] for side in sides]
+        if not self._streamed or len({row == sorted(set(row)) for row in numbers}) == 1:
+            return None
+        return Difference("order", "frame_number of the items", numbers[0], numbers[1])
+
+    def _first(self) -> Difference | None:
         at, other, (mine, others) = 0, 0, self._may_lack
         while at < len(self._left) and other < len(self._right):
             unequal = self._unequal(self._left[at], self._right[other])

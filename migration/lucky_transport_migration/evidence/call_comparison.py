@@ -8,8 +8,9 @@ compared, that it differs, or in `left_out` why it was not compared. Whatever a 
 its code. What the caller's own side ended is none: a candidate that was not reached, or was late, has failed where the
 other answered; where the control was, there is nothing to compare with. Of a call that its caller left early, only the
 items that both sent are compared, of a longer stream than is kept also how many there are, and their digest. A stream
-that skips what its reader is too slow for has as many items as the other, with those that it skipped. A read that
-changes the engine's state differs, whatever it answers.
+that skips what its reader is too slow for has as many items as the other, with those that it skipped. A side that was
+left says nothing of how many there are once it has no more than the other. A read that changes the engine's state
+differs, whatever it answers.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from lucky_transport_migration.evidence.record import (
     EQUAL,
     FAILED,
     NOT_COMPARED,
+    PROOF,
     Evidence,
     SideResult,
 )
@@ -87,7 +89,7 @@ def compare(
     if why := _incomparable(control, candidate, comparison.options):
         return replace(evidence, verdict=NOT_COMPARED, why=why)
     row = method or known_method(comparison.method)
-    return _compared(evidence, comparison, primary, shadow, rules, row)
+    return _compared(evidence, comparison, rules, row)
 
 
 def _side(outcome: CallOutcome) -> SideResult:
@@ -131,18 +133,18 @@ def _incomparable(control: CallOutcome, candidate: CallOutcome, options: CallOpt
 
 
 def _compared(
-    evidence: Evidence,
-    comparison: Comparison,
-    primary: CallOutcome,
-    shadow: CallOutcome,
-    rules: ComparisonRules,
-    row: ServiceMethod | None,
+    evidence: Evidence, comparison: Comparison, rules: ComparisonRules, row: ServiceMethod | None
 ) -> Evidence:
+    primary, shadow = comparison.primary, comparison.shadow
+    assert shadow is not None
     is_late = primary.code == shadow.code == _LATE and primary.is_local and shadow.is_local
-    is_cut = comparison.ended_early or is_late
+    is_cut = comparison.ended_early or is_late or _is_open(primary, shadow)
     is_latest = row is not None and row.stream is Flow.LATEST
     skipped = [f"{one.transport} skipped {_dropped(one)} items" for one in (primary, shadow) if _dropped(one)]
-    known = None if is_latest and skipped else (0, 0)
+    if evidence.stage == PROOF and not _is_bytes(comparison):  # the world stands still, so that items can be matched
+        known, skipped = (primary.dropped, shadow.dropped), []
+    else:
+        known = None if is_latest and skipped else (0, 0)
     kept = min(len(primary.items), len(shadow.items)) if primary.more or shadow.more else None
     sides = (primary.items[:kept], shadow.items[:kept])
     items = ItemPairs(row, *sides, rules, ended_early=is_cut or kept is not None, dropped=known)
@@ -166,6 +168,13 @@ def _compared(
     fields = {key: rules.rows[key].skip for key in items.left_out}
     evidence = replace(evidence, verdict=EQUAL, left_out={**fields, **left_out})
     return evidence if found is None else differing_at(found, evidence)
+
+
+def _is_open(*sides: CallOutcome) -> bool:
+    """True where a side was left that has no more items than the other, and neither failed."""
+    fewest = min(len(one.items) for one in sides)
+    left = any(one.is_left and len(one.items) == fewest for one in sides)
+    return left and all(one.code == "OK" for one in sides)
 
 
 def _rest_differs(
@@ -207,7 +216,8 @@ def _details_differ(primary: CallOutcome, shadow: CallOutcome, *_: object) -> Di
 def _items_differ(primary: CallOutcome, shadow: CallOutcome, items: ItemPairs, *_: object) -> Difference | None:
     """Return where items differ, or how many there are, those that were skipped with them."""
     found, sides = items.differing(), (primary, shadow)
-    if found is not None or not any(map(_dropped, sides)) or len({len(one.items) + _dropped(one) for one in sides}) < 2:
+    is_whole = items.ended_early or len({len(one.items) + _dropped(one) for one in sides}) < 2
+    if found is not None or is_whole or not any(map(_dropped, sides)):
         return found
     left, right = (f"{len(one.items)} items, {_dropped(one)} skipped" for one in sides)
     return Difference("count", "items", left, right)

@@ -45,7 +45,8 @@ class CallOutcome:
     they came where the caller's own stubs decode them. code: a status as gRPC names it ("OK", "NOT_FOUND").
     took_us: from the request to the last item. dropped: items that a stream skipped. more: how many items came beyond
     those; rest: their digest, see `compare/item_digest.py`, "" = not known. is_local: the caller's own side ended it,
-    see `Ending`.
+    see `Ending`. is_left: a stream was left before its end, though there may be more items. raised: what a typed call
+    raised in its caller.
     """
 
     transport: str
@@ -59,6 +60,8 @@ class CallOutcome:
     more: int = 0
     rest: str = ""
     is_local: bool = False
+    is_left: bool = False
+    raised: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ __all__ = [
     "LOOKS",
     "NOT_COMPARED",
     "NOT_ENDED",
+    "PROOF",
     "VERSION",
     "Evidence",
     "SideResult",
@@ -57,6 +58,9 @@ EFFECT = "effect"
 
 #: The stage of evidence of exchanges that were made on two engines.
 EXCHANGE = "exchange"
+
+#: The stage of evidence of calls that a proof made, on two engines or servers.
+PROOF = "parity"
 
 #: The file of what the gate looked at, beside the evidence (see gate/looks.py).
 LOOKS = "looks.jsonl"

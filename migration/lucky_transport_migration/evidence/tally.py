@@ -116,7 +116,8 @@ def nothing_compared(methods: Mapping[str, Tally]) -> str:
 
 def looked_at(tallies: Collection[Tally]) -> dict[str, int]:
     """Return what of the compared answers was looked at, each with in how many."""
-    return dict(sum((one.looked_at for one in tallies), Counter[str]()))
+    found = sum((one.looked_at for one in tallies), Counter[str]())
+    return {name: found[name] for name in ASPECTS if name in found}
 
 
 def compared_text(tallies: Collection[Tally]) -> str:

@@ -13,8 +13,15 @@ from lucky_transport.errors import plural
 from lucky_transport.messages.methods import method
 from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
-from lucky_transport_migration.evidence.record import EQUAL
-from lucky_transport_migration.evidence.tally import Tally, gaps_of, looked_at, nothing_compared, refusals_text
+from lucky_transport_migration.evidence.record import EQUAL, Evidence
+from lucky_transport_migration.evidence.tally import (
+    COMPARED,
+    Tally,
+    gaps_of,
+    looked_at,
+    nothing_compared,
+    refusals_text,
+)
 from lucky_transport_migration.parity.call_answers import FEW_ITEMS, MOST_ITEMS
 
 __all__ = ["CommandsParity", "ParityCounts"]
@@ -30,6 +37,12 @@ class ParityCounts(Tally):
     """Calls of one method, by how they were answered, and where the first difference stands."""
 
     first_difference: LocatedDifference | None = None
+
+    def add(self, one: Evidence, *, is_refused: bool = False) -> None:
+        """Count a call. is_refused: its response may say that it was."""
+        super().add(one)
+        if is_refused and one.verdict in COMPARED and one.primary.code == "OK":
+            self.refusals["in the response"] += 1
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lucky_transport.errors import PeerTimeout, Unimplemented, UnknownName
+from lucky_transport.errors import Status, Unimplemented, UnknownName
 from lucky_transport.messages import (
     EntityId,
     ImageFrame,
@@ -35,12 +35,15 @@ from lucky_transport.messages import (
     StepRequest,
 )
 from lucky_transport.messages.methods import BY_NAME, METHODS, Effect, Method, method
+from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.catalogue import Catalogue
-from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
+from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import short
-from lucky_transport_migration.evidence.outcome import ending_of
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL
+from lucky_transport_migration.evidence.call_comparison import compare, differing_at
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
+from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, PROOF, Evidence
+from lucky_transport_migration.parity.asked_call import AskedCall
 from lucky_transport_migration.parity.call_answers import (
     FEW_ITEMS,
     MOST_ITEMS,
@@ -48,10 +51,8 @@ from lucky_transport_migration.parity.call_answers import (
     READS,
     WRONG_CALLS,
     Ask,
-    CallResult,
+    accepts,
     ask,
-    differing,
-    looked_at,
     watched,
 )
 from lucky_transport_migration.parity.call_parity import CommandsParity, ParityCounts
@@ -69,8 +70,8 @@ _LIDAR = method("LidarService/SetLidarLive")
 _POLICY = method("AgentService/SetPolicyDescriptor")
 _ACTIVE = method("AgentService/SetPolicyActive")
 
-#: Told of a compared request: its method and message, what two transports by name answered, where that differs.
-Note = Callable[[Method, Any, tuple[tuple[str, CallResult], tuple[str, CallResult]], Difference | None], None]
+#: Told of each compared request.
+Write = Callable[[Evidence], None]
 
 #: One in so many requests is followed by a step.
 _CALLS_PER_STEP = 6
@@ -103,12 +104,12 @@ def prove_commands(
     options: Mapping[str, Any] | None = None,
     advance: Callable[[], None] = lambda: None,
     rules: ComparisonRules | None = None,
-    note: Note | None = None,
+    write: Write = lambda _: None,
 ) -> CommandsParity:
     """Return the outcome of comparing the paths `names` (see paths.py) by `count` requests to each method.
 
-    `advance` is called once per round. rules: how exactly which field is compared. note: called with each compared
-    request of these methods that a client would send, and with each that differs. Goes on after a difference, but not
+    `advance` is called once per round. rules: how exactly which field is compared. write: is given the evidence of each
+    request of these methods that a client would send, and of each that differs. Goes on after a difference, but not
     after a lost connection. Raises ConfigError for fewer than two different names, Unimplemented where a transport
     carries no typed calls, and what finding, starting and reaching the engines raises.
     """
@@ -125,7 +126,7 @@ def prove_commands(
         for link in links:
             if not link.transport.capabilities.commands:
                 raise Unimplemented(f"{link.path.name} carries no typed calls", hint="compare steps, --suite step")
-        run = _Run(links, logs, methods, count, seed, rules or ComparisonRules(), note)
+        run = _Run(links, logs, methods, count, seed, rules or ComparisonRules(), write)
         for number in range(count):
             run.round(number)
             advance()
@@ -150,6 +151,11 @@ class _Request:
     needs_wire: bool = False
     is_misuse: bool = False
 
+    @property
+    def text(self) -> str:
+        """The request as one line for people."""
+        return short(repr(self.message))
+
 
 class _Run:
     """One sequence of requests, and what came of it."""
@@ -162,11 +168,11 @@ class _Run:
         count: int,
         seed: int,
         rules: ComparisonRules,
-        note: Note | None,
+        write: Write,
     ) -> None:
         names = [link.path.name for link in links]
         self.parity = CommandsParity(names, links[0].transport.spec.engine, rules=rules)
-        self._told = note
+        self._write = write
         self._links = links
         self._logs = logs
         self._methods = list(methods)
@@ -233,59 +239,72 @@ class _Run:
             return
         call = self.parity.calls
         answers = _ask_all(links, request, reverse=call % 2 == 1)
-        for link, answer in zip(links, answers, strict=True):
-            name = link.path.name
-            if answer.left and name not in self._deaf:
-                answer.runs_on = not self._logs[name].is_quiet(_NOTICE_S)
-                self._deaf |= {name} if answer.runs_on else set()
+        endings = ["runs on" if self._runs_on(*pair) else "has ended" for pair in zip(links, answers, strict=True)]
         counts = self.parity.methods.setdefault(request.method.name, ParityCounts())
-        if answers[0].verdict != "accepted":
-            counts.refusals["in the response" if answers[0].items else ending_of(answers[0].raised).code] += 1
-        counts.looked_at.update(looked_at(request.method, *answers[:2]))
-        for link, answer in zip(links[1:], answers[1:], strict=True):
-            found = differing(request.method, answers[0], answer, self.parity.rules)
-            if found is not None and request.what in READS:
-                pairs = zip((links[0], link), (answers[0], answer), strict=True)
-                found = None if any(_ended_by_itself(*pair, request) for pair in pairs) else found
-            if found is None and request.needs_wire and answer.items:
-                found = Difference("code", "outcome", "answered", "answered, though no wire can carry the request")
-            is_wanted = request.method in self._methods or found is not None  # others only lead up to those
-            if self._told is not None and is_wanted and not (request.is_misuse or request.needs_wire):
-                sides = ((links[0].path.transport, answers[0]), (link.path.transport, answer))
-                self._told(request.method, request.message, sides, found)
-            if found is not None:
-                self._note(call, request, (links[0].path.name, link.path.name), found, counts)
-                counts.verdicts[DIFFERENT] += 1
-                break
-        else:
-            counts.verdicts[EQUAL] += 1
+        asked = [
+            self._compared(request, (links[0], link), (answers[0], one), (endings[0], end))
+            for link, one, end in zip(links[1:], answers[1:], endings[1:], strict=True)
+        ]
+        for one in asked:
+            is_wanted = request.method in self._methods or one.differs  # others only lead up to those
+            if is_wanted and not (request.is_misuse or request.needs_wire):
+                self._write(one.evidence)
+        at = next((at for at, one in enumerate(asked) if one.differs), 0)
+        counts.add(asked[at].evidence, is_refused=not accepts(answers[0]))
+        if asked[at].differs and counts.first_difference is None:
+            names = links[0].path.name, links[at + 1].path.name
+            counts.first_difference = asked[at].located(call, request.what, names)
         for link, answer in zip(links, answers, strict=True):
-            if answer.lost:
-                self.parity.lost = f"{link.path.name} was lost in call {call}, {request.method.name}: {answer.error}"
+            if answer.is_local:
+                self.parity.lost = f"{link.path.name} was lost in call {call}, {request.method.name}: {answer.details}"
 
-    @staticmethod
-    def _note(call: int, request: _Request, names: tuple[str, str], found: Difference, counts: ParityCounts) -> None:
-        if counts.first_difference is None:
-            place = AtCall(request.method.name, call, request.what, short(repr(request.message)))
-            counts.first_difference = LocatedDifference(found, names, place)
-
-
-def _ended_by_itself(link: ConnectedEngine, answer: CallResult, request: _Request) -> bool:
-    """True when an answer says nothing of the deadline of its read: it comes without one as well."""
-    if not answer.error:
+    def _runs_on(self, link: ConnectedEngine, answer: CallOutcome) -> bool:
+        """True where the engine's handler does not end after its stream was left; each engine is asked until then."""
+        name = link.path.name
+        if not answer.is_left or name in self._deaf or self._logs[name].is_quiet(_NOTICE_S):
+            return False
+        self._deaf.add(name)
         return True
-    if isinstance(answer.raised, PeerTimeout):
-        return False
-    return ask(link.transport, request.method, request.message).error == answer.error
+
+    def _compared(
+        self,
+        request: _Request,
+        links: tuple[ConnectedEngine, ConnectedEngine],
+        answers: tuple[CallOutcome, CallOutcome],
+        endings: tuple[str, str],
+    ) -> AskedCall[_Request]:
+        """Return what two answers show; endings: what the handlers do after their stream was left."""
+        decision = Decision(answers[0].transport, answers[1].transport, PROOF)
+        message = None if request.needs_wire else request.message
+        evidence = compare(Comparison(request.method.name, decision, *answers, message), self.parity.rules, kind=PROOF)
+        if evidence.verdict == EQUAL:
+            if request.needs_wire and answers[1].items:
+                found = Difference("code", "outcome", "answered", "answered, though no wire can carry the request")
+                evidence = differing_at(found, evidence)
+            elif endings[0] != endings[1]:
+                found = Difference("cancel", "the engine's handler after the stream was left", *endings)
+                evidence = differing_at(found, evidence)
+        elif request.what in READS and any(_ended_by_itself(*one, request) for one in zip(links, answers, strict=True)):
+            why = "it ended by itself before its deadline"
+            evidence = replace(evidence, verdict=NOT_COMPARED, aspect="", where="", values={}, why=why)
+        return AskedCall(request, evidence)
 
 
-def _ask_all(links: Sequence[ConnectedEngine], request: _Request, *, reverse: bool) -> list[CallResult]:
+def _ended_by_itself(link: ConnectedEngine, answer: CallOutcome, request: _Request) -> bool:
+    """True when an answer says nothing of the deadline of its read: it comes without one as well."""
+    if answer.code in ("OK", Status.DEADLINE_EXCEEDED.name):
+        return answer.code == "OK"
+    again = ask(link.transport, request.method, request.message)
+    return (again.code, again.details) == (answer.code, answer.details)
+
+
+def _ask_all(links: Sequence[ConnectedEngine], request: _Request, *, reverse: bool) -> list[CallOutcome]:
     """Return every link's answer, in the order of the links. reverse: the last is asked first, which is fair to all.
 
     Streams are read side by side: that takes the time of one.
     """
 
-    def answer(link: ConnectedEngine) -> CallResult:
+    def answer(link: ConnectedEngine) -> CallOutcome:
         return request.ask(link.transport, request.method, request.message)
 
     if request.method.stream is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,17 +13,17 @@ from typing import Any, Self
 
 from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
-from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
+from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import ASPECTS, compare, differing_at
 from lucky_transport_migration.evidence.outcome import CONTROL, CallOptions, CallOutcome, Comparison
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
+from lucky_transport_migration.evidence.record import EQUAL, PROOF, Evidence
 from lucky_transport_migration.evidence.service_caller import CANCELLED, ServiceCaller
-from lucky_transport_migration.jsonl import moment
+from lucky_transport_migration.parity.asked_call import AskedCall
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 
-__all__ = ["AskedCall", "ServerPair"]
+__all__ = ["ServerPair"]
 
 #: A deadline that is over: gRPC rounds one of this moment up, and a call may be answered in time.
 _OVER_S = -1.0
@@ -36,31 +35,6 @@ _SHORT_S, _SHORT_TIMES = 2.0, 20
 _WAITS, _FEW = 3, 3
 #: How often two servers on ports are asked at once before they count as answering alike.
 _ROUNDS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class AskedCall:
-    """A call that was made on both, and what it showed."""
-
-    call: ServiceCall
-    evidence: Evidence
-
-    @property
-    def differs(self) -> bool:
-        """True where both did not answer alike."""
-        return self.evidence.verdict in (DIFFERENT, FAILED)
-
-    @property
-    def is_gone(self) -> bool:
-        """True where the connection to one of them was lost."""
-        sides = (self.evidence.primary, self.evidence.shadow)
-        return any(one is not None and one.local and one.code == "UNAVAILABLE" for one in sides)
-
-    def located(self, number: int, what: str) -> LocatedDifference:
-        """Return the difference as a report shows it."""
-        (left, mine), (right, other) = self.evidence.values.items()
-        found = Difference(self.evidence.aspect, self.evidence.where, mine, other)
-        return LocatedDifference(found, (left, right), AtCall(self.evidence.method, number, what, self.call.text))
 
 
 @dataclass(slots=True)
@@ -95,7 +69,7 @@ class ServerPair:
         """Return how one of them ended; "" while both run."""
         return next(filter(None, (server.exit_report(within_s) for server in self._servers)), "")
 
-    def ask(self, row: ServiceMethod, call: ServiceCall, *, reverse: bool) -> AskedCall:
+    def ask(self, row: ServiceMethod, call: ServiceCall, *, reverse: bool) -> AskedCall[ServiceCall]:
         """Ask both, the second one first with `reverse`, which is fair to both in turns, and compare."""
         if row.stream is not None and self._waited[row.name] >= _WAITS and call.cancel_after is None:
             call = replace(call, cancel_after=_FEW)
@@ -110,7 +84,9 @@ class ServerPair:
             self._waited[row.name] += 1
         return made
 
-    def ask_at_once(self, row: ServiceMethod, calls: Sequence[ServiceCall], *, clients: int) -> list[AskedCall]:
+    def ask_at_once(
+        self, row: ServiceMethod, calls: Sequence[ServiceCall], *, clients: int
+    ) -> list[AskedCall[ServiceCall]]:
         """Ask both all the calls, two at once, from one client or from two in turns, and compare call by call."""
 
         def ask(server: RunningServer) -> list[CallOutcome]:
@@ -160,8 +136,8 @@ class ServerPair:
 
     def _compared(
         self, row: ServiceMethod, call: ServiceCall, requests: list[bytes], control: CallOutcome, other: CallOutcome
-    ) -> AskedCall:
-        decision = Decision(control.transport, other.transport, "parity", row.effect)
+    ) -> AskedCall[ServiceCall]:
+        decision = Decision(control.transport, other.transport, PROOF, row.effect)
         request: Any = requests if row.requests_stream else requests[0]
         may_end = call.cancel_after is not None or call.deadline in ("none", "long")
         early = control.code == other.code == CANCELLED and may_end
@@ -170,7 +146,7 @@ class ServerPair:
         evidence = compare(made, self.rules, kind="parity", method=row)
         if call.is_late:
             evidence = _late(evidence)
-        return AskedCall(call, replace(evidence, at=moment(time.time())))
+        return AskedCall(call, evidence)
 
 
 def _late(evidence: Evidence) -> Evidence:

@@ -9,33 +9,30 @@ that is over. At the end, calls of each method that were accepted are made two a
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lucky_transport.deadline import Deadline
-from lucky_transport_migration.catalogue.descriptors import keep_set
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.evidence.record import ITSELF, NOT_COMPARED, Evidence
 from lucky_transport_migration.evidence.service_caller import CANCELLED
+from lucky_transport_migration.parity.asked_call import AskedCall
 from lucky_transport_migration.parity.call_parity import ParityCounts
 from lucky_transport_migration.parity.field_values import FieldValues
+from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
 from lucky_transport_migration.parity.recorded_requests import RecordedRequests
 from lucky_transport_migration.parity.service_call import ServiceCall
-from lucky_transport_migration.parity.service_pair import AskedCall, ServerPair
+from lucky_transport_migration.parity.service_pair import ServerPair
 from lucky_transport_migration.parity.service_parity import ServiceParity
 from lucky_transport_migration.parity.service_requests import NOT_DRAWN, DrawnCalls
 from lucky_transport_migration.parity.service_servers import ServerCommand, methods_of
 from lucky_transport_migration.parity.smaller_calls import smaller
 
 __all__ = ["ServiceProof"]
-
-_log = logging.getLogger("lucky_transport")
 
 _ACCEPTED = ("OK", CANCELLED)
 _MOST_SHRINKS = 300
@@ -47,6 +44,7 @@ _AT_ONCE, _AT_ONCE_BYTES, _AT_ONCE_S = 8, 10_000, 0.2
 #: What recorded calls leave open.
 _NOT_PLAYED = {"calls at once": "each recorded call is made when the one before it has ended"}
 
+Asked = AskedCall[ServiceCall]
 Write = Callable[[Evidence], None]
 
 
@@ -86,7 +84,7 @@ class ServiceProof:
             if self.recorded is not None:
                 methods = self.recorded.choose(methods, parity)
             parity.left |= NOT_DRAWN if self.recorded is None else _NOT_PLAYED
-            write = self._writer(contents, stack)
+            write = stack.enter_context(closing(EvidenceWriter(self.evidence, contents))).write
             parity.rows = {row.name: row for row in methods}
             parity.methods = {row.name: ParityCounts() for row in methods}
             if self.recorded is not None:
@@ -113,7 +111,7 @@ class ServiceProof:
         first, drawn = parity.calls, DrawnCalls(row, self.values, self.seed)
         accepted = self._accepted[row.name] = []
 
-        def note(asked: AskedCall) -> None:
+        def note(asked: Asked) -> None:
             parity.methods[row.name].add(asked.evidence)
             if asked.differs:
                 return
@@ -167,7 +165,7 @@ class ServiceProof:
         advance: Callable[[], None],
     ) -> None:
         """Make the recorded calls on both, and where answers differ on two servers on ports too."""
-        differing: dict[str, list[tuple[int, AskedCall]]] = {}
+        differing: dict[str, list[tuple[int, Asked]]] = {}
         for number, (row, call) in enumerate(recorded.calls(parity.rows)):
             asked = pair.ask(row, call, reverse=number % 2 == 1)
             parity.methods[row.name].add(asked.evidence)
@@ -201,8 +199,8 @@ class ServiceProof:
         row: ServiceMethod,
         pair: ServerPair,
         drawn: DrawnCalls,
-        note: Callable[[AskedCall], None] = lambda _: None,
-    ) -> AskedCall | None:
+        note: Callable[[Asked], None] = lambda _: None,
+    ) -> Asked | None:
         """Return the first difference between the drawn calls, the same ones each time; note: of those up to it."""
         for number, call in enumerate(drawn):
             if number == self.count:
@@ -214,7 +212,7 @@ class ServiceProof:
         return None
 
     @staticmethod
-    def _smallest(row: ServiceMethod, pair: ServerPair, found: AskedCall) -> AskedCall:
+    def _smallest(row: ServiceMethod, pair: ServerPair, found: Asked) -> Asked:
         """Return the smallest call that is found to differ; a server that ends in one answers none that is smaller."""
         deadline, left = Deadline(_SHRINK_S), _MOST_SHRINKS
         while not pair.ended(_END_S if found.is_gone else 0.0):
@@ -257,16 +255,6 @@ class ServiceProof:
 
     def _pair(self, other: str) -> ServerPair:
         return ServerPair(self.command, other, self.rules, self.deadline_s)
-
-    def _writer(self, contents: Sequence[bytes], stack: ExitStack) -> Write:
-        """Return what writes evidence, after what describes the services."""
-        if self.evidence is None:
-            return lambda _: None
-        folder, lines = self.evidence, stack.enter_context(closing(Lines(_log.warning)))
-        folder.mkdir(parents=True, exist_ok=True)
-        for content in contents:
-            keep_set(folder, content)
-        return lambda evidence: lines.write(folder, [evidence])
 
 
 def _uncompared(evidence: Evidence) -> Evidence:

@@ -22,13 +22,18 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.messages.methods import Method
+from lucky_transport.routing import Decision
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.compare.arrays import first_difference, left_out
-from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference, LocatedDifference
+from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
 from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.compare.shown import short
-from lucky_transport_migration.parity.call_answers import PATIENCE_S, CallResult, answered, differing
+from lucky_transport_migration.evidence.call_comparison import compare
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
+from lucky_transport_migration.evidence.record import PROOF
+from lucky_transport_migration.parity.asked_call import located
+from lucky_transport_migration.parity.call_answers import PATIENCE_S, answered
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
 
@@ -54,7 +59,7 @@ class SideBySideTransport(Transport):
         self._tables = {name: FrameTables(member.spec) for name, member in members.items()}
         self._exchanges = 1  # the number of the next one
         self._is_under_way = False
-        self._early: dict[str, CallResult] | None = None  # the frames of the exchange under way
+        self._early: dict[str, CallOutcome] | None = None  # the frames of the exchange under way
         self._refuse(spec_difference({name: one.spec for name, one in members.items()}, "side by side", rules))
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
@@ -101,21 +106,21 @@ class SideBySideTransport(Transport):
         for member in self._members.values():
             member.close()
 
-    def _ask(self, use: Callable[[Transport], Any]) -> dict[str, CallResult]:
+    def _ask(self, use: Callable[[Transport], Any]) -> dict[str, CallOutcome]:
         """Return what each member gave, or raised."""
 
-        def asked(member: Transport) -> CallResult:
-            return answered(lambda answer: answer.items.append(use(member)))
+        def asked(member: Transport) -> CallOutcome:
+            return answered(member.name, lambda _, items: items.append(use(member)))
 
         return {name: asked(member) for name, member in self._members.items()}
 
-    def _compare_exchange(self, answers: Mapping[str, CallResult]) -> None:
+    def _compare_exchange(self, answers: Mapping[str, CallOutcome]) -> None:
         """Count an exchange that all members answered alike; raises Mismatch where one differs from the first."""
         tables = {name: self._table(name, one) for name, one in answers.items()}
         (name, mine), *others = answers.items()
         for other_name, other in others:
-            if mine.error != other.error:
-                found = Difference("error", "error", mine.error or "no error", other.error or "no error")
+            if mine.details != other.details:
+                found = Difference("error", "error", mine.details or "no error", other.details or "no error")
             else:
                 found = first_difference(tables[name], tables[other_name], self._rules)
             place = AtMove("side by side", self._exchanges, self._event)
@@ -125,18 +130,20 @@ class SideBySideTransport(Transport):
         for what, why in left_out(tables[name], self._rules):
             self._counts.leave_out(what, why)
 
-    def _table(self, name: str, answer: CallResult) -> Mapping[str, NDArray[Any]]:
+    def _table(self, name: str, answer: CallOutcome) -> Mapping[str, NDArray[Any]]:
         """Return the named arrays of a frame, none where there is no frame."""
         frame = answer.items[0] if answer.items else None
         return {} if frame is None else self._tables[name].table(frame, self._members[name].out_of_bounds)
 
-    def _compare_call(self, method: Method, request: Any, answers: Mapping[str, CallResult]) -> None:
+    def _compare_call(self, method: Method, request: Any, answers: Mapping[str, CallOutcome]) -> None:
         """Count a call that all members answered alike; raises Mismatch where one differs from the first."""
         (name, mine), *others = answers.items()
         for other_name, other in others:
-            found = differing(method, mine, other, self._rules)
-            place = AtCall(method.name, self._counts.events, "a call", short(repr(request)))
-            self._refuse(found and LocatedDifference(found, (name, other_name), place))
+            made = Comparison(method.name, Decision(mine.transport, other.transport, PROOF), mine, other, request)
+            evidence = compare(made, self._rules, kind=PROOF)
+            if evidence.values:
+                text = short(repr(request))
+                self._refuse(located(evidence, self._counts.events, "a call", text, (name, other_name)))
         self._counts.calls += 1
         self._counts.values += 1  # a message counts as one
         for key in self._rules.left_out(method.response):
@@ -161,7 +168,7 @@ def _common(all_of_them: list[Capabilities]) -> Capabilities:
     return Capabilities(**{flag: all(getattr(one, flag) for one in all_of_them) for flag in _FLAGS})
 
 
-def _outcome(answers: Mapping[str, CallResult]) -> Any:
+def _outcome(answers: Mapping[str, CallOutcome]) -> Any:
     """Return what the first member gave, or raise what it raised."""
     first = next(iter(answers.values()))
     if first.raised is not None:

@@ -12,14 +12,17 @@ import pytest
 from lucky_transport.errors import EngineFailed
 from lucky_transport.messages import StepRequest
 from lucky_transport.messages.methods import Method, method
+from lucky_transport.routing import Decision
 from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration import paths
-from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference
+from lucky_transport_migration.compare.difference import AtCall, AtMove
 from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.evidence.record import read_folder
+from lucky_transport_migration.evidence.call_comparison import compare
+from lucky_transport_migration.evidence.outcome import Comparison
+from lucky_transport_migration.evidence.record import EQUAL, read_folder
 from lucky_transport_migration.parity import call_answers as answers
-from lucky_transport_migration.parity.call_answers import OF_STATES, CallResult, differing, watched
+from lucky_transport_migration.parity.call_answers import OF_STATES, watched
 from lucky_transport_migration.parity.call_proof import prove_commands
 from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
 from lucky_transport_migration.parity.step_parity import prove
@@ -96,13 +99,13 @@ def compared(row: Method, **options: Any) -> Any:
         ),
         (
             FaultSpec(Fault.STATUS, SCHEMA.name),
-            (SCHEMA.name, "code", "outcome"),
-            {"inproc": "a response", "twin": f"UnknownName: {SCHEMA.name}: an injected status"},
+            (SCHEMA.name, "code", "code"),
+            {"inproc": "OK", "twin": f"NOT_FOUND: UnknownName: {SCHEMA.name}: an injected status"},
         ),
         (
             FaultSpec(Fault.CRASH, SCHEMA.name),
-            (SCHEMA.name, "code", "outcome"),
-            {"inproc": "a response", "twin": "PeerDied: the peer is dead: an injected crash"},
+            (SCHEMA.name, "code", "code"),
+            {"inproc": "OK", "twin": "UNAVAILABLE: PeerDied: the peer is dead: an injected crash"},
         ),
     ],
     ids=lambda value: str(value.fault) if isinstance(value, FaultSpec) else "",
@@ -123,7 +126,7 @@ def test_an_injected_difference_is_found_and_named(
 def test_another_text_of_an_error_is_found(inject: Inject) -> None:
     inject(FaultSpec(Fault.DETAIL, TELEMETRY.name), error=EngineFailed("the sensor is off"))
     first = compared(TELEMETRY).first_difference
-    assert (first.difference.aspect, first.difference.where) == ("details", "outcome")
+    assert (first.difference.aspect, first.difference.where) == ("details", "details")
     assert first.values["twin"] == f"{first.values['inproc']} (an injected detail)"
 
 
@@ -133,7 +136,7 @@ def test_a_candidate_that_is_slower_than_its_deadline_is_found(inject: Inject, m
     first = compared(SCHEMA).first_difference
     assert isinstance(first.place, AtCall)
     assert (first.place.method, first.difference.aspect) == (SCHEMA.name, "code")
-    assert first.values["twin"].startswith("PeerTimeout: ")
+    assert first.values["twin"].startswith("DEADLINE_EXCEEDED: PeerTimeout: ")
 
 
 def test_a_crash_ends_the_proof_and_says_who_was_lost(inject: Inject) -> None:
@@ -169,8 +172,8 @@ def test_an_injected_difference_in_the_stepping_path_is_found_and_named(
 
 def test_what_a_proof_saw_is_evidence_for_the_gate(inject: Inject, tmp_path: Path) -> None:
     inject(FaultSpec(Fault.BIT, SCHEMA.name, path="schema.action_size"))
-    with closing(EvidenceWriter(tmp_path, ComparisonRules())) as writer:
-        outcome = compared(SCHEMA, note=writer.note)
+    with closing(EvidenceWriter(tmp_path)) as writer:
+        outcome = compared(SCHEMA, write=writer.write)
     seen = list(read_folder(tmp_path))
     assert [one.verdict for one in seen if one.method == SCHEMA.name] == ["different"]
     (one,) = (one for one in seen if one.verdict == "different")
@@ -178,14 +181,6 @@ def test_what_a_proof_saw_is_evidence_for_the_gate(inject: Inject, tmp_path: Pat
     assert one.kind == "aa", "both paths of this test are one transport"
     assert list(one.values) == ["inproc", "inproc again"]
     assert {one.method for one in seen} == {SCHEMA.name} < set(outcome.methods), "other calls only lead up to it"
-
-
-def test_evidence_of_what_only_a_proof_compares_has_the_values_of_both_sides(tmp_path: Path) -> None:
-    found = Difference("hint", "hint", "wait", "try again")
-    with closing(EvidenceWriter(tmp_path, ComparisonRules())) as writer:
-        writer.note(SCHEMA, SCHEMA.request(), (("inproc", CallResult()), ("inproc", CallResult())), found)
-    (one,) = read_folder(tmp_path)
-    assert (one.verdict, one.values) == ("different", {"inproc": "wait", "inproc again": "try again"})
 
 
 def test_two_engines_behind_one_path_are_equal_and_called_by_number() -> None:
@@ -206,6 +201,9 @@ def test_streams_of_states_follow_the_world_over_every_transport(engine: str) ->
     ):
         for row in OF_STATES:
             mine, other = (watched(step)(link.transport, row, row.request()) for link in (left, right))
-            assert differing(row, mine, other) is None
-            if not mine.error:
+            assert (
+                compare(Comparison(row.name, Decision("inproc", "shm"), mine, other), ComparisonRules()).verdict
+                == EQUAL
+            )
+            if mine.code == "OK":
                 assert first_unequal(row.response, mine.items[0], mine.items[2], streamed=True), "the world stood still"

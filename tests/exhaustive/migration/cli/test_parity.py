@@ -266,7 +266,7 @@ def test_people_see_both_parts_and_the_one_that_differs_last(twin: str, monkeypa
     done = parity("toy", "--between", f"inproc,{twin}", "--count", "1", "--steps", "5", "--num-envs", "2")
     assert done.exit_code == 1
     assert done.output.splitlines()[-1].startswith(
-        "DIFFERENT: outcome of /hazel.rpc.SceneService/GetSceneInfo differs (code)"
+        "DIFFERENT: code of /hazel.rpc.SceneService/GetSceneInfo differs (code)"
     )
     assert "EQUAL: all " in done.output
 
