@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,7 @@ from typing import Any, Self
 from lucky_transport.call import Metadata
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.registry import load
-from lucky_transport.routing import LEFT
+from lucky_transport.routing import LEFT, Ending
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.outcome import CallOutcome, as_seen, call_outcome
 
@@ -61,25 +61,50 @@ class ServiceCaller:
         metadata: Metadata = (),
         cancel_after: int | None = None,
         cancel_after_s: float | None = None,
+        ahead: int = 0,
+        turn_s: float = 0.0,
     ) -> CallOutcome:
         """Make one call and return what came of it.
 
-        requests: one, or any number where the method takes a stream. cancel_after: cancel the call once so many items
+        requests: one, or any number where the method takes a stream. ahead: of a stream for a stream, send only so many
+        more requests than items have come, 0 = all at once; a caller that waits for an item longer than `turn_s` gives
+        up, which is its deadline. cancel_after: cancel the call once so many items
         of its responses have come; one that ends before is not cancelled. cancel_after_s: cancel it after so many
         seconds. timeout_s: None for no deadline.
         """
         arity = f"{'stream' if method.requests_stream else 'unary'}_{'stream' if method.stream else 'unary'}"
         call_method = getattr(self._channel, arity)(method.name)
-        given = iter(list(requests)) if method.requests_stream else requests[0]
+        turns = _Turns(requests, ahead or len(requests), turn_s)
+        given = iter(turns) if method.requests_stream else requests[0]
         begun = time.perf_counter_ns()
         options: dict[str, Any] = {"timeout": timeout_s, "metadata": tuple(metadata)}
         call = call_method(given, **options) if method.stream else call_method.future(given, **options)
         with _cancelled_after(call, cancel_after_s):
-            items, is_cancelled = _items(call, cancel_after) if method.stream else _result(call)
+            items, is_cancelled = _items(call, cancel_after, turns) if method.stream else _result(call)
         took_ns = time.perf_counter_ns() - begun
+        if turns.late:
+            return call_outcome(self.transport, items, Ending("DEADLINE_EXCEEDED", turns.late, is_local=True), took_ns)
         if is_cancelled:
             return call_outcome(self.transport, items, LEFT, took_ns)
         return call_outcome(self.transport, items, as_seen(self._ending(call), took_ns, timeout_s), took_ns)
+
+
+class _Turns:
+    """Requests of which only `ahead` more are sent than items have come. late: where an item did not come in time."""
+
+    def __init__(self, requests: Sequence[bytes], ahead: int, within_s: float) -> None:
+        self.late = ""
+        self._requests = requests
+        self._within_s = within_s
+        self._turns = threading.Semaphore(ahead)
+        self.item_came = self._turns.release
+
+    def __iter__(self) -> Iterator[bytes]:
+        for number, request in enumerate(self._requests):
+            if not self._turns.acquire(timeout=self._within_s):
+                self.late = f"no further item came within {self._within_s:g} s of request {number}"
+                return
+            yield request
 
 
 @contextmanager
@@ -96,7 +121,7 @@ def _cancelled_after(call: Any, seconds: float | None) -> Generator[None]:
             timer.cancel()
 
 
-def _items(call: Any, cancel_after: int | None) -> tuple[list[bytes], bool]:
+def _items(call: Any, cancel_after: int | None, turns: _Turns) -> tuple[list[bytes], bool]:
     """Return what came, and whether the call was cancelled."""
     import grpc
 
@@ -104,6 +129,7 @@ def _items(call: Any, cancel_after: int | None) -> tuple[list[bytes], bool]:
     try:
         for item in call:
             items.append(item)
+            turns.item_came()
             if len(items) == cancel_after:
                 call.cancel()
                 return items, True

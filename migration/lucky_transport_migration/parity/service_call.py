@@ -16,7 +16,7 @@ class ServiceCall:
     """One call. messages: its requests. cancel_after: so many responses, None = it is read to its end. is_late: its
     deadline is over when it is made. timeout_s: seconds that it has, None = as all have. without, answered: as in
     `CallOptions`. deadline: "none", "long" or "short" in place of seconds, of which a short one leaves enough time for
-    what the server has answered so far.
+    what the server has answered so far. ahead: as in `ServiceCaller.ask`.
     """
 
     messages: tuple[Any, ...]
@@ -27,6 +27,7 @@ class ServiceCall:
     without: tuple[str, ...] = ()
     answered: str = ""
     deadline: str = ""
+    ahead: int = 0
 
     @property
     def requests(self) -> list[bytes]:
@@ -43,6 +44,7 @@ class ServiceCall:
         pairs = dict(self.metadata) if len(dict(self.metadata)) == len(self.metadata) else list(self.metadata)
         parts += [f"metadata {pairs}"] if pairs else []
         parts += [] if self.cancel_after is None else [f"cancelled after {self.cancel_after} responses"]
+        parts += [f"each request {self.ahead} ahead of the items"] if self.ahead else []
         parts += ["a deadline that is over"] * self.is_late
         parts += [] if self.timeout_s is None else [f"a deadline of {self.timeout_s:g} s"]
         parts += [f"{'no' if self.deadline == 'none' else f'a {self.deadline}'} deadline"] if self.deadline else []

@@ -132,6 +132,8 @@ class ServerPair:
             "cancel_after": call.cancel_after,
             "cancel_after_s": cancel_after_s,
             "timeout_s": timeout_s,
+            "ahead": call.ahead,
+            "turn_s": min(patience_s, _SHORT_S),
         }
 
     def _compared(

@@ -4,7 +4,8 @@ Each method gets drawn calls until one is answered differently. Then two fresh s
 server that differs from itself says nothing of a transport. If it does not, the smallest call that differs is looked
 for, on a fresh pair that is asked the same calls of the method first. Calls of a recording are made in their order,
 all of them, and where one differs, on two fresh servers on ports as well. The last call of each method has a deadline
-that is over. At the end, calls of each method that were accepted are made two at once, by one client and by two.
+that is over. At the end, calls of each method that were accepted are made two at once, by one client and by two, and those of
+a stream for a stream with each request sent when the item before it has come.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ _END_S = 0.5
 _AT_ONCE, _AT_ONCE_BYTES, _AT_ONCE_S = 8, 10_000, 0.2
 
 #: What recorded calls leave open.
-_NOT_PLAYED = {"calls at once": "each recorded call is made when the one before it has ended"}
+_NOT_PLAYED = {
+    "calls at once": "each recorded call is made when the one before it has ended",
+    "the order between requests and responses of a stream": "a recording does not hold it; all requests are sent first",
+}
 
 Asked = AskedCall[ServiceCall]
 Write = Callable[[Evidence], None]
@@ -98,6 +102,7 @@ class ServiceProof:
                     self._look(row, pair, parity)
             for row in methods if self.recorded is None else ():
                 if not (parity.lost or row.name in parity.itself or parity.methods[row.name].first_difference):
+                    self._prove_turns(row, pair, parity, write)
                     self._prove_at_once(row, pair, parity, write)
                     self._look(row, pair, parity)
         return parity
@@ -151,10 +156,7 @@ class ServiceProof:
         asked = pair.ask(row, call, reverse=False)
         parity.late += 1
         if asked.differs and row.name not in parity.itself:
-            counts = parity.methods[row.name]
-            counts.add(asked.evidence)
-            write(asked.evidence)
-            counts.first_difference = counts.first_difference or asked.located(parity.calls - 1, "with no time left")
+            self._take(asked, parity, write, "with no time left")
 
     def _play(
         self,
@@ -228,6 +230,31 @@ class ServiceProof:
                 break
         return found
 
+    def _prove_turns(self, row: ServiceMethod, pair: ServerPair, parity: ServiceParity, write: Write) -> None:
+        """Make an accepted call with each request sent after an item, so that one which comes late is found.
+
+        A handler that answers over gRPC only when it has a further request gets one more ahead.
+        """
+        calls = [one for one in self._accepted[row.name] if len(one.messages) > 2]
+        if not (row.requests_stream and row.stream and calls):
+            return
+        for ahead in (1, 2):
+            asked = pair.ask(row, replace(calls[0], ahead=ahead), reverse=False)
+            if not asked.evidence.primary.local:
+                self._take(asked, parity, write, "in turns")
+                return
+        why = "over gRPC no item comes before the next request"
+        parity.left[f"the order between requests and responses of {row.name}"] = why
+
+    @staticmethod
+    def _take(asked: Asked, parity: ServiceParity, write: Write, what: str) -> None:
+        """Count a call that was made in a way of its own."""
+        counts = parity.methods[asked.evidence.method]
+        counts.add(asked.evidence)
+        write(asked.evidence)
+        if asked.differs and counts.first_difference is None:
+            counts.first_difference = asked.located(parity.calls - 1, what)
+
     def _prove_at_once(self, row: ServiceMethod, pair: ServerPair, parity: ServiceParity, write: Write) -> None:
         """Make accepted calls two at once. A difference counts where each call alone is answered alike, and where two
         servers on ports answer alike too, whichever call comes first.
@@ -248,9 +275,7 @@ class ServiceProof:
             if is_mixed:
                 parity.left[what] = "the server's answers hang on which of them comes first"
                 return
-            parity.methods[row.name].add(found.evidence)
-            write(found.evidence)
-            parity.methods[row.name].first_difference = found.located(parity.calls - 1, of)
+            self._take(found, parity, write, of)
             return
 
     def _pair(self, other: str) -> ServerPair:

@@ -293,6 +293,8 @@ class TrackedCall:
         if is_answer and not self.world.stood_still(self._mark):
             shadow, why = None, _MOVED
         unseen = self.unseen if ending.knows_headers else {**self.unseen, "headers": _DROPPED}
+        if shadow is not None and self.arity == "stream_stream":
+            unseen = {**unseen, "order between requests and responses": "a shadow gets all requests at once"}
         request = self.requests[0] if self._sent is None else self.requests
         is_cut = ending.is_early or self._shadow_is_left
         self._target.policy.note(

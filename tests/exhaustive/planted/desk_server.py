@@ -84,8 +84,25 @@ def add(notes, context):
     yield from notes
 
 
+def mark(notes, context):
+    """Answer each note as it comes."""
+    plant = begin(context)
+    if plant == "requests after the half-close":
+        notes = iter(list(notes))
+    last = None
+    for note in notes:
+        if plant != "each answer one late":
+            yield note
+        elif last is not None:
+            yield last
+        last = note
+    if plant == "each answer one late" and last is not None:
+        yield last
+
+
 handlers = {
     "Echo": grpc.unary_unary_rpc_method_handler(echo, desk_pb2.Note.FromString, desk_pb2.Note.SerializeToString),
+    "Mark": grpc.stream_stream_rpc_method_handler(mark, desk_pb2.Note.FromString, desk_pb2.Note.SerializeToString),
     "Add": grpc.stream_stream_rpc_method_handler(add, desk_pb2.Note.FromString, desk_pb2.Note.SerializeToString),
 }
 server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))

@@ -42,7 +42,7 @@ def test_a_server_that_answers_alike_is_equal_in_all_methods_and_makes_evidence(
     assert found["equal"] is True
     assert set(found["methods"]) == {one.name for one in Catalogue(folder) if one.name.startswith(f"/{SERVICE}/")}
     lines = list(read_folder(folder))
-    assert len(lines) == found["calls"] == 48
+    assert len(lines) == found["calls"] == 49
     assert {(one.kind, one.verdict) for one in lines} == {("parity", EQUAL)}
     assert "trailing metadata" in found["aspects"]
     assert found["late"] == len(found["methods"])

@@ -55,6 +55,7 @@ def test_every_arity_and_way_to_call_is_answered_by_the_authority_and_compared(
         assert not comparison.ended_early
         assert comparison.primary.took_us > 0
         assert comparison.shadow.took_us > 0
+        assert ("order between requests and responses" in comparison.unseen) == (comparison.method == CHAT)
     found = {(one.method, str(one.request)): list(one.primary.items) for one in policy.noted}
     assert found[ECHO, str(b"y")] == [b"y"]
     assert found[COUNT, str(b"ab")] == [b"a", b"b"]
