@@ -4,8 +4,8 @@ Each method gets drawn calls until one is answered differently. Then two fresh s
 server that differs from itself says nothing of a transport. If it does not, the smallest call that differs is looked
 for, on a fresh pair that is asked the same calls of the method first. Calls of a recording are made in their order,
 all of them, and where one differs, on two fresh servers on ports as well. The last call of each method has a deadline
-that is over. At the end, calls of each method that were accepted are made two at once, by one client and by two, and those of
-a stream for a stream with each request sent when the item before it has come.
+that is over. At the end, accepted calls of each method are made two at once, by one client and by two, and one of a
+stream for a stream with each request sent when the item before it has come.
 """
 
 from __future__ import annotations
