@@ -94,7 +94,8 @@ def compare(
 
 def _side(outcome: CallOutcome) -> SideResult:
     count = len(outcome.items) + outcome.more
-    return SideResult(outcome.transport, outcome.code, round(outcome.took_us, 1), count, outcome.is_local)
+    took_us, first_us = round(outcome.took_us, 1), round(outcome.first_us, 1)
+    return SideResult(outcome.transport, outcome.code, took_us, count, outcome.is_local, first_us)
 
 
 def _alone(evidence: Evidence, comparison: Comparison) -> Evidence:

@@ -68,8 +68,8 @@ LOOKS = "looks.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class SideResult:
-    """What one transport answered. us: microseconds from the request to the last item. items: how many came. local: the
-    caller's own side ended the call.
+    """What one transport answered. us: microseconds from the request to the last item; first: to the first one of a
+    stream, 0 = none or not known. items: how many came. local: the caller's own side ended the call.
     """
 
     transport: str
@@ -77,6 +77,7 @@ class SideResult:
     us: float = 0.0
     items: int = 0
     local: bool = False
+    first: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,8 @@ class ServiceCaller:
 
         requests: one, or any number where the method takes a stream. ahead: of a stream for a stream, send only so many
         more requests than items have come, 0 = all at once; a caller that waits for an item longer than `turn_s` gives
-        up, which is its deadline. cancel_after: cancel the call once so many items
-        of its responses have come; one that ends before is not cancelled. cancel_after_s: cancel it after so many
-        seconds. timeout_s: None for no deadline.
+        up, which is its deadline. cancel_after: cancel the call once so many items of its responses have come; one that
+        ends before is not cancelled. cancel_after_s: cancel it after so many seconds. timeout_s: None for no deadline.
         """
         arity = f"{'stream' if method.requests_stream else 'unary'}_{'stream' if method.stream else 'unary'}"
         call_method = getattr(self._channel, arity)(method.name)
@@ -83,21 +82,30 @@ class ServiceCaller:
             items, is_cancelled = _items(call, cancel_after, turns) if method.stream else _result(call)
         took_ns = time.perf_counter_ns() - begun
         if turns.late:
-            return call_outcome(self.transport, items, Ending("DEADLINE_EXCEEDED", turns.late, is_local=True), took_ns)
-        if is_cancelled:
-            return call_outcome(self.transport, items, LEFT, took_ns)
-        return call_outcome(self.transport, items, as_seen(self._ending(call), took_ns, timeout_s), took_ns)
+            ending = Ending("DEADLINE_EXCEEDED", turns.late, is_local=True)
+        else:
+            ending = LEFT if is_cancelled else as_seen(self._ending(call), took_ns, timeout_s)
+        outcome = call_outcome(self.transport, items, ending, took_ns)
+        outcome.first_us = max(0, turns.first_ns - begun) / 1e3
+        return outcome
 
 
 class _Turns:
-    """Requests of which only `ahead` more are sent than items have come. late: where an item did not come in time."""
+    """Requests of which only `ahead` more are sent than items have come. late: where an item did not come in time.
+
+    first_ns: when the first one came, 0 before.
+    """
 
     def __init__(self, requests: Sequence[bytes], ahead: int, within_s: float) -> None:
-        self.late = ""
+        self.late, self.first_ns = "", 0
         self._requests = requests
         self._within_s = within_s
         self._turns = threading.Semaphore(ahead)
-        self.item_came = self._turns.release
+
+    def item_came(self) -> None:
+        """Let one more request be sent."""
+        self.first_ns = self.first_ns or time.perf_counter_ns()
+        self._turns.release()
 
     def __iter__(self) -> Iterator[bytes]:
         for number, request in enumerate(self._requests):

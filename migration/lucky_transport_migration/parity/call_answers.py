@@ -127,10 +127,12 @@ def _take(
 ) -> None:
     fps = request.target_fps if hasattr(request, "target_fps") else 0
     wanted, look = 1 if isinstance(fps, int) and 0 < fps < _SLOWEST_HZ else most, Deadline(_LOOK_S)
+    began_ns = time.perf_counter_ns()
     with transport.stream(method, request, Deadline(PATIENCE_S), copy=copy_images) as stream:
         try:
             while len(items) < wanted and not look.expired:
                 item = next(stream)
+                answer.first_us = answer.first_us or (time.perf_counter_ns() - began_ns) / 1e3
                 items.append(replace(item, data=bytes(item.data)) if isinstance(item, ImageFrame) else item)
         finally:
             answer.dropped = stream.dropped

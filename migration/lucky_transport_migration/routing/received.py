@@ -20,13 +20,13 @@ class ReceivedItems:
     """items: at most `most`, in their order; the first one is kept whatever its size, where any is. digest: makes the
     digest of the rest; without it, or where it returns None, that is not looked at.
 
-    last_ns: when the last one came (`time.perf_counter_ns`), 0 before the first. dropped: items that a stream skipped.
-    more: how many came beyond those that are kept.
+    first_ns, last_ns: when the first and last one came (`time.perf_counter_ns`), 0 before the first. dropped: items
+    that a stream skipped. more: how many came beyond those that are kept.
     """
 
     def __init__(self, most: int = KEPT_ITEMS, digest: Callable[[], ItemDigest | None] | None = None) -> None:
         self.items: list[Any] = []
-        self.last_ns = 0
+        self.first_ns = self.last_ns = 0
         self.dropped = 0
         self.more = 0
         self._most = most
@@ -55,6 +55,7 @@ class ReceivedItems:
         if not self.wants_more:
             return
         self.last_ns = time.perf_counter_ns()
+        self.first_ns = self.first_ns or self.last_ns
         if not self.is_full:
             self.items.append(item)
             self._bytes += len(item) if isinstance(item, bytes) else 0

@@ -221,7 +221,7 @@ class TrackedCall:
                 return
             ending = as_seen(ending, now_ns - self._began_ns, self.timeout_s)
             last_ns = self.received.last_ns if ending.code == "OK" and self.received.items else now_ns
-            outcome = self._outcome(self.decision.primary, self.received, ending, last_ns - self._began_ns)
+            outcome = self._outcome(self.decision.primary, self.received, ending, self._began_ns, last_ns)
             if ending is UNFINISHED:
                 self._shadow, self._why, self._awaits_shadow = None, NOT_ENDED, False
             self._primary, awaits_shadow = (outcome, ending), self._awaits_shadow
@@ -240,9 +240,11 @@ class TrackedCall:
 
     # -- what the shadow does -----------------------------------------------------------------------------------------
 
-    def shadow_answered(self, received: ReceivedItems, ending: Ending, took_ns: int) -> None:
+    def shadow_answered(self, received: ReceivedItems, ending: Ending, began_ns: int, last_ns: int) -> None:
         """The shadow has ended; an early ending says that it was left."""
-        self._shadow_is(self._outcome(self.decision.shadow, received, ending, took_ns), is_left=ending.is_early)
+        self._shadow_is(
+            self._outcome(self.decision.shadow, received, ending, began_ns, last_ns), is_left=ending.is_early
+        )
 
     def has_no_shadow(self, why: str) -> None:
         """The shadow was not asked, or not to its end."""
@@ -276,12 +278,17 @@ class TrackedCall:
 
     # -- what comes of it ---------------------------------------------------------------------------------------------
 
-    def _outcome(self, transport: str, received: ReceivedItems, ending: Ending, took_ns: int) -> CallOutcome:
+    def _outcome(
+        self, transport: str, received: ReceivedItems, ending: Ending, began_ns: int, last_ns: int
+    ) -> CallOutcome:
         # grpcio reads a response that a servicer returns beside an error, and gives it to no caller.
         is_unseen = ending.code != "OK" and self.arity.endswith("unary")
         items = () if is_unseen else received.items
-        count, rest = received.more, received.rest
-        return call_outcome(transport, items, ending, took_ns, dropped=received.dropped, more=count, rest=rest)
+        rest = {"dropped": received.dropped, "more": received.more, "rest": received.rest}
+        outcome = call_outcome(transport, items, ending, last_ns - began_ns, **rest)
+        if received.first_ns and self.arity.endswith("stream"):
+            outcome.first_us = (received.first_ns - began_ns) / 1e3
+        return outcome
 
     def _note(self) -> None:
         """Tell the policy of the call, of which everything is known."""

@@ -114,7 +114,7 @@ class Shadows:
                 if is_answered and has_s and took_s > has_s and self._is_late_again(call):
                     text = f"it answered after {took_s:.3f} s, and its caller waits {has_s:.3f} s"
                     ending = Ending(_LATE, text, is_local=True)
-                call.shadow_answered(received, ending, last_ns - began_ns)
+                call.shadow_answered(received, ending, began_ns, last_ns)
         finally:
             self._done(call)
 

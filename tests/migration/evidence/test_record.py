@@ -50,7 +50,7 @@ def test_the_form_of_a_line_is_fixed() -> None:
         "method": "/a.B/C",
         "stage": "shadow",
         "kind": "live",
-        "authority": {"transport": "grpc", "code": "OK", "us": 1.5, "items": 1, "local": False},
+        "authority": {"transport": "grpc", "code": "OK", "us": 1.5, "items": 1, "local": False, "first": 0.0},
         "shadow": None,
         "verdict": "not_compared",
         "aspect": "",

@@ -55,6 +55,8 @@ def test_every_arity_and_way_to_call_is_answered_by_the_authority_and_compared(
         assert not comparison.ended_early
         assert comparison.primary.took_us > 0
         assert comparison.shadow.took_us > 0
+        for side in (comparison.primary, comparison.shadow):
+            assert (0 < side.first_us <= side.took_us) if comparison.method in (COUNT, CHAT) else side.first_us == 0
         assert ("order between requests and responses" in comparison.unseen) == (comparison.method == CHAT)
     found = {(one.method, str(one.request)): list(one.primary.items) for one in policy.noted}
     assert found[ECHO, str(b"y")] == [b"y"]
