@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
+import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
@@ -13,6 +16,9 @@ from rich.text import Text
 from lucky_transport.errors import printable
 
 __all__ = ["print_text", "terminated_as_by_ctrl_c", "text_of", "watched"]
+
+#: A file gets its first line of progress after so many seconds.
+_FIRST_S = 2.0
 
 
 def print_text(console: Console, text: str, style: str = "") -> None:
@@ -29,11 +35,16 @@ def text_of(name: object, style: str = "") -> Text:
 def watched(what: str, total: int | None, *, silent: bool = False) -> Iterator[Callable[..., None]]:
     """Yield a function to call once per finished piece, perhaps with a text that says what comes next.
 
-    total: how many there are, None = not known. Nothing is drawn when stderr is no terminal or with `silent`.
+    total: how many there are, None = not known. Nothing is shown with `silent`. Where stderr is no terminal a line is
+    printed after two seconds, and then after twice the time each.
     """
     console = Console(stderr=True)
-    if silent or not console.is_terminal:
+    if silent:
         yield lambda text="": None
+        return
+    if not console.is_terminal:
+        with _logged(what, total) as advance:
+            yield advance
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -50,6 +61,31 @@ def watched(what: str, total: int | None, *, silent: bool = False) -> Iterator[C
             bar.update(task, advance=1, description=printable(text or what))
 
         yield advance
+
+
+@contextmanager
+def _logged(what: str, total: int | None) -> Iterator[Callable[..., None]]:
+    done, doing, is_over, began_s = 0, what, threading.Event(), time.monotonic()
+
+    def advance(text: str = "") -> None:
+        nonlocal done, doing
+        done, doing = done + 1, text or what
+
+    def log() -> None:
+        wait_s = _FIRST_S
+        while not is_over.wait(wait_s):
+            of = "" if total is None else f" of {total:,}"
+            took_s = time.monotonic() - began_s
+            print(f"{printable(doing)}: {done:,}{of} done in {took_s:.0f} s", file=sys.stderr, flush=True)
+            wait_s *= 2
+
+    logger = threading.Thread(target=log, name="progress", daemon=True)
+    logger.start()
+    try:
+        yield advance
+    finally:
+        is_over.set()
+        logger.join()
 
 
 @contextmanager

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import threading
 
 import pytest
 from rich.console import Console
 
 from lucky_transport.cli.tables import show
+from lucky_transport_migration import console as console_module
 from lucky_transport_migration.console import print_text, text_of, watched
+from tests.support.waiting import until
 
 HOSTILE = "[red]a|b\n\x1b[31mc[/nothing]"
 SHOWN = r"[red]a|b\n\x1b[31mc[/nothing]"
@@ -49,3 +52,15 @@ def test_a_bar_shows_the_name_of_a_file_as_it_is(monkeypatch: pytest.MonkeyPatch
     with watched("scan", 2) as advance:
         advance(HOSTILE)
     assert SHOWN in written(screen)
+
+
+def test_a_file_gets_a_line_of_progress_while_nothing_else_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console_module, "_FIRST_S", 0.001)
+    with watched("comparing calls", 300) as advance:
+        advance()
+        advance(HOSTILE)
+        shown = until(lambda: [line for line in capsys.readouterr().err.splitlines() if "2 of 300 done" in line])
+    assert shown[0].startswith(f"{SHOWN}: ")
+    assert not [thread for thread in threading.enumerate() if thread.name == "progress"]

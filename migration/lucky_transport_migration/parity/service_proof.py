@@ -168,6 +168,7 @@ class ServiceProof:
     ) -> None:
         """Make the recorded calls on both, and where answers differ on two servers on ports too."""
         differing: dict[str, list[tuple[int, Asked]]] = {}
+        was_gone = False
         for number, (row, call) in enumerate(recorded.calls(parity.rows)):
             asked = pair.ask(row, call, reverse=number % 2 == 1)
             parity.methods[row.name].add(asked.evidence)
@@ -176,8 +177,9 @@ class ServiceProof:
             else:
                 write(asked.evidence)
             advance()
-            if asked.is_gone:
+            if asked.is_gone and not was_gone:
                 pair.ended(_END_S)  # a connection breaks before its process has ended
+            was_gone = asked.is_gone
             self._look(row, pair, parity)
             if parity.lost:
                 break
