@@ -105,7 +105,7 @@ def run_demo(
         for index, count in enumerate([_BLOCK, *blocks]):
             _play_block(members, policy, count, index, spec, parity)
             advance(f"stepping {engine}")
-    parity.not_compared += open_ends(parity, spec, ("next_step",))
+    parity.not_compared |= open_ends(parity, spec, ("next_step",))
     for member in members:
         warmup, *measured = member.blocks
         measured[0].warmup_ns = warmup.samples_ns

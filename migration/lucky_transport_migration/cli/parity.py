@@ -185,7 +185,7 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
     from lucky_transport_migration.parity.field_values import FieldValues
     from lucky_transport_migration.parity.service_proof import ServiceProof
     from lucky_transport_migration.parity.service_servers import ServerCommand
-    from lucky_transport_migration.parity.whole_parity import show_commands_parity
+    from lucky_transport_migration.parity.whole_parity import show_parity
     from lucky_transport_migration.recording.reading import Recording
     from lucky_transport_migration.recording.service_replay import requests_of
 
@@ -217,7 +217,7 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
     if as_json:
         click.echo(json.dumps(outcome.plain(), indent=2, allow_nan=False))
     else:
-        show_commands_parity(outcome)
+        show_parity(outcome)
     sys.exit(0 if outcome.equal else 1)
 
 
@@ -232,7 +232,6 @@ def _prove(suite: str, methods: str, *, silent: bool, **given: Any) -> tuple[Any
     from lucky_transport_migration.compare.rules import ComparisonRules
     from lucky_transport_migration.parity.whole_parity import (
         prove_whole,
-        show_commands_parity,
         show_parity,
         show_whole_parity,
     )
@@ -244,7 +243,7 @@ def _prove(suite: str, methods: str, *, silent: bool, **given: Any) -> tuple[Any
     if suite == "step":
         return prove_steps(), show_parity
     if suite == "commands":
-        return prove_calls(), show_commands_parity
+        return prove_calls(), show_parity
     return prove_whole(prove_steps, prove_calls), show_whole_parity
 
 

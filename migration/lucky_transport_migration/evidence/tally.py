@@ -15,7 +15,16 @@ from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
 
-__all__ = ["COMPARED", "Tally", "compared_text", "gaps_of", "looked_at", "nothing_compared", "refusals_text"]
+__all__ = [
+    "COMPARED",
+    "Tally",
+    "compared_text",
+    "gap_rows",
+    "gaps_of",
+    "looked_at",
+    "nothing_compared",
+    "refusals_text",
+]
 
 #: Verdicts of what was compared.
 COMPARED = (EQUAL, DIFFERENT, FAILED)
@@ -127,6 +136,11 @@ def compared_text(tallies: Collection[Tally]) -> str:
         name if calls == whole else f"{name} in {calls:,} of {plural(whole, 'call')}"
         for name, calls in looked_at(tallies).items()
     )
+
+
+def gap_rows(gaps: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return what was not compared, with the reasons, as JSON values."""
+    return [{"what": what, "why": why} for what, why in gaps.items()]
 
 
 def gaps_of(name: str, tally: Tally) -> dict[str, str]:

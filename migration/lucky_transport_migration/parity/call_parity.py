@@ -6,6 +6,7 @@ listed with the reason.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ from lucky_transport_migration.evidence.record import EQUAL, Evidence
 from lucky_transport_migration.evidence.tally import (
     COMPARED,
     Tally,
+    compared_text,
+    gap_rows,
     gaps_of,
     looked_at,
     nothing_compared,
@@ -93,10 +96,33 @@ class CommandsParity:
         return f"engine {self.engine!r} offers {offered}; {rest}"
 
     @property
-    def first_difference(self) -> LocatedDifference | None:
-        """The earliest difference of all; what follows it may follow from it."""
+    def differences(self) -> list[LocatedDifference]:
+        """The first difference of each method, in the order of the calls; what follows one may follow from it."""
         found = [row.first_difference for row in self.methods.values() if row.first_difference is not None]
-        return min(found, key=_number, default=None)
+        return sorted(found, key=_number)
+
+    @property
+    def first_difference(self) -> LocatedDifference | None:
+        """The earliest difference of all."""
+        return next(iter(self.differences), None)
+
+    @property
+    def table(self) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+        """The heads and rows of what was called."""
+        rows = [
+            (
+                name.rpartition(".")[2],
+                *map("{:,}".format, (row.compared, row.verdicts[EQUAL], row.accepted, row.refusals.total())),
+            )
+            for name, row in self.methods.items()
+            if name not in self.not_offered
+        ]
+        return ("method", "calls", "equal", "ok", "refused"), rows
+
+    @property
+    def compared_text(self) -> str:
+        """What of the answers was looked at, for people."""
+        return compared_text(self.methods.values())
 
     @property
     def not_compared(self) -> dict[str, str]:
@@ -138,21 +164,17 @@ class CommandsParity:
             "aspects": looked_at(self.methods.values()),
             "methods": {name: self._plain(name, row) for name, row in self.methods.items()},
             "not_offered": self.not_offered,
-            "not_compared": _gaps(self.not_compared),
+            "not_compared": gap_rows(self.not_compared),
             "first_difference": None if first is None else first.plain(),
         }
 
     def _plain(self, name: str, row: ParityCounts) -> dict[str, Any]:
         first = None if row.first_difference is None else row.first_difference.plain()
         counts = {"calls": row.compared, "equal": row.verdicts[EQUAL], "mismatches": row.bad, "accepted": row.accepted}
-        rest = {"first_difference": first, "not_compared": _gaps(self.not_compared_in(name))}
+        rest = {"first_difference": first, "not_compared": gap_rows(self.not_compared_in(name))}
         return counts | {"refusals": dict(row.refusals)} | rest
 
 
 def _number(found: LocatedDifference) -> int:
     assert isinstance(found.place, AtCall)
     return found.place.call
-
-
-def _gaps(left_out: dict[str, str]) -> list[dict[str, str]]:
-    return [{"what": what, "why": why} for what, why in left_out.items()]

@@ -30,6 +30,7 @@ from lucky_transport.transport import Transport
 from lucky_transport_migration.compare.difference import AtMove, LocatedDifference
 from lucky_transport_migration.compare.frames import spec_difference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
+from lucky_transport_migration.evidence.tally import gap_rows
 from lucky_transport_migration.parity import invalid_use
 from lucky_transport_migration.parity.rollout import WAYS, RolloutPlan
 from lucky_transport_migration.parity.step_comparison import (
@@ -63,7 +64,7 @@ class Parity:
     rules: ComparisonRules = field(default_factory=ComparisonRules)
     num_envs: int = 1
     modes: dict[str, Counts] = field(default_factory=dict[str, Counts])
-    not_compared: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    not_compared: dict[str, str] = field(default_factory=dict[str, str])
     difference: LocatedDifference | None = None
 
     @property
@@ -80,8 +81,38 @@ class Parity:
             "values": sum(one.values for one in counts),
             "misuse": sum(one.misuse for one in counts),
             "modes": {mode: asdict(one) for mode, one in self.modes.items()},
-            "not_compared": self.not_compared,
+            "not_compared": gap_rows(self.not_compared),
         }
+
+    @property
+    def differences(self) -> list[LocatedDifference]:
+        """None beside the one that its sentence says."""
+        return []
+
+    @property
+    def offer(self) -> str:
+        """Nothing: each engine steps."""
+        return ""
+
+    @property
+    def table(self) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+        """The heads and rows of what was compared."""
+        modes = self.modes.values()
+        numbers = {
+            "steps": [one.steps for one in modes],
+            "values": [one.values for one in modes],
+            **{f"resets of {kind}": [one.resets[kind] for one in modes] for kind in ("all", "one", "some")},
+            "terminated": [one.terminations for one in modes],
+            "truncated": [one.truncations for one in modes],
+            "rows of final_obs": [one.final_observations for one in modes],
+            "refused calls": [one.misuse for one in modes],
+        }
+        return ("compared", *self.modes), [(name, *map("{:,}".format, row)) for name, row in numbers.items()]
+
+    @property
+    def compared_text(self) -> str:
+        """The groups of arrays that were compared, for people."""
+        return ", ".join(dict.fromkeys(name.partition(".")[0] for one in self.modes.values() for name in one.fields))
 
     @property
     def sentence(self) -> str:
@@ -95,8 +126,7 @@ class Parity:
 
     def leave_out(self, what: str, why: str) -> None:
         """Say, once, that something was not compared."""
-        if (gap := _gap(what, why)) not in self.not_compared:
-            self.not_compared.append(gap)
+        self.not_compared.setdefault(what, why)
 
     def plain(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
@@ -145,7 +175,7 @@ def prove(
             parity.difference = _prove_mode(stack, links, mode, steps, seed, advance, parity)
         if parity.difference is not None:
             return parity
-    parity.not_compared += open_ends(parity, specs[0], modes)
+    parity.not_compared |= open_ends(parity, specs[0], modes)
     return parity
 
 
@@ -264,34 +294,29 @@ def _next_driver(link: ConnectedEngine) -> Transport:
             time.sleep(_LOOK_S)
 
 
-def _gap(what: str, why: str) -> dict[str, str]:
-    return {"what": what, "why": why}
-
-
-def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator[dict[str, str]]:
+def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield what a proof in `modes` leaves open, each with the reason."""
     counts = list(parity.modes.values())
     if not any(one.terminations for one in counts):
-        yield _gap("terminated episodes", "no episode terminated; compare more steps")
+        yield ("terminated episodes", "no episode terminated; compare more steps")
     if not any(one.truncations for one in counts):
-        yield _gap("truncated episodes", "no episode was truncated; compare more steps")
+        yield ("truncated episodes", "no episode was truncated; compare more steps")
     if not spec.hold and spec.num_envs > 1:
-        yield _gap("resets of some envs", f"engine {spec.engine!r} cannot hold the others")
+        yield ("resets of some envs", f"engine {spec.engine!r} cannot hold the others")
     for mode in MODES:
         if mode not in modes:
-            yield _gap(f"autoreset mode {mode}", "not asked for; pass --autoreset all")
+            yield (f"autoreset mode {mode}", "not asked for; pass --autoreset all")
     most = max((one.steps for one in counts), default=0)
-    yield _gap(f"steps after the first {most:,}", "not asked for; pass --steps")
-    yield _gap(f"batches of other than {plural(parity.num_envs, 'env')}", "not asked for; pass --num-envs")
-    for what, why in parity.rules.arrays_left_out().items():
-        yield _gap(what, why)
-    yield _gap(
+    yield (f"steps after the first {most:,}", "not asked for; pass --steps")
+    yield (f"batches of other than {plural(parity.num_envs, 'env')}", "not asked for; pass --num-envs")
+    yield from parity.rules.arrays_left_out().items()
+    yield (
         "what is wrong alike over all paths",
         "VectorEnv and the engine's host are those of both; `replay` and `run --transport staged` reach other servers",
     )
     if spec.action_parts:
-        yield _gap("steps made otherwise than by step()", "the actions have parts")
-    yield _gap("envs stepped on their own", "`send` and `recv` are not used")
-    yield _gap("capabilities but commands and streams", "how a transport carries things is its own")
-    yield _gap("latency", UNSEEN["latency"])
-    yield _gap("camera images", "no transport carries them in a step")
+        yield ("steps made otherwise than by step()", "the actions have parts")
+    yield ("envs stepped on their own", "`send` and `recv` are not used")
+    yield ("capabilities but commands and streams", "how a transport carries things is its own")
+    yield ("latency", UNSEEN["latency"])
+    yield ("camera images", "no transport carries them in a step")

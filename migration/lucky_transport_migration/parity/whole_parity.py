@@ -11,13 +11,11 @@ from typing import Any
 
 from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import Unimplemented
-from lucky_transport_migration.evidence.record import EQUAL
-from lucky_transport_migration.evidence.tally import compared_text
 from lucky_transport_migration.parity.call_parity import CommandsParity
 from lucky_transport_migration.parity.step_parity import Parity
 from lucky_transport_migration.paths import label
 
-__all__ = ["WholeParity", "prove_whole", "show_commands_parity", "show_parity", "show_whole_parity"]
+__all__ = ["WholeParity", "prove_whole", "show_parity", "show_whole_parity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,65 +48,25 @@ def prove_whole(prove_steps: Callable[[], Parity], prove_calls: Callable[[], Com
         return WholeParity(steps, None)
 
 
-def show_parity(outcome: Parity) -> None:
-    """Print a proof's outcome."""
-    modes = outcome.modes.values()
-    numbers = (
-        ("steps", [one.steps for one in modes]),
-        ("values", [one.values for one in modes]),
-        *((f"resets of {kind}", [one.resets[kind] for one in modes]) for kind in ("all", "one", "some")),
-        ("terminated", [one.terminations for one in modes]),
-        ("truncated", [one.truncations for one in modes]),
-        ("rows of final_obs", [one.final_observations for one in modes]),
-        ("refused calls", [one.misuse for one in modes]),
-    )
-    rows = [(name, *(f"{number:,}" for number in row)) for name, row in numbers]
-    show(_between(outcome), ("compared", *outcome.modes), rows, numbers=True)
-    groups = dict.fromkeys(name.partition(".")[0] for one in modes for name in one.fields)
-    echo(f"compared: {', '.join(groups)}", dim=True)
-    for gap in outcome.not_compared:
-        echo(f"not compared: {gap['what']} ({gap['why']})", dim=True)
-    _show_verdict(outcome)
-
-
-def show_commands_parity(outcome: CommandsParity) -> None:
-    """Print the outcome of a proof of calls: a line per method, every method's first difference, the verdict."""
-    missing = set(outcome.not_offered)
-    rows = [
-        (
-            name.rpartition(".")[2],
-            *(f"{one:,}" for one in (row.compared, row.verdicts[EQUAL], row.accepted, row.refusals.total())),
-        )
-        for name, row in outcome.methods.items()
-        if name not in missing
-    ]
-    show(_between(outcome), ("method", "calls", "equal", "ok", "refused"), rows, numbers=True)
-    for row in outcome.methods.values():
-        if row.first_difference is not None:
-            echo(f"differs: {row.first_difference.sentence()}", fg="red")
+def show_parity(outcome: Parity | CommandsParity) -> None:
+    """Print a proof's outcome: what was compared, what differs, what was not compared, and the verdict."""
+    heads, rows = outcome.table
+    show(f"between {', '.join(label(name) for name in outcome.between)}", heads, rows, numbers=True)
+    for one in outcome.differences:
+        echo(f"differs: {one.sentence()}", fg="red")
     if outcome.offer:
         echo(outcome.offer, dim=True)
-    echo(f"compared: {compared_text(outcome.methods.values())}", dim=True)
+    echo(f"compared: {outcome.compared_text}", dim=True)
     for what, why in outcome.not_compared.items():
         echo(f"not compared: {what} ({why})", dim=True)
-    _show_verdict(outcome)
-
-
-def _between(outcome: Parity | CommandsParity) -> str:
-    return f"between {', '.join(label(name) for name in outcome.between)}"
-
-
-def _show_verdict(outcome: Parity | CommandsParity) -> None:
     for line in outcome.sentence.splitlines():
         echo(line, bold=True, fg="green" if outcome.equal else "red")
 
 
 def show_whole_parity(outcome: WholeParity) -> None:
     """Print both parts for a person, one that differs last, and the verdict on both in the last line."""
-    parts = [(outcome.steps.equal, lambda: show_parity(outcome.steps))]
-    if (calls := outcome.calls) is not None:
-        parts.append((calls.equal, lambda: show_commands_parity(calls)))
-    for _, show_part in sorted(parts, key=lambda part: not part[0]):
-        show_part()
+    parts = [one for one in (outcome.steps, outcome.calls) if one is not None]
+    for part in sorted(parts, key=lambda part: not part.equal):
+        show_parity(part)
     if len(parts) > 1 and outcome.equal:  # else the sentence of the part that differs is the last line
         echo("EQUAL: steps and calls.")

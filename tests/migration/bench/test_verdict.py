@@ -79,7 +79,6 @@ def test_the_verdict_of_parity_is_the_last_line(
         print("EQUAL" if part.equal else "DIFFERENT")
 
     monkeypatch.setattr(whole_parity, "show_parity", show)
-    monkeypatch.setattr(whole_parity, "show_commands_parity", show)
     parts: Any = [SimpleNamespace(equal=equal) for equal in (steps, calls)]
     whole_parity.show_whole_parity(whole_parity.WholeParity(*parts))
     assert capsys.readouterr().out.splitlines()[-1] == last
