@@ -1,6 +1,6 @@
 """Channel and server options: those of gRPC that mean something without a network.
 
-An option has gRPC's name, default and meaning. What happens to each is in `option_table`.
+An option has gRPC's name, default and meaning. What happens to each says the table of the README.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import StatusError
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT
 from lucky_transport_stubs.words.metadata import USER_AGENT
-from lucky_transport_stubs.words.option_table import LOGGED
 from lucky_transport_stubs.words.status import Code, error_of
 
 __all__ = [
+    "LOGGED",
     "Options",
     "authority",
     "compression_algorithm",
@@ -41,6 +41,29 @@ Options = Iterable[tuple[str, Any]] | None
 _log = logging.getLogger("lucky_transport")
 
 _logged: set[str] = set()
+
+#: Options, arguments and fields of a service config that the log names, by the reason: the README has all others.
+_WITHOUT_EFFECT = {
+    "metadata has 16,384 bytes at most": "grpc.max_metadata_size grpc.absolute_max_metadata_size",
+    "a server takes 1,024 calls at a time of each connection": "grpc.max_concurrent_streams",
+    "connections last until either side closes them": "grpc.max_connection_age_ms grpc.max_connection_age_grace_ms"
+    " grpc.max_connection_idle_ms",
+    "a channel stays connected": "grpc.client_idle_timeout_ms",
+    "calls wait for a thread of the pool until their deadlines": "grpc.server.max_pending_requests"
+    " grpc.server.max_pending_requests_hard_limit grpc.server_max_unrequested_time_in_server",
+    "any number of clients connects": "grpc.max_allowed_incoming_connections",
+    "memory is bounded by connection: each has rings of a fixed size": "grpc.resource_quota",
+    "no policy is applied: callers are processes of this user": "grpc.authorization_policy_provider",
+    "channelz does not list what goes through shared memory": "grpc.enable_channelz"
+    " grpc.max_channel_trace_event_memory_per_node",
+    "responses are read as without it": "SingleThreadedUnaryStream",
+    "there is no xDS": "xds",
+    "a call makes one attempt at a time": "hedgingPolicy",
+    "there is one server": "loadBalancingConfig loadBalancingPolicy",
+    "a server that listens is taken to be healthy": "healthCheckConfig",
+    "the channel's options limit the size of messages": "maxRequestMessageBytes maxResponseMessageBytes",
+}
+LOGGED = {name: why for why, names in _WITHOUT_EFFECT.items() for name in names.split()}
 
 #: What gRPC keeps of a call's requests for another attempt.
 _RETRY_BUFFER_BYTES = 256 * 1024
