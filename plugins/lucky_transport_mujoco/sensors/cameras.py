@@ -92,7 +92,7 @@ class Cameras:
             _, name = self._find(request.id, request.name, env)
             depth = request.kind == CameraStreamKind.DEPTH
             frame = self._render(snapshot, name, request.width, request.height, depth, snapshot.frame)
-            out.append(NamedImageFrame(request.name or name, frame))
+            out.append(NamedImageFrame(name if request.id else request.name or name, frame))
         return out
 
     def check(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:

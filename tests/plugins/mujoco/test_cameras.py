@@ -176,7 +176,7 @@ def test_the_images_of_a_step_come_in_the_order_of_the_requests(batch: Any) -> N
     batch.engine.world.qpos(1)[0] += 3.3
     requests = [
         GetCameraFrameRequest(name="top", width=32, height=24, kind=DEPTH),
-        GetCameraFrameRequest(id=EntityId(1002), width=16, height=8),
+        GetCameraFrameRequest(id=EntityId(1002), name="front", width=16, height=8),  # the id counts
         GetCameraFrameRequest(name="front", width=32, height=24),
     ]
     batch.engine.check_camera_requests(0, requests)
