@@ -42,38 +42,26 @@ def _smaller_messages(message: Any) -> Iterator[Any]:
 
 
 def _candidates(message: Any) -> Iterator[Any]:
-    def changed(field: Any) -> Any:
-        made = type(message)()
-        made.CopyFrom(message)
-        made.ClearField(field.name)
-        return made
-
-    yield type(message)()
-    known = type(message)()
-    known.CopyFrom(message)
+    kind = type(message)
+    yield kind()
+    known = kind.FromString(message.SerializePartialToString())
     known.DiscardUnknownFields()
     yield known
     fields = message.ListFields()
-    yield from (changed(field) for field, _ in fields)
-    for field, value in fields:
-        if field.message_type is not None and hasattr(value, "items"):  # a map
-            for few in _fewer(list(value)):
-                made = changed(field)
-                held = getattr(made, field.name)
-                for key in few:
-                    held[key].CopyFrom(value[key]) if hasattr(value[key], "CopyFrom") else held.update(
-                        {key: value[key]}
-                    )
-                yield made
-        elif hasattr(value, "extend"):
-            for few in _fewer(list(value)):
-                getattr(made := changed(field), field.name).extend(few)
-                yield made
-        elif field.message_type is not None:
-            for one in _smaller_messages(value):
-                getattr(made := changed(field), field.name).CopyFrom(one)
-                yield made
-        elif isinstance(value, (str, bytes)):
-            for part in _fewer(value):
-                setattr(made := changed(field), field.name, part)
-                yield made
+    for field, part in [*((field, None) for field, _ in fields), *(each for one in fields for each in _parts(*one))]:
+        made = kind()
+        made.CopyFrom(message)
+        made.ClearField(field.name)
+        made.MergeFrom(kind(**{field.name: part}))
+        yield made
+
+
+def _parts(field: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield smaller values of a field, each beside the field."""
+    if hasattr(value, "items") and field.message_type is not None:  # a map
+        parts = map(dict, _fewer(list(value.items())))
+    elif isinstance(value, (str, bytes)) or hasattr(value, "extend"):
+        parts = _fewer(value if isinstance(value, (str, bytes)) else list(value))
+    else:
+        parts = _smaller_messages(value) if field.message_type is not None else ()
+    return ((field, part) for part in parts)
