@@ -5,8 +5,8 @@
     "weather.v1.Reading.sky" = ["RAIN", 7]                        # of an enum: a name or a number
 
 What a certain text opens, such as a station that exists, is not reached by chance. Such a field gets one of its values
-where another field has a case, and in three random requests of four. Of a list each item is meant. A wrong key or value
-is a ConfigError.
+where another field has a case, and in most random requests. Of a list each item is meant. A wrong key or value is a
+ConfigError.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lucky_transport.config import load_table
 from lucky_transport.errors import ConfigError, did_you_mean
 from lucky_transport_migration.catalogue.descriptors import class_of
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.compare.message_fields import is_repeated
 
 __all__ = ["FieldValues", "read_pair"]
 
@@ -79,9 +80,9 @@ class FieldValues:
                 hint = did_you_mean(name, messages).rstrip() or f"there are {', '.join(messages)}"
                 raise ConfigError(f"{self._source}: {key!r}: no request has a message {name!r}", hint=hint)
 
-    def named(self, field: Any) -> Sequence[Any]:
-        """Return the values of a field, once they were checked; none where none are named."""
-        return self._checked.get(f"{field.containing_type.full_name}.{field.name}", ()) if self._checked else ()
+    def named(self, field: str) -> Sequence[Any]:
+        """Return the values of the field of that full name, once they were checked; none where none are named."""
+        return self._checked.get(field, ())
 
     def _listed(self, key: str, value: Any) -> list[Any]:
         if not isinstance(value, list) or not value:
@@ -102,16 +103,12 @@ class FieldValues:
         return [self._one(key, message, field, value) for value in values]
 
     def _one(self, key: str, message: Any, field: Any, value: Any) -> Any:
-        if field.enum_type is not None and isinstance(value, str) and value in field.enum_type.values_by_name:
-            value = field.enum_type.values_by_name[value].number
         if field.type == field.TYPE_BYTES and isinstance(value, str):
             value = value.encode()
-        made = class_of(message)()
         try:
             if isinstance(value, bool) != (field.type == field.TYPE_BOOL):
                 raise TypeError(f"{field.name} is {'' if field.type == field.TYPE_BOOL else 'no '}true or false")
-            held = getattr(made, field.name)
-            held.append(value) if hasattr(held, "append") else setattr(made, field.name, value)
+            class_of(message)(**{field.name: [value] if is_repeated(field) else value})
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{self._source}: {key!r} cannot be {value!r}: {error}", hint=_EXAMPLE) from error
         return value

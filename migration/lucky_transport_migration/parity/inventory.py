@@ -5,12 +5,15 @@ Everything is asked for by typed calls; what an engine does not answer is empty,
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lucky_transport.errors import TransportError
 from lucky_transport.messages import (
     CameraConfig,
+    EngineCapabilityManifest,
+    EntityId,
     LidarConfigResponse,
     LidarReturnParamsResponse,
     MdpParamDescriptor,
@@ -22,50 +25,77 @@ from lucky_transport.transport import Transport
 __all__ = ["Known", "take_inventory"]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Known:
     """What there is; every list may be empty.
 
-    entities, robots, cameras: ids. commands: (slot, command id, is a number). terms: reward, termination and
-    observation terms. randomizations: how each field of a SimulationContract may be drawn. nq, nu: values of qpos and
-    controls; action_size: values of an agent's action.
+    robots, slots: ids. commands: (slot, command id, is a number). randomizations: how each field of a
+    SimulationContract may be drawn. nq, nu: values of qpos and controls; action_size: values of an agent's action.
+    named: the values that a field of this name may have, of one class of messages ("RewardTermRequest.name"), of those
+    about cameras ("Camera.name"), or of all ("name").
     """
 
-    agents: list[str] = field(default_factory=list[str])
+    agents: Sequence[str] = ()
     action_size: int = 0
     nq: int = 0
     nu: int = 0
-    joints: list[str] = field(default_factory=list[str])
-    actuators: list[str] = field(default_factory=list[str])
-    groups: list[str] = field(default_factory=list[str])
-    entities: list[int] = field(default_factory=list[int])
-    entity_names: list[str] = field(default_factory=list[str])
-    robots: list[int] = field(default_factory=list[int])
-    slots: list[int] = field(default_factory=list[int])
-    commands: list[tuple[int, int, bool]] = field(default_factory=list[tuple[int, int, bool]])
-    descriptors: list[str] = field(default_factory=list[str])
-    cameras: list[int] = field(default_factory=list[int])
-    camera_names: list[str] = field(default_factory=list[str])
+    robots: Sequence[int] = ()
+    slots: Sequence[int] = ()
+    commands: Sequence[tuple[int, int, bool]] = ()
+    descriptors: Sequence[str] = ()
     camera: CameraConfig = field(default_factory=CameraConfig)
-    viewports: list[str] = field(default_factory=list[str])
-    rewards: list[str] = field(default_factory=list[str])
-    terminations: list[str] = field(default_factory=list[str])
-    observations: list[str] = field(default_factory=list[str])
-    randomizations: dict[str, MdpParamDescriptor] = field(default_factory=dict[str, MdpParamDescriptor])
+    randomizations: Mapping[str, MdpParamDescriptor] = field(default_factory=dict[str, MdpParamDescriptor])
     lidar: LidarConfigResponse = field(default_factory=LidarConfigResponse)
     returns: LidarReturnParamsResponse = field(default_factory=LidarReturnParamsResponse)
+    named: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
 
 
 def take_inventory(transport: Transport) -> Known:
     """Return what the engine at the other end has; raises PeerDied and the like, never Unimplemented."""
-    known = Known(
-        agents=[f"agent_{env}" for env in range(transport.spec.num_envs)],
-        action_size=transport.spec.action.size,
-        groups=[name for name, _ in transport.spec.action_groups],
+    agents = [f"agent_{env}" for env in range(transport.spec.num_envs)]
+    info = _asked(transport, "MujocoService/GetMujocoInfo")
+    entities = _asked(transport, "SceneService/ListEntities").entities
+    cameras = _asked(transport, "CameraService/ListCameras").cameras
+    filmed = [camera.name for camera in cameras]
+    config = _asked(transport, "CameraService/GetCameraConfig", None, filmed[0]).config if filmed else None
+    controllers = _asked(transport, "AgentService/ListRobotControllers").controllers
+    robots = [each.entity.id for each in controllers if each.entity is not None]
+    slots = {slot.slot_id: slot.command_id_map for each in controllers[:1] for slot in each.slots}
+    policies = _asked(transport, "AgentService/ListPolicyDescriptors").policies
+    manifest = _asked(transport, "AgentService/GetCapabilityManifest").manifest or EngineCapabilityManifest()
+    bases = [row.base for row in manifest.randomizations if row.base is not None]
+    return Known(
+        *(agents, transport.spec.action.size, info.nq, info.nu, robots, [*slots]),
+        commands=[(slot, one.id, one.type == PolicyCommandType.FLOAT) for slot, ids in slots.items() for one in ids],
+        descriptors=[policy.descriptor_path for policy in policies],
+        camera=config or CameraConfig(),
+        randomizations={name: limits for base in bases for name, limits in base.params_schema.items()},
+        lidar=_asked(transport, "LidarService/GetLidarConfig"),
+        returns=_asked(transport, "LidarService/GetLidarReturnParams"),
+        named={
+            "agent_name": ["", *agents],
+            "robot_name": ["", *agents],
+            "sensor": range(len(agents)),
+            "joint_name": info.joint_names,
+            "joint_names": info.joint_names,
+            "actuator_name": info.actuator_names,
+            "actuator_index": range(info.nu),
+            "qpos_index": range(7, info.nq),  # the first seven are a floating base
+            "id": [entity.id for entity in entities if entity.id is not None],
+            "name": [entity.name for entity in entities],
+            "Camera.id": [camera.id for camera in cameras if camera.id is not None],
+            "Camera.name": filmed + [f"{agent}/{name}" for agent in agents[1:] for name in filmed[:1]],  # as render()
+            "entity": [EntityId(robot) for robot in robots],
+            "SetEntityTransformRequest.id": [EntityId(robot) for robot in robots],
+            "slot_id": [*slots],
+            "filter_by_slot_id": [0, *slots],
+            "descriptor_path": [policy.descriptor_path for policy in policies],
+            "viewport_name": _asked(transport, "ViewportService/GetViewportInfo").available_viewports,
+            "RewardTermRequest.name": [term.name for term in manifest.rewards],
+            "TerminationTermRequest.name": [term.name for term in manifest.terminations],
+            "ObservationTermRequest.name": [term.name for term in manifest.observations],
+        },
     )
-    for look in (_model, _scene, _controllers, _task, _lidar):
-        look(known, transport)
-    return known
 
 
 def _asked(transport: Transport, name: str, *values: Any) -> Any:
@@ -79,54 +109,3 @@ def _asked(transport: Transport, name: str, *values: Any) -> Any:
         if isinstance(error, (ConnectionError, TimeoutError)):
             raise
         return row.response()
-
-
-def _model(known: Known, transport: Transport) -> None:
-    info = _asked(transport, "MujocoService/GetMujocoInfo")
-    known.nq, known.nu = info.nq, info.nu
-    known.joints, known.actuators = info.joint_names, info.actuator_names
-
-
-def _scene(known: Known, transport: Transport) -> None:
-    entities = _asked(transport, "SceneService/ListEntities").entities
-    known.entities = [entity.id.id for entity in entities if entity.id is not None]
-    known.entity_names = [entity.name for entity in entities]
-    cameras = _asked(transport, "CameraService/ListCameras").cameras
-    known.cameras = [camera.id.id for camera in cameras if camera.id is not None]
-    known.camera_names = [camera.name for camera in cameras]
-    if known.camera_names:
-        config = _asked(transport, "CameraService/GetCameraConfig", None, known.camera_names[0]).config
-        known.camera = config or known.camera
-        known.camera_names += [f"{agent}/{known.camera_names[0]}" for agent in known.agents[1:]]  # as render() asks
-    known.viewports = _asked(transport, "ViewportService/GetViewportInfo").available_viewports
-
-
-def _controllers(known: Known, transport: Transport) -> None:
-    controllers = _asked(transport, "AgentService/ListRobotControllers").controllers
-    known.robots = [each.entity.id for each in controllers if each.entity is not None]
-    slots = [slot for each in controllers[:1] for slot in each.slots]
-    known.slots = [slot.slot_id for slot in slots]
-    known.commands = [
-        (slot.slot_id, entry.id, entry.type == PolicyCommandType.FLOAT)
-        for slot in slots
-        for entry in slot.command_id_map
-    ]
-    policies = _asked(transport, "AgentService/ListPolicyDescriptors").policies
-    known.descriptors = [policy.descriptor_path for policy in policies]
-
-
-def _task(known: Known, transport: Transport) -> None:
-    manifest = _asked(transport, "AgentService/GetCapabilityManifest").manifest
-    if manifest is None:
-        return
-    known.rewards = [term.name for term in manifest.rewards]
-    known.terminations = [term.name for term in manifest.terminations]
-    known.observations = [term.name for term in manifest.observations]
-    for row in manifest.randomizations:
-        if row.base is not None:
-            known.randomizations |= row.base.params_schema
-
-
-def _lidar(known: Known, transport: Transport) -> None:
-    known.lidar = _asked(transport, "LidarService/GetLidarConfig")
-    known.returns = _asked(transport, "LidarService/GetLidarReturnParams")

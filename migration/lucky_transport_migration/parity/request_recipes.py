@@ -1,180 +1,137 @@
-"""The fields of messages that have to fit each other, or what an engine has, such as one value per actuator."""
+"""What fields of requests have that an engine can be expected to answer: what it says exists, and what fits together.
+
+Numbers are what their wire type holds exactly, so a request means the same with and without a wire.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from random import Random
 from typing import Any
 
 import numpy as np
 
-from lucky_transport.messages import (
-    ActionGroupEntry,
-    CameraConfig,
-    EntityId,
-    FireMotionGraphTriggerRequest,
-    GetPolicyBasePoseRequest,
-    GetPolicyCommandBoolRequest,
-    GetPolicyCommandFloatRequest,
-    GetPolicyLastActionRequest,
-    MotionGraphInputValue,
-    ObservationContract,
-    ObservationTermRequest,
-    Quat,
-    RewardContract,
-    RewardTermRequest,
-    SetControlRequest,
-    SetEntityTransformRequest,
-    SetLidarConfigRequest,
-    SetLidarReturnParamsRequest,
-    SetMotionGraphInputRequest,
-    SetPolicyCommandBoolRequest,
-    SetPolicyCommandFloatRequest,
-    SetQposRequest,
-    SetResetOptionsRequest,
-    SetSeedsRequest,
-    SimulationContract,
-    StepRequest,
-    TaskContract,
-    TerminationContract,
-    TerminationTermRequest,
-    Transform,
-    Vec3,
-)
+from lucky_transport.messages import EntityId, MotionGraphInputValue, Quat, SimulationContract, Vec3
 from lucky_transport.messages.fields import fields_of
-from lucky_transport_migration.parity.request_generator import Fitting, RequestGenerator
+from lucky_transport_migration.parity.inventory import Known
 
-__all__ = ["FITTING"]
+__all__ = ["fitting", "named"]
+
+#: As `Known.named`, for each engine alike.
+_POOLS: Mapping[str, Sequence[Any]] = {
+    "EntityId.id": (0, 1, 2),
+    "input_id": range(1, 6),  # no method lists them
+    "Transform.rotation": (Quat(0.0, 0.0, 0.0, 1.0), Quat(0.0, 0.0, 1.0, 0.0), Quat(0.5, 0.5, 0.5, 0.5)),
+    "Transform.scale": (Vec3(1.0, 1.0, 1.0),),
+    "IndexedQposEntry.value": (0.0, 0.25, -0.5),
+    "default_pos": (0.0, 0.25, -0.5),
+    "preset": (0, 1),
+    "capture": (0,),
+    "scope": (0, 1),
+    "target_fps": (0, 60, 120),
+    "width": (16, 24, 40),
+    "height": (16, 24),
+    "format": ("", "raw", "jpeg"),
+    "options_json": ("", "{}"),
+}
+
+#: Inputs of the reference engine's motion graph, each with a value of its type.
+_INPUTS = (
+    {"input_id": 1, "value": MotionGraphInputValue(float_val=0.25)},
+    {"input_id": 2, "value": MotionGraphInputValue(bool_val=True)},
+    {"input_id": 3, "value": MotionGraphInputValue(int_val=2)},
+    {"input_id": 4, "value": MotionGraphInputValue(vec3_val=Vec3(0.03125, 0.0, 0.0))},
+    {"input_id": 5, "value": MotionGraphInputValue(trigger=True)},
+)
 
 
-def _numbers(make: RequestGenerator, count: int, low: float = -1.0, high: float = 1.0) -> list[float]:
-    return [make.number(low, high) for _ in range(count)]
+def named(known: Known, field: str) -> Sequence[Any]:
+    """Return the values that the field of that full name may have, none where nothing is known."""
+    message, _, name = field.rpartition(".")
+    keys = (field, f"Camera.{name}", name) if "Camera" in message else (field, name)
+    return next((pools[key] for key in keys for pools in (known.named, _POOLS) if key in pools), ())
 
 
-def _values(message: Any, names: type[Any] | None = None) -> dict[str, Any]:
-    """Return the fields of a message; those that the class `names` has too."""
-    return {
-        each.name: getattr(message, each.name)
-        for each in fields_of(names or type(message))
-        if hasattr(message, each.name)
-    }
+def fitting(known: Known, message: type, random: Random) -> Mapping[str, Any]:
+    """Return the values of fields of a message that have to fit each other, or what an engine has."""
+    return {"params": {}, **_FITTING.get(message.__name__, lambda *_: {})(known, random)}
 
 
-def _group(make: RequestGenerator, _: Any) -> Mapping[str, Any]:
-    indices = sorted(make.some(range(make.known.action_size)))
-    return _values(ActionGroupEntry("", _numbers(make, len(indices), -0.5, 0.5), indices))
+def _numbers(random: Random, count: int, low: float = -1.0, high: float = 1.0) -> list[float]:
+    return [float(np.float32(random.uniform(low, high))) for _ in range(count)]
 
 
-def _contract(make: RequestGenerator, _: Any) -> Mapping[str, Any]:
+def _values(message: Any) -> dict[str, Any]:
+    return {each.name: getattr(message, each.name) for each in fields_of(type(message))}
+
+
+def _contract(known: Known, random: Random) -> Mapping[str, Any]:
     found = _values(SimulationContract())
-    for name in make.some([name for name in found if name in make.known.randomizations]):
-        limits = make.known.randomizations[name]
+    drawn = [name for name in found if name in known.randomizations]
+    for name in random.sample(drawn, min(len(drawn), random.randrange(4))):
+        limits = known.randomizations[name]
         low, high = limits.range_min, min(limits.range_max, limits.range_min + 1.0)
-        numbers = _numbers(make, 3 if "3" in limits.type else 2 if isinstance(found[name], list) else 1, low, high)
-        found[name] = sorted(numbers) if isinstance(found[name], list) else numbers[0]
+        numbers = sorted(_numbers(random, 3 if "3" in limits.type else 2, low, high))
+        found[name] = numbers if isinstance(found[name], list) else numbers[0]
     return found
 
 
-def _task(make: RequestGenerator, _: Any) -> Mapping[str, Any]:
-    known = make.known
-    rewards = [RewardTermRequest(name, make.number()) for name in make.some(known.rewards)]
-    ends = [TerminationTermRequest(name, make.chance(30)) for name in make.some(known.terminations)]
-    seen = [ObservationTermRequest(name) for name in make.some(known.observations)]
-    task = TaskContract(
-        task_id="walk",
-        observations=ObservationContract(seen) if seen else None,
-        rewards=RewardContract(rewards),
-        terminations=TerminationContract(ends),
-    )
-    return _values(task)
+def _group(known: Known, random: Random) -> Mapping[str, Any]:
+    indices = [index for index in range(known.action_size) if random.random() < 0.2]
+    return {"group_name": "", "actions": _numbers(random, len(indices), -0.5, 0.5), "action_indices": indices}
 
 
-def _transform(make: RequestGenerator, _: Any) -> Mapping[str, Any]:
-    angle = make.number(-math.pi, math.pi)
-    turn = Quat(0.0, 0.0, float(np.float32(math.sin(angle / 2))), float(np.float32(math.cos(angle / 2))))
-    return _values(Transform(Vec3(make.number(), make.number(), 0.5), turn, Vec3(1.0, 1.0, 1.0)))
+def _qpos(known: Known, random: Random) -> Mapping[str, Any]:
+    joints = max(known.nq - 7, 0)
+    bulk = [0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0, *_numbers(random, joints)] if joints and random.random() < 0.5 else []
+    return {"bulk": bulk, "force": random.random() < 0.8}
 
 
-def _lidar_returns(make: RequestGenerator, _: Any) -> Mapping[str, Any]:
-    now = _values(make.known.returns, SetLidarReturnParamsRequest) | {"noise_sigma0": make.number(0.0, 0.1)}
-    optional = [field.name for field in fields_of(SetLidarReturnParamsRequest) if field.optional and make.chance(50)]
-    return now | dict.fromkeys(optional)
+def _command(known: Known, random: Random, *, is_number: bool) -> Mapping[str, Any]:
+    rows = [{"slot_id": slot, "command_id": command} for slot, command, number in known.commands if number == is_number]
+    return random.choice(rows or [{}])
 
 
-def _qpos(make: RequestGenerator, _: Any) -> Mapping[str, Any]:
-    joints = make.known.nq - 7
-    moves = joints > 0 and make.chance(50)
-    bulk = [0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0, *_numbers(make, joints)] if moves else []
-    return {"bulk": bulk, "force": make.chance(80)}
+def _running(known: Known, random: Random) -> Mapping[str, Any]:
+    """About the slot whose policy a round starts."""
+    return {"entity": EntityId(known.robots[0]), "slot_id": known.slots[0]} if known.robots and known.slots else {}
 
 
-def _command(make: RequestGenerator, made: Any) -> Mapping[str, Any]:
-    is_number = isinstance(made, (SetPolicyCommandFloatRequest, GetPolicyCommandFloatRequest))
-    fitting = [row for row in make.known.commands if row[2] == is_number]
-    return dict(zip(("slot_id", "command_id"), make.choice(fitting), strict=False)) if fitting else {}
-
-
-def _running(make: RequestGenerator, _: Any) -> Mapping[str, Any]:
-    """About the slot whose policy a round starts, mostly."""
-    robots, slots = make.known.robots, make.known.slots
-    is_running = robots and slots and make.chance(70)
-    return {"entity": EntityId(robots[0]), "slot_id": slots[0]} if is_running else {}
-
-
-#: By the id of an input of the reference engine's motion graph: a value of that input's type.
-_INPUTS: Mapping[int, Callable[[RequestGenerator], MotionGraphInputValue]] = {
-    1: lambda make: MotionGraphInputValue(float_val=make.number(0.0, 1.0)),
-    2: lambda make: MotionGraphInputValue(bool_val=make.chance(50)),
-    3: lambda make: MotionGraphInputValue(int_val=make.integer(0, 3)),
-    4: lambda make: MotionGraphInputValue(vec3_val=Vec3(make.number(-0.05, 0.05), 0.0, 0.0)),
-    5: lambda make: MotionGraphInputValue(trigger=True),
-}
-
-#: What fits of the fields of a class; all others are made by their kind.
-FITTING: Fitting = {
-    StepRequest: lambda make, made: {
-        "actions": _numbers(make, make.known.action_size, -0.5, 0.5) if make.chance(60) else [],
+#: By class of message.
+_FITTING: Mapping[str, Callable[[Known, Random], Mapping[str, Any]]] = {
+    "StepRequest": lambda known, random: {
+        "actions": _numbers(random, known.action_size, -0.5, 0.5) if random.random() < 0.6 else [],
         "timeout_s": 0.0,
-        "camera_requests": made.camera_requests if make.known.cameras and make.chance(30) else [],
-        "action_groups": made.action_groups if make.known.groups and make.chance(30) else [],
+        **({"camera_requests": [], "action_groups": []} if random.random() < 0.7 else {}),
     },
-    ActionGroupEntry: _group,
-    SimulationContract: _contract,
-    TaskContract: _task,
-    Transform: _transform,
-    SetEntityTransformRequest: lambda make, made: {
-        "id": EntityId(make.choice(make.known.robots or make.known.entities or [0])),
-        "transform": made.transform or make.make(Transform),
+    "ActionGroupEntry": _group,
+    "SimulationContract": _contract,
+    "CameraConfig": lambda known, random: {
+        **_values(known.camera),
+        "width": random.choice((16, 32)),
+        "height": random.choice((16, 24)),
+        "enabled": random.random() < 0.8,
     },
-    CameraConfig: lambda make, _: {
-        **_values(make.known.camera),
-        "width": make.choice((16, 32)),
-        "height": make.choice((16, 24)),
-        "enabled": make.chance(80),
+    "SetLidarConfigRequest": lambda known, random: {
+        **_values(known.lidar),
+        "sensor": random.randrange(len(known.agents)),
+        "channels": random.randint(1, 4),
+        "azimuth_bins": random.randint(1, 16),
     },
-    SetLidarConfigRequest: lambda make, _: {
-        **_values(make.known.lidar, SetLidarConfigRequest),
-        "sensor": make.integer(0, len(make.known.agents) - 1),
-        "channels": make.integer(1, 4),
-        "azimuth_bins": make.integer(1, 16),
-    },
-    SetLidarReturnParamsRequest: _lidar_returns,
-    SetQposRequest: _qpos,
-    SetControlRequest: lambda make, _: {"bulk": _numbers(make, make.known.nu) if make.chance(50) else []},
-    SetPolicyCommandFloatRequest: _command,
-    GetPolicyCommandFloatRequest: _command,
-    SetPolicyCommandBoolRequest: _command,
-    GetPolicyCommandBoolRequest: _command,
-    SetMotionGraphInputRequest: lambda make, made: {"value": _INPUTS[made.input_id](make)},
-    FireMotionGraphTriggerRequest: lambda make, made: {"input_id": 5 if make.chance(70) else made.input_id},
-    GetPolicyBasePoseRequest: _running,
-    GetPolicyLastActionRequest: _running,
-    SetSeedsRequest: lambda make, _: {
-        "seeds": [make.integer(0, 2**64 - 1) for _ in make.known.agents],
-        "mask": bytes(make.integer(0, 1) for _ in make.known.agents) if make.chance(50) else b"",
-    },
-    SetResetOptionsRequest: lambda make, made: {
-        "contract": made.contract or make.make(SimulationContract),
-        "options_json": make.choice(("", "{}")),
+    "SetLidarReturnParamsRequest": lambda known, random: _values(known.returns),
+    "SetQposRequest": _qpos,
+    "SetControlRequest": lambda known, random: {"bulk": _numbers(random, random.choice((0, known.nu)))},
+    "SetPolicyCommandFloatRequest": partial(_command, is_number=True),
+    "GetPolicyCommandFloatRequest": partial(_command, is_number=True),
+    "SetPolicyCommandBoolRequest": partial(_command, is_number=False),
+    "GetPolicyCommandBoolRequest": partial(_command, is_number=False),
+    "SetMotionGraphInputRequest": lambda known, random: random.choice(_INPUTS),
+    "FireMotionGraphTriggerRequest": lambda known, random: _INPUTS[-1],
+    "GetPolicyBasePoseRequest": _running,
+    "GetPolicyLastActionRequest": _running,
+    "SetSeedsRequest": lambda known, random: {
+        "seeds": [random.getrandbits(64) for _ in known.agents],
+        "mask": bytes(random.randint(0, 1) for _ in known.agents) if random.random() < 0.5 else b"",
     },
 }

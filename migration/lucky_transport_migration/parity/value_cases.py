@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-__all__ = ["CASES", "SIZES", "drawn_value", "long_value", "plain_value"]
+__all__ = ["CASES", "SIZES", "drawn_value", "long_value", "near_texts", "plain_value"]
 
 #: Bytes of values that are large.
 SIZES = (2**16 + 1, 2**20 + 1)
@@ -71,21 +71,21 @@ def long_value(kind: str, size: int) -> Any:
     return whole[:size] if kind == "bytes" else whole[:size].decode()
 
 
+def near_texts(text: str) -> tuple[str, ...]:
+    """Return texts that are almost this one."""
+    return (text[:-1], text.upper(), f"{text}0", f"{text}\0", text * 500)
+
+
 def drawn_value(random: Random, kind: str) -> Any:
-    """Return a random value: a plain one, one of the cases, or any other one, of few bits as often as of many."""
-    match random.randrange(4):
-        case 0:
-            return random.choice(CASES[kind])
-        case 1 if kind in _WHOLE:
-            bits, is_signed = _WHOLE[kind]
-            value = random.getrandbits(random.randint(1, bits - is_signed))
-            return ~value if is_signed and random.random() < 0.5 else value
-        case 1 if kind in ("f32", "f64"):
-            is_wide = kind == "f64"
-            return _of_bits(random.getrandbits(64 if is_wide else 32), "d" if is_wide else "f")
-        case 1 if kind == "bytes":
-            return random.randbytes(random.randrange(40))
-        case 1 if kind == "str":
-            return "".join(random.choices(_LETTERS, k=random.randrange(20)))
-        case _:
-            return plain_value(kind, random.randrange(13))
+    """Return any value, of few bits as often as of many."""
+    if kind in _WHOLE:
+        bits, is_signed = _WHOLE[kind]
+        value = random.getrandbits(random.randint(1, bits - is_signed))
+        return ~value if is_signed and random.random() < 0.5 else value
+    if kind in ("f32", "f64"):
+        is_wide = kind == "f64"
+        return _of_bits(random.getrandbits(64 if is_wide else 32), "d" if is_wide else "f")
+    if kind == "bool":
+        return random.random() < 0.5
+    most = random.randrange(40)
+    return random.randbytes(most) if kind == "bytes" else "".join(random.choices(_LETTERS, k=most))

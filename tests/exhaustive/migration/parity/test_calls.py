@@ -17,7 +17,7 @@ import pytest
 
 from lucky_transport.codec import flatbuffers
 from lucky_transport.errors import ConfigError, EngineFailed, PeerDied, UnknownName
-from lucky_transport.messages import MdpParamDescriptor
+from lucky_transport.messages import EntityId, MdpParamDescriptor
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
 from lucky_transport.transport import Stream, Transport
@@ -37,22 +37,21 @@ KNOWN = Known(
     action_size=12,
     nq=19,
     nu=12,
-    joints=["FL_hip", "FR_hip", "RL_hip"],
-    actuators=["FL", "FR"],
-    groups=["legs"],
-    entities=[1, 2, 1000],
-    entity_names=["agent_0", "floor"],
     robots=[1],
     slots=[1, 2],
     commands=[(1, 1, True), (2, 5, False)],
     descriptors=["policies/trot.policy"],
-    cameras=[1000],
-    camera_names=["front"],
-    viewports=["Main"],
-    rewards=["alive"],
-    terminations=["fallen"],
-    observations=["joint_pos"],
     randomizations={"friction_range": MdpParamDescriptor("float[2]", range_max=5.0, has_range=True)},
+    named={
+        "agent_name": ["", "agent_0", "agent_1"],
+        "entity": [EntityId(1)],
+        "name": ["agent_0", "floor"],
+        "Camera.id": [EntityId(1000)],
+        "Camera.name": ["front"],
+        "joint_names": ["FL_hip", "FR_hip", "RL_hip"],
+        "actuator_index": range(12),
+        "RewardTermRequest.name": ["alive"],
+    },
 )
 
 
