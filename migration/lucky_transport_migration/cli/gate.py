@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,6 @@ from lucky_transport_migration.units import duration_text
 if TYPE_CHECKING:
     from lucky_transport_migration.gate.gate_verdict import GateVerdict
     from lucky_transport_migration.gate.method import MethodVerdict
-    from lucky_transport_migration.jsonl import Damage
 
 __all__ = ["gate"]
 
@@ -45,54 +45,48 @@ def gate(folder: Path | None, method: str, since: str, aa: bool, as_json: bool) 
     from lucky_transport_migration.gate.gate_verdict import judge, twins_as_candidates
     from lucky_transport_migration.gate.limits import Limits
     from lucky_transport_migration.gate.looks import Looks
-    from lucky_transport_migration.gate.unproven import moved_without_evidence
+    from lucky_transport_migration.gate.moves import unproven, unproven_texts
     from lucky_transport_migration.jsonl import Damage
     from lucky_transport_migration.stages.effective_stages import EffectiveStages
     from lucky_transport_migration.stages.evidence_window import recent_evidence
     from lucky_transport_migration.stages.journal import Journal
+    from lucky_transport_migration.stages.stage import Placement
     from lucky_transport_migration.stages.stage_plan import StagePlan
 
     limits = Limits.load()
     plan = StagePlan.load(environ={})
     folder = folder or plan.evidence
-    damage = Damage()
-    compared: dict[str, bool] = {}
+    damage, compared, bare = Damage(), dict[str, bool](), dict[str, Placement]()
     recent = recent_evidence(folder, limits.aa_days, damage, compared)
-    seen = (one for one in recent if matches(one.method, method) and one.at >= since)
+    seen = (one for one in recent if one.at >= since)
     if aa:
-        verdict = judge(twins_as_candidates(seen), limits)
+        verdict = judge(twins_as_candidates(one for one in seen if matches(one.method, method)), limits)
     else:
         journal = Journal(folder)
-        demotions = journal.demotions()
-        standing = EffectiveStages(plan, demotions)
-        held = {name: one for name, one in demotions.items() if matches(name, method)}
-        verdict = judge(seen, limits, held, standing=standing, looks=Looks(folder))
-        if not verdict.methods and not any(matches(name, method) for name in compared):
+        standing = EffectiveStages(plan, journal.demotions())
+        verdict = judge(seen, limits, standing=standing, looks=Looks(folder), asked=partial(matches, pattern=method))
+        names = [name for name in {*compared, *(one.method for one in journal.entries())} if matches(name, method)]
+        if not verdict.methods and not names:
             plan.catalogue.find(method)  # of a name that is not known it says which are nearest
-        moved = [name for name in {*compared, *(one.method for one in journal.entries())} if matches(name, method)]
-        verdict = replace(verdict, unproven=moved_without_evidence(standing, moved, compared))
+        bare = unproven({name: standing.placement(name) for name in names if not compared.get(name)})
     if as_json:
-        click.echo(json.dumps(verdict.plain() | {"damaged": damage.plain()}, indent=2, allow_nan=False))
+        rest = {"unproven": {name: str(at) for name, at in bare.items()}, "damaged": damage.plain()}
+        click.echo(json.dumps(verdict.plain() | rest, indent=2, allow_nan=False))
     else:
-        _show(verdict, damage)
+        _show(verdict, [*unproven_texts(bare), *filter(None, [damage.sentence])])
     sys.exit(0 if verdict.promote else 1)
 
 
-def _show(verdict: GateVerdict, damage: Damage) -> None:
-    """Print a row per method, then what does not count, each reason, and the verdict in one line.
-
-    damage: of the evidence that was read for it.
-    """
+def _show(verdict: GateVerdict, beside: Sequence[str]) -> None:
+    """Print a row per method, then what does not count, what is `beside`, each reason, and the verdict in one line."""
     show("Gate", _COLUMNS, [_row(name, row) for name, row in verdict.methods.items()], empty="no evidence")
     for name, row in verdict.methods.items():
         if row.left_out:
             echo(f"not compared in {name}: {', '.join(row.left_out)}")
         for what in row.unjudged:
             echo(f"not judged of {name}: {what}")
-    for name, at in verdict.unproven.items():
-        echo(f"moved without evidence: {name} is at {at}, and no call of it was ever compared")
-    if damage.lines:
-        echo(damage.sentence)
+    for text in beside:
+        echo(text)
     for reason in verdict.reasons:
         echo(f"- {reason}")
     echo(_sentence(verdict))
@@ -110,8 +104,12 @@ def _sentence(verdict: GateVerdict) -> str:
 
 
 def _row(name: str, row: MethodVerdict) -> tuple[str, ...]:
+    from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
+
     middle = next((one for one in row.latency if one.percentile == "p50"), None)
     durations = ("", "") if middle is None else (duration_text(middle.control_us), duration_text(middle.candidate_us))
-    repeats = f" ({row.distinct:,} distinct)" if row.distinct < row.compared else ""
-    counts = (f"{row.calls:,}", f"{row.compared:,}{repeats}", f"{row.mismatches:,}", f"{row.failures:,}")
+    seen = row.summary
+    repeats = f" ({seen.trials:,} distinct)" if seen.trials < seen.compared else ""
+    bad = (f"{seen.verdicts[verdict]:,}" for verdict in (DIFFERENT, FAILED))
+    counts = (f"{seen.calls:,}", f"{seen.compared:,}{repeats}", *bad)
     return (name, *counts, f"{row.mismatch_bound * 100:.3g} %", *durations, "yes" if row.promote else "no")

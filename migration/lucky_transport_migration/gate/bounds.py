@@ -10,15 +10,13 @@ numbers: equal calls give equal bounds.
 
 from __future__ import annotations
 
-import bisect
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtri, stdtrit  # scipy.stats has them too, and takes half a second to import
+from scipy.special import bdtrin, betaincinv, ndtri, stdtrit  # scipy.stats takes half a second to import
 
 __all__ = ["LEAST_BLOCKS", "MOST_BLOCKS", "Blocks", "cut", "error_of_look", "needed_trials", "upper_bound"]
 
@@ -42,19 +40,9 @@ def upper_bound(hits: float, n: float, confidence: float) -> float:
     return 1.0 if hits >= n else float(betaincinv(hits + 1, n - hits, confidence))
 
 
-@lru_cache(maxsize=4096)
 def needed_trials(hits: float, limit: float, confidence: float) -> int:
     """Return the smallest number of trials at which `hits` of them leave no rate above `limit` (> 0) open."""
-
-    def is_enough(n: int) -> bool:
-        return upper_bound(hits, n, confidence) <= limit
-
-    least = math.floor(hits) + 1
-    most = 2 * least
-    while not is_enough(most):
-        most *= 2
-    trials = range(least, most)
-    return least + bisect.bisect_left(trials, True, key=is_enough)
+    return math.ceil(bdtrin(hits, 1 - confidence, limit))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,18 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages.method import Effect
-from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, FAILED, Evidence, SideResult
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.evidence.record import CONTROL, EQUAL, EXCHANGE, NOT_COMPARED, Evidence, SideResult
 from lucky_transport_migration.evidence.tally import COMPARED, Tally
 from lucky_transport_migration.gate.latency import ENOUGH, Pairs, Tails
-from lucky_transport_migration.stages.effective_stages import EffectiveStages
+from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.stage import Stage
 
 __all__ = ["JUDGED", "EvidenceSummary"]
@@ -28,27 +30,34 @@ __all__ = ["JUDGED", "EvidenceSummary"]
 JUDGED = frozenset({Stage.SHADOW, Stage.CANARY, Stage.SHM})
 
 _INDEX = re.compile(r"\[\d+\]")
+_TYPED_STEP = (
+    "a typed call of Step is none of the exchanges that move with it; `lucky-transport parity --suite step --evidence` "
+    "and `replay --evidence` compare those"
+)
 
 
 class EvidenceSummary(Tally):
     """Adds up one method's evidence; `add` it process by process, each in its order: what lasts shows in that order.
 
-    aspects: of mismatches and failures, what they were. pairs: of control and
-    candidate, aa: of an A/A run, whose last pair is of the moment aa_at. tails: durations of calls that a caller waited
-    for; a shadow's are those of its thread. live: calls of programs that were compared, by_candidate: those that the
-    candidate answered. effect: what a call changes. rung: where `standing` has the method, None where that is no stage
-    that the gate judges. timed: the kinds of calls whose durations count.
+    kinds: how many calls were of which. moments: of the first and the last of them, empty before. aspects: of
+    mismatches and failures, what they were. pairs: of control and candidate, aa: of an A/A run, whose last pair is of
+    the moment aa_at. tails: durations of calls that a caller waited for; a shadow's are those of its thread. live:
+    calls of programs that were compared, by_candidate: those that the candidate answered. known: what is known of the
+    method. stage: where `standing` has it, rung: the same, None where that is no stage that the gate judges. timed: the
+    kinds of calls whose durations count.
 
     Live calls of another rung do not count; of a READ on a rung only live calls are timed.
     """
 
     def __init__(self, method: str = "", standing: EffectiveStages | None = None) -> None:
         super().__init__()
-        at = standing.placement(method) if standing else None
         self.method = method
-        self.rung = at if at and at.stage in JUDGED else None
-        self.effect = standing.plan.effect(method) if standing else Effect.WORLD
-        self.timed = ("live",) if self.rung and self.effect is Effect.READ else ("live", "parity")
+        self.known = standing.plan.catalogue.method(method) if standing else ServiceMethod(method, Effect.WORLD, "")
+        self.stage = standing.placement(method) if standing else None
+        self.rung = self.stage if self.stage and self.stage.stage in JUDGED else None
+        self.timed = ("live",) if self.rung and self.is_read else ("live", "parity")
+        self.kinds: Counter[str] = Counter()
+        self.moments: tuple[str, ...] = ()
         self.aspects: Counter[str] = Counter()
         self.stages: set[str] = set()
         self.aa_at = ""
@@ -59,7 +68,7 @@ class EvidenceSummary(Tally):
         self._is_bad: defaultdict[str | int, bool] = defaultdict(bool)
 
     def add(self, one: Evidence) -> None:
-        """Count a call."""
+        """Count a call. One of Step counts where it is an exchange, whose code is another than a typed call's."""
         if one.kind == "aa":
             self._add_aa(one)
             return
@@ -68,14 +77,22 @@ class EvidenceSummary(Tally):
                 return
             self.live += one.verdict in COMPARED
             self.by_candidate += one.primary.transport != CONTROL
+        elif self.method == STEP and one.stage != EXCHANGE and one.verdict != NOT_COMPARED:
+            one = replace(one, verdict=NOT_COMPARED, why=_TYPED_STEP, left_out={})
         super().add(one)
+        self.kinds[one.kind] += 1
+        self.moments = min((*self.moments, one.at)), max((*self.moments, one.at))
         self.stages.add(one.stage.partition(" ")[0])
-        if one.verdict in (DIFFERENT, FAILED):
-            self.aspects[one.aspect or one.verdict] += 1
         if one.verdict in COMPARED:
-            self._add_trial(one)
+            self._is_bad[one.request or self.trials] |= one.verdict != EQUAL
+            self.aspects.update([one.aspect or one.verdict] if one.verdict != EQUAL else ())
         if one.kind in self.timed:
             self._add_durations(one)
+
+    @property
+    def is_read(self) -> bool:
+        """True for a method that may be asked twice."""
+        return self.known.effect is Effect.READ
 
     @property
     def trials(self) -> int:
@@ -90,7 +107,7 @@ class EvidenceSummary(Tally):
     @property
     def moving(self) -> bool:
         """True when there is something to judge: a call was compared, or both transports answer live calls."""
-        return bool(self.compared or self.stages & JUDGED)
+        return bool(self.compared or self.stages & JUDGED or _TYPED_STEP in self.unseen)
 
     def judges_tail(self) -> bool:
         """True when callers waited for the candidate as well as for the control, or are beginning to."""
@@ -101,14 +118,11 @@ class EvidenceSummary(Tally):
         return _INDEX.sub("[]", where) in self._noisy
 
     def _add_aa(self, one: Evidence) -> None:
-        if one.verdict == DIFFERENT:
-            self._noisy.add(_INDEX.sub("[]", one.where))
-        elif one.verdict == EQUAL and _is_timed(one.primary) and _is_timed(one.shadow):
+        if one.verdict == EQUAL and _is_timed(one.primary) and _is_timed(one.shadow):
             self.aa_at = max(self.aa_at, one.at)
             self.aa.add(one.primary.us, one.shadow.us)
-
-    def _add_trial(self, one: Evidence) -> None:
-        self._is_bad[one.request or self.trials] |= one.verdict != EQUAL
+        elif one.verdict in COMPARED and one.verdict != EQUAL:
+            self._noisy.add(_INDEX.sub("[]", one.where))
 
     def _add_durations(self, one: Evidence) -> None:
         sides = {side.transport == CONTROL: side.us for side in (one.primary, one.shadow) if _is_timed(side)}

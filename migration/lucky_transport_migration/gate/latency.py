@@ -30,8 +30,6 @@ MOST_NOISE = 1.25
 
 #: Pairs that the bound of their middle needs at least, and durations of each side that the bound of a p99 does.
 ENOUGH_PAIRS, ENOUGH_TAILS = LEAST_BLOCKS, NEEDED["p99"]
-#: Worth of calls below which their blocks are too short to tell how many more would do.
-_COUNTABLE = 128
 
 #: Durations in microseconds, in the order of the calls.
 Samples = MutableSequence[float]
@@ -76,18 +74,11 @@ class Latency:
 
     @property
     def _remedy(self) -> str:
-        """Why it is not shown and, where that can be told, about how many more calls would show it."""
+        """What could show it. How many calls that takes is not said: the machine's noise, then as now, decides it."""
         if not self.holds_back or self.times >= self.limit:
             return ""
-        lasts = f"; noise that lasts makes {plural(self.calls, 'call')} worth {self.worth:,} independent ones"
-        if self.worth < min(_COUNTABLE, self.calls / 2):
-            return f"{lasts}: only more of them, over a longer time, can show that it is kept"
-        factor = (
-            math.log(self.at_most / self.times) / math.log(self.limit / self.times)
-        ) ** 2  # the root of their number
-        more = max(1, int(float(f"{(factor - 1) * self.calls:.1g}")))
-        why = lasts if self.worth < self.calls / 2 else ""
-        return f"{why}; about {plural(more, 'more call')} could show that it is kept"
+        worth = f"; noise that lasts makes {plural(self.calls, 'call')} worth {self.worth:,} independent ones"
+        return f"{worth * (self.worth < self.calls / 2)}; more calls, over a longer time, can show that it is kept"
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON values, ratios and microseconds rounded to what they can mean."""

@@ -15,7 +15,8 @@ A wrong key or value is a ConfigError that names source, key, value and remedy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import json
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from lucky_transport.config import load_table
@@ -51,6 +52,16 @@ class Limits:
         table, source = load_table("gate", directory)
         return cls(**read_table(table, source, _READERS))
 
+    @property
+    def laxer(self) -> list[str]:
+        """The limits that let more pass than the defaults do, each beside its default."""
+        ours, usual = asdict(self), asdict(Limits())
+        more = {name: ours[name] - usual[name] for name in ours}
+        found = (name for name in ours if (more[name] > 0 if name in _MORE_IS_LAXER else more[name] < 0))
+        return [f"{name} {json.dumps(ours[name])} (default {json.dumps(usual[name])})" for name in found]
+
+
+_MORE_IS_LAXER = {"mismatch_limit", "slower_limit", "tail_limit", "aa_days"}
 
 _COUNT = number(lambda value: value >= 1, int)
 _RATIO = number(lambda value: value >= 1)

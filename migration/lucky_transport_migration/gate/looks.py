@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -57,20 +58,14 @@ class Looks:
     def _numbers(self, seen: Mapping[str, _Seen]) -> dict[str, tuple[int, bool]]:
         """Return of each method the number that this look at it has or would have, and whether it is a new one."""
         since = {entry.method: entry.moment for entry in Journal(self._folder).entries()}
-        looks: dict[str, list[_Seen]] = {name: [] for name in seen}
-        is_damaged = False
-        for _, look in read_entries(self._path, _look):
-            if look is None:
-                is_damaged = True
-                continue
-            at, method, counted = look
-            if at > since.get(method, "") and counted not in looks.setdefault(method, []):
+        looks: defaultdict[str, list[_Seen]] = defaultdict(list)
+        lines = [look for _, look in read_entries(self._path, _look)]
+        for at, method, counted in filter(None, lines):
+            if at > since.get(method, "") and counted not in looks[method]:
                 looks[method].append(counted)
-        numbers: dict[str, tuple[int, bool]] = {}
-        for name, one in seen.items():
-            found = [*looks[name], one]
-            numbers[name] = max(found.index(one) + 1, _assumed(one) if is_damaged else 1), one not in looks[name]
-        return numbers
+        least = {name: _assumed(one) if None in lines else 1 for name, one in seen.items()}
+        numbers = {name: max([*looks[name], one].index(one) + 1, least[name]) for name, one in seen.items()}
+        return {name: (numbers[name], one not in looks[name]) for name, one in seen.items()}
 
 
 def _look(line: bytes) -> tuple[str, str, _Seen]:

@@ -8,12 +8,15 @@ and the more often, the more each method has to show.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport.messages.method import Effect
+from lucky_transport.messages.names import short_name
+from lucky_transport_migration.catalogue.effects import UNSAID
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
 from lucky_transport_migration.gate.bounds import Blocks, error_of_look, needed_trials, upper_bound
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
@@ -21,38 +24,26 @@ from lucky_transport_migration.gate.latency import ENOUGH, ENOUGH_PAIRS, ENOUGH_
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.stages.stage import Stage
 
-__all__ = ["MethodVerdict", "judge_method"]
+__all__ = ["UNSEEN", "MethodVerdict", "judge_method", "without_shadow"]
+
+UNSEEN = "no call of it was compared since its last move; run the program"
 
 
 @dataclass(frozen=True, slots=True)
 class MethodVerdict:
-    """What a method's evidence comes to; `reasons` is empty when it may move on.
+    """What a method's evidence, the `summary`, comes to; `reasons` is empty when it may move on.
 
-    calls: seen, compared: of those, with both answers, distinct: of those, requests that differ (the trials).
-    mismatches: calls answered differently, failures: the candidate did not answer. mismatch_bound: the rate of trials
-    that the true one is not above. not_compared: reason -> calls. aa_calls: pairs of an A/A run, from which the noise
-    comes, the last one of the moment aa_at. look: the number of this one, is_whole: whether enough was seen that a
-    promotion could come of it. error: the probability with which each of its bounds may be wrong. unjudged: what it
-    says nothing of.
+    mismatch_bound: the rate of trials that the true one is not above. look: the number of this one, is_whole: whether
+    enough was seen that a promotion could come of it. error: the probability with which each of its bounds may be
+    wrong.
     """
 
+    summary: EvidenceSummary
     reasons: list[str]
-    calls: int
-    compared: int
-    distinct: int
-    mismatches: int
-    failures: int
     mismatch_bound: float
-    not_compared: dict[str, int]
-    left_out: list[str]
-    aspects: dict[str, int]
-    first: str
-    aa_calls: int
-    aa_at: str
     look: int
     is_whole: bool
     error: float
-    unjudged: list[str]
     latency: list[Latency] = field(default_factory=list[Latency])
 
     @property
@@ -60,154 +51,170 @@ class MethodVerdict:
         """True when nothing speaks against it."""
         return not self.reasons
 
+    @property
+    def left_out(self) -> list[str]:
+        """What of compared calls was not looked at."""
+        return list(dict.fromkeys(what for what, _ in self.summary.left_out))
+
+    @property
+    def unjudged(self) -> list[str]:
+        """What the verdict says nothing of, and why."""
+        seen = self.summary
+        where = f"at {seen.rung} " if seen.rung else ""
+        tail = [f"its p99: {where}no caller waits for both transports"] * (seen.compared > 0 and not seen.judges_tail())
+        return tail + [f"the answers to {plural(calls, 'call')}: {why}" for why, calls in seen.unseen.most_common()]
+
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        plain: dict[str, Any] = {"promote": self.promote} | {name: getattr(self, name) for name in self.__slots__}
-        plain["not_compared"] = [{"why": why, "calls": calls} for why, calls in self.not_compared.items()]
-        plain["latency"] = [one.plain() for one in self.latency]
-        return plain
+        """Return it as JSON values. distinct: requests that differ among the compared calls, which are the trials."""
+        seen = self.summary
+        return {
+            "promote": self.promote,
+            "reasons": self.reasons,
+            "calls": seen.calls,
+            "compared": seen.compared,
+            "distinct": seen.trials,
+            "mismatches": seen.verdicts[DIFFERENT],
+            "failures": seen.verdicts[FAILED],
+            "mismatch_bound": self.mismatch_bound,
+            "not_compared": [{"why": why, "calls": calls} for why, calls in seen.unseen.items()],
+            "left_out": self.left_out,
+            "aspects": dict(seen.aspects),
+            "first": seen.first.sentence if seen.first else "",
+            "aa_calls": len(seen.aa),
+            "aa_at": seen.aa_at,
+            "look": self.look,
+            "is_whole": self.is_whole,
+            "error": self.error,
+            "unjudged": self.unjudged,
+            "latency": [one.plain() for one in self.latency],
+        }
 
 
 def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, look: int = 1) -> MethodVerdict:
     """Return the verdict on one method; among: how many methods are judged together, look: the number of this look."""
     error = error_of_look((1 - limits.confidence) / among, look)
     hits = summary.bad_trials
-    bad = int(hits.sum())
-    loss = Blocks.of(hits).loss(error) if bad else 1.0
-    bound = upper_bound(bad / loss, summary.trials / loss, 1 - error)
-    doubts = list(_doubts(summary, bound, limits, error, bad, loss))
+    loss = Blocks.of(hits).loss(error) if hits.any() else 1.0
+    bound = upper_bound(hits.sum() / loss, summary.trials / loss, 1 - error)
     latency, missing = _latency(summary, limits, error)
     missing += _unproven(summary, limits)
-    if summary.compared:  # else there is nothing to be timed either
-        doubts += [*missing, *(one.sentence for one in latency if one.holds_back)]
+    if summary.compared:
+        slow = (one.sentence for one in latency if one.holds_back)
+        wrong = _mismatches(summary, limits, error, bound, loss)
+        doubts = [*_counts(summary, limits), *wrong, *missing, *slow]
+    else:  # then there is nothing to be timed either
+        doubts = [_uncompared(summary)]
     if doubts and look > 1:
         doubts[-1] += f" (look {look:,}: each one makes the bounds wider)"
     has_trials = summary.trials >= limits.calls and upper_bound(0, summary.trials, 1 - error) <= limits.mismatch_limit
-    return MethodVerdict(
-        reasons=doubts,
-        calls=summary.calls,
-        compared=summary.compared,
-        distinct=summary.trials,
-        mismatches=summary.verdicts[DIFFERENT],
-        failures=summary.verdicts[FAILED],
-        mismatch_bound=round(bound, 9),
-        not_compared=dict(summary.unseen),
-        left_out=list(dict.fromkeys(what for what, _ in summary.left_out)),
-        aspects=dict(summary.aspects),
-        first=summary.first.sentence if summary.first else "",
-        aa_calls=len(summary.aa),
-        aa_at=summary.aa_at,
-        look=look,
-        is_whole=has_trials and not missing,
-        error=round(error, 9),
-        unjudged=list(_unjudged(summary)),
-        latency=latency,
-    )
+    return MethodVerdict(summary, doubts, round(bound, 9), look, has_trials and not missing, round(error, 9), latency)
 
 
 def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[list[Latency], list[str]]:
     """Return what can be said of durations, and what is missing for the rest."""
     found: list[Latency] = []
     missing: list[str] = []
-    aa = summary.aa
+    pairs, tails, aa, timed = summary.pairs, summary.tails, summary.aa, ", ".join(summary.timed)
     of_each = error / (2 if summary.judges_tail() else 1)
     share = of_each / (2 if len(aa) >= ENOUGH else 1)  # the noise may err as well
-    pairs, tails, timed = summary.pairs, summary.tails, ", ".join(summary.timed)
     if len(pairs) >= ENOUGH_PAIRS:
-        found.append(pairs.latency(*_limit(aa.noise(share), summary, limits), share))
+        limit, why = limits.slower_limit, ""
+        if (noise := aa.noise(share)) > limit:  # what an A/A run shows at least differs where nothing does
+            limit, why = noise, f" (noise of {plural(len(aa), 'A/A pair')}, the last of {summary.aa_at[:10]})"
+        found.append(pairs.latency(limit, why, share))
     else:
-        needed = f"its p50 is not known: it needs {ENOUGH_PAIRS} pairs of timed calls ({timed}; no replay)"
-        missing.append(f"{needed}, and has {len(pairs)}")
+        needed = f"it needs {ENOUGH_PAIRS} pairs of timed calls ({timed}; no replay); has {len(pairs)}"
+        missing.append(f"its p50 is not known: {needed}")
     if summary.judges_tail() and len(tails) >= ENOUGH_TAILS:
         found.append(tails.latency(limits.tail_limit, of_each))
     elif summary.judges_tail():
-        needed = (
-            f"its p99 is not known: it needs {ENOUGH_TAILS} timed calls of each side that a caller waited for ({timed})"
-        )
-        missing.append(
-            f"{needed}, and has {len(tails.control):,} of the control, {len(tails.candidate):,} of the candidate"
-        )
+        sides = f"{len(tails.control):,} over gRPC and {len(tails.candidate):,} over shared memory"
+        needed = f"it needs {ENOUGH_TAILS} timed calls of each side that a caller waited for ({timed}); has {sides}"
+        missing.append(f"its p99 is not known: {needed}")
     return found, missing
 
 
-def _limit(noise: float, summary: EvidenceSummary, limits: Limits) -> tuple[float, str]:
-    """Return the limit in force and what raised it: what an A/A run shows at least differs where nothing does."""
-    if noise <= limits.slower_limit:
-        return limits.slower_limit, ""
-    return noise, f" (noise of {plural(len(summary.aa), 'A/A pair')}, the last of {summary.aa_at[:10]})"
-
-
-def _doubts(
-    summary: EvidenceSummary, bound: float, limits: Limits, error: float, bad: int, loss: float
-) -> Iterator[str]:
-    """Yield why the answers do not suffice."""
+def _uncompared(summary: EvidenceSummary) -> str:
+    """Return why nothing was compared, and which evidence the method can have."""
     if not summary.calls:
-        yield "no call of it was seen since"
-        return
-    if not summary.compared:
-        why, calls = summary.unseen.most_common(1)[0]
-        yield (
-            f"of {plural(summary.calls, 'call')} none was compared ({calls:,}: {why}); what changes the world is "
-            "compared on two engines: `lucky-transport parity`, or `record` and `replay`"
-        )
-        return
+        return UNSEEN
+    why, calls = summary.unseen.most_common(1)[0]
+    remedy = without_shadow([summary.known]) or "run the program on this rung"
+    if summary.is_read and summary.stage and summary.stage.stage is Stage.GRPC:
+        remedy = f"at grpc no shadow is asked: `lucky-transport stage promote {short_name(summary.method)}`"
+    return f"of {plural(summary.calls, 'call')} none was compared ({calls:,}: {why}); {remedy}"
+
+
+def _counts(summary: EvidenceSummary, limits: Limits) -> Iterator[str]:
+    """Yield why the compared calls are too few, or say nothing."""
     if nothing := summary.unaccepted(summary.method):
         yield f"NOTHING COMPARED: {nothing}"
-    trials = summary.trials
-    is_repeated = trials < summary.compared
-    seen = f"{plural(summary.compared, 'compared call')}{f' of {_distinct(trials)}' if is_repeated else ''}"
-    remedy = "; `lucky-transport parity --evidence` makes others" if is_repeated else ""
-    if trials < limits.calls:
-        counted = f"{plural(summary.compared, 'call')}{f' of {_distinct(trials)}' if is_repeated else ''}"
+    if summary.trials < limits.calls:
+        counted, remedy = _repeats(summary, "call")
         yield f"{counted} compared, {limits.calls:,} asked for (calls){remedy}"
+
+
+def _mismatches(summary: EvidenceSummary, limits: Limits, error: float, bound: float, loss: float) -> Iterator[str]:
+    """Yield why the calls that differed are too many."""
+    trials, bad = summary.trials, int(summary.bad_trials.sum())
     if bound <= limits.mismatch_limit or (not bad and trials < limits.calls):
         return
+    counted, remedy = _repeats(summary, "compared call")
+    kinds = ", ".join(f"{aspect} {calls:,}" for aspect, calls in summary.aspects.most_common())
+    found = f"{summary.verdicts[DIFFERENT]:,} differed and {summary.verdicts[FAILED]:,} failed{kinds and f' ({kinds})'}"
     needed = math.ceil(loss * needed_trials(bad / loss, limits.mismatch_limit, 1 - error))
     bursts = f"; mismatches come in bursts: {trials:,} are worth {trials / loss:,.0f} independent" if loss > 2 else ""
+    first = f"; the first: {summary.first.sentence}" if summary.first else ""
+    if summary.first and summary.noise_in(summary.first.where):
+        first += "; it differs in the A/A run too, so give that field a rule in [parity.fields]"
     yield (
-        f"of {seen} {_counted(summary)}: a rate of up to {_percent(bound)} is open, the limit is "
-        f"{_percent(limits.mismatch_limit)}{bursts}; {plural(needed - trials, 'more call')} without another would do"
-        f"{remedy}{_first(summary)}"
+        f"of {counted} {found}: a rate of up to {bound * 100:.3g} % is open, the limit is "
+        f"{limits.mismatch_limit * 100:.3g} %{bursts}; {plural(needed - trials, 'more call')} without another would do"
+        f"{remedy}{first}"
     )
+
+
+def _repeats(summary: EvidenceSummary, noun: str) -> tuple[str, str]:
+    """Return how many calls were compared, and where requests repeat how many there are, and what makes others."""
+    calls = plural(summary.compared, noun)
+    if summary.trials == summary.compared:
+        return calls, ""
+    distinct = f"{calls} of {plural(summary.trials, 'distinct request')}"
+    return distinct, "; `lucky-transport parity --evidence` makes others"
 
 
 def _unproven(summary: EvidenceSummary, limits: Limits) -> list[str]:
     """Return what is missing of the rung that a method is on: what other rungs and other runs showed is not of it."""
-    is_read, rung = summary.effect is Effect.READ, summary.rung
-    if rung is None or (rung.stage is Stage.SHADOW and not is_read):  # where it is made once and gRPC answers
+    rung, effect, needed = summary.rung, summary.known.effect, min(limits.calls, ENOUGH)
+    if rung is None or (rung.stage is Stage.SHADOW and not summary.is_read):  # it is made once and gRPC answers
         return []
-    changed = "something" if summary.effect is Effect.IDEMPOTENT else f"the {summary.effect.value}"
-    why = f" (what changes {changed} is made once: it is compared on two engines)"
-    seen, what = (summary.live, "compared") if is_read else (summary.by_candidate, f"answered by shared memory{why}")
-    if seen >= (needed := min(limits.calls, ENOUGH)):
-        return []
-    return [f"at {rung} {seen:,} live calls of {needed:,} were {what}; run the program on this rung"]
+    seen, what = summary.live, "compared"
+    if not summary.is_read:
+        changed = "something" if effect is Effect.IDEMPOTENT else f"the {effect.value}"
+        why = f"what changes {changed} is made once: it is compared on two engines"
+        seen, what = summary.by_candidate, f"answered by shared memory ({why})"
+    missing = f"at {rung} {seen:,} live calls of {needed:,} were {what}; run the program on this rung"
+    return [missing] if seen < needed else []
 
 
-def _unjudged(summary: EvidenceSummary) -> Iterator[str]:
-    """Yield what the verdict says nothing of, and why."""
-    if summary.compared and not summary.judges_tail():
-        where = f"at {summary.rung} " if summary.rung else ""
-        yield f"its p99: {where}no caller waits for both transports"
-    for why, calls in summary.unseen.most_common():
-        yield f"the answers to {plural(calls, 'call')}: {why}"
-
-
-def _distinct(trials: int) -> str:
-    return plural(trials, "distinct request")
-
-
-def _counted(summary: EvidenceSummary) -> str:
-    kinds = ", ".join(f"{aspect} {calls:,}" for aspect, calls in summary.aspects.most_common())
-    return f"{summary.verdicts[DIFFERENT]:,} differed and {summary.verdicts[FAILED]:,} failed{kinds and f' ({kinds})'}"
-
-
-def _first(summary: EvidenceSummary) -> str:
-    if summary.first is None:
+def without_shadow(methods: Sequence[ServiceMethod]) -> str:
+    """Return which of the methods never get a shadow and how they are compared, "" where all do."""
+    changing = [one.name for one in methods if one.effect is not Effect.READ]
+    if not changing:
         return ""
-    noise = "; it differs in the A/A run too, so give that field a rule in [parity.fields]"
-    return f"; the first: {summary.first.sentence}{noise if summary.noise_in(summary.first.where) else ''}"
+    text = (
+        f"no shadow is asked of {_listed(changing)}: what a call changes is not changed twice; compare on two engines, "
+        "by `lucky-transport parity`, or by `record` and `replay`"
+    )
+    if unsaid := [one.name for one in methods if one.effect is Effect.WORLD and one.reason == UNSAID]:
+        text += (
+            f". Of {_listed(unsaid)} {UNSAID}; for one that only reads, write `option idempotency_level = "
+            "NO_SIDE_EFFECTS;` into its rpc in the .proto, or into lucky_transport.toml: "
+            f'[stages.effects] "{short_name(unsaid[0])}" = "read"'
+        )
+    return text
 
 
-def _percent(rate: float) -> str:
-    return f"{rate * 100:.3g} %"
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - 3
+    return ", ".join(map(short_name, names[:3])) + (f" and {more:,} more" if more > 0 else "")

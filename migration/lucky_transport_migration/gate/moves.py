@@ -8,7 +8,7 @@ running one is not made to change its driver by hand, also where a demotion by h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,15 +19,17 @@ from lucky_transport.errors import ConfigError
 from lucky_transport.messages.names import is_pattern, matches, short_name
 from lucky_transport_migration.atomic_write import write_atomically
 from lucky_transport_migration.catalogue.catalogue import OWN
-from lucky_transport_migration.gate.gate_verdict import judge
+from lucky_transport_migration.evidence.record import read_folder
+from lucky_transport_migration.evidence.tally import COMPARED
+from lucky_transport_migration.gate.gate_verdict import GateVerdict, judge
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
-from lucky_transport_migration.gate.unproven import moved_without_evidence, without_shadow
+from lucky_transport_migration.gate.method import without_shadow
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.evidence_window import recent_evidence
 from lucky_transport_migration.stages.stage import Placement, Stage
 
-__all__ = ["Moves", "StageChange", "write_rows"]
+__all__ = ["Moves", "StageChange", "unproven", "unproven_texts", "write_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,11 @@ class Moves:
 
         Rows that `target` covers are removed. Raises UnknownName, ConfigError.
         """
-        moves = [self._move(name, to, self._held_back(name, to, force)) for name in self._movable(target)]
+        moves: list[StageChange] = []
+        for name in self._movable(target):
+            before = self.standing.placement(name)
+            is_held = not force and to > before and self.standing.cooling_s(name) > 0
+            moves.append(StageChange(name, before, to, self.standing.demoted_text(name) if is_held else ""))
         if not any(move.refused for move in moves):
             self._write({target: to})
             self._lift(moves)
@@ -64,13 +70,12 @@ class Moves:
     def promote(self, target: str, *, force: bool = False) -> list[StageChange]:
         """Move each method that `target` names up by one rung, where cool-down and gate allow it."""
         names = self._movable(target)
-        doubts = {} if force else dict(self._doubts(names))
+        verdict = self._verdict(() if force else names)
         moves: list[StageChange] = []
         for name in names:
             before = self.standing.placement(name)
-            to = before.following
-            refused = self._held_back(name, to, force) or doubts.get(name, "")
-            moves.append(self._move(name, to, refused if to > before else f"is at {before}, the last stage"))
+            to, refused = before.following, verdict.refusal(name, self.standing)
+            moves.append(StageChange(name, before, to, "" if force and to > before else refused))
         self._write_moves(target, moves)
         self._lift(moves)
         return moves
@@ -81,29 +86,25 @@ class Moves:
         for name in self._movable(target):
             before = self.standing.placement(name)
             there = before.fallback if to is None else to
-            moves.append(self._move(name, there, "" if there < before else f"is at {before} already"))
+            moves.append(StageChange(name, before, there, "" if there < before else f"is at {before} already"))
         self._write_moves(target, moves)
-        for move in moves:
-            if not move.refused:
-                self.standing.journal.demote(
-                    move.method, move.before, move.to, why, cool_down_s=self._limits.cool_down_s
-                )
+        for one in moves:
+            if not one.refused:
+                self.standing.journal.demote(one.method, one.before, one.to, why, cool_down_s=self._limits.cool_down_s)
         return moves
 
     def notes(self, moves: Iterable[StageChange]) -> list[str]:
-        """Return what the moves that were made upwards leave unproven, a sentence each."""
+        """Return what the moves upwards leave unproven, a sentence each, and how those that were not made are."""
         made = {one.method: one.to for one in moves if not one.refused and one.to > one.before}
-        catalogue = self.standing.plan.catalogue
-        shadowed = [catalogue.method(name) for name, to in made.items() if to.stage is Stage.SHADOW]
-        found = list(without_shadow(shadowed))
+        shadowed = [name for name, to in made.items() if to.stage is Stage.SHADOW]
+        found = [without_shadow(list(map(self.standing.plan.catalogue.method, shadowed)))]
         if len(shadowed) < len(made):
-            compared: dict[str, bool] = {}
-            for _ in recent_evidence(self.standing.plan.evidence, compared=compared):
-                pass
-            now = EffectiveStages.load(self.standing.plan.path.parent, environ={})
-            for name, at in moved_without_evidence(now, made, compared).items():
-                found.append(f"moved without evidence: {name} is at {at}, and no call of it was ever compared")
-        return found
+            seen = (one for one in read_folder(self.standing.plan.evidence) if one.kind != "aa")
+            compared = {one.method for one in seen if one.verdict in COMPARED}
+            found += unproven_texts(unproven({name: to for name, to in made.items() if name not in compared}))
+        if any(one.refused and one.to > one.before for one in moves):
+            found.append("--force overrules cool-down and gate")
+        return list(filter(None, found))
 
     # -- what may move ------------------------------------------------------------------------------------------------
 
@@ -115,35 +116,14 @@ class Moves:
             raise ConfigError(f"{short_name(led[0])} moves with the stepping path", hint=f"move {short_name(STEP)}")
         return [name for name in names if name not in led]
 
-    def _held_back(self, name: str, to: Placement, force: bool) -> str:
-        """Return why a method must not move up to `to` yet."""
-        left_s = self.standing.cooling_s(name)
-        if force or not left_s or to <= self.standing.placement(name):
-            return ""
-        demotion = self.standing.demotion(name)
-        return f"in cool-down for {left_s:.0f} s more ({demotion.why if demotion else ''}); wait, or --force"
-
-    def _doubts(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Yield the methods that the gate holds back, and why. From `grpc` on to `shadow` nothing is at stake."""
-        judged = {name for name in names if self.standing.placement(name).stage is not Stage.GRPC}
-        if not judged:
-            return
-        seen = recent_evidence(self.standing.plan.evidence, self._limits.aa_days)
-        looks = Looks(self.standing.plan.evidence)
-        verdict = judge(
-            (one for one in seen if one.method in judged), self._limits, standing=self.standing, looks=looks
-        )
-        for name in judged:
-            found = verdict.methods.get(name)
-            if found is None:
-                yield name, "no call of it was compared since its last move; run the program, or --force"
-            elif found.reasons:
-                yield name, "; ".join(found.reasons)
+    def _verdict(self, names: Iterable[str]) -> GateVerdict:
+        """Return what the gate says of the methods. From `grpc` on to `shadow` nothing is at stake: it is not asked."""
+        asked = {name for name in names if self.standing.placement(name).stage is not Stage.GRPC}
+        folder = self.standing.plan.evidence
+        seen = recent_evidence(folder, self._limits.aa_days) if asked else ()
+        return judge(seen, self._limits, standing=self.standing, looks=Looks(folder), asked=asked.__contains__)
 
     # -- writing ------------------------------------------------------------------------------------------------------
-
-    def _move(self, name: str, to: Placement, refused: str) -> StageChange:
-        return StageChange(name, self.standing.placement(name), to, refused)
 
     def _write_moves(self, target: str, moves: Iterable[StageChange]) -> None:
         """Write what was not refused: one row where all of a pattern went to one stage, else one row a method."""
@@ -177,6 +157,18 @@ class Moves:
             led = [name for name in STEPPING_PATH if name in self.standing.demotions] if move.method == STEP else []
             for name in {move.method, *led}:
                 self.standing.journal.promote(name, move.before, move.to)
+
+
+def unproven(uncompared: Mapping[str, Placement]) -> dict[str, Placement]:
+    """Return which methods are beyond `shadow`, of some of which no call was compared; Step stands for its path."""
+    found = {name: uncompared[name] for name in sorted(uncompared) if name == STEP or name not in STEPPING_PATH}
+    return {name: at for name, at in found.items() if at > Placement(Stage.SHADOW)}
+
+
+def unproven_texts(found: Mapping[str, Placement]) -> list[str]:
+    """Return what is `unproven`, a sentence each."""
+    rest = "and no call of it was ever compared"
+    return [f"moved without evidence: {name} is at {at}, {rest}" for name, at in found.items()]
 
 
 def write_rows(path: Path, rows: Mapping[str, Placement], drop: Iterable[str] = ()) -> None:

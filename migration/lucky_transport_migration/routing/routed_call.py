@@ -46,11 +46,8 @@ __all__ = ["CHANGES", "OWN", "CallTarget", "TrackedCall"]
 _log = logging.getLogger("lucky_transport")
 
 #: Why there is no second answer to a call that changes something.
-CHANGES = "it may change the world and is not made twice; compare by parity, or by record and replay"
-OWN = (
-    "nothing says that it is a read, so it is not made twice; say so in its .proto (option idempotency_level = "
-    'NO_SIDE_EFFECTS) or in [stages.effects] ("Service/Method" = "read"), else compare by record and replay'
-)
+CHANGES = "it may change the world and is not made twice"
+OWN = "nothing says that it is a read, so it is not made twice"
 _DROPPED = "grpc.aio drops those that it reads after the status of a call that failed"
 _MOVED = "the world changed before both had answered"
 

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from lucky_transport_migration.evidence.programs import Program, read_programs
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, ITSELF, Evidence, read_folder
 from lucky_transport_migration.evidence.tally import refusals_text
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
-from lucky_transport_migration.gate.gate_verdict import GateVerdict, as_exchange, judge
+from lucky_transport_migration.gate.gate_verdict import GateVerdict, judge
 from lucky_transport_migration.gate.latency import Pairs
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
@@ -55,7 +56,7 @@ class _Seen:
     first: Evidence | None = None
 
     def add(self, one: Evidence) -> None:
-        self.summary.add(as_exchange(one) if one.method == STEP else one)
+        self.summary.add(one)
         if one.kind == "aa":
             return
         self.kinds[one.kind] += 1
@@ -76,9 +77,8 @@ def collect(pattern: str = "*", folder: Path | None = None, since: str = "") -> 
     demotions = [one for one in journal.entries() if one.event == "demoted" and matches(one.method, pattern)]
     standing = EffectiveStages(plan, journal.demotions())
     seen: dict[str, _Seen] = {}
-    held = {name: one for name, one in standing.demotions.items() if matches(name, pattern)}
-    read = _read(plan.evidence, pattern, since, limits, damage, seen)
-    verdict = judge(read, limits, held, standing=standing, looks=Looks(plan.evidence))
+    read, asked = _read(plan.evidence, pattern, since, limits, damage, seen), partial(matches, pattern=pattern)
+    verdict = judge(read, limits, standing=standing, looks=Looks(plan.evidence), asked=asked)
     known = list(lines(standing, pattern))
     if not known:
         plan.catalogue.find(pattern)  # says which are nearest
@@ -115,9 +115,10 @@ def _read(
     """Yield what the gate judges; add to `seen` all since a demotion that is over, with what led to one in force."""
     earliest, is_over = counted_since(folder, limits.aa_days), _demotions_over(folder)
     for one in read_folder(folder, damage):
-        if one.at < since or not matches(one.method, pattern):
+        if one.at < since:
             continue
-        if one.at >= (earliest("aa", one.method) if one.kind == "aa" else is_over.get(one.method, "")):
+        shown_since = earliest("aa", one.method) if one.kind == "aa" else is_over.get(one.method, "")
+        if one.at >= shown_since and matches(one.method, pattern):
             seen.setdefault(one.method, _Seen(EvidenceSummary(one.method))).add(one)
         if one.at >= earliest(one.kind, one.method):
             yield one

@@ -68,6 +68,12 @@ class EffectiveStages:
         found = [self.demotions[one] for one in STEPPING_PATH if one in self.demotions]
         return min(found, key=lambda demotion: demotion.to, default=None)
 
+    def demoted_text(self, method: str) -> str:
+        """Return where a demotion put a method, why, and what is left of its cool-down; "" for none."""
+        demotion, left_s = self.demotion(method), self.cooling_s(method)
+        cooling = f", in cool-down for {left_s:.0f} s more" if left_s else ""
+        return f"demoted to {demotion.to} ({demotion.why}){cooling}" if demotion else ""
+
     def cooling_s(self, method: str) -> float:
         """Return for how many seconds a method may not be promoted, 0 when it may."""
         names = STEPPING_PATH if method in STEPPING_PATH else {method}

@@ -54,5 +54,5 @@ def test_a_candidate_that_is_a_quarter_slower_is_held_back_every_time() -> None:
 def test_an_aa_run_of_either_transport_can_be_judged(transports: tuple[str, str]) -> None:
     verdict = judge(twins_as_candidates(run(1, "aa", transports)), LIMITS)
     assert verdict.promote
-    assert [row.compared for row in verdict.methods.values()] == [CALLS] * len(METHODS)
+    assert [row.summary.compared for row in verdict.methods.values()] == [CALLS] * len(METHODS)
     assert all(row.latency for row in verdict.methods.values())
