@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lucky_transport.errors import printable
 from lucky_transport_migration.compare.shown import shown
 
 __all__ = ["AtCall", "AtMove", "Difference", "LocatedDifference"]
@@ -86,9 +87,9 @@ class LocatedDifference:
         return dict(zip(self.names, shown(self.difference.left, self.difference.right), strict=True))
 
     def sentence(self) -> str:
-        """Return it as one sentence."""
+        """Return it as one sentence, on one line."""
         values = ", ".join(f"{name} {value!r}" for name, value in self.values.items())
-        return self.place.sentence(self.difference, values)
+        return printable(self.place.sentence(self.difference, values))
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON values."""

@@ -11,12 +11,13 @@ A piece of evidence is one line of JSON in `<folder>/calls-<pid>.jsonl`; a proce
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.errors import ConfigError
+from lucky_transport.errors import ConfigError, printable
 from lucky_transport.nesting import parse_json
 from lucky_transport_migration.jsonl import Damage, read_entries
 
@@ -79,6 +80,11 @@ class SideResult:
     local: bool = False
     first: float = 0.0
 
+    @property
+    def is_timed(self) -> bool:
+        """True where the duration tells how fast the transport is."""
+        return self.code == "OK" and 0 < self.us < math.inf
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -113,17 +119,17 @@ class Evidence:
 
     @property
     def sentence(self) -> str:
-        """What differed, as one sentence; "" where nothing did."""
+        """What differed, as one sentence on one line; "" where nothing did."""
         if self.verdict not in (DIFFERENT, FAILED):
             return ""
         values = ", ".join(f"{name} {value!r}" for name, value in self.values.items())
+        what = f"{self.aspect} {'differ' if self.aspect in ('details', 'headers') else 'differs'}"
         at = "" if self.where in (self.aspect, "code") else f" at {self.where}"
         if self.verdict == FAILED:
-            return f"{self.method}: the candidate failed ({self.aspect}){at}: {values}"
-        if self.aspect == EFFECT:
-            return f"{self.method}: it is a read, and changes the engine's {self.where}: {values}"
-        verb = "differ" if self.aspect in ("details", "headers") else "differs"
-        return f"{self.method}: {self.aspect} {verb}{at}: {values}"
+            what = f"the candidate failed ({self.aspect})"
+        elif self.aspect == EFFECT:
+            what, at = "it is a read, and changes the engine's", f" {self.where}"
+        return printable(f"{self.method}: {what}{at}: {values}")
 
     def write(self) -> str:
         """Return it as a line of JSON, with its line end."""
