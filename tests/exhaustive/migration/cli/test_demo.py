@@ -27,6 +27,10 @@ def test_the_toy_engine_is_equal_and_a_report_is_written(tmp_path: Path) -> None
     assert all(one["ratio"] > 0 for one in found["ratios"])
     assert '"hdr":' not in done.stdout
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"demo.html", "demo.json", "report.md"}
+    _, _, top = (tmp_path / "out" / "demo.html").read_text().partition('<div class="verdict">')
+    first, _, rest = top.partition("</p>")
+    assert f"{found['verdict']['word']}</span> " in first, "the page begins with its answer"
+    assert "EQUAL</span>" in rest.partition("</div>")[0]
 
 
 @pytest.mark.parametrize(
