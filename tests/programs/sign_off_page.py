@@ -59,7 +59,7 @@ def _page(program: Program, done: SignOff) -> str:
 
 
 def _row(one: Mapping[str, Any]) -> str:
-    bad = one["different"] + one["failed"]
+    bad = one["mismatches"] + one["failures"]
     return f"| {short_name(one['method'])} | {one['verdict']} | {one['compared']:,} | {one['distinct']:,} | {bad:,} |"
 
 

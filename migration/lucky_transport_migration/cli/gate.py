@@ -81,8 +81,8 @@ def _show(verdict: GateVerdict, beside: Sequence[str]) -> None:
     """Print a row per method, then what does not count, what is `beside`, each reason, and the verdict in one line."""
     show("Gate", _COLUMNS, [_row(name, row) for name, row in verdict.methods.items()], empty="no evidence")
     for name, row in verdict.methods.items():
-        if row.left_out:
-            echo(f"not compared in {name}: {', '.join(row.left_out)}")
+        if left_out := dict.fromkeys(what for what, _ in row.summary.left_out):
+            echo(f"not compared in {name}: {', '.join(left_out)}")
         for what in row.unjudged:
             echo(f"not judged of {name}: {what}")
     for text in beside:

@@ -26,8 +26,9 @@ __all__ = ["signoff"]
     type=click.Path(file_okay=False, path_type=Path),
     help="Where signoff.html, signoff.md and signoff.json go.",
 )
+@click.option("--look", is_flag=True, help="Count this as a look of the gate: a decision is made of it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the page as JSON.")
-def signoff(folder: Path | None, method: str, since: str, report: Path, as_json: bool) -> None:
+def signoff(folder: Path | None, method: str, since: str, report: Path, look: bool, as_json: bool) -> None:
     """Write the page to sign: per method what was compared, what differed, how long it takes, and the way back.
 
     It is made of the evidence in FOLDER, which is what `[stages] evidence` of lucky_transport.toml names, of the
@@ -35,10 +36,9 @@ def signoff(folder: Path | None, method: str, since: str, report: Path, as_json:
     and nothing of it differed since it was last sent back; 1 otherwise, also when nothing was seen.
     """
     from lucky_transport_migration.signoff.collect import collect
-    from lucky_transport_migration.signoff.pages import write_pages
-    from lucky_transport_migration.signoff.parts import glance, lead
+    from lucky_transport_migration.signoff.page import glance, lead, write_pages
 
-    result = collect(method, folder, since)
+    result = collect(method, folder, since, is_look=look)
     page = write_pages(result, report)
     if as_json:
         click.echo(json.dumps(result, indent=2, allow_nan=False))

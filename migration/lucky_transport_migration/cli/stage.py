@@ -203,7 +203,7 @@ def _show_lines(title: str, found: Sequence[Any], *, reasons: bool) -> None:
             short_name(one.method),
             f"{one.effect}: {one.reason}" if reasons else one.effect,
             one.stage,
-            one.by + (f" (for {one.cooling_s:.0f} s more)" if one.cooling_s else ""),
+            one.by + (f" (in cool-down for {one.cooling_s:.0f} s more)" if one.cooling_s else ""),
             *(one.seen.get(verdict, "-") for verdict in ("equal", "different", "failed", "not_compared")),
         )
         for one in found

@@ -55,7 +55,7 @@ class Tally:
         self.verdicts[one.verdict] += 1
         self.unfinished += one.is_unfinished
         if one.verdict in (DIFFERENT, FAILED):
-            self.first = self.first or one
+            self.first = min(self.first or one, one, key=lambda it: it.at)
         elif one.verdict != EQUAL:
             self.unseen[one.why or "no shadow was asked"] += 1
         if one.verdict not in COMPARED:

@@ -11,15 +11,15 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from dataclasses import replace
-from typing import TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages.method import Effect
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
-from lucky_transport_migration.evidence.record import CONTROL, EQUAL, EXCHANGE, NOT_COMPARED, Evidence, SideResult
-from lucky_transport_migration.evidence.tally import COMPARED, Tally
+from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, EXCHANGE, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.tally import COMPARED, Tally, refusals_text
 from lucky_transport_migration.gate.latency import ENOUGH, Pairs, Tails
 from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.stage import Stage
@@ -109,6 +109,27 @@ class EvidenceSummary(Tally):
         """True when there is something to judge: a call was compared, or both transports answer live calls."""
         return bool(self.compared or self.stages & JUDGED or _TYPED_STEP in self.unseen)
 
+    def plain(self) -> dict[str, Any]:
+        """Return what was counted as JSON values. distinct: the requests that differ among the compared calls."""
+        return {
+            "calls": self.calls,
+            "kinds": dict(self.kinds),
+            "earliest": min(self.moments, default=""),
+            "latest": max(self.moments, default=""),
+            "compared": self.compared,
+            "distinct": self.trials,
+            "mismatches": self.verdicts[DIFFERENT],
+            "failures": self.bad - self.verdicts[DIFFERENT],
+            "refused": refusals_text([self]),
+            "looked_at": dict(self.looked_at),
+            "not_compared": [{"why": why, "calls": calls} for why, calls in self.unseen.most_common()],
+            "left_out": [{"what": what, "why": why, "calls": n} for (what, why), n in self.left_out.most_common()],
+            "aspects": dict(self.aspects),
+            "first": self.first.sentence if self.first else "",
+            "aa_calls": len(self.aa),
+            "aa_at": self.aa_at,
+        }
+
     def judges_tail(self) -> bool:
         """True when callers waited for the candidate as well as for the control, or are beginning to."""
         return "canary" in self.stages or len(self.tails) >= ENOUGH
@@ -118,21 +139,17 @@ class EvidenceSummary(Tally):
         return _INDEX.sub("[]", where) in self._noisy
 
     def _add_aa(self, one: Evidence) -> None:
-        if one.verdict == EQUAL and _is_timed(one.primary) and _is_timed(one.shadow):
+        if one.verdict == EQUAL and one.shadow and one.primary.is_timed and one.shadow.is_timed:
             self.aa_at = max(self.aa_at, one.at)
             self.aa.add(one.primary.us, one.shadow.us)
         elif one.verdict in COMPARED and one.verdict != EQUAL:
             self._noisy.add(_INDEX.sub("[]", one.where))
 
     def _add_durations(self, one: Evidence) -> None:
-        sides = {side.transport == CONTROL: side.us for side in (one.primary, one.shadow) if _is_timed(side)}
+        timed = [side for side in (one.primary, one.shadow) if side and side.is_timed]
+        sides = {side.transport == CONTROL: side.us for side in timed}
         if len(sides) == 2:
             self.pairs.add(sides[True], sides[False])
-        waited = (one.primary,) if one.kind == "live" else (one.primary, one.shadow)
-        for side in waited:
-            if _is_timed(side):
+        for side in timed:
+            if one.kind != "live" or side is one.primary:  # a caller waited for it
                 (self.tails.control if side.transport == CONTROL else self.tails.candidate).append(side.us)
-
-
-def _is_timed(side: SideResult | None) -> TypeGuard[SideResult]:
-    return side is not None and side.code == "OK" and side.us > 0

@@ -83,7 +83,7 @@ class Latency:
     def plain(self) -> dict[str, Any]:
         """Return it as JSON values, ratios and microseconds rounded to what they can mean."""
         rounded = {name: round(value, 4) for name, value in asdict(self).items() if isinstance(value, float)}
-        return asdict(self) | rounded | {"holds_back": self.holds_back}
+        return asdict(self) | rounded | {"holds_back": self.holds_back, "sentence": self.sentence}
 
 
 @dataclass(frozen=True, slots=True)

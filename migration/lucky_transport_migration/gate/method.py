@@ -52,11 +52,6 @@ class MethodVerdict:
         return not self.reasons
 
     @property
-    def left_out(self) -> list[str]:
-        """What of compared calls was not looked at."""
-        return list(dict.fromkeys(what for what, _ in self.summary.left_out))
-
-    @property
     def unjudged(self) -> list[str]:
         """What the verdict says nothing of, and why."""
         seen = self.summary
@@ -65,29 +60,11 @@ class MethodVerdict:
         return tail + [f"the answers to {plural(calls, 'call')}: {why}" for why, calls in seen.unseen.most_common()]
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON values. distinct: requests that differ among the compared calls, which are the trials."""
-        seen = self.summary
-        return {
-            "promote": self.promote,
-            "reasons": self.reasons,
-            "calls": seen.calls,
-            "compared": seen.compared,
-            "distinct": seen.trials,
-            "mismatches": seen.verdicts[DIFFERENT],
-            "failures": seen.verdicts[FAILED],
-            "mismatch_bound": self.mismatch_bound,
-            "not_compared": [{"why": why, "calls": calls} for why, calls in seen.unseen.items()],
-            "left_out": self.left_out,
-            "aspects": dict(seen.aspects),
-            "first": seen.first.sentence if seen.first else "",
-            "aa_calls": len(seen.aa),
-            "aa_at": seen.aa_at,
-            "look": self.look,
-            "is_whole": self.is_whole,
-            "error": self.error,
-            "unjudged": self.unjudged,
-            "latency": [one.plain() for one in self.latency],
-        }
+        """Return it as JSON values."""
+        names = ("promote", "reasons", "mismatch_bound", "look", "is_whole", "error", "unjudged")
+        own = {name: getattr(self, name) for name in names}
+        left_out = list(dict.fromkeys(what for what, _ in self.summary.left_out))
+        return self.summary.plain() | own | {"left_out": left_out, "latency": [one.plain() for one in self.latency]}
 
 
 def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, look: int = 1) -> MethodVerdict:
@@ -123,13 +100,13 @@ def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[li
             limit, why = noise, f" (noise of {plural(len(aa), 'A/A pair')}, the last of {summary.aa_at[:10]})"
         found.append(pairs.latency(limit, why, share))
     else:
-        needed = f"it needs {ENOUGH_PAIRS} pairs of timed calls ({timed}; no replay); has {len(pairs)}"
+        needed = f"it needs {ENOUGH_PAIRS} pairs of timed calls ({timed}; no replay), and has {len(pairs)}"
         missing.append(f"its p50 is not known: {needed}")
     if summary.judges_tail() and len(tails) >= ENOUGH_TAILS:
         found.append(tails.latency(limits.tail_limit, of_each))
     elif summary.judges_tail():
         sides = f"{len(tails.control):,} over gRPC and {len(tails.candidate):,} over shared memory"
-        needed = f"it needs {ENOUGH_TAILS} timed calls of each side that a caller waited for ({timed}); has {sides}"
+        needed = f"it needs {ENOUGH_TAILS} timed calls of each side that a caller waited for ({timed}), and has {sides}"
         missing.append(f"its p99 is not known: {needed}")
     return found, missing
 

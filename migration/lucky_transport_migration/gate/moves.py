@@ -8,7 +8,7 @@ running one is not made to change its driver by hand, also where a demotion by h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,13 +125,12 @@ class Moves:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def _write_moves(self, target: str, moves: Iterable[StageChange]) -> None:
+    def _write_moves(self, target: str, moves: Sequence[StageChange]) -> None:
         """Write what was not refused: one row where all of a pattern went to one stage, else one row a method."""
         done = {move.method: move.to for move in moves if not move.refused}
-        if is_pattern(target) and len(set(done.values())) == 1 and len(done) == len(list(moves)):
-            self._write({target: next(iter(done.values()))})
-        elif done:
-            self._write(done)
+        is_one = is_pattern(target) and len(set(done.values())) == 1 and len(done) == len(moves)
+        if done:
+            self._write({target: moves[0].to} if is_one else done)
 
     def _write(self, rows: dict[str, Placement]) -> None:
         plan = self.standing.plan

@@ -1,4 +1,4 @@
 """The page to sign: what evidence, stages and gate show of every method that is on its way.
 
-`collect` looks, once, and returns JSON values; `parts` makes sentences and tables of them, `pages` HTML and Markdown.
+`collect` looks, once, and returns JSON values; `page` makes sentences and tables of them, in HTML and Markdown.
 """

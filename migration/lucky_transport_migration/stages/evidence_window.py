@@ -37,16 +37,19 @@ def recent_evidence(
             yield one
 
 
-def counted_since(folder: Path, aa_days: int = AA_DAYS) -> Callable[[str, str], str]:
+def counted_since(folder: Path, aa_days: int = AA_DAYS, *, to_show: bool = False) -> Callable[[str, str], str]:
     """Return what tells, by kind and method, from which moment on evidence counts.
 
-    Raises ConfigError for a journal that others may write.
+    to_show: for a page, which also shows what led to a demotion in force. Raises ConfigError for a journal that others
+    may write.
     """
     aa_since = moment(time.time() - aa_days * 86_400)
-    moved: dict[str, str] = {}
-    demoted: dict[str, str] = {}
+    moved, demoted, over = dict[str, str](), dict[str, str](), dict[str, str]()
     for entry in Journal(folder).entries():
         moved[entry.method] = entry.moment
         if entry.event == "demoted":
             demoted[entry.method] = entry.moment
-    return lambda kind, method: aa_since if kind == "aa" else (moved if kind == "live" else demoted).get(method, "")
+        else:
+            over[entry.method] = demoted.get(entry.method, "")
+    of_live, of_others = (over, over) if to_show else (moved, demoted)
+    return lambda kind, method: aa_since if kind == "aa" else (of_live if kind == "live" else of_others).get(method, "")

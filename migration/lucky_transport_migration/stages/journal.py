@@ -18,18 +18,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from lucky_transport.nesting import parse_json
 from lucky_transport_migration.jsonl import append_once, moment, read_entries
 from lucky_transport_migration.stages.stage import Placement
 
-__all__ = ["COOL_DOWN_S", "FILE_NAME", "Demotion", "Entry", "Journal"]
+__all__ = ["FILE_NAME", "Demotion", "Entry", "Journal"]
 
 FILE_NAME = "demotions.jsonl"
-
-#: How long a demoted method stays where it is by default.
-COOL_DOWN_S = 300.0
 
 _VERSION = 1
 
@@ -53,11 +49,9 @@ class Entry:
 
     def line(self) -> str:
         """Return the entry as JSON, without a line break."""
-        plain: dict[str, Any] = {"v": _VERSION, "at": self.moment, "event": self.event, "method": self.method}
+        plain = {"v": _VERSION, "at": self.moment, "event": self.event, "method": self.method}
         plain |= {"from": str(self.before), "to": str(self.to), "why": self.why}
-        if self.event == "demoted":
-            plain["cool_down_s"] = self.cool_down_s
-        return json.dumps(plain)
+        return json.dumps(plain | ({"cool_down_s": self.cool_down_s} if self.event == "demoted" else {}))
 
     @classmethod
     def read(cls, line: str) -> Entry:
@@ -91,26 +85,18 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
 
-    def demote(
-        self,
-        method: str,
-        before: Placement,
-        to: Placement,
-        why: str,
-        *,
-        cool_down_s: float = COOL_DOWN_S,
-        now: float | None = None,
-    ) -> Entry:
+    def demote(self, method: str, before: Placement, to: Placement, why: str, cool_down_s: float = 300.0) -> Entry:
         """Put a method, by its full name, at `to`; raises OSError when that cannot be written."""
-        at = time.time() if now is None else now
-        return self._append(Entry(at, "demoted", method, before, to, why, cool_down_s))
+        return self.append(Entry(time.time(), "demoted", method, before, to, why, cool_down_s))
 
-    def promote(
-        self, method: str, before: Placement, to: Placement, why: str = "", *, now: float | None = None
-    ) -> Entry:
+    def promote(self, method: str, before: Placement, to: Placement, why: str = "") -> Entry:
         """End what demotions said of a method; raises OSError when that cannot be written."""
-        at = time.time() if now is None else now
-        return self._append(Entry(at, "promoted", method, before, to, why))
+        return self.append(Entry(time.time(), "promoted", method, before, to, why))
+
+    def append(self, entry: Entry) -> Entry:
+        """Write an entry and return it; raises OSError when it cannot be written."""
+        append_once(self.path, entry.line().encode() + b"\n")
+        return entry
 
     def entries(self) -> Iterator[Entry]:
         """Yield what can be read, in the order it was written; nothing when there is no journal.
@@ -126,16 +112,10 @@ class Journal:
         """Return the demotions in force, by method."""
         found: dict[str, Demotion] = {}
         for entry in self.entries():
-            if entry.event == "promoted":
-                found.pop(entry.method, None)
-                continue
-            earlier = found.get(entry.method)
-            to, until = entry.to, entry.at + entry.cool_down_s
-            if earlier is not None:
-                to, until = min(to, earlier.to), max(until, earlier.cool_until)
-            found[entry.method] = Demotion(entry.method, to, entry.why, until)
+            earlier = found.pop(entry.method, None)
+            if entry.event == "demoted":
+                to, until = entry.to, entry.at + entry.cool_down_s
+                if earlier is not None:
+                    to, until = min(to, earlier.to), max(until, earlier.cool_until)
+                found[entry.method] = Demotion(entry.method, to, entry.why, until)
         return found
-
-    def _append(self, entry: Entry) -> Entry:
-        append_once(self.path, entry.line().encode() + b"\n")
-        return entry

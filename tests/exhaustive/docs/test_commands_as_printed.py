@@ -133,7 +133,7 @@ def the_service_comes_to_the_page_to_sign(reader: Reader) -> None:
     assert page["programs"][0]["command"][1:] == ["client.py"]
     (method,) = page["methods"]
     assert method["verdict"] == "COMPLETE"
-    assert (method["different"], method["failed"]) == (0, 0)
+    assert (method["mismatches"], method["failures"]) == (0, 0)
     assert method["compared"] > 0
 
 

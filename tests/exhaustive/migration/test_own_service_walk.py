@@ -206,8 +206,8 @@ def test_the_gate_and_the_page_agree_that_compared_reads_may_move_on(team: Team,
     methods = by_name(shadowed)
     assert set(methods) == {GET, WATCH}
     for one in methods.values():
-        assert (one["different"], one["failed"]) == (0, 0), one
-        assert 10 <= one["latency"]["pairs"] <= one["compared"] <= ROUNDS
+        assert (one["mismatches"], one["failures"]) == (0, 0), one
+        assert 10 <= one["latency"]["calls"] <= one["compared"] <= ROUNDS
         (left_out,) = one["left_out"]
         assert (left_out["what"], left_out["calls"]) == ("that it changes nothing", one["compared"])
     (program,) = shadowed["programs"]
@@ -298,7 +298,7 @@ def test_what_was_recorded_is_made_again_over_both_transports_and_can_be_signed(
     assert (changing["verdict"], changing["effect"], changing["kinds"]) == ("COMPLETE", "world", {"replay": 12})
     methods = by_name(recorded.page(code=1))  # durations of a replay are not judged
     assert set(methods) == {f"/weather.v1.Weather/{name}" for name in _METHODS}
-    assert all((one["different"], one["failed"], one["not_compared"]) == (0, 0, []) for one in methods.values())
+    assert all((one["mismatches"], one["failures"], one["not_compared"]) == (0, 0, []) for one in methods.values())
 
 
 @pytest.mark.parametrize("fault", ["cancellation", "deadline"])

@@ -126,7 +126,7 @@ def test_a_program_is_judged_by_its_own_calls_and_by_drawn_ones(
     (folder / "lucky_transport.toml").write_text("[gate]\ncalls = 20\nmismatch_limit = 0.2\nslower_limit = 1000.0\n")
     done = sign_off(Program("health", "health", [], [], ""), sys.executable, folder)
     [check] = done.methods
-    assert (check["verdict"], check["different"], check["failed"]) == ("MAY MOVE", 0, 0), done
+    assert (check["verdict"], check["mismatches"], check["failures"]) == ("MAY MOVE", 0, 0), done
     assert check["distinct"] >= 20, "one request is recorded, the others are drawn"
     assert done.word == "READY"
     assert [text.rpartition(":")[0] for text in done.said] == [

@@ -62,7 +62,7 @@ def test_show_says_why_a_method_is_held_back_and_why_it_has_its_effect(project: 
     journal = Journal(project / "lucky-evidence")
     journal.demote(_ENTITY, Placement.parse("canary 10%"), Placement.parse("shadow"), "item 0 differs")
     done = stage("show", "SceneService/GetEntity", "--reasons")
-    assert "read: one entity at that moment  shadow  demoted: item 0 differs (for " in done.output
+    assert "read: one entity at that moment  shadow  demoted: item 0 differs (in cool-down for " in done.output
 
 
 def test_show_has_all_methods_as_json() -> None:

@@ -243,7 +243,7 @@ def test_a_tail_that_too_few_callers_waited_for_holds_back_and_says_how_many_the
     rows += [seen(stage="canary 10%", primary=grpc, shadow=shm)] * 1_110
     (reason,) = judge(rows, Limits()).reasons
     assert reason.endswith(
-        "it needs 500 timed calls of each side that a caller waited for (live, parity); has 1,110 over gRPC and 90 "
+        "it needs 500 timed calls of each side that a caller waited for (live, parity), and has 1,110 over gRPC and 90 "
         "over shared memory"
     )
 
@@ -283,6 +283,7 @@ def test_the_verdict_is_json_with_what_was_left_out(seen: Seen, calls: Calls) ->
         "calls",
         "worth",
         "holds_back",
+        "sentence",
     } == set(row["latency"][0])
 
 

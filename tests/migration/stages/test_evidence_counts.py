@@ -12,7 +12,7 @@ import pytest
 from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
 from lucky_transport_migration.stages.evidence_window import recent_evidence
-from lucky_transport_migration.stages.journal import Journal
+from lucky_transport_migration.stages.journal import Entry, Journal
 from lucky_transport_migration.stages.stage import Placement
 
 METHODS = ("/hazel.rpc.SceneService/GetEntity", "/lab.Arm/Read")
@@ -111,7 +111,8 @@ def test_a_move_of_a_method_changes_what_counts(tmp_path: Path, read: list[str |
     counts.look(tmp_path)
     read.clear()
     stages = Placement.parse("shadow"), Placement.parse("grpc")
-    moved = Journal(tmp_path).demote(METHODS[0], *stages, "differs", now=4_070_908_820.02)  # of 2099, at second 20
+    at = 4_070_908_820.02  # of 2099, at second 20
+    moved = Journal(tmp_path).append(Entry(at, "demoted", METHODS[0], *stages, "differs"))
     assert moved.moment == "2099-01-01T00:00:20.020Z"
     seen = counts.look(tmp_path)
     assert seen == {METHODS[0]: {"equal": 10}, METHODS[1]: {"equal": 20}}
@@ -135,7 +136,7 @@ def test_counts_are_those_of_reading_everything_whatever_happens_to_the_files(tm
                 with file.open("a") as more:
                     more.write("\n")
             case 3:
-                Journal(tmp_path).promote(dice.choice(METHODS), shadow, shadow, now=4_070_908_810)
+                Journal(tmp_path).append(Entry(4_070_908_810, "promoted", dice.choice(METHODS), shadow, shadow))
             case _:
                 with file.open("a") as more:
                     more.write("torn\n" * dice.randrange(2) + text)

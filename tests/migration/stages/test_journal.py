@@ -22,7 +22,7 @@ _CANARY = Placement(Stage.CANARY, 10)
 def test_a_demoted_method_stays_where_it_was_put_until_it_is_promoted(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "evidence")
     assert journal.demotions() == {}
-    journal.demote(_ENTITY, _CANARY, _SHADOW, "item 0 differs", cool_down_s=60, now=1000.0)
+    journal.append(Entry(1000.0, "demoted", _ENTITY, _CANARY, _SHADOW, "item 0 differs", 60))
     journal.demote(_STEP, _SHM, _GRPC, "died")
     found = journal.demotions()[_ENTITY]
     assert (found.to, found.why, found.cooling_s(now=1040.0), found.cooling_s(now=1070.0)) == (
@@ -37,7 +37,7 @@ def test_a_demoted_method_stays_where_it_was_put_until_it_is_promoted(tmp_path: 
 
 def test_an_entry_is_one_line_of_json(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    entry = journal.demote(_ENTITY, _CANARY, _SHADOW, "a\nb ü", cool_down_s=300, now=1767225600.0)
+    entry = journal.append(Entry(1767225600.0, "demoted", _ENTITY, _CANARY, _SHADOW, "a\nb ü", 300.0))
     (line,) = journal.path.read_text().splitlines()
     assert json.loads(line) == {
         "v": 1,
@@ -54,8 +54,8 @@ def test_an_entry_is_one_line_of_json(tmp_path: Path) -> None:
 
 def test_of_two_demotions_the_lower_one_counts_and_the_longer_cool_down(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    journal.demote(_ENTITY, _SHM, _GRPC, "died", cool_down_s=100, now=1000.0)
-    journal.demote(_ENTITY, _SHM, _SHADOW, "differs", cool_down_s=10, now=1001.0)
+    journal.append(Entry(1000.0, "demoted", _ENTITY, _SHM, _GRPC, "died", 100))
+    journal.append(Entry(1001.0, "demoted", _ENTITY, _SHM, _SHADOW, "differs", 10))
     found = journal.demotions()[_ENTITY]
     assert (found.to, found.cool_until) == (_GRPC, 1100.0)
 
