@@ -20,7 +20,7 @@ from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.outcome import Comparison
-from lucky_transport_migration.evidence.record import EQUAL, read_folder
+from lucky_transport_migration.evidence.record import EQUAL, PROOF, read_folder
 from lucky_transport_migration.parity import call_answers as answers
 from lucky_transport_migration.parity.call_answers import OF_STATES, watched
 from lucky_transport_migration.parity.call_proof import prove_commands
@@ -202,7 +202,7 @@ def test_streams_of_states_follow_the_world_over_every_transport(engine: str) ->
         for row in OF_STATES:
             mine, other = (watched(step)(link.transport, row, row.request()) for link in (left, right))
             assert (
-                compare(Comparison(row.name, Decision("inproc", "shm"), mine, other), ComparisonRules()).verdict
+                compare(Comparison(row.name, Decision("inproc", "shm", PROOF), mine, other), ComparisonRules()).verdict
                 == EQUAL
             )
             if mine.code == "OK":
