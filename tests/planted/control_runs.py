@@ -1,7 +1,9 @@
 """Runs each tool many times without a plant, beside other work: every run must find all equal.
 
     python -m tests.planted.control_runs --runs 20 --busy 4
+    python -m tests.planted.control_runs --runs 100 --busy 0 --tool 'parity --server, gRPC twice'
 
+A service of a team's own is one that makes a noise: what its answers, and their moments, hang on beside the transport.
 Engines run in processes of their own, as for a user. Prints a line per tool, and the report of each run that was not
 equal; exit code 0 only when there was none.
 """
@@ -11,19 +13,58 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
+from lucky_transport_migration.parity import service_proof
 from tests.planted.plant import PLANT
-from tests.planted.tools import TOOLS, parity_calls, replay_calls, site
+from tests.planted.tools import TOOLS, Report, command, parity_calls, replay_calls, site
 
-#: What is run: the tools of steps, and those of calls.
-CONTROLS = {**TOOLS, "parity --method *": lambda folder: parity_calls(folder, "*"), "replay of calls": replay_calls}
+_DESK = Path(__file__).parents[1] / "exhaustive" / "planted" / "desk_server.py"
+_PROTO = Path(__file__).with_name("desk.proto")
+#: Those of `desk_server`.
+_NOISES = (
+    "pauses before answers",
+    "some calls are ten times slower",
+    "maps in another order",
+    "other keys in another order",
+    "the collector at each call",
+    "megabytes of garbage",
+    "another line in the log",
+    "the interpreter switches often",
+    "threads come and go",
+    "a thread that computes",
+)
+
+
+def parity_server(folder: Path, noise: str, other: str = CANDIDATE) -> Report:
+    """`lucky-transport parity --server`. other: the transport of the second server."""
+    shutil.copy(_DESK, folder)
+    tools = [sys.executable, "-m", "grpc_tools.protoc", f"-I{_PROTO.parent}", f"--python_out={folder}", str(_PROTO)]
+    subprocess.run(tools, check=True)
+    server = shlex.join([sys.executable, str(folder / "desk_server.py"), "PORT", noise]).replace("PORT", "{port}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service_proof, "CANDIDATE", other)
+        return command("lucky_transport_migration.cli.parity", "--server", server, "--proto", str(_PROTO))
+
+
+#: What is run: the tools of steps, those of calls, and those of a service of a team's own.
+CONTROLS = {
+    **TOOLS,
+    "parity --method *": lambda folder: parity_calls(folder, "*"),
+    "replay of calls": replay_calls,
+    "parity --server, gRPC twice": lambda folder: parity_server(folder, "", CONTROL),
+    **{f"parity --server, {noise}": partial(parity_server, noise=noise) for noise in _NOISES},
+}
 
 
 @contextlib.contextmanager

@@ -1,9 +1,11 @@
-"""A gRPC server that answers with what it got: python desk_server.py PORT [PLANT]. It imports nothing of ours.
+"""A gRPC server that answers with what it got: python desk_server.py PORT [PLANT or NOISE]. It imports nothing of ours.
 
-A plant is met by callers through shared memory alone.
+A plant is met by callers through shared memory alone, a noise by all.
 """
 
 import concurrent.futures
+import gc
+import random
 import sys
 import threading
 import time
@@ -33,6 +35,43 @@ PAIRS = {
     "empty metadata lost": lambda pairs: [one for one in pairs if one[1]],
     "long metadata cut": lambda pairs: [(key, value[:1000]) for key, value in pairs],
 }
+
+
+def churn():
+    """Start and end threads for ever."""
+    while True:
+        threads = [threading.Thread(target=time.sleep, args=(0.001,)) for _ in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+
+
+def spin():
+    while True:
+        sum(range(1000))
+
+
+def _again(note):
+    """Fill a map in another order than it came."""
+    pairs = list(note.counts.items())
+    random.shuffle(pairs)
+    note.counts.clear()
+    for key, value in pairs:
+        note.counts[key] = value
+
+
+#: What each call meets, over either transport, and what runs beside all.
+NOISES = {
+    "pauses before answers": lambda note: time.sleep(random.expovariate(500)),
+    "some calls are ten times slower": lambda note: time.sleep(0.02 * (random.random() < 0.05)),
+    "maps in another order": _again,
+    "the collector at each call": lambda note: gc.collect(),
+    "megabytes of garbage": lambda note: [bytearray(2**20) for _ in range(8)],
+    "another line in the log": lambda note: print(time.time(), file=sys.stderr, flush=True),
+    "the interpreter switches often": lambda note: sys.setswitchinterval(1e-5),
+}
+BESIDE = {"threads come and go": churn, "a thread that computes": spin}
+if sys.argv[2:] and sys.argv[2] in BESIDE:
+    threading.Thread(target=BESIDE[sys.argv[2]], daemon=True).start()
 lock = threading.Lock()
 peers, running, last = [], 0, None
 
@@ -48,6 +87,8 @@ def begin(context):
         seen = "some"
     pairs = [one for one in context.invocation_metadata() if one[0].startswith("lucky-")]
     pairs = PAIRS.get(plant, list)(pairs)
+    if PLANT == "other keys in another order":
+        context.send_initial_metadata(random.sample([("a", "1"), ("b", "2"), ("c", "3")], 3))
     ends = [("deadline-bin" if key.endswith("-bin") else "saw-" + key, value) for key, value in pairs]
     context.set_trailing_metadata((("deadline", seen), *ends))
     return plant
@@ -71,6 +112,7 @@ def echo(note, context):
     if plant == "crossed calls" and others and before is not None:
         return before
     CHANGES.get(plant, id)(note)
+    NOISES.get(PLANT, id)(note)
     return note
 
 
