@@ -287,7 +287,7 @@ CALL_PLANTS: tuple[Plant, ...] = (
         "another class of error with the same text",
         errors(_of_other_class),
         found={
-            proof("GetLidarBeamCount"): ("differs (code)", "PeerTimeout:", "ConfigError:"),
+            proof("GetLidarBeamCount"): ("GetLidarBeamCount differs (code)", "ConfigError:"),
             R: ("code differs", "NOT_FOUND", "INVALID_ARGUMENT"),
         },
     ),
@@ -296,7 +296,7 @@ CALL_PLANTS: tuple[Plant, ...] = (
         "one more blank in an error's text",
         errors(_with_a_blank),
         found={
-            proof("GetLidarBeamCount"): ("differs (details)", ") '; LidarSensorRequest"),
+            proof("GetLidarBeamCount"): ("differs (details)", " '; LidarSensorRequest"),
             R: ("details differ", "there is '"),
         },
     ),
@@ -408,7 +408,7 @@ CALL_PLANTS: tuple[Plant, ...] = (
         "a request's field is lost",
         "a field of a request does not arrive",
         RequestsLoseAField,
-        found={proof("GetJointState"): ("GetJointState differs (item)", "robot_name="), R: ("state.positions[0]",)},
+        found={proof("GetJointState"): ("GetJointState differs", "robot_name="), R: ("state.positions[0]",)},
     ),
     Plant(
         "stale answers",

@@ -77,6 +77,12 @@ def _contract(known: Known, random: Random) -> Mapping[str, Any]:
     return found
 
 
+def _step(known: Known, random: Random) -> Mapping[str, Any]:
+    actions = _numbers(random, known.action_size, -0.5, 0.5) if random.random() < 0.6 else []
+    is_rich = known.named.get("Camera.name") and random.random() < 0.3
+    return {"actions": actions, "timeout_s": 0.0, **({} if is_rich else {"camera_requests": [], "action_groups": []})}
+
+
 def _group(known: Known, random: Random) -> Mapping[str, Any]:
     indices = [index for index in range(known.action_size) if random.random() < 0.2]
     return {"group_name": "", "actions": _numbers(random, len(indices), -0.5, 0.5), "action_indices": indices}
@@ -100,11 +106,7 @@ def _running(known: Known, random: Random) -> Mapping[str, Any]:
 
 #: By class of message.
 _FITTING: Mapping[str, Callable[[Known, Random], Mapping[str, Any]]] = {
-    "StepRequest": lambda known, random: {
-        "actions": _numbers(random, known.action_size, -0.5, 0.5) if random.random() < 0.6 else [],
-        "timeout_s": 0.0,
-        **({"camera_requests": [], "action_groups": []} if random.random() < 0.7 else {}),
-    },
+    "StepRequest": _step,
     "ActionGroupEntry": _group,
     "SimulationContract": _contract,
     "CameraConfig": lambda known, random: {
