@@ -32,7 +32,7 @@ def write_page(program: Program, done: SignOff, folder: Path) -> Path:
 
 
 def _page(program: Program, done: SignOff) -> str:
-    compared, bad, failed = (sum(one[key] for one in done.methods) for key in ("compared", "different", "failed"))
+    compared, bad, failed = (sum(one[key] for one in done.methods) for key in ("compared", "mismatches", "failures"))
     ready = sum(not one["reasons"] for one in done.methods)
     lines = [
         f"# {program.title}: {done.word}",

@@ -23,7 +23,7 @@ SAID = "Recorded over TCP: 3 calls of 1 method."
 
 
 def method(name: str, *reasons: str, compared: int = 1500, different: int = 0) -> dict[str, Any]:
-    counts = {"compared": compared, "distinct": compared - 100, "different": different, "failed": 0}
+    counts = {"compared": compared, "distinct": compared - 100, "mismatches": different, "failures": 0}
     word = "HELD BACK" if reasons else "MAY MOVE"
     return {"method": f"/lab.Any/{name}", "verdict": word, "reasons": list(reasons), **counts}
 
