@@ -70,8 +70,7 @@ class EvidenceSummary(Tally):
     def add(self, one: Evidence) -> None:
         """Count a call. One of Step counts where it is an exchange, whose code is another than a typed call's."""
         if one.kind == "aa":
-            self._add_aa(one)
-            return
+            return self._add_aa(one)
         if one.kind == "live":
             if self.rung is not None and one.stage != str(self.rung):
                 return

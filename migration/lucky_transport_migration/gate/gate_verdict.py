@@ -21,7 +21,7 @@ from lucky_transport_migration.evidence.record import CONTROL, Evidence
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
-from lucky_transport_migration.gate.method import UNSEEN, MethodVerdict, judge_method
+from lucky_transport_migration.gate.method import MethodVerdict, judge_method, uncompared
 from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.stage import Stage
 
@@ -50,7 +50,12 @@ class GateVerdict:
             return standing.demoted_text(name)
         if at.stage is Stage.GRPC:
             return ""
-        return "; ".join(self.methods[name].reasons) if name in self.methods else UNSEEN
+        return "; ".join(self.reasons_of(name, standing))
+
+    def reasons_of(self, name: str, standing: EffectiveStages) -> list[str]:
+        """Return what the gate holds against a method, also where nothing of it was seen."""
+        row = self.methods.get(name)
+        return row.reasons if row else [uncompared(EvidenceSummary(name, standing))]
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON values."""

@@ -64,13 +64,11 @@ class Latency:
     @property
     def sentence(self) -> str:
         """How both compare, in one sentence."""
+        ours, theirs = duration_text(self.control_us), duration_text(self.candidate_us)
         paired = "in the middle pair " if self.percentile == "p50" else ""
-        limit = f"{times_text(self.limit)}{self.noise}"
-        return (
-            f"its {self.percentile} is {duration_text(self.candidate_us)}, of the control "
-            f"{duration_text(self.control_us)}: {paired}{times_text(self.times)} times as long "
-            f"(up to {times_text(self.at_most)} is open), the limit is {limit}{self._remedy}"
-        )
+        ratio = f"{paired}{times_text(self.times)} times as long (up to {times_text(self.at_most)} is open)"
+        limit = f"the limit is {times_text(self.limit)}{self.noise}{self._remedy}"
+        return f"its {self.percentile} is {ours} over gRPC and {theirs} over shared memory: {ratio}, {limit}"
 
     @property
     def _remedy(self) -> str:
@@ -124,23 +122,16 @@ class Pairs(_Sides):
 
         The bound is above the true ratio with probability `error` at most: few samples show less noise, never more.
         """
-        found = self.interval(error) if len(self) >= ENOUGH else None
-        return 1.0 if found is None else min(MOST_NOISE, max(1.0, found[0], 1 / found[1]))
-
-    def interval(self, error: float) -> tuple[float, float] | None:
-        """Return what the middle ratio lies between, but for a probability of `error`; None with too few pairs."""
-        if len(self) < ENOUGH_PAIRS:
-            return None
-        middle, half, _ = self._middle(error / 2)
-        return math.exp(middle - half), math.exp(middle + half)
+        if len(self) < ENOUGH:
+            return 1.0
+        middle, half, _ = self._middle(error / 2)  # either side may be the slower one
+        return min(MOST_NOISE, math.exp(max(0.0, abs(middle) - half)))
 
     def _middle(self, error: float) -> tuple[float, float, int]:
         """Return the logarithm of the middle ratio, how far the true one may be above it, their worth."""
         control, candidate = self._logs()
         ratios = candidate - control
         middle = float(np.median(ratios))
-        if ratios.size < ENOUGH_PAIRS:
-            return middle, math.inf, 1
         blocks = Blocks.of(ratios > middle)
         half = blocks.half_width(np.median(cut(ratios, blocks.count), axis=1), error)
         return middle, half, blocks.worth(ratios.size)

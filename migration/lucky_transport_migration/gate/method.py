@@ -24,9 +24,7 @@ from lucky_transport_migration.gate.latency import ENOUGH, ENOUGH_PAIRS, ENOUGH_
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.stages.stage import Stage
 
-__all__ = ["UNSEEN", "MethodVerdict", "judge_method", "without_shadow"]
-
-UNSEEN = "no call of it was compared since its last move; run the program"
+__all__ = ["MethodVerdict", "judge_method", "uncompared", "without_shadow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, lo
         wrong = _mismatches(summary, limits, error, bound, loss)
         doubts = [*_counts(summary, limits), *wrong, *missing, *slow]
     else:  # then there is nothing to be timed either
-        doubts = [_uncompared(summary)]
+        doubts = [uncompared(summary)]
     if doubts and look > 1:
         doubts[-1] += f" (look {look:,}: each one makes the bounds wider)"
     has_trials = summary.trials >= limits.calls and upper_bound(0, summary.trials, 1 - error) <= limits.mismatch_limit
@@ -111,15 +109,16 @@ def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[li
     return found, missing
 
 
-def _uncompared(summary: EvidenceSummary) -> str:
+def uncompared(summary: EvidenceSummary) -> str:
     """Return why nothing was compared, and which evidence the method can have."""
-    if not summary.calls:
-        return UNSEEN
-    why, calls = summary.unseen.most_common(1)[0]
+    seen = "no call of it was compared since its last move"
+    if summary.calls:
+        why, calls = summary.unseen.most_common(1)[0]
+        seen = f"of {plural(summary.calls, 'call')} none was compared ({calls:,}: {why})"
     remedy = without_shadow([summary.known]) or "run the program on this rung"
     if summary.is_read and summary.stage and summary.stage.stage is Stage.GRPC:
         remedy = f"at grpc no shadow is asked: `lucky-transport stage promote {short_name(summary.method)}`"
-    return f"of {plural(summary.calls, 'call')} none was compared ({calls:,}: {why}); {remedy}"
+    return f"{seen}; {remedy}"
 
 
 def _counts(summary: EvidenceSummary, limits: Limits) -> Iterator[str]:

@@ -88,9 +88,8 @@ class Moves:
             there = before.fallback if to is None else to
             moves.append(StageChange(name, before, there, "" if there < before else f"is at {before} already"))
         self._write_moves(target, moves)
-        for one in moves:
-            if not one.refused:
-                self.standing.journal.demote(one.method, one.before, one.to, why, cool_down_s=self._limits.cool_down_s)
+        for one in (move for move in moves if not move.refused):
+            self.standing.journal.demote(one.method, one.before, one.to, why, self._limits.cool_down_s)
         return moves
 
     def notes(self, moves: Iterable[StageChange]) -> list[str]:
@@ -150,9 +149,7 @@ class Moves:
 
     def _lift(self, moves: Iterable[StageChange]) -> None:
         """Note promotions, so that demotions end and the evidence of the new stage is told from that of the old one."""
-        for move in moves:
-            if move.refused or move.to <= move.before:
-                continue
+        for move in (one for one in moves if not one.refused and one.to > one.before):
             led = [name for name in STEPPING_PATH if name in self.standing.demotions] if move.method == STEP else []
             for name in {move.method, *led}:
                 self.standing.journal.promote(name, move.before, move.to)

@@ -27,7 +27,7 @@ from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.gate_verdict import GateVerdict, judge
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
-from lucky_transport_migration.gate.method import UNSEEN, judge_method
+from lucky_transport_migration.gate.method import judge_method
 from lucky_transport_migration.jsonl import Damage, moment
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.evidence_window import counted_since
@@ -123,7 +123,7 @@ def _method(
         nothing = summary.unaccepted(name)
         reasons = [f"NOTHING COMPARED: {nothing}"] if nothing else [] if summary.compared else [_NEVER_COMPARED]
     else:
-        reasons = judged.reasons if judged else [UNSEEN]
+        reasons = verdict.reasons_of(name, standing)
     if first is not None and not any(first.sentence in reason for reason in reasons):
         bad = f"{summary.bad:,} of {plural(summary.compared, 'compared call')} differed or failed"
         reasons = [f"{bad}, the first: {first.sentence}; after a fix, pass over them with --since", *reasons]

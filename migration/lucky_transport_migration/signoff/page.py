@@ -133,8 +133,8 @@ def _row(one: Result) -> tuple[str, ...]:
 def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
     """Yield what there is to know of a method, by what that is."""
     yield "not ready", one["reasons"]
-    yield "stage", f"{one['stage']} (by {one['by']})"
-    yield "stage promote", f"moves it to {one['next']}" if one["next"] else "leaves it there"
+    follows = f"stage promote moves it to {one['next']}" if one["next"] else "stage promote leaves it there"
+    yield "stage", f"{one['stage']} (by {one['by']}){'' if one['stage'] == 'complete' else f'; {follows}'}"
     yield "effect", f"{one['effect']}: {one['why']}"
     kinds = ", ".join(f"{calls:,} {kind}" for kind, calls in one["kinds"].items())
     between = f"; from {_time(one['earliest'])} to {_time(one['latest'])}" if one["earliest"] else ""

@@ -205,7 +205,7 @@ def test_a_slow_tail_of_calls_that_were_waited_for_is_seen(seen: Seen) -> None:
             yield seen(stage="canary 50%", primary=SideResult("grpc", us=50.0 + index % 7), shadow=None)
 
     (reason,) = judge(canary(30), Limits()).reasons
-    assert "p99 is 9.00 ms" in reason
+    assert "p99 is 56.0 µs over gRPC and 9.00 ms over shared memory" in reason
     assert judge(canary(3_000), Limits()).promote
 
 
@@ -338,5 +338,9 @@ def test_the_advice_names_the_evidence_that_a_method_can_have(seen: Seen, method
     plan = StagePlan(Path("lucky_transport.toml"), catalogue=Catalogue())
     unseen = seen(method=method, stage="grpc", verdict=NOT_COMPARED, shadow=None)
     standing = EffectiveStages(plan, {method: Demotion(method, Placement(Stage.GRPC), "it differs", 1.0)})
-    (reason,) = judge([replace(unseen, stage="shadow"), unseen], Limits(), standing=standing).methods[method].reasons
-    assert advice in reason
+    for evidence in ([], [unseen], [replace(unseen, stage="shadow"), unseen]):
+        verdict = judge(evidence, Limits(), standing=standing)
+        assert advice in verdict.methods[method].reasons[-1]
+    shadowed = EffectiveStages(replace(plan, default=Placement(Stage.SHADOW)), {})
+    expected = advice if method != "/hazel.rpc.SceneService/GetEntity" else "run the program on this rung"
+    assert expected in judge([], Limits()).refusal(method, shadowed)
