@@ -6,16 +6,18 @@ A line that a killed process tore is no entry, and hides none; `Damage` counts s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from lucky_transport.errors import ConfigError, plural
 from lucky_transport.found_file import open_found, refusal
 
-__all__ = ["Damage", "append", "append_once", "moment", "open_to_append", "read_entries"]
+__all__ = ["Damage", "append", "append_once", "from_plain", "moment", "open_to_append", "read_entries"]
 
 _Entry = TypeVar("_Entry")
 
@@ -101,6 +103,48 @@ def append_once(path: Path, lines: bytes) -> None:
         append(descriptor, lines)
     finally:
         os.close(descriptor)
+
+
+def from_plain(kind: type[_Entry], plain: Any, keys: Mapping[str, str] = MappingProxyType({})) -> _Entry:
+    """Return the dataclass whose fields these JSON values are: lists become tuples, objects dataclasses where the field
+    is one. What a newer writer added is passed over. keys: of fields that have another name in the line.
+
+    Raises ValueError where a field is missing, or is of another kind.
+    """
+    if not isinstance(plain, dict):
+        raise ValueError(f"{plain!r} is no object")
+    found: dict[str, Any] = {}
+    for name, is_needed, kinds, inner in _fields(kind):
+        key = keys.get(name, name) if keys else name
+        if key in plain:
+            found[name] = value = plain[key]
+            if not isinstance(value, kinds):
+                raise ValueError(f"{key} is {value!r}")
+            if inner and value is not None:
+                found[name] = from_plain(inner, value)
+            elif isinstance(value, list):
+                found[name] = _frozen(value)
+        elif is_needed:
+            raise ValueError(f"it has no {key}")
+    return kind(**found)
+
+
+@cache
+def _fields(kind: Any) -> list[tuple[str, bool, tuple[Any, ...], Any]]:
+    """Return of each field its name, whether it has to be there, what it is in JSON, and the dataclass that it is."""
+    hints, found = get_type_hints(kind), list[tuple[str, bool, tuple[Any, ...], Any]]()
+    for row in fields(kind):
+        hint = hints[row.name]
+        parts = [get_origin(one) or one for one in (get_args(hint) if type(None) in get_args(hint) else (hint,))]
+        inner = next(filter(is_dataclass, parts), None)
+        in_json = {float: (float, int), tuple: (list,), Mapping: (dict,), inner: (dict,)}
+        kinds = tuple(one for part in parts for one in in_json.get(part, (part,)))
+        found.append((row.name, row.default is MISSING and row.default_factory is MISSING, kinds, inner))
+    return found
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def moment(at: float) -> str:

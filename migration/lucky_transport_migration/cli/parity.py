@@ -186,8 +186,8 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
     from lucky_transport_migration.parity.service_proof import ServiceProof
     from lucky_transport_migration.parity.service_servers import ServerCommand
     from lucky_transport_migration.parity.whole_parity import show_parity
+    from lucky_transport_migration.recording.asking import requests_of
     from lucky_transport_migration.recording.reading import Recording
-    from lucky_transport_migration.recording.service_replay import requests_of
 
     def is_given(name: str) -> bool:
         return context.get_parameter_source(name) is not ParameterSource.DEFAULT

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,40 +54,28 @@ def replay(file: Path, endpoints: tuple[str, ...], evidence: Path | None, as_jso
 
     `lucky-transport parity` compares the same methods on two engines side by side, with requests of its own.
     """
-    from lucky_transport.api import open_transport
     from lucky_transport_migration.compare.rules import ComparisonRules
     from lucky_transport_migration.evidence.lines import Lines
     from lucky_transport_migration.recording.reading import Recording
     from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
     from lucky_transport_migration.recording.result import ReplayResult
-    from lucky_transport_migration.recording.service_replay import ServiceReplay, is_only_foreign
 
     if len(endpoints) > 2:
         raise click.UsageError(f"{len(endpoints)} endpoints: give one, or two to compare with each other")
-    recording, rules = Recording(file), ComparisonRules.load()
-    pairs = [("recording", endpoint) for endpoint in endpoints]
-    if len(endpoints) > 1:
-        pairs.append((endpoints[0], endpoints[1]))
+    recording, pairs = Recording(file), list(combinations(("recording", *endpoints), 2))
     results = [ReplayResult() for _ in pairs]
     lines = Lines(lambda text: echo(text, err=True))
 
-    def taking(result: ReplayResult) -> Callable[[Evidence], None]:
-        def take(one: Evidence) -> None:
-            result.add(one)
-            if evidence is not None and result is results[-1]:  # so that a call counts once
-                lines.write(evidence, [one])
-
-        return take
+    def take_last(one: Evidence) -> None:  # so that a call counts once
+        results[-1].add(one)
+        if evidence is not None:
+            lines.write(evidence, [one])
 
     with ExitStack() as stack:
         stack.enter_context(closing(lines))
-        needs_engine = not is_only_foreign(recording)
-        places: list[ReplayPlace] = []
-        for endpoint in endpoints:
-            transport = stack.enter_context(open_transport(endpoint)) if needs_engine else None
-            services = stack.enter_context(closing(ServiceReplay(endpoint, rules)))
-            places.append(ReplayPlace(recording, transport, rules, services))
-        replay_at(recording, places, [taking(result) for result in results])
+        places = [stack.enter_context(closing(ReplayPlace(endpoint))) for endpoint in endpoints]
+        takes = [*(result.add for result in results[:-1]), take_last]
+        replay_at(recording, places, ComparisonRules.load(), takes)
     for result in results:
         result.torn = recording.torn
     if as_json:

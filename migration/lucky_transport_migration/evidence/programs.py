@@ -23,7 +23,7 @@ from pathlib import Path
 
 from lucky_transport.nesting import parse_json
 from lucky_transport_migration.compare.shown import short
-from lucky_transport_migration.jsonl import Damage, append_once, moment, read_entries
+from lucky_transport_migration.jsonl import Damage, append_once, from_plain, moment, read_entries
 
 __all__ = ["FILE_NAME", "SECRET_WORDS", "Program", "commit_of", "describe_process", "read_programs"]
 
@@ -62,9 +62,7 @@ class Program:
         plain = parse_json(line)
         if plain["v"] != 1:
             raise ValueError(f"a program of version {plain['v']!r}")
-        versions = {str(name): str(found) for name, found in dict(plain["versions"]).items()}
-        command = tuple(map(str, plain["command"]))
-        return cls(str(plain["at"]), int(plain["pid"]), command, str(plain["commit"]), versions, str(plain["system"]))
+        return from_plain(cls, plain)
 
 
 def describe_process(folder: Path) -> None:

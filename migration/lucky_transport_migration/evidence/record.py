@@ -19,7 +19,7 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError, printable
 from lucky_transport.nesting import parse_json
-from lucky_transport_migration.jsonl import Damage, read_entries
+from lucky_transport_migration.jsonl import Damage, from_plain, read_entries
 
 __all__ = [
     "CONTROL",
@@ -146,16 +146,11 @@ class Evidence:
         Raises ValueError for a line that is none, ConfigError for one of another version.
         """
         plain = parse_json(line)
-        if not isinstance(plain, dict):
-            raise ValueError(f"{line!r} is no object")
-        if plain.get("v") != VERSION:
+        if isinstance(plain, dict) and plain.get("v") != VERSION:
             raise ConfigError(
                 f"evidence of version {plain.get('v')!r}", hint=f"this version reads {VERSION}; use a folder of its own"
             )
-        try:
-            return cls(**_values(plain))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{line!r} is no evidence: {error}") from error
+        return from_plain(cls, plain, _KEYS)
 
 
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
@@ -166,34 +161,8 @@ def _plain(one: Evidence | SideResult) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
-def _values(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a line; raises KeyError and TypeError where some are missing, or of another kind."""
-    keys = {name: _KEYS.get(name, name) for name in Evidence.__dataclass_fields__}
-    values = {name: plain[key] for name, key in keys.items() if key in plain}
-    for name, kind in _KINDS.items():
-        if not isinstance(values[name], kind):
-            raise TypeError(f"{keys[name]} is {values[name]!r}")
-    values["primary"] = _side(plain["authority"])
-    values["shadow"] = None if plain["shadow"] is None else _side(plain["shadow"])
-    left_out = plain["left_out"]  # earlier versions wrote no reasons
-    values["left_out"] = left_out if isinstance(left_out, dict) else dict.fromkeys(left_out, "")
-    values["request"] = str(plain.get("request", ""))  # version 0.1 wrote none
-    return values
-
-
 #: The keys of a line that are not the field's name: version 1 of the format calls the primary its authority.
 _KEYS = {"primary": "authority"}
-
-#: What the fields of a line are in JSON.
-_KINDS: dict[str, Any] = dict.fromkeys(("method", "stage", "kind", "verdict", "aspect", "where", "why", "at"), str) | {
-    "primary": dict,
-    "values": dict,
-    "left_out": (dict, list),
-}
-
-
-def _side(plain: dict[str, Any]) -> SideResult:
-    return SideResult(**{name: plain[name] for name in SideResult.__dataclass_fields__ if name in plain})
 
 
 def read_folder(folder: Path | str, damage: Damage | None = None) -> Iterator[Evidence]:

@@ -12,7 +12,7 @@ from typing import Any
 from lucky_transport.call import Metadata
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.images import owned
-from lucky_transport.messages.methods import Method
+from lucky_transport.messages.methods import BY_NAME
 from lucky_transport.registry import load
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome
@@ -80,7 +80,7 @@ def encoded(message: Any) -> bytes:
     return message if isinstance(message, bytes) else encode(owned(message))
 
 
-def outcome_of(call: RecordedCall, method: Method | ServiceMethod, transport: str = "") -> CallOutcome:
+def outcome_of(call: RecordedCall, method: ServiceMethod, transport: str = "") -> CallOutcome:
     """Return what came of a call, over `transport` where its entry does not say; items as `evidence` compares them.
 
     Raises RemoteProtocolError for a message that is none.
@@ -93,7 +93,7 @@ def outcome_of(call: RecordedCall, method: Method | ServiceMethod, transport: st
     return CallOutcome(name, items, *end, call.us, call.dropped, call.more, call.rest, call.local)
 
 
-def request_of(call: RecordedCall, method: Method) -> Any:
+def request_of(call: RecordedCall, method: ServiceMethod) -> Any:
     """Return the message that a call was made with.
 
     Raises ValueError where there is not just one, or it is none of the method's, RemoteProtocolError for a broken one,
@@ -104,4 +104,4 @@ def request_of(call: RecordedCall, method: Method) -> Any:
     if call.form == FLATBUFFERS:
         return decode(method.request, call.requests[0])
     request_in = load("lucky_transport_grpc.codec:request_in", owner="replay", extra="grpc")
-    return request_in(method, call.requests[0])
+    return request_in(BY_NAME[method.name], call.requests[0])

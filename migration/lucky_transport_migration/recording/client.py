@@ -15,7 +15,6 @@ from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.recording.entries import Header
-from lucky_transport_migration.recording.file_sink import FileSink
 from lucky_transport_migration.recording.recorded_transport import RecordedTransport
 from lucky_transport_migration.recording.recorder import recorder_of
 
@@ -43,7 +42,7 @@ def open_recorded(endpoint: Endpoint, settings: Settings) -> RecordedTransport:
     try:
         spec = json.loads(inner.spec.to_json())
         header = Header(inner.name, to, inner.spec.engine, int(seed) if seed else None, spec)
-        return RecordedTransport(inner, FileSink(inner.name, inner.spec, recorder_of(Path(file), header)))
+        return RecordedTransport(inner, recorder_of(Path(file), header))
     except BaseException:
         inner.close()
         raise

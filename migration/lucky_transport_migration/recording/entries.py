@@ -16,12 +16,14 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, TypeVar
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import Any
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import parse_json
 from lucky_transport.rpc.error_envelope import Metadata
+from lucky_transport_migration.jsonl import from_plain
 
 __all__ = ["FLATBUFFERS", "MASKED", "PROTOBUF", "Header", "RecordedCall", "Step", "header_of", "line_of", "read_entry"]
 
@@ -112,34 +114,21 @@ def line_of(entry: Header | RecordedCall | Step) -> str:
 
 def header_of(line: bytes, source: str) -> Header:
     """Return the header that the first line of `source` is; raises ConfigError for anything else."""
-    try:
-        plain: Any = parse_json(line)
-    except ValueError:
-        plain = None
-    if not isinstance(plain, dict) or plain.get("what") != WHAT:
-        raise ConfigError(f"{source} is no recording", hint="make one with `lucky-transport record`")
-    if plain.get("v") != VERSION:
-        raise ConfigError(f"{source} is a recording of version {plain.get('v')!r}", hint=f"this reads {VERSION}")
-    return _made(Header, plain)
+    plain: Any = None
+    with suppress(ValueError):
+        plain = parse_json(line)
+    if isinstance(plain, dict) and plain.get("what") == WHAT:
+        if plain.get("v") != VERSION:
+            raise ConfigError(f"{source} is a recording of version {plain.get('v')!r}", hint=f"this reads {VERSION}")
+        with suppress(ValueError):
+            return from_plain(Header, plain)
+    raise ConfigError(f"{source} is no recording", hint="make one with `lucky-transport record`")
 
 
 def read_entry(line: bytes) -> RecordedCall | Step:
     """Return the entry that a line holds; raises ValueError for a line that holds none."""
     plain: Any = parse_json(line, object_hook=_unpacked)
-    if not isinstance(plain, dict):
-        raise ValueError(f"{line[:80]!r} is no entry")
-    return _made(RecordedCall, plain) if "call" in plain else _made(Step, plain)
-
-
-_Entry = TypeVar("_Entry", Header, RecordedCall, Step)
-
-
-def _made(kind: type[_Entry], plain: Mapping[str, Any]) -> _Entry:
-    """Return the entry of those values; keys of a newer writer are passed over."""
-    missing = [row.name for row in fields(kind) if row.default is MISSING and row.name not in plain]
-    if missing:
-        raise ValueError(f"an entry without {', '.join(missing)}")
-    return kind(**{row.name: _frozen(plain[row.name]) for row in fields(kind) if row.name in plain})
+    return from_plain(RecordedCall if isinstance(plain, dict) and "call" in plain else Step, plain)
 
 
 def _packed(value: Any) -> dict[str, str]:
@@ -148,8 +137,3 @@ def _packed(value: Any) -> dict[str, str]:
 
 def _unpacked(plain: dict[str, Any]) -> Any:
     return base64.b64decode(plain["b64"], validate=True) if plain.keys() == {"b64"} else plain
-
-
-def _frozen(value: Any) -> Any:
-    """Return lists as tuples, as the entries have them."""
-    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value

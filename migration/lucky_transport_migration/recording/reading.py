@@ -7,18 +7,16 @@ found, and the recording ends there. A file that was cut exactly between two ent
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, header_of, read_entry
 
 __all__ = ["Recording"]
-
-_CHUNK = 1 << 16
-_GZIP = 16 + zlib.MAX_WBITS
 
 
 class Recording:
@@ -30,15 +28,17 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.torn = ""
-        self._line = 0
+        self._line = 1
         self.header: Header = header_of(next(self._lines(), b""), str(path))
 
     def entries(self) -> Iterator[RecordedCall | Step]:
         """Yield what was recorded, in its order; raises ConfigError for a line that is no entry, and for damage."""
-        lines = enumerate(self._lines(), 1)
+        self.torn, self._line, lines = "", 1, self._lines()
         next(lines, None)
-        for number, line in lines:
-            self._line = number
+        for self._line, line in enumerate(lines, 2):
+            if not line.endswith(b"\n"):
+                self.torn = f"the recording ends in the middle of an entry; {self._line - 2:,} were read"
+                return
             try:
                 yield read_entry(line)
             except (ValueError, TypeError) as error:
@@ -49,37 +49,12 @@ class Recording:
         return ConfigError(f"{self.path}: line {self._line}: {why}", hint="record it anew")
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield the whole lines, and say in `torn` what comes after them."""
-        self.torn, parts, count = "", list[bytes](), 0
-        with self.path.open("rb") as file:
-            pieces = self._unpacked(file) if self.path.suffix == ".gz" else iter(lambda: file.read(_CHUNK), b"")
-            for piece in pieces:
-                more, *ends = piece.split(b"\n")
-                parts.append(more)
-                for end in ends:
-                    yield b"".join(parts)
-                    parts = [end]
-                count += len(ends)
-        if self.torn or any(parts):
-            self.torn = f"the recording ends in the middle of an entry; {max(count - 1, 0):,} were read"
-
-    def _unpacked(self, file: IO[bytes]) -> Iterator[bytes]:
-        """Yield what a row of compressed pieces holds, each once its checksum is known; the last one may be torn."""
-        unpack, start, at, piece = None, 0, 0, b""
-        while data := file.read(_CHUNK):
-            while data:
-                if unpack is None:
-                    unpack, start = zlib.decompressobj(_GZIP), at
-                try:
-                    piece += unpack.decompress(data)
-                except zlib.error as error:
-                    text = f"{self.path} is damaged in the compressed piece that begins at byte {start:,}: {error}"
-                    raise ConfigError(text, hint="record it anew") from error
-                at += len(data) - len(unpack.unused_data)
-                data = unpack.unused_data
-                if unpack.eof:
-                    yield piece
-                    unpack, piece = None, b""
-        if unpack is not None:
-            self.torn = "in a piece"
-            yield piece
+        """Yield the lines; the last one has no line end where the file ends in its middle."""
+        opened = gzip.open if self.path.suffix == ".gz" else open
+        with cast("IO[bytes]", opened(self.path, "rb")) as file:
+            try:
+                yield from file
+            except EOFError:  # of a compressed piece
+                yield b""
+            except (gzip.BadGzipFile, zlib.error) as error:
+                raise self.damaged(f"it is damaged behind this line: {error}") from error

@@ -1,7 +1,12 @@
-"""A transport whose exchanges, calls and streams are written when they are over; its user sees the other transport."""
+"""A transport whose exchanges, calls and streams are written when they are over; its user sees the other transport.
+
+What is refused before anything was sent (wrong arguments) is not written. A stream is one entry; of a long one the
+first items are kept.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 from typing import Any
@@ -10,27 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import PeerTimeout
-from lucky_transport.messages.methods import Method
+from lucky_transport.errors import PeerTimeout, TransportError
+from lucky_transport.messages.methods import Effect, Method
 from lucky_transport.spec.actions import on_host
 from lucky_transport.transport import Frame, Stream, Transport
-from lucky_transport_migration.recording.file_sink import FileSink, PendingCall, Sent
+from lucky_transport_migration.evidence.outcome import call_outcome, ending_of
+from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry, encoded
+from lucky_transport_migration.recording.entries import FLATBUFFERS
+from lucky_transport_migration.recording.frames import step_entry
+from lucky_transport_migration.recording.recorder import Recorder
 
 __all__ = ["RecordedTransport"]
 
 
 class RecordedTransport(Transport):
-    """`inner`, recorded in `sink`. Closing it closes that and flushes the sink."""
+    """`inner`, recorded by `recorder`. Closing it closes that and completes the file."""
 
-    def __init__(self, inner: Transport, sink: FileSink) -> None:
+    def __init__(self, inner: Transport, recorder: Recorder) -> None:
         self.name = inner.name
         self.spec = inner.spec
         self.capabilities = replace(inner.capabilities, async_envs=False)  # a recording has whole steps
         self.actions = inner.actions
         self.observation_slots = inner.observation_slots
         self._inner = inner
-        self._sink = sink
-        self._sent: Sent | None = None
+        self._recorder = recorder
+        self._sent: tuple[bytes, bytes | None, int] | None = None  # actions, control and the moment
 
     @property
     def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -38,24 +47,32 @@ class RecordedTransport(Transport):
         return self._inner.out_of_bounds
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        sent = Sent(np.array(on_host(actions)), None if control is None else np.array(control), time.perf_counter_ns())
+        given, flags = np.array(on_host(actions)), None if control is None else np.array(control)
+        began_ns = time.perf_counter_ns()
         self._inner.send(actions, control)
-        self._sent = sent
+        sent = np.ascontiguousarray(given, self.spec.action.dtype).tobytes()
+        self._sent = sent, None if flags is None else np.asarray(flags, np.uint8).tobytes(), began_ns
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         try:
             frame = self._inner.recv(deadline)
-        except Exception as error:
-            self._sink.exchanged(self._sent, None, error)
-            if not isinstance(error, PeerTimeout):
-                self._sent = None
+        except PeerTimeout:  # the exchange stays open, and comes again
             raise
-        self._sink.exchanged(self._sent, frame, None)
-        self._sent = None
+        except Exception as error:
+            self._exchanged(None, error)
+            raise
+        self._exchanged(frame, None)
         return frame
 
+    def _exchanged(self, frame: Frame | None, error: Exception | None) -> None:
+        sent, self._sent = self._sent, None
+        if sent is not None and isinstance(error, TransportError | None):
+            actions, control, began_ns = sent
+            outcome = call_outcome(self.name, [], ending_of(error), time.perf_counter_ns() - began_ns)
+            self._recorder.write(step_entry(actions, control, frame, outcome), moves=True)
+
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        call = self._sink.begin(method, request)
+        call = _PendingCall(self.name, self._recorder, method, request)
         try:
             response = self._inner.call(method, request, deadline)
         except Exception as error:
@@ -66,7 +83,7 @@ class RecordedTransport(Transport):
         return response
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
-        call = self._sink.begin(method, request)
+        call = _PendingCall(self.name, self._recorder, method, request)
         return _RecordedStream(self._inner.stream(method, request, deadline, copy=copy), call)
 
     def implements(self, method: Method) -> bool | None:
@@ -74,13 +91,54 @@ class RecordedTransport(Transport):
 
     def close(self) -> None:
         self._inner.close()
-        self._sink.flush()
+        self._recorder.flush()
+
+
+class _PendingCall:
+    """A call that is being made over the transport called `name`; its request is kept as it is now."""
+
+    def __init__(self, name: str, recorder: Recorder, method: Method, request: Any) -> None:
+        self._name = name
+        self._recorder = recorder
+        self._method = method
+        self._items: list[bytes] = []
+        self._kept_bytes = self._more = 0
+        self._moves = recorder.moves
+        self._lock = threading.Lock()
+        try:  # before it is sent: an engine in this process may keep and change it
+            self._request: bytes | None = encoded(request)
+        except (TypeError, ValueError):  # the transport refuses it too
+            self._request = None
+        self._began_ns = time.perf_counter_ns()
+
+    def add(self, item: Any) -> None:
+        """Keep a response or an item, as long as there is room."""
+        if self._more or len(self._items) == KEPT_ITEMS or self._kept_bytes >= KEPT_BYTES:
+            self._more += 1
+            return
+        try:
+            self._items.append(encoded(item))
+            self._kept_bytes += len(self._items[-1])
+        except (TypeError, ValueError):  # an engine in this very process answered what no wire could carry
+            self._more += 1
+
+    def end(self, error: Exception | None = None, *, left: bool = False, dropped: int = 0) -> None:
+        """Write the call, once, with how it ended; nothing when it was refused before it was sent."""
+        with self._lock:
+            request, self._request = self._request, None
+        if request is None or not isinstance(error, TransportError | None):
+            return
+        took_ns = time.perf_counter_ns() - self._began_ns
+        outcome = call_outcome(self._name, self._items, ending_of(error), took_ns, dropped=dropped, more=self._more)
+        moved = self._method.stream is not None and self._recorder.moves != self._moves
+        entry = call_entry(self._method.name, [request], outcome, FLATBUFFERS, left=left, moved=moved)
+        self._recorder.write(entry, moves=self._method.effect is not Effect.READ)
 
 
 class _RecordedStream(Stream):
     """A stream of another transport; its end, by either side, is recorded."""
 
-    def __init__(self, inner: Stream, call: PendingCall) -> None:
+    def __init__(self, inner: Stream, call: _PendingCall) -> None:
         self._inner = inner
         self._call = call
 
@@ -92,11 +150,8 @@ class _RecordedStream(Stream):
     def __next__(self) -> Any:
         try:
             item = next(self._inner)
-        except StopIteration:
-            self._call.end(dropped=self.dropped)
-            raise
         except Exception as error:
-            self._call.end(error, dropped=self.dropped)
+            self._call.end(None if isinstance(error, StopIteration) else error, dropped=self.dropped)
             raise
         self._call.add(item)
         return item

@@ -14,7 +14,10 @@ from lucky_transport_migration.compare.rules import METADATA_OF_CALLS, UNSEEN
 from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.evidence.tally import Tally, gaps_of, looked_at, nothing_compared, refusals_text
 
-__all__ = ["ReplayResult"]
+__all__ = ["UNMADE", "ReplayResult"]
+
+#: Why calls and steps are not made.
+UNMADE = "the server or engine does not answer any more"
 
 _DEADLINES = "deadlines"
 
@@ -60,9 +63,13 @@ class ReplayResult(Tally):
 
     @property
     def sentence(self) -> str:
-        """The outcome, and how many calls have no end in the recording."""
-        unfinished = f" {self.unfinished_text}: no more is compared than came until then." if self.unfinished else ""
-        return f"{self._outcome}{unfinished}"
+        """The outcome, and how many calls have no end in the recording, or were not made."""
+        found = self._outcome
+        if self.unfinished:
+            found += f" {self.unfinished_text}: no more is compared than came until then."
+        if unmade := self.unseen[UNMADE]:
+            found += f" {plural(unmade, 'call or step was', 'calls and steps were')} not made: {UNMADE}."
+        return found
 
     @property
     def _outcome(self) -> str:

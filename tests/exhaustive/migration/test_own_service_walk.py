@@ -38,7 +38,7 @@ _IMPORTED = (
     "lucky_transport_migration.gate.gate_verdict",
     "lucky_transport_migration.parity.service_proof",
     "lucky_transport_migration.parity.whole_parity",
-    "lucky_transport_migration.recording.service_replay",
+    "lucky_transport_migration.recording.replay",
     "lucky_transport_migration.scan.changes",
     "lucky_transport_migration.signoff.collect",
 )

@@ -29,7 +29,7 @@ def shown(call: RecordedCall, now: CallOutcome) -> Evidence:
     method = RecordedMethods().find(call)
     assert method is not None
     was = CallOutcome(call.transport, call.items, call.code)
-    return compared(3, call, method, Asking.of(call, method), was, now, ComparisonRules())
+    return compared(3, Asking.of(call, method), was, now, ComparisonRules())
 
 
 def test_a_stream_that_was_left_is_left_after_as_many_responses() -> None:

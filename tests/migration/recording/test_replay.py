@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
-from lucky_transport_migration.recording.result import ReplayResult
+from lucky_transport_migration.recording.result import UNMADE, ReplayResult
 from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 
 Serve = Callable[..., str]
@@ -36,7 +37,7 @@ def played(
     result = ReplayResult()
     with open_transport(endpoint) as transport:
         faulty = FaultyTransport(transport, *faults)
-        replay_at(recording, [ReplayPlace(recording, faulty, rules or ComparisonRules())], [result.add])
+        replay_at(recording, [ReplayPlace(endpoint, faulty)], rules or ComparisonRules(), [result.add])
     result.torn = recording.torn
     return result
 
@@ -92,10 +93,11 @@ def test_an_injected_difference_is_found_and_named(
     assert difference.values
 
 
-def test_a_lost_connection_ends_the_replay(recording: Recording, serve_toy: Serve) -> None:
+def test_a_lost_engine_ends_the_replay_and_what_was_not_made_is_said(recording: Recording, serve_toy: Serve) -> None:
     result = played(recording, serve_toy(), FaultSpec(Fault.CRASH, STEPS, at=3))
-    assert result.methods[STEP].calls == 4
-    assert LIST not in result.methods
+    assert (result.methods[STEP].compared, result.methods[STEP].calls) == (4, 21)
+    assert result.methods[LIST].unseen == {UNMADE: 2}
+    assert result.sentence.endswith(f" 22 calls and steps were not made: {UNMADE}.")
 
 
 def test_a_tolerance_of_the_project_counts_for_steps(recording: Recording, serve_toy: Serve) -> None:
@@ -138,8 +140,8 @@ def test_a_torn_recording_is_incomplete_where_all_before_its_end_is_equal(
     os.truncate(recording.path, recording.path.stat().st_size - cut)
     seen: list[Evidence] = []
     result = ReplayResult()
-    with open_transport(serve_toy()) as transport:
-        replay_at(recording, [ReplayPlace(recording, transport, ComparisonRules())], [seen.append])
+    with closing(ReplayPlace(serve_toy())) as place:
+        replay_at(recording, [place], ComparisonRules(), [seen.append])
     for one in seen:
         result.add(one)
     result.torn = recording.torn
@@ -179,7 +181,7 @@ def test_what_cannot_be_compared_is_counted_with_the_reason(
     assert not result.equal
     assert result.sentence == "NOTHING COMPARED: of 4 recorded calls and steps none could be compared."
     reasons = [why for row in result.methods.values() for why in row.unseen]
-    assert "no table of methods" in reasons[0]
+    assert "says how it is called" in reasons[0]
     assert "hang on the clock" in reasons[1]
     assert "0 requests" in reasons[2]
     assert len(reasons) == 4
@@ -201,8 +203,9 @@ def test_requests_of_generated_stubs_are_made_as_typed_calls(
     recording = changed(change)
     assert played(recording, serve_toy()).equal
     difference = first(played(recording, serve_toy(num_envs=2)))
-    assert difference.where == "len(entities)"
-    assert difference.values == {"grpc": 3, "inproc": 2}
+    assert difference.where == "call 1: len(entities)"
+    assert difference.values == {"grpc": 3, "inproc": 2, "request": difference.values["request"]}
+    assert "include_transforms=False" in difference.values["request"]
 
 
 def test_a_stream_that_was_left_is_compared_as_far_as_it_went(
@@ -249,8 +252,8 @@ def test_two_engines_are_compared_with_the_recording_and_with_each_other(
     results = [ReplayResult() for _ in range(3)]
     with open_transport(serve_toy()) as one, open_transport(serve_toy()) as other:
         faulty = FaultyTransport(other, FaultSpec(Fault.BIT, STEPS, at=7, env=2))
-        places = [ReplayPlace(recording, transport, ComparisonRules()) for transport in (one, faulty)]
-        replay_at(recording, places, [result.add for result in results])
+        places = [ReplayPlace("", transport) for transport in (one, faulty)]
+        replay_at(recording, places, ComparisonRules(), [result.add for result in results])
     assert [result.equal for result in results] == [True, False, False]
     assert [result.calls for result in results] == [27, 27, 27]
     with_recording, with_each_other = (first(result) for result in results[1:])
