@@ -43,12 +43,13 @@ def typed_lines() -> Iterator[str]:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with the files that the command lines shown name, as the present one."""
+    """A folder with the files that the command lines shown name, as the present one, and their variable."""
     for folder in ("training", "before", "lucky-evidence"):
         (tmp_path / folder).mkdir()
-    for file in ("run.jsonl.gz", "before/bench.json", "train.py"):
+    for file in ("run.jsonl.gz", "before/bench.json", "train.py", "key.der"):
         (tmp_path / file).touch()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOKEN", "secret")
 
 
 @pytest.mark.usefixtures("project")

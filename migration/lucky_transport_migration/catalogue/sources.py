@@ -11,6 +11,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
+from lucky_transport.call import Metadata
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, MissingExtra, NotReachable
 from lucky_transport.registry import load
@@ -24,15 +25,16 @@ _PATIENCE_S = 10.0
 _OF_TOOLS = "grpc."
 
 
-def file_set_from(source: str, folders: Iterable[Path] = ()) -> bytes:
+def file_set_from(source: str, folders: Iterable[Path] = (), metadata: Metadata = ()) -> bytes:
     """Return the FileDescriptorSet that `source` gives, with all that it imports.
 
     source: a .proto file, a file that protoc's --descriptor_set_out wrote, or "grpc://host:port", a server that has
-    reflection. folders: where a .proto finds its imports, beside its own folder. Raises ConfigError for what gives
-    none, MissingExtra where a package is needed, NotReachable for a server that is not there.
+    reflection, asked with `metadata`. folders: where a .proto finds its imports, beside its own folder. Raises
+    ConfigError for what gives none, MissingExtra where a package is needed, NotReachable for a server that is not
+    there.
     """
     if "://" in source:
-        return _from_server(source)
+        return _from_server(source, metadata)
     path = Path(source)
     if not path.is_file():
         raise ConfigError(f"no file {source!r}", hint="give a .proto, a descriptor set, or grpc://host:port")
@@ -65,7 +67,7 @@ def _spec_of(module: str, package: str, instead: str) -> ModuleSpec:
     return spec
 
 
-def _from_server(source: str) -> bytes:
+def _from_server(source: str, metadata: Metadata) -> bytes:
     endpoint = Endpoint.parse(source)
     if endpoint.scheme != "grpc":
         raise ConfigError(
@@ -78,7 +80,7 @@ def _from_server(source: str) -> bytes:
     with grpc.insecure_channel(endpoint.address) as channel:
         try:
             grpc.channel_ready_future(channel).result(_PATIENCE_S)
-            return _reflected(stub(channel), source)
+            return _reflected(stub(channel), source, metadata)
         except grpc.FutureTimeoutError:
             raise NotReachable(f"no server answers at {source}", hint="start it, or give its .proto") from None
         except grpc.RpcError as error:
@@ -86,13 +88,14 @@ def _from_server(source: str) -> bytes:
             raise ConfigError(text, hint="give its .proto, or a descriptor set of it") from None
 
 
-def _reflected(stub: Any, source: str) -> bytes:
+def _reflected(stub: Any, source: str, metadata: Metadata) -> bytes:
     """Return the files of all services of a server, each behind those that it imports."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
     from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
     def ask(**what: Any) -> Any:
-        [answer] = stub.ServerReflectionInfo(iter([ServerReflectionRequest(**what)]), timeout=_PATIENCE_S)
+        requests = iter([ServerReflectionRequest(**what)])
+        [answer] = stub.ServerReflectionInfo(requests, timeout=_PATIENCE_S, metadata=metadata)
         if answer.HasField("error_response"):
             error = answer.error_response.error_message
             raise ConfigError(f"{source} describes no {next(iter(what.values()))!r}: {error}", hint="give its .proto")

@@ -1,10 +1,12 @@
-"""What more than one command takes: lists of names and of numbers, JSON options, methods, a folder of evidence.
+"""What more than one command takes: lists of names and numbers, JSON, methods, metadata, a folder of evidence.
 
 A wrong value names the part that is wrong and shows a right one.
 """
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +18,20 @@ from click.shell_completion import CompletionItem
 from lucky_transport.cli.serve import options_of
 from lucky_transport.errors import TransportError
 
-__all__ = ["COUNTS", "JSON_OBJECT", "NAMES", "NUMBERS", "choices", "complete_methods", "of_evidence"]
+__all__ = [
+    "COUNTS",
+    "JSON_OBJECT",
+    "METADATA",
+    "NAMES",
+    "NUMBERS",
+    "choices",
+    "complete_methods",
+    "metadata_option",
+    "of_evidence",
+]
+
+#: A key of metadata that is not gRPC's or HTTP/2's own.
+_KEY = re.compile(r"(?!grpc-)(?!(te|content-type|user-agent)$)[a-z0-9_.-]+")
 
 
 class _Names(click.ParamType):
@@ -82,7 +97,48 @@ class _JsonObject(click.ParamType):
         return cast("dict[str, Any]", value) if isinstance(value, dict) else options_of(value)
 
 
+class _Metadata(click.ParamType):
+    """KEY=VALUE, KEY=@FILE or KEY=$VARIABLE becomes the key and its value. No error shows a value."""
+
+    name = "metadata"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str | bytes]:
+        if isinstance(value, tuple):
+            return cast("tuple[str, str | bytes]", value)
+        key, sign, text = str(value).partition("=")
+        if not sign:
+            self.fail("write KEY=VALUE, KEY=@FILE or KEY=$VARIABLE, e.g. 'authorization=$TOKEN'", param, ctx)
+        if not _KEY.fullmatch(key):
+            self.fail(
+                f"{key!r} is no key of metadata: lower-case letters, digits and _.-, not as gRPC's own", param, ctx
+            )
+        is_bytes = key.endswith("-bin")
+        if text.startswith("@"):
+            try:
+                found = Path(text[1:]).read_bytes()
+            except OSError as error:
+                self.fail(f"{key}: {error}", param, ctx)
+            if is_bytes:
+                return key, found
+            text = found.decode(errors="replace").removesuffix("\n").removesuffix("\r")
+        elif text.startswith("$"):
+            from lucky_transport.config import environment
+
+            if text[1:] not in environment():
+                self.fail(f"{key}: no variable {text[1:]!r} in the environment", param, ctx)
+            text = environment()[text[1:]]
+        if is_bytes:
+            try:
+                return key, b64decode(text + "=" * (-len(text) % 4), validate=True)
+            except ValueError:
+                self.fail(f"{key}: its value is no base64", param, ctx)
+        if not (text.isascii() and text.isprintable()):
+            self.fail(f"{key}: its value is no printable ASCII; bytes go with a key that ends in -bin", param, ctx)
+        return key, text
+
+
 NAMES = _Names()
+METADATA = _Metadata()
 NUMBERS = _Numbers(1, "1,64,4096")
 COUNTS = _Numbers(0, "0,1,2,4")
 JSON_OBJECT = _JsonObject()
@@ -91,6 +147,19 @@ JSON_OBJECT = _JsonObject()
 def choices(*known: str) -> click.ParamType:
     """Return the type of a comma-separated list of some of `known`."""
     return _Choices(known)
+
+
+def metadata_option(where: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the decorator that gives a command `metadata`: pairs of a key and its value; where: they are sent."""
+    return click.option(
+        "--metadata",
+        multiple=True,
+        type=METADATA,
+        metavar="KEY=VALUE",
+        help=f"{where}: metadata that every call has; may be repeated. VALUE is text, @FILE (the file's text) or "
+        "$VARIABLE (of the environment); of a key that ends in -bin base64, and of @FILE its bytes. It is shown and "
+        "written nowhere.",
+    )
 
 
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

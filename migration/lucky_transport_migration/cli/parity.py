@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from lucky_transport.cli.completion import complete_engines
-from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, complete_methods
+from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, complete_methods, metadata_option
 
 __all__ = ["parity"]
 
@@ -23,7 +23,7 @@ _NOISE = (
 )
 
 #: Parameters of servers alone, and those of engines alone.
-_OF_SERVERS = ("server", "services", "files", "folders", "deadline", "recording", "values")
+_OF_SERVERS = ("server", "services", "files", "folders", "deadline", "recording", "values", "metadata")
 _OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autoreset", "options")
 
 
@@ -35,7 +35,7 @@ _OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autores
     "  lucky-transport parity --method all --count 200 --evidence lucky-evidence && lucky-transport gate\n"
     "  lucky-transport parity --server 'python server.py --port {port}' --service weather.v1.Weather\n"
     "  lucky-transport parity --server './serve.sh {port}' --proto weather.proto --method 'Weather/Get*'\n"
-    "  lucky-transport parity --server './serve.sh {port}' --from run.jsonl.gz"
+    "  lucky-transport parity --server './serve.sh {port}' --from run.jsonl.gz --metadata 'authorization=$TOKEN'"
 )
 @click.argument("engine", default="mujoco:quadruped", shell_complete=complete_engines)
 @click.option(
@@ -113,6 +113,7 @@ _OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autores
     help="With --server: a value that a drawn field often has, e.g. weather.v1.ForecastRequest.station=Oslo; may be "
     "repeated, and stand in [parity.values].",
 )
+@metadata_option("With --server")
 @click.option("--options", default="{}", type=JSON_OBJECT, help="Options of the engine's constructor, a JSON object.")
 @click.option(
     "--evidence",
@@ -196,9 +197,9 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
         raise click.UsageError(f"{_spelt(context, wrong)}: not with --server; see --help")
     if given["recording"] and (wrong := list(filter(is_given, ("count", "seed", "values")))):
         raise click.UsageError(f"{_spelt(context, wrong)}: nothing is drawn with --from")
-    recorded = given["recording"] and requests_of(Recording(given["recording"]))
+    recorded = given["recording"] and requests_of(Recording(given["recording"]), given["metadata"])
     proof = ServiceProof(
-        ServerCommand(given["server"], load_settings().start_timeout_s),
+        ServerCommand(given["server"], load_settings().start_timeout_s, given["metadata"]),
         given["files"],
         given["folders"],
         given["services"],

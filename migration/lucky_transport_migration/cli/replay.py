@@ -14,8 +14,10 @@ import click
 
 from lucky_transport.cli.completion import complete_endpoints
 from lucky_transport.cli.tables import echo, show
+from lucky_transport_migration.cli.arguments import metadata_option
 
 if TYPE_CHECKING:
+    from lucky_transport.call import Metadata
     from lucky_transport_migration.evidence.record import Evidence
     from lucky_transport_migration.recording.result import ReplayResult
 
@@ -26,7 +28,8 @@ __all__ = ["replay"]
     epilog="\b\nExamples:\n"
     "  lucky-transport serve mujoco:quadruped --num-envs 4 --seed 7 --endpoint shm://fresh &\n"
     "  lucky-transport replay run.jsonl.gz shm://fresh --json\n"
-    "  lucky-transport replay run.jsonl.gz grpc://127.0.0.1:50071 shm://weather   # also with each other"
+    "  lucky-transport replay run.jsonl.gz grpc://127.0.0.1:50071 shm://weather   # also with each other\n"
+    "  lucky-transport replay run.jsonl.gz grpc://127.0.0.1:50071 --metadata 'authorization=$TOKEN'"
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("endpoints", nargs=-1, required=True, shell_complete=complete_endpoints, metavar="ENDPOINT [ENDPOINT]")
@@ -35,8 +38,9 @@ __all__ = ["replay"]
     type=click.Path(file_okay=False, path_type=Path),
     help="Also write what was seen into this folder, for `lucky-transport gate`; of two endpoints what both answered.",
 )
+@metadata_option("To calls of a service of your own")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
-def replay(file: Path, endpoints: tuple[str, ...], evidence: Path | None, as_json: bool) -> None:
+def replay(file: Path, endpoints: tuple[str, ...], evidence: Path | None, metadata: Metadata, as_json: bool) -> None:
     """Make the calls and steps recorded in FILE again, in their order, on the engine or server at ENDPOINT.
 
     Every answer is compared with the recorded one by the rules of [parity.fields] in lucky_transport.toml. The engine
@@ -50,7 +54,7 @@ def replay(file: Path, endpoints: tuple[str, ...], evidence: Path | None, as_jso
     changed since the recording.
 
     Calls of a service of your own are made at its server, grpc://host:port or shm://name; where all calls are such, no
-    engine is needed.
+    engine is needed. What a recording has no value of, since it is a secret, is given with --metadata.
 
     `lucky-transport parity` compares the same methods on two engines side by side, with requests of its own.
     """
@@ -73,7 +77,7 @@ def replay(file: Path, endpoints: tuple[str, ...], evidence: Path | None, as_jso
 
     with ExitStack() as stack:
         stack.enter_context(closing(lines))
-        places = [stack.enter_context(closing(ReplayPlace(endpoint))) for endpoint in endpoints]
+        places = [stack.enter_context(closing(ReplayPlace(endpoint, given=metadata))) for endpoint in endpoints]
         takes = [*(result.add for result in results[:-1]), take_last]
         replay_at(recording, places, ComparisonRules.load(), takes)
     for result in results:

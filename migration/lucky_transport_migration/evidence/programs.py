@@ -25,7 +25,7 @@ from lucky_transport.nesting import parse_json
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.jsonl import Damage, append_once, from_plain, moment, read_entries
 
-__all__ = ["FILE_NAME", "SECRET_WORDS", "Program", "commit_of", "describe_process", "read_programs"]
+__all__ = ["FILE_NAME", "MASKED", "SECRET_WORDS", "Program", "commit_of", "describe_process", "read_programs"]
 
 FILE_NAME = "programs.jsonl"
 
@@ -33,10 +33,14 @@ _PACKAGES = ("lucky-transport", "grpcio", "protobuf", "luckyrobots")
 _LARGEST = 1 << 20  # of the file; later processes stay unnamed
 _MOST_ARGUMENTS = 40
 
+#: Stands for a value that is a secret.
+MASKED = "***"
+
 #: What the name of a secret speaks of, as a regular expression.
 SECRET_WORDS = "token|passw|secret|credential|api[-_]?key|private[-_]?key"
 
 _SECRET = re.compile(rf"--?[\w-]*({SECRET_WORDS})[\w-]*", re.IGNORECASE)
+_METADATA = "--metadata"
 _USER_IN_URL = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 
 _log = logging.getLogger("lucky_transport")
@@ -133,10 +137,11 @@ def _command() -> tuple[str, ...]:
     given = list(sys.orig_argv[:_MOST_ARGUMENTS]) or [""]
     shown = [os.path.basename(given[0])]
     for before, text in pairwise(given):
-        name, sign, _ = text.partition("=")
+        parts = text.split("=")
+        names = 2 if parts[0] == _METADATA else 1
         if _SECRET.fullmatch(before):
-            text = "***"
-        elif sign and _SECRET.fullmatch(name):
-            text = f"{name}=***"
-        shown.append(short(_USER_IN_URL.sub("***", text)))
+            text = MASKED
+        elif len(parts) > names and (_METADATA in (before, parts[0]) or _SECRET.fullmatch(parts[0])):
+            text = "=".join((*parts[:names], MASKED))
+        shown.append(short(_USER_IN_URL.sub(MASKED, text)))
     return (*shown, "...") if len(sys.orig_argv) > _MOST_ARGUMENTS else tuple(shown)

@@ -15,9 +15,12 @@ from lucky_transport.registry import load
 from lucky_transport.routing import LEFT, Ending
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.outcome import CallOutcome, as_seen, call_outcome
+from lucky_transport_migration.evidence.programs import MASKED
 
 __all__ = ["CANCELLED", "ServiceCaller"]
 
+#: A word of metadata that is as long may be a secret.
+_SECRET_BYTES = 8
 #: What a call ends with that was cancelled here.
 CANCELLED = "CANCELLED"
 
@@ -25,14 +28,20 @@ CANCELLED = "CANCELLED"
 class ServiceCaller:
     """A connection of its own to `endpoint`: "grpc://host:port" or "shm://name". The server need not be there yet.
 
+    given: what each call has as metadata, in place of its own of the same keys; an answer that repeats it is masked.
     Raises ConfigError for another endpoint, MissingExtra without grpcio.
     """
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, given: Metadata = ()) -> None:
         make = load("lucky_transport_stubs:channel", owner="calls of a service of your own", extra="grpc")
         self.transport = Endpoint.parse(endpoint).scheme
         self._channel = make(endpoint, options=(("grpc.use_local_subchannel_pool", 1),))
         self._ending = load("lucky_transport_stubs.staged.ending:ending", owner="calls of a service of your own")
+        self._given = given
+        words = (
+            word for _, value in given for word in ([value] if isinstance(value, bytes) else value.encode().split())
+        )
+        self._secrets = [word for word in words if len(word) >= _SECRET_BYTES]
 
     def __enter__(self) -> Self:
         return self
@@ -76,7 +85,9 @@ class ServiceCaller:
         turns = _Turns(requests, ahead or len(requests), turn_s)
         given = iter(turns) if method.requests_stream else requests[0]
         begun = time.perf_counter_ns()
-        options: dict[str, Any] = {"timeout": timeout_s, "metadata": tuple(metadata)}
+        keys = {key for key, _ in self._given}
+        sent = (*(pair for pair in metadata if pair[0] not in keys), *self._given)
+        options: dict[str, Any] = {"timeout": timeout_s, "metadata": sent}
         call = call_method(given, **options) if method.stream else call_method.future(given, **options)
         with _cancelled_after(call, cancel_after_s):
             items, is_cancelled = _items(call, cancel_after, turns) if method.stream else _result(call)
@@ -87,6 +98,23 @@ class ServiceCaller:
             ending = LEFT if is_cancelled else as_seen(self._ending(call), took_ns, timeout_s)
         outcome = call_outcome(self.transport, items, ending, took_ns)
         outcome.first_us = max(0, turns.first_ns - begun) / 1e3
+        return self._masked(outcome)
+
+    def _masked(self, outcome: CallOutcome) -> CallOutcome:
+        """Return the outcome without what is secret; messages keep their length, so that they can be read."""
+        for secret in self._secrets:
+            outcome.items = [item.replace(secret, b"*" * len(secret)) for item in outcome.items]
+            text = secret.decode(errors="replace")
+            outcome.details = outcome.details.replace(text, MASKED)
+            outcome.headers, outcome.trailing = (
+                tuple(
+                    (key, value.replace(secret, MASKED.encode()))
+                    if isinstance(value, bytes)
+                    else (key, value.replace(text, MASKED))
+                    for key, value in pairs
+                )
+                for pairs in (outcome.headers, outcome.trailing)
+            )
         return outcome
 
 

@@ -83,7 +83,9 @@ class ServiceProof:
             pair = stack.enter_context(self._pair(CANDIDATE))
             kept = () if self.files or self.recorded is None else self.recorded.described
             chosen = (self.services, self.pattern)
-            methods, contents = methods_of(pair.endpoint, self.files, self.folders, *chosen, kept)
+            methods, contents = methods_of(
+                pair.endpoint, self.files, self.folders, *chosen, kept, self.command.metadata
+            )
             self.values.check(methods)
             if self.recorded is not None:
                 methods = self.recorded.choose(methods, parity)

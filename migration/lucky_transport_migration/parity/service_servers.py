@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from lucky_transport.call import Metadata
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, NotReachable, UnknownName, did_you_mean
 from lucky_transport.messages.names import matches
@@ -31,11 +32,12 @@ _LOOK_S = 0.2
 
 class ServerCommand:
     """The command line of a server, which has {port} where the number goes. start_s: how long it may take to answer.
+    metadata: what every call to it has.
 
     Raises ConfigError for a line without {port} or that no shell could split.
     """
 
-    def __init__(self, line: str, start_s: float = 60.0) -> None:
+    def __init__(self, line: str, start_s: float = 60.0, metadata: Metadata = ()) -> None:
         try:
             self._words = shlex.split(line)
         except ValueError as error:
@@ -44,6 +46,7 @@ class ServerCommand:
             raise ConfigError(f"--server {line!r} has no {PORT}", hint=f"e.g. 'python server.py --port {PORT}'")
         self.line = line
         self.start_s = start_s
+        self.metadata = metadata
 
     def words(self, port: int) -> list[str]:
         """Return the command for that port."""
@@ -57,6 +60,7 @@ class RunningServer:
     """
 
     def __init__(self, command: ServerCommand, transport: str) -> None:
+        self._connect = lambda: ServiceCaller(self.endpoint, command.metadata)
         port = _free_port()
         words = command.words(port)
         self.endpoint = f"grpc://127.0.0.1:{port}"
@@ -67,7 +71,7 @@ class RunningServer:
                 "lucky_transport", "run", "--transport", "shm", "--quiet", served, "--serve-only", "--", *words
             )
         with ExitStack() as stack:
-            self.caller = stack.enter_context(ServiceCaller(self.endpoint))
+            self.caller = stack.enter_context(self._connect())
             self._process = ChildProcess(f"the server over {transport}", words)
             stack.callback(self._end)
             self._await(command, transport)
@@ -82,7 +86,7 @@ class RunningServer:
     @cached_property
     def second(self) -> ServiceCaller:
         """A second client."""
-        return self._stack.enter_context(ServiceCaller(self.endpoint))
+        return self._stack.enter_context(self._connect())
 
     def exit_report(self, within_s: float = 0.0) -> str:
         """Return how it ended, with its last lines of output; "" when it still runs after `within_s`."""
@@ -120,18 +124,19 @@ def methods_of(
     services: Sequence[str],
     pattern: str,
     described: Sequence[bytes] = (),
+    metadata: Metadata = (),
 ) -> tuple[list[ServiceMethod], list[bytes]]:
     """Return the methods to compare, and the FileDescriptorSets that describe them: of `files` and `described`, or else
     the reflection of the server at `endpoint`.
 
-    services: full names, () = all. pattern: of methods, "all" = each. Raises ConfigError where nothing describes it,
-    UnknownName for a service or method that is none of them.
+    services: full names, () = all. pattern: of methods, "all" = each. metadata: of calls to the server. Raises
+    ConfigError where nothing describes it, UnknownName for a service or method that is none of them.
     """
     found: dict[str, ServiceMethod] = {}
     contents = [*described]
     sources = ["the recording"] * len(contents)
     for source in [str(file) for file in files] or ([] if described else [endpoint]):
-        contents.append(_content(source, folders))
+        contents.append(_content(source, folders, metadata))
         sources.append(source)
     for content, source in zip(contents, sources, strict=True):
         found |= {one.name: one for one in _described(content, source)}
@@ -156,9 +161,9 @@ def _described(content: bytes, source: str) -> list[ServiceMethod]:
         raise ConfigError(f"{source}: {error}", hint=hint) from None
 
 
-def _content(source: str, folders: Sequence[Path]) -> bytes:
+def _content(source: str, folders: Sequence[Path], metadata: Metadata) -> bytes:
     try:
-        return file_set_from(source, folders)
+        return file_set_from(source, folders, metadata)
     except ConfigError as error:
         if "://" not in source:
             raise

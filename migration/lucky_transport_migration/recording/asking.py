@@ -91,8 +91,9 @@ class Asking:
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
-    def of(cls, call: RecordedCall, method: ServiceMethod | None, transport: str = "") -> Asking:
-        """Return how a recorded call is made again; transport: who answered, where its entry does not say.
+    def of(cls, call: RecordedCall, method: ServiceMethod | None, transport: str = "", given: Metadata = ()) -> Asking:
+        """Return how a recorded call is made again; transport: who answered, where its entry does not say. given:
+        metadata that every call is made with.
 
         Raises ConfigError for one that is damaged.
         """
@@ -129,7 +130,7 @@ class Asking:
             cancel_after=len(call.items) if is_left and call.items else None,
             cancel_after_s=call.us / 1e6 if is_left and not call.items else None,
             is_cut=is_left,
-            without=masked,
+            without=tuple(key for key in masked if key not in dict(given)),
             left_out=left_out,
         )
 
@@ -198,9 +199,9 @@ def _with_end(evidence: Evidence, wanted: int, *sides: CallOutcome) -> Evidence:
     return differing_at(Difference("count", "items", left, right), replace(evidence, why=""))
 
 
-def requests_of(recording: Recording) -> RecordedRequests:
+def requests_of(recording: Recording, given: Metadata = ()) -> RecordedRequests:
     """Return the requests of all calls of services that are not LuckyEngine's, for another comparison than with what
-    was answered then.
+    was answered then. given: metadata that they are made with.
 
     Raises ConfigError for a damaged recording.
     """
@@ -211,7 +212,7 @@ def requests_of(recording: Recording) -> RecordedRequests:
             continue
         if entry.described:
             described[entry.described] = None
-        how = Asking.of(replace(entry, moved=False), methods.find(entry))
+        how = Asking.of(replace(entry, moved=False), methods.find(entry), given=given)
         if how.why_not or how.cancel_after_s is not None:
             skipped[how.why_not or "it was left before an item came"] += 1
             continue

@@ -23,15 +23,13 @@ from typing import Any
 from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import parse_json
 from lucky_transport.rpc.error_envelope import Metadata
+from lucky_transport_migration.evidence.programs import MASKED
 from lucky_transport_migration.jsonl import from_plain
 
 __all__ = ["FLATBUFFERS", "MASKED", "PROTOBUF", "Header", "RecordedCall", "Step", "header_of", "line_of", "read_entry"]
 
 VERSION = 1
 WHAT = "lucky_transport recording"
-
-#: Stands in the metadata of a request for a value that is not recorded.
-MASKED = "***"
 
 #: Forms of a message.
 FLATBUFFERS, PROTOBUF = "flatbuffers", "protobuf"

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.api import open_transport
+from lucky_transport.call import Metadata
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, SpecError
 from lucky_transport.messages.methods import BY_NAME
@@ -64,10 +65,11 @@ class _Exchanged:
 
 class ReplayPlace:
     """Where a recording is made again, connected when that is first needed: the engine at `endpoint`, or over
-    `transport`, and a server of other services.
+    `transport`, and a server of other services, whose calls all have the metadata `given`.
     """
 
-    def __init__(self, endpoint: str, transport: Transport | None = None) -> None:
+    def __init__(self, endpoint: str, transport: Transport | None = None, given: Metadata = ()) -> None:
+        self.given = given
         self._endpoint = endpoint
         self._stack = ExitStack()
         self._patience_s = _BACK_S
@@ -80,7 +82,7 @@ class ReplayPlace:
 
     @cached_property
     def _caller(self) -> ServiceCaller:
-        return self._stack.enter_context(ServiceCaller(self._endpoint))
+        return self._stack.enter_context(ServiceCaller(self._endpoint, self.given))
 
     @cached_property
     def _tables(self) -> FrameTables:
@@ -197,7 +199,7 @@ def _make(
     rules: ComparisonRules,
 ) -> tuple[list[Evidence], list[CallOutcome]]:
     """Return what a call shows of each two of the recording and the places, and what came of it at these."""
-    how = Asking.of(call, methods.find(call), recording.header.transport)
+    how = Asking.of(call, methods.find(call), recording.header.transport, places[0].given)
     answers = [] if how.why_not else [place.call(how) for place in places]
     pairs = combinations((how.was, *(answers or [how.was] * len(places))), 2)
     return [

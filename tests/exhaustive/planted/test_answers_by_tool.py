@@ -146,3 +146,25 @@ def test_behind_a_token_check_no_tool_says_equal(tool: str) -> None:
     assert status == 1
     assert "NOTHING COMPARED" in said
     assert "EQUAL" not in said
+
+
+@pytest.mark.parametrize("is_planted", [True, False])
+@pytest.mark.parametrize("tool", ["parity", "from", "replay"])
+def test_behind_a_token_check_a_difference_is_found_with_the_token(
+    tool: str, is_planted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "last bit of a double"
+    plant, served = PLANTS[name], ["--token", "a-long-secret", "--plant", name, *["--alike"] * (not is_planted)]
+    monkeypatch.setenv("TOKEN", "a-long-secret")
+    given = ("--metadata", "authorization=$TOKEN", "--evidence", "seen")
+    recording(plant, metadata=(("authorization", MASKED),))
+    if tool == "replay":
+        with RunningServer(ServerCommand(server(*served)), "shm") as running:
+            status, said = run("replay", "run.jsonl", running.endpoint, *given)
+    else:
+        chosen = ("--from", "run.jsonl") if tool == "from" else ("--descriptor-set", "plants.binpb", "--requests", "20")
+        chosen = (*chosen, "--method", plant.method)
+        status, said = run("parity", "--server", server(*served), *chosen, *given)
+    assert (status, "DIFFERENT" in said, "EQUAL" in said) == (int(is_planted), is_planted, not is_planted), said
+    assert "without its secret" not in said
+    assert "a-long-secret" not in said + "".join(one.read_text() for one in Path("seen").glob("*.jsonl"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, NUMBERS, choices
+from lucky_transport_migration.cli.arguments import JSON_OBJECT, METADATA, NAMES, NUMBERS, choices
 from tests.support.waiting import PATIENCE_S
 
 
@@ -44,6 +45,51 @@ def test_a_right_value_is_parsed(kind: click.ParamType, text: str, value: Any) -
 def test_a_wrong_value_is_named(kind: click.ParamType, text: str, complaint: str) -> None:
     with pytest.raises(click.BadParameter, match=complaint):
         kind.convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("authorization=Bearer a=b", ("authorization", "Bearer a=b")),
+        ("team=", ("team", "")),
+        ("authorization=$TOKEN", ("authorization", "from the environment")),
+        ("authorization=@token", ("authorization", "from a file")),
+        ("key-bin=AAE=", ("key-bin", b"\0\1")),
+        ("key-bin=AAE", ("key-bin", b"\0\1")),
+        ("key-bin=$BYTES", ("key-bin", b"\0\1")),
+        ("key-bin=@raw", ("key-bin", b"\xff\n")),
+    ],
+)
+def test_metadata_are_given_as_text_a_file_or_a_variable(
+    text: str, pair: tuple[str, str | bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOKEN", "from the environment")
+    monkeypatch.setenv("BYTES", "AAE=")
+    (tmp_path / "token").write_text("from a file\n")
+    (tmp_path / "raw").write_bytes(b"\xff\n")
+    assert METADATA.convert(text, None, None) == pair
+    assert METADATA.convert(pair, None, None) == pair
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("hush-hush", "KEY=VALUE, KEY=@FILE or KEY=\\$VARIABLE"),
+        ("authorization=$LUCKY_NO_SUCH", "authorization: no variable 'LUCKY_NO_SUCH' in the environment"),
+        ("authorization=@no/such/file", "authorization: .*No such file or directory: 'no/such/file'"),
+        ("Authorization=hush-hush", "'Authorization' is no key of metadata"),
+        ("=hush-hush", "'' is no key of metadata"),
+        ("grpc-timeout=hush-hush", "'grpc-timeout' is no key of metadata"),
+        ("authorization=hush-hush\xe9", "authorization: its value is no printable ASCII; .* -bin"),
+        ("authorization=hush-hush\n", "authorization: its value is no printable ASCII"),
+        ("key-bin=hush-hush", "key-bin: its value is no base64"),
+    ],
+)
+def test_wrong_metadata_are_named_and_no_value_is_shown(text: str, complaint: str) -> None:
+    with pytest.raises(click.BadParameter, match=complaint) as caught:
+        METADATA.convert(text, None, None)
+    assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["demo", "parity", "bench"])

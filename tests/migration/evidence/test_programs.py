@@ -93,3 +93,12 @@ def test_the_commit_is_what_git_says(tmp_path: Path) -> None:
 def test_a_line_is_json_of_version_1(tmp_path: Path) -> None:
     describe_process(tmp_path)
     assert json.loads((tmp_path / FILE_NAME).read_text())["v"] == 1
+
+
+def test_metadata_of_a_command_line_have_no_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ["--metadata", "x-one=hush 1", "--metadata=x-two=hush 2", "--metadata", "x-three=$HUSH"]
+    monkeypatch.setattr(sys, "orig_argv", ["lucky-transport", "replay", *given, "run.jsonl"])
+    describe_process(tmp_path)
+    (program,) = read_programs(tmp_path, Damage())
+    masked = ("--metadata", "x-one=***", "--metadata=x-two=***", "--metadata", "x-three=***")
+    assert program.command == ("lucky-transport", "replay", *masked, "run.jsonl")

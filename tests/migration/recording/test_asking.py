@@ -75,6 +75,13 @@ def test_secrets_are_masked_and_left_out() -> None:
     assert how.without == ("authorization", "x-api-key-bin", "cookie")
 
 
+def test_a_secret_that_is_given_is_not_wanted() -> None:
+    kept = masked((("authorization", "Bearer 1"), ("cookie", "1")))
+    method = RecordedMethods().find(STREAM)
+    how = Asking.of(replace(STREAM, metadata=kept), method, given=(("authorization", "Bearer 2"),))
+    assert how.without == ("cookie",)
+
+
 def test_a_refusal_for_want_of_a_secret_that_no_recording_has_shows_nothing() -> None:
     call = replace(UNARY, metadata=masked((("authorization", "Bearer 1"),)), items=(b"a",), code="OK", left=False)
     refused = CallOutcome("shm", code="UNAUTHENTICATED", details="no token")
