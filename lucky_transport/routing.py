@@ -27,6 +27,7 @@ __all__ = [
     "LEFT",
     "SO_FAR",
     "UNFINISHED",
+    "ChannelOptions",
     "Count",
     "Decision",
     "Ending",
@@ -37,6 +38,9 @@ __all__ = [
     "Router",
     "ShadowCaller",
 ]
+
+#: Names and values of those options of a channel that decide how its calls end: limits and retries.
+ChannelOptions = tuple[tuple[str, str | int], ...]
 
 #: Is told of each call: (transport, method).
 Count = Callable[[str, str], object]
@@ -221,6 +225,8 @@ class RoutedTarget(Protocol):
 class Router(Protocol):
     """Everything that is shared by the staged channels of a process."""
 
-    def target(self, name: str, shadows: ShadowCaller, count: Count | None = None) -> RoutedTarget:
+    def target(
+        self, name: str, shadows: ShadowCaller, count: Count | None = None, options: ChannelOptions = ()
+    ) -> RoutedTarget:
         """Return the engine behind a target for one channel; channels of one target share what changes its world."""
         ...

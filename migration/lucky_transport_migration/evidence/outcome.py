@@ -22,7 +22,7 @@ from lucky_transport.errors import (
     TransportError,
     status_of,
 )
-from lucky_transport.routing import Decision, Ending
+from lucky_transport.routing import ChannelOptions, Decision, Ending
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.shown import error_text
 
@@ -68,13 +68,14 @@ class CallOutcome:
 @dataclass(frozen=True, slots=True)
 class CallOptions:
     """What a call was made with beside its requests. arity: as gRPC names it, "" where it is not known. timeout_s: its
-    caller's, None without a deadline. without: metadata that it had, and that a recording holds no value of; answered:
-    the status that it had with them.
+    caller's, None without a deadline. channel: options of its channel. without: metadata that it had, and that a
+    recording holds no value of; answered: the status that it had with them.
     """
 
     arity: str = ""
     metadata: Metadata = ()
     timeout_s: float | None = None
+    channel: ChannelOptions = ()
     without: tuple[str, ...] = ()
     answered: str = ""
 

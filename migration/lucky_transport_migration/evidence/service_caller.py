@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from lucky_transport.call import Metadata
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.registry import load
-from lucky_transport.routing import LEFT, Ending
+from lucky_transport.routing import LEFT, ChannelOptions, Ending
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.outcome import CallOutcome, as_seen, call_outcome
 from lucky_transport_migration.evidence.programs import MASKED
@@ -35,7 +36,9 @@ class ServiceCaller:
     def __init__(self, endpoint: str, given: Metadata = ()) -> None:
         make = load("lucky_transport_stubs:channel", owner="calls of a service of your own", extra="grpc")
         self.transport = Endpoint.parse(endpoint).scheme
-        self._channel = make(endpoint, options=(("grpc.use_local_subchannel_pool", 1),))
+        self._make = partial(make, endpoint)
+        self._channels: dict[ChannelOptions, Any] = {}
+        self._channel(())
         self._ending = load("lucky_transport_stubs.staged.ending:ending", owner="calls of a service of your own")
         self._given = given
         words = (
@@ -47,13 +50,19 @@ class ServiceCaller:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._channel.close()
+        for channel in self._channels.values():
+            channel.close()
+
+    def _channel(self, options: ChannelOptions) -> Any:
+        if options not in self._channels:
+            self._channels[options] = self._make(options=(("grpc.use_local_subchannel_pool", 1), *options))
+        return self._channels[options]
 
     def is_ready(self, within_s: float) -> bool:
         """True once the server answers; waits so long at most."""
         import grpc  # the channel has brought it
 
-        ready = grpc.channel_ready_future(self._channel)
+        ready = grpc.channel_ready_future(self._channel(()))
         try:
             ready.result(within_s)
         except grpc.FutureTimeoutError:
@@ -72,6 +81,7 @@ class ServiceCaller:
         cancel_after_s: float | None = None,
         ahead: int = 0,
         turn_s: float = 0.0,
+        options: ChannelOptions = (),
     ) -> CallOutcome:
         """Make one call and return what came of it.
 
@@ -79,16 +89,17 @@ class ServiceCaller:
         more requests than items have come, 0 = all at once; a caller that waits for an item longer than `turn_s` gives
         up, which is its deadline. cancel_after: cancel the call once so many items of its responses have come; one that
         ends before is not cancelled. cancel_after_s: cancel it after so many seconds. timeout_s: None for no deadline.
+        options: of the channel.
         """
         arity = f"{'stream' if method.requests_stream else 'unary'}_{'stream' if method.stream else 'unary'}"
-        call_method = getattr(self._channel, arity)(method.name)
+        call_method = getattr(self._channel(options), arity)(method.name)
         turns = _Turns(requests, ahead or len(requests), turn_s)
         given = iter(turns) if method.requests_stream else requests[0]
         begun = time.perf_counter_ns()
         keys = {key for key, _ in self._given}
         sent = (*(pair for pair in metadata if pair[0] not in keys), *self._given)
-        options: dict[str, Any] = {"timeout": timeout_s, "metadata": sent}
-        call = call_method(given, **options) if method.stream else call_method.future(given, **options)
+        make = call_method if method.stream else call_method.future
+        call = make(given, timeout=timeout_s, metadata=sent)
         with _cancelled_after(call, cancel_after_s):
             items, is_cancelled = _items(call, cancel_after, turns) if method.stream else _result(call)
         took_ns = time.perf_counter_ns() - begun

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from lucky_transport.call import Metadata
 from lucky_transport.errors import ConfigError, plural
+from lucky_transport.routing import ChannelOptions
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_parity import ServiceParity
@@ -26,6 +27,7 @@ class RecordedRequest:
     timeout_s: float | None = None
     without: tuple[str, ...] = ()
     answered: str = ""
+    channel: ChannelOptions = ()
 
 
 @dataclass(slots=True)
@@ -70,4 +72,4 @@ class RecordedRequests:
             except DecodeError as error:
                 raise ConfigError(f"{self.source}: call {number}: a request that is none: {error}") from error
             call = ServiceCall(messages, one.metadata, one.cancel_after, timeout_s=one.timeout_s)
-            yield row, replace(call, without=one.without, answered=one.answered)
+            yield row, replace(call, without=one.without, answered=one.answered, channel=one.channel)

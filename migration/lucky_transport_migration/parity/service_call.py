@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.call import Metadata
+from lucky_transport.routing import ChannelOptions
 from lucky_transport_migration.compare.shown import short
 
 __all__ = ["ServiceCall"]
@@ -14,9 +15,9 @@ __all__ = ["ServiceCall"]
 @dataclass(frozen=True, slots=True)
 class ServiceCall:
     """One call. messages: its requests. cancel_after: so many responses, None = it is read to its end. is_late: its
-    deadline is over when it is made. timeout_s: seconds that it has, None = as all have. without, answered: as in
-    `CallOptions`. deadline: "none", "long" or "short" in place of seconds, of which a short one leaves enough time for
-    what the server has answered so far. ahead: as in `ServiceCaller.ask`.
+    deadline is over when it is made. timeout_s: seconds that it has, None = as all have. without, answered, channel: as
+    in `CallOptions`. deadline: "none", "long" or "short" in place of seconds, of which a short one leaves enough time
+    for what the server has answered so far. ahead: as in `ServiceCaller.ask`.
     """
 
     messages: tuple[Any, ...]
@@ -28,6 +29,7 @@ class ServiceCall:
     answered: str = ""
     deadline: str = ""
     ahead: int = 0
+    channel: ChannelOptions = ()
 
     @property
     def requests(self) -> list[bytes]:

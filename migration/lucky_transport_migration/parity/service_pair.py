@@ -134,6 +134,7 @@ class ServerPair:
             "timeout_s": timeout_s,
             "ahead": call.ahead,
             "turn_s": min(patience_s, _SHORT_S),
+            "options": call.channel,
         }
 
     def _compared(

@@ -216,7 +216,7 @@ def requests_of(recording: Recording, given: Metadata = ()) -> RecordedRequests:
         if how.why_not or how.cancel_after_s is not None:
             skipped[how.why_not or "it was left before an item came"] += 1
             continue
-        sent = how.metadata, how.cancel_after, entry.timeout_s, how.without, entry.code
+        sent = how.metadata, how.cancel_after, entry.timeout_s, how.without, entry.code, entry.channel
         found.append(RecordedRequest(entry.call, entry.requests, *sent))
     left = {plural(count, "recorded call"): why for why, count in skipped.items()}
     if recording.torn:

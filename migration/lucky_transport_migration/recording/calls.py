@@ -67,6 +67,7 @@ def call_entry(
         options.timeout_s and round(options.timeout_s, 6),
         outcome.rest,
         outcome.is_local,
+        options.channel,
     )
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import parse_json
+from lucky_transport.routing import ChannelOptions
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_migration.evidence.programs import MASKED
 from lucky_transport_migration.jsonl import from_plain
@@ -57,8 +58,8 @@ class RecordedCall:
     `CallOutcome`. left: the caller left the stream before its end. more: items that came and were not kept; rest:
     their digest. local: the caller's own side ended it. moved: the world was stepped or changed while the stream ran.
     unfinished: the program ended before the call did. described: the FileDescriptorSet of a service that is not
-    LuckyEngine's, with the first call of it that the process recorded. arity, metadata, timeout_s: what it was made
-    with, as in `CallOptions`; MASKED stands for a secret.
+    LuckyEngine's, with the first call of it that the process recorded. arity, metadata, timeout_s, channel: what it
+    was made with, as in `CallOptions`; MASKED stands for a secret.
     """
 
     call: str
@@ -82,6 +83,7 @@ class RecordedCall:
     timeout_s: float | None = None
     rest: str = ""
     local: bool = False
+    channel: ChannelOptions = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,7 @@ class ReplayPlace:
             metadata=how.metadata,
             cancel_after=how.cancel_after,
             cancel_after_s=how.cancel_after_s,
+            options=how.call.channel,
         )
 
     def exchange(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> _Exchanged:
@@ -117,7 +118,8 @@ class ReplayPlace:
 
     def is_back(self, outcome: CallOutcome, name: str) -> bool:
         """True where the next call can be made after this outcome; a lost server has some time, in all, to be back."""
-        if not is_lost(outcome):
+        is_late = outcome.is_local and outcome.code == "DEADLINE_EXCEEDED" and name not in OWN
+        if not (is_late or is_lost(outcome)):  # one may have waited for a server that is not there
             return True
         began = time.monotonic()
         is_ready = name not in OWN and self._patience_s > 0 and self._caller.is_ready(self._patience_s)

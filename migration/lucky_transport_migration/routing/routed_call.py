@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
 from lucky_transport.messages.methods import BY_NAME, Effect
-from lucky_transport.routing import SO_FAR, UNFINISHED, Decision, Ending, ReadEnding
+from lucky_transport.routing import SO_FAR, UNFINISHED, ChannelOptions, Decision, Ending, ReadEnding
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.evidence.outcome import (
     CONTROL,
@@ -57,7 +57,7 @@ _IN_TROUBLE = frozenset({"INTERNAL", "UNKNOWN"})
 
 class CallTarget(Protocol):
     """What a call needs of the target that it goes to. policy: is told of it. world: what it may change. open_calls:
-    has it until it is noted.
+    has it until it is noted. options: of its channel.
     """
 
     @property
@@ -68,6 +68,9 @@ class CallTarget(Protocol):
 
     @property
     def open_calls(self) -> OpenCalls: ...
+
+    @property
+    def options(self) -> ChannelOptions: ...
 
     def ask_shadow(self, call: TrackedCall) -> str:
         """Have the call's shadow asked; returns why it is not, "" when it will be. Does not wait."""
@@ -313,7 +316,7 @@ class TrackedCall:
                 unseen,
                 self.changed,
                 is_unfinished,
-                CallOptions(self.arity, self.metadata, self.timeout_s),
+                CallOptions(self.arity, self.metadata, self.timeout_s, self._target.options),
             )
         )
 

@@ -16,7 +16,7 @@ from functools import cache, cached_property
 from lucky_transport.config import load_launch
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy
-from lucky_transport.routing import Count, Decision, Ending, ShadowCaller
+from lucky_transport.routing import ChannelOptions, Count, Decision, Ending, ShadowCaller
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_migration.evidence.outcome import CONTROL
 from lucky_transport_migration.recording.calls import KEPT_ITEMS
@@ -54,8 +54,10 @@ class ProcessRouter:
             lambda: (WorldChanges(), ReadCheck())
         )
 
-    def target(self, name: str, shadows: ShadowCaller, count: Count | None = None) -> TargetRouter:
-        return TargetRouter(self, *self._worlds[name], shadows, count)
+    def target(
+        self, name: str, shadows: ShadowCaller, count: Count | None = None, options: ChannelOptions = ()
+    ) -> TargetRouter:
+        return TargetRouter(self, *self._worlds[name], shadows, count, options)
 
     def close(self) -> None:
         """Give what is under way a moment, and close the policy. Idempotent."""
@@ -75,8 +77,15 @@ class TargetRouter:
     """
 
     def __init__(
-        self, router: ProcessRouter, world: WorldChanges, reads: ReadCheck, caller: ShadowCaller, count: Count | None
+        self,
+        router: ProcessRouter,
+        world: WorldChanges,
+        reads: ReadCheck,
+        caller: ShadowCaller,
+        count: Count | None,
+        options: ChannelOptions,
     ) -> None:
+        self.options = options
         self.router = router
         self.policy = router.policy
         self.world = world

@@ -172,7 +172,7 @@ def _why_not(credentials: Any) -> str:
 def _staged(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
     from lucky_transport_stubs.staged.channels import open_channel
 
-    return open_channel(route.target, *_sides(makers, route, given), _count(route, counters))
+    return open_channel(route.target, *_sides(makers, route, given), _count(route, counters), given.get("options"))
 
 
 def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
@@ -180,7 +180,8 @@ def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], counter
 
     rest = {key: value for key, value in given.items() if key != "interceptors"}  # theirs is the place in front
     interceptors = given.get("interceptors") or ()
-    return open_aio_channel(route.target, *_sides(makers, route, rest), _count(route, counters), interceptors)
+    sides, count = _sides(makers, route, rest), _count(route, counters)
+    return open_aio_channel(route.target, *sides, count, interceptors, given.get("options"))
 
 
 def _sides(makers: _Makers, route: Route, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Factory]]:

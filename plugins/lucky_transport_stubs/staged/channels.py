@@ -21,18 +21,23 @@ from lucky_transport_stubs.staged.multicallable import BY_ARITY, front_of
 from lucky_transport_stubs.staged.router import open_recording_router, open_router
 from lucky_transport_stubs.staged.shadows import ChannelShadows
 from lucky_transport_stubs.words.arities import ArityChannel
+from lucky_transport_stubs.words.options import Options, deciding
 
 __all__ = ["StagedChannel", "StagedConnection", "open_aio_channel", "open_channel"]
 
 
 def open_channel(
-    target: str, sides: Mapping[str, Any], shadows: Mapping[str, Callable[[], Any]], count: Count | None
+    target: str,
+    sides: Mapping[str, Any],
+    shadows: Mapping[str, Callable[[], Any]],
+    count: Count | None,
+    options: Options = None,
 ) -> StagedChannel:
     """Return a `grpc.Channel` that stands for `sides` ("grpc", "shm"), or for one of them, whose calls are recorded.
 
-    shadows: make the channels for shadows. Raises what `open_router` raises.
+    shadows: make the channels for shadows. options: those of the sides. Raises what `open_router` raises.
     """
-    return StagedChannel(sides, _routed(target, sides, shadows, count))
+    return StagedChannel(sides, _routed(target, sides, shadows, count, options))
 
 
 def open_aio_channel(
@@ -41,17 +46,22 @@ def open_aio_channel(
     shadows: Mapping[str, Callable[[], Any]],
     count: Count | None,
     interceptors: Sequence[Any] = (),
+    options: Options = None,
 ) -> Any:
     """Return a `grpc.aio.Channel` with these interceptors."""
-    connection: Any = StagedConnection(working_loop(), sides, _routed(target, sides, shadows, count))
+    connection: Any = StagedConnection(working_loop(), sides, _routed(target, sides, shadows, count, options))
     return Channel(connection, interceptors)
 
 
 def _routed(
-    target: str, sides: Mapping[str, Any], shadows: Mapping[str, Callable[[], Any]], count: Count | None
+    target: str,
+    sides: Mapping[str, Any],
+    shadows: Mapping[str, Callable[[], Any]],
+    count: Count | None,
+    options: Options,
 ) -> RoutedTarget:
     router = open_router() if len(sides) > 1 else open_recording_router(next(iter(sides)))
-    return router.target(target, ChannelShadows(shadows), count)
+    return router.target(target, ChannelShadows(shadows), count, deciding(options))
 
 
 class StagedChannel(ArityChannel):

@@ -11,6 +11,7 @@ from typing import Any
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import StatusError
+from lucky_transport.routing import ChannelOptions
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT
 from lucky_transport_stubs.words.metadata import USER_AGENT
 from lucky_transport_stubs.words.status import Code, error_of
@@ -20,6 +21,7 @@ __all__ = [
     "Options",
     "authority",
     "compression_algorithm",
+    "deciding",
     "enabled_algorithms",
     "enables_retries",
     "log_ignored",
@@ -65,6 +67,10 @@ _WITHOUT_EFFECT = {
 }
 LOGGED = {name: why for why, names in _WITHOUT_EFFECT.items() for name in names.split()}
 
+_DECIDING = frozenset(
+    {"grpc.max_receive_message_length", "grpc.max_send_message_length", "grpc.service_config"}
+    | {"grpc.enable_retries", "grpc.per_rpc_retry_buffer_size"}
+)
 #: What gRPC keeps of a call's requests for another attempt.
 _RETRY_BUFFER_BYTES = 256 * 1024
 
@@ -83,6 +89,13 @@ def log_unsupported(names: Iterable[str]) -> None:
         if name in LOGGED and name not in _logged:
             _logged.add(name)
             _log.warning("the option %s has no effect over shared memory: %s", name, LOGGED[name])
+
+
+def deciding(options: Options) -> ChannelOptions:
+    """Return those that decide how calls end: limits of messages, and the service config with what belongs to it."""
+    pairs = options if isinstance(options, (list, tuple)) else ()
+    named = ((key.decode() if isinstance(key, bytes) else key, value) for key, value in pairs)
+    return tuple((key, value) for key, value in named if key in _DECIDING and isinstance(value, str | int))
 
 
 def max_receive_bytes(options: Options) -> int:

@@ -143,8 +143,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 def test_a_staged_channel_is_made_of_what_both_factories_make(grpc: Any, opened: list[tuple[Any, ...]]) -> None:
     switched(grpc, "staged")
     assert grpc.secure_channel(TARGET, "secret", options=()) == 1
-    ((target, sides, shadows, counter_of),) = opened
-    assert (target, counter_of) == (TARGET, None)
+    ((target, sides, shadows, counter_of, options),) = opened
+    assert (target, counter_of, options) == (TARGET, None, ())
     kept = {"credentials": "secret", "options": (TOLD, ("grpc.default_authority", TARGET))}
     assert sides == {"grpc": ("grpc", TARGET, "secret", (), None), "shm": ("shm", "shm://x", kept)}
     assert {transport: make() for transport, make in shadows.items()} == sides
@@ -155,7 +155,7 @@ def test_a_staged_channel_of_asyncio_has_the_interceptors_in_front_and_blocking_
 ) -> None:
     switched(grpc, "staged")
     assert grpc.aio.insecure_channel(TARGET, compression=2, interceptors=[7]) == 1
-    ((_, sides, shadows, _, interceptors),) = opened
+    ((_, sides, shadows, _, interceptors, _),) = opened
     kept = {"options": (TOLD,), "compression": 2}
     assert sides == {"grpc": ("grpc.aio", TARGET, None, 2, None), "shm": ("shm.aio", "shm://x", kept)}
     assert {transport: make() for transport, make in shadows.items()} == {
