@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
+import sys
 import types
 import weakref
 from collections.abc import Callable
 
-__all__ = ["around_fork", "on_child"]
+__all__ = ["around_fork", "at_exit", "on_child"]
 
 _Call = Callable[[], object]
 _numbers = itertools.count()
+#: After all that a worker of multiprocessing ends itself.
+_LAST = -1000
 #: Each returns what is to be called, None once its object is gone; in the order in which they were registered.
 _before: dict[int, Callable[[], _Call | None]] = {}
 _in_parent: dict[int, Callable[[], _Call | None]] = {}
@@ -31,6 +35,34 @@ def around_fork(before: _Call, in_parent: _Call, in_child: _Call) -> None:
     _register(_before, before)
     _register(_in_parent, in_parent)
     _register(_in_child, in_child)
+
+
+def at_exit(call: _Call) -> None:
+    """Have `call()` called when this process ends, and when children end that it forks, those of multiprocessing too,
+    which end without `atexit`. It has to be idempotent.
+    """
+    atexit.register(call)
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        _at_end_of_worker(call)
+    on_child(lambda: _in_worker(call))
+
+
+def _in_worker(call: _Call) -> None:
+    """Have it called when this process ends, if it is one that multiprocessing has just forked."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:  # which lets go of what a child has from its parent, and then calls these
+
+        def begun(_: object) -> None:
+            _at_end_of_worker(call)
+
+        util.register_after_fork(begun, begun)
+
+
+def _at_end_of_worker(call: _Call) -> None:
+    from multiprocessing.util import Finalize
+
+    Finalize(None, call, exitpriority=_LAST)
 
 
 def _register(calls: dict[int, Callable[[], _Call | None]], call: _Call) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
+import multiprocessing
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +19,7 @@ from lucky_transport.call import Call
 from lucky_transport.engine import StreamHandler
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ClosedError
-from lucky_transport.fork import around_fork, on_child
+from lucky_transport.fork import around_fork, at_exit, on_child
 from lucky_transport.messages import ImageFrame, StartViewportStreamRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
@@ -122,3 +125,22 @@ def test_a_child_is_refused_the_stream_in_which_a_thread_of_its_parent_waits(tra
         go_on.set()
         thread.join(PATIENCE_S)
     assert got == [7]
+
+
+def _registers(path: str) -> None:
+    at_exit(lambda: Path(path).write_text("ended"))
+
+
+@pytest.mark.parametrize("registers", [_registers, lambda _: None], ids=["registered there", "registered before"])
+def test_a_worker_of_multiprocessing_ends_with_what_is_called_at_exit(
+    registers: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atexit, "register", lambda _: None)  # of this process
+    path = tmp_path / "ended"
+    if registers is not _registers:
+        _registers(str(path))
+    worker = multiprocessing.get_context("fork").Process(target=registers, args=(str(path),))
+    worker.start()
+    worker.join(PATIENCE_S)
+    assert worker.exitcode == 0
+    assert path.read_text() == "ended"

@@ -9,7 +9,6 @@ of whole pieces. A line waits in memory for half a second at most: a timer runs 
 
 from __future__ import annotations
 
-import atexit
 import errno
 import gzip
 import logging
@@ -21,7 +20,7 @@ from itertools import count
 from pathlib import Path
 
 from lucky_transport.errors import ConfigError
-from lucky_transport.fork import on_child
+from lucky_transport.fork import at_exit, on_child
 from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, line_of
 
 __all__ = ["Recorder", "recorder_of"]
@@ -47,7 +46,7 @@ class Recorder:
         self._lock = threading.RLock()  # reentrant: a finalizer may end a stream in the middle of anything
         self._begin()
         on_child(self._unlock)
-        atexit.register(self.flush)
+        at_exit(self.flush)
 
     def write(self, entry: RecordedCall | Step, *, moves: bool = False) -> None:
         """Add an entry. moves: it stepped or changed the world."""

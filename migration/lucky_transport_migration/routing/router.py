@@ -7,7 +7,6 @@ writes what it knows.
 
 from __future__ import annotations
 
-import atexit
 import logging
 from collections import defaultdict
 from contextlib import suppress
@@ -16,6 +15,7 @@ from functools import cache, cached_property
 from lucky_transport.config import load_launch
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy
+from lucky_transport.fork import at_exit
 from lucky_transport.routing import ChannelOptions, Count, Decision, Ending, ShadowCaller
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_migration.evidence.outcome import CONTROL
@@ -148,5 +148,5 @@ def recording_router(transport: str) -> ProcessRouter:
 
 
 def _closed_at_exit(router: ProcessRouter) -> ProcessRouter:
-    atexit.register(router.close)
+    at_exit(router.close)
     return router

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -124,6 +125,14 @@ def test_a_forked_child_has_a_file_of_its_own(tmp_path: Path) -> None:
     recorder.flush()
     assert calls(tmp_path / "run.jsonl") == ["/parent"]
     assert calls(tmp_path / "run-2.jsonl") == ["/child"]
+
+
+def test_a_worker_of_multiprocessing_is_recorded_to_its_end(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run.jsonl", HEADER)
+    worker = multiprocessing.get_context("fork").Process(target=recorder.write, args=(RecordedCall("/worker"),))
+    worker.start()
+    worker.join(PATIENCE_S)
+    assert calls(tmp_path / "run-2.jsonl") == ["/worker"]
 
 
 @pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
