@@ -51,7 +51,8 @@ static int wait_slice(const Watch *w, Waiter *me, int64_t until, int skip_spin) 
     }
     if (changed(w)) return 1;
     if (me->budget.strategy == WAIT_SPIN) return 0;
-    int64_t end = t + SLICE_NS < until ? t + SLICE_NS : until;
+    int is_free = me->is_called && me->lock_fd < 0; /* no lock to look at, and who comes wakes us */
+    int64_t end = is_free || until < t + SLICE_NS ? until : t + SLICE_NS;
     if (me->wakes) {
         if (end > t && !park(w, me->park, end - t)) return 0;
         if (end > t && me->is_called && !changed(w)) return CALLED;

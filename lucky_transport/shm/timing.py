@@ -67,7 +67,7 @@ HAND_OVER_S = 0.5
 #: A wait at a segment returns to Python this often. There the peer's lock is looked at (3 us), and whether the file was
 #: truncated, or the peer is closing. Three of these fit into the 100 ms in which a death is noticed: the first may find
 #: what the peer published before it died, and on a busy machine the last is late. An engine whose client holds a lock
-#: looks at that in C, and returns every LOOP_SLICE_NS.
+#: looks at that in C, and returns every LOOP_SLICE_NS, as one without a client does.
 PEER_POLL_NS = 30_000_000
 #: A wait for free space looks this often whether the peer has left or the file was truncated.
 WRITABLE_SLICE_NS = 50_000_000
@@ -109,7 +109,8 @@ NATIVE = {
     # Waits that have to agree before a waiter believes an extreme: four that were over soon, two that were not.
     "SCORE_SOON": 4,
     "SCORE_LATE": -2,
-    # A parked wait looks at Python's signals and at its peer's lock this often: see PEER_POLL_NS.
+    # A parked wait looks at Python's signals and at its peer's lock this often (see PEER_POLL_NS). An engine that knows
+    # no lock parks until its timeout.
     "SLICE_NS": 30_000_000,
     # A spinning wait looks at Python's signals this often.
     "SPIN_SLICE_NS": 10_000_000,

@@ -67,8 +67,9 @@ class ShmServer(Server):
         self._lease: Lease | None = None
         self._env_server: EnvServer | None = None
         self._peer: Process | None = None
-        #: How long to wait before the client is looked after: for long where the channel sees that it lives.
-        self._slice_ns = PEER_POLL_NS
+        #: How long to wait before the client is looked after: for long where the channel sees that it lives, and where
+        #: there is none: one that comes wakes us.
+        self._slice_ns = LOOP_SLICE_NS
 
     def start(self, host: Host) -> Endpoint:
         with contextlib.ExitStack() as undo:
@@ -272,7 +273,7 @@ class ShmServer(Server):
         if self._peer is not None:
             self._peer.close()
             self._peer = None
-        self._slice_ns = PEER_POLL_NS
+        self._slice_ns = LOOP_SLICE_NS
         self._calls.close(why)
         self._dispatcher.leave(self._pipe.peer)
 

@@ -31,9 +31,9 @@ ENGINES = {
     "openra": "skirmish",
 }
 SECONDS = 3
-#: Wake-ups a second of threads that no peer wakes, by how their names begin: an engine looks after its segment
-#: each 30 ms, and looks each 50 ms whether a client of Holodeck came, or one that offers a pipe.
-POLLING = {"shm server": 34, "holodeck server": 20, "pipe": 20}
+#: Wake-ups a second of threads that no peer wakes, by how their names begin: an engine looks each 50 ms whether a
+#: client of Holodeck came, or one that offers a pipe.
+POLLING = {"holodeck server": 20, "pipe": 20}
 USUAL = 1
 #: gRPC's own threads.
 FOREIGN = "(_serve)"
