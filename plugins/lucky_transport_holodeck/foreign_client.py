@@ -6,6 +6,7 @@ import logging
 import os
 
 from lucky_transport.host.host import Host
+from lucky_transport.shm.files.file_watch import FileWatch
 from lucky_transport.shm.files.liveness import Peer
 from lucky_transport_holodeck.blocks import BlockFiles
 from lucky_transport_holodeck.handshake import EngineHandshake
@@ -21,7 +22,7 @@ _log = logging.getLogger("lucky_transport")
 class ForeignClient:
     """One host's clients, one after the other. serves_one: True for an engine that its client started.
 
-    A client does not tell when it comes or goes. What shows it:
+    A client does not tell when it comes or goes. What shows it, and makes `changes` return:
 
         it makes the command block anew             a client has come (one that has died may have left the old block)
         its process, found by that block, ends      it has died
@@ -39,6 +40,13 @@ class ForeignClient:
         self._peer: Peer | None = None
         self._made_ns = self._command_block_made_ns()
         self._was_posted = False
+        self.changes = FileWatch()
+        self._watch()
+
+    def _watch(self) -> None:
+        handshake = self._names.server, self._names.client
+        for path in (self._command_path, *map(self._names.file_of, handshake)):
+            self.changes.add(path)
 
     def tick(self) -> None:
         """Do what the client's tick asks for."""
@@ -54,6 +62,9 @@ class ForeignClient:
         pid = self._peer.pid if self._peer is not None else "unknown"
         self._world = HostedWorld(self._host, self._files, f"Holodeck client of pid {pid}")
         self._made_ns = self._world.made_ns
+        self._watch()
+        if self._peer is not None:
+            self.changes.add_process(self._peer.pidfd)
         return self._world
 
     def _disconnect(self) -> None:
@@ -67,6 +78,10 @@ class ForeignClient:
 
     def poll(self) -> None:
         """While no tick is asked for: notice a client that left, died or came."""
+        self._look()
+        self._watch()
+
+    def _look(self) -> None:
         was_posted, self._was_posted = self._was_posted, self._handshake.is_client_posted
         if self._handshake.are_names_removed:
             self._disconnect()
@@ -91,8 +106,9 @@ class ForeignClient:
             return 0
 
     def close(self) -> None:
-        """Stop driving and remove the blocks of all clients."""
+        """Stop driving and remove the blocks of all clients; no thread may wait for `changes`."""
         self._disconnect()
+        self.changes.close()
         self.remove_blocks()
 
     def remove_blocks(self) -> None:

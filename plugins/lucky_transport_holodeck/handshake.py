@@ -47,6 +47,7 @@ class EngineHandshake:
             self._loading = Semaphore.open_or_create(names.loading)
             undo.pop_all()
         self._is_first = True
+        self._knocking, self._is_knocked = threading.Lock(), False
 
     def _claim(self) -> None:
         others = pids_mapping(Names.file_of(self.names.server))
@@ -75,8 +76,18 @@ class EngineHandshake:
             self._loading.post()
 
     def wait(self, timeout_s: float) -> bool:
-        """Return True when the client wants a tick, False when it did not within `timeout_s`."""
-        return self._server.wait(timeout_s)
+        """Return True when the client wants a tick, False when it did not within `timeout_s`, or for a `knock`."""
+        is_posted = self._server.wait(timeout_s)
+        with self._knocking:
+            was_knocked, self._is_knocked = self._is_knocked and is_posted, self._is_knocked and not is_posted
+        return is_posted and not was_knocked
+
+    def knock(self) -> None:
+        """Make the present `wait` of another thread, or the next one, return False."""
+        with self._knocking:
+            if not self._is_knocked:
+                self._is_knocked = True
+                self._server.post()
 
     def is_first(self) -> bool:
         """Return True, once, for the tick in which no block may be touched: the client makes them meanwhile."""
@@ -89,7 +100,9 @@ class EngineHandshake:
         A client that came where another one had just died may have had one post too many and ask ahead. It gets none
         for this tick, and both are in step again.
         """
-        if not self._server.value:
+        with self._knocking:
+            asks_ahead = self._server.value > self._is_knocked
+        if not asks_ahead:
             self._client.post()
 
     @property
@@ -109,16 +122,13 @@ class EngineHandshake:
         """True once a client has removed both names on its way out."""
         return not (self._server.is_current or self._client.is_current)
 
-    def wake(self) -> None:
-        """Make a `wait` of another thread return."""
-        self._server.post()
-
     def renew(self) -> None:
         """Make both semaphores anew, as at the start."""
-        self._server.close()
-        self._client.close()
-        self._server, self._client = self._create()
-        self._is_first = True
+        with self._knocking:
+            self._server.close()
+            self._client.close()
+            self._server, self._client = self._create()
+            self._is_first, self._is_knocked = True, False
 
     def remove_names(self) -> None:
         """Remove the names; a process that has a semaphore open keeps it."""

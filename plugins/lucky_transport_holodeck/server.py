@@ -20,8 +20,8 @@ from lucky_transport_holodeck.names import Names
 __all__ = ["HolodeckServer", "server"]
 
 _log = logging.getLogger("lucky_transport")
-#: How often the server looks whether a client came, left or died; no wait is longer.
-_SLICE_S = 0.05
+#: How often the server looks whether a client came, left or died, beside when files show it; no wait is longer.
+_SLICE_S = 1.0
 
 
 def server(endpoint: Endpoint, settings: Settings) -> HolodeckServer:
@@ -42,7 +42,7 @@ class HolodeckServer(Server):
         self._settings = settings
         self._names = Names(endpoint.address)
         self._serves_one = endpoint.option("for") == "client"
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
         self._stopping = False
         self._logged = ""
 
@@ -52,20 +52,29 @@ class HolodeckServer(Server):
             self._handshake = EngineHandshake(self._names, self._settings.wait)
             undo.callback(self._handshake.close)
             self._client = ForeignClient(host, self._names, self._handshake, serves_one=self._serves_one)
+            undo.callback(self._client.changes.close)
             self._handshake.post_loading()
-            thread = threading.Thread(target=self._run, name=f"holodeck server {self._names.uuid}", daemon=True)
-            undo.callback(self._end, thread, 1.0)  # before the start: that may be interrupted once the thread runs
-            start_thread(thread)
+            undo.callback(self._end, 1.0)  # before the start: that may be interrupted once the thread runs
+            for what, run in (("server", self._run), ("watch", self._watch)):
+                thread = threading.Thread(target=run, name=f"holodeck {what} {self._names.uuid}", daemon=True)
+                self._threads.append(thread)
+                start_thread(thread)
             undo.pop_all()
-        self._thread = thread
         return self._endpoint
 
     def _run(self) -> None:
         try:
             while not self._stopping:
-                self._guarded(self._tick if self._handshake.wait(_SLICE_S) else self._client.poll)
+                is_asked = self._handshake.wait(_SLICE_S)
+                if not self._stopping:
+                    self._guarded(self._tick if is_asked else self._client.poll)
         except BaseException:
             _log.exception("the server of %s broke; it closes", self._endpoint)
+
+    def _watch(self) -> None:
+        while not self._stopping:
+            if self._client.changes.wait():
+                self._handshake.knock()
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Do what a client asks for: where that fails, which is logged once, the server goes on."""
@@ -77,26 +86,26 @@ class HolodeckServer(Server):
                 _log.exception("the server of %s goes on without what a client asked for", self._endpoint)
 
     def _tick(self) -> None:
-        if self._stopping:
-            return
         try:
             if not self._handshake.is_first():
                 self._client.tick()
         finally:
             self._handshake.post()  # whatever went wrong: the client waits for it
 
-    def _end(self, thread: threading.Thread, patience_s: float) -> None:
+    def _end(self, patience_s: float) -> None:
         self._stopping = True
-        self._handshake.wake()
-        if thread.is_alive():
-            thread.join(patience_s)
+        self._client.changes.end()
+        self._handshake.knock()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(patience_s)
 
     def stop(self, grace_s: float = 1.0) -> None:
-        if self._thread is None:
+        if not self._threads:
             return
-        thread, self._thread = self._thread, None
-        self._end(thread, max(grace_s, 0.2))
-        if thread.is_alive():
+        self._end(max(grace_s, 0.2))
+        threads, self._threads = self._threads, []
+        if any(thread.is_alive() for thread in threads):
             _log.warning("the engine of %s is still in a step after %s s; it is left to exit", self._endpoint, grace_s)
             self._client.remove_blocks()
             self._handshake.remove_names()

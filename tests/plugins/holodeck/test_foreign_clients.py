@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
 
+from tests.support.sleeps import wakers
 from tests.support.waiting import until
 
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
@@ -91,6 +93,8 @@ def test_a_killed_client_leaves_the_engine_to_the_next_one(bench: Any, placed: A
     with process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"there\n"
+        [watch] = [each for each in threading.enumerate() if each.name == f"holodeck watch {bench.names.uuid}"]
+        until(lambda: "pidfd" in wakers(watch))
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE_S)
     world = bench.attach(agent("a"))
@@ -155,6 +159,7 @@ def test_a_client_for_which_the_server_breaks_is_answered_and_so_is_the_next_one
         world.finish_tick()
         world.begin_tick()
         world.finish_tick()
+        os.utime(bench.names.file_of(bench.names.server))  # so that it looks
         until(lambda: broken == "tick" or caplog.text)
     assert caplog.text.count("ArithmeticError: the server broke") == 1
     with bench.attach(agent("a")) as world:

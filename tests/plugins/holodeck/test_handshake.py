@@ -12,6 +12,7 @@ from lucky_transport_holodeck import semaphores
 from lucky_transport_holodeck.handshake import EngineHandshake
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.semaphores import Semaphore
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -103,6 +104,27 @@ def test_names_that_a_client_removed_are_made_anew(names: Names) -> None:
         assert handshake.is_first()
         Semaphore.open(names.server).close()
     finally:
+        handshake.close()
+
+
+def test_a_knock_ends_one_wait_and_is_no_turn(names: Names) -> None:
+    handshake = EngineHandshake(names, "block")
+    server, client = Semaphore.open(names.server), Semaphore.open(names.client)
+    try:
+        handshake.wait(0)
+        handshake.knock()
+        handshake.knock()
+        assert not handshake.wait(PATIENCE_S)
+        assert not server.value
+        server.post()
+        handshake.knock()
+        assert [handshake.wait(0) for _ in range(3)] == [False, True, False]
+        handshake.knock()
+        handshake.post()
+        assert client.wait(0), "a knock is no sign that the client is ahead"
+    finally:
+        server.close()
+        client.close()
         handshake.close()
 
 
