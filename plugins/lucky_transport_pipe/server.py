@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import threading
+from pathlib import Path
 
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
@@ -20,6 +21,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Server
 from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.file_watch import FileWatch
 from lucky_transport.shm.files.liveness import peer_of
 from lucky_transport.uninterrupted import start_thread
 from lucky_transport_pipe.address import BACKEND, lock_path, path_of
@@ -31,8 +33,8 @@ from lucky_transport_pipe.options import SessionRules, rules_of
 __all__ = ["PipeServer", "server"]
 
 _log = logging.getLogger("lucky_transport")
-#: How often an engine looks whether a client offers the pipe.
-_LOOK_S = 0.05
+#: How often an engine tries again to connect where a socket is that nobody listens at.
+_RETRY_S = 0.05
 _CLOSING_S = 1.0
 
 
@@ -73,6 +75,7 @@ class PipeServer(Server):
         experiments = Experiments(worlds, engine)
         thread = threading.Thread(target=self._run, args=(experiments,), name=f"pipe {self._path}", daemon=True)
         with contextlib.ExitStack() as undo:
+            self._changes = FileWatch()
             undo.callback(self.stop)  # the start may be interrupted once the thread runs
             self._thread = thread
             start_thread(thread)
@@ -82,10 +85,15 @@ class PipeServer(Server):
     def _run(self, experiments: Experiments) -> None:
         deadline = None if self._connect_timeout_s is None else Deadline(self._connect_timeout_s)
         try:
-            while not self._stopping.wait(_LOOK_S):
+            while not self._stopping.is_set():
                 self._serve_next(experiments)
                 if deadline is not None and (self.clients or deadline.expired):
                     break
+                self._changes.add(Path(self._path).parent)
+                if os.path.lexists(self._path):
+                    self._stopping.wait(_RETRY_S)
+                else:
+                    self._changes.wait()
         finally:
             self.ended.set()
 
@@ -126,9 +134,14 @@ class PipeServer(Server):
     def stop(self, grace_s: float = 1.0) -> None:
         self._stopping.set()
         self._end_connection()
-        if self._thread is not None and self._thread.is_alive():
-            self._thread.join(grace_s + _CLOSING_S)
-            self._thread = None
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._changes.end()
+        if thread.is_alive():
+            thread.join(grace_s + _CLOSING_S)
+        if not thread.is_alive():
+            self._changes.close()
 
 
 def _try_connect(path: str) -> PipeConnection | None:

@@ -34,11 +34,12 @@ from lucky_transport.shm.segment.owners import engine_of
 from lucky_transport.shm.segment.segment import create
 from lucky_transport.shm.segment.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_store import ImageStream
+from lucky_transport.shm.timing import LOOP_SLICE_NS
 from lucky_transport.shm.wait import PEER_WAKES
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.testing.image_engine import ImageEngine
 from lucky_transport.transport import Transport
-from tests.support.sleeps import Slices, wakers
+from tests.support.sleeps import Slices, slept_ns, wakers
 from tests.support.waiting import PATIENCE_S, soon, until
 
 SCENE, CAMERA = method("SceneService/GetSceneInfo"), method("CameraService/StreamCamera")
@@ -184,6 +185,20 @@ def test_an_engine_that_waits_for_its_images_looks_after_each_slice_whether_the_
             next(items)
             until(lambda: len(slices) > Slices.LOOKS)
         assert max(slices) <= ROOM_NS
+
+
+#: By the server, how the name of the thread begins that finds its next client.
+IDLE = {"shm": "shm server ", "holodeck": "holodeck watch ", "pipe": "pipe "}
+
+
+@pytest.mark.parametrize("scheme", IDLE)
+def test_a_server_without_a_client_sleeps_until_one_comes(scheme: str) -> None:
+    if scheme == "holodeck":
+        pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
+    name = unique_name()
+    with api.serve("cartpole", f"{scheme}://{name}"):
+        [thread] = [each for each in threading.enumerate() if each.name.startswith(IDLE[scheme]) and name in each.name]
+        until(lambda: slept_ns(thread) > LOOP_SLICE_NS / 2 if scheme == "shm" else "inotify" in wakers(thread))
 
 
 class Ends:
