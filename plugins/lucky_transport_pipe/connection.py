@@ -19,7 +19,8 @@ from lucky_transport_pipe.address import BACKEND
 __all__ = ["PipeConnection"]
 
 _CHUNK_BYTES = 1 << 18
-_POLL_SLICE_MS = 50
+#: No wait is longer; all that it waits for wakes it.
+_LONGEST_MS = 1000
 #: For how long a receiver polls before it sleeps; longer than an answer takes, short beside a frame.
 _POLL_NS = 150_000
 
@@ -69,8 +70,11 @@ class PipeConnection:
             raise self._peer_died() from error
 
     def _read_until_writable(self, deadline: Deadline) -> None:
-        """Wait until bytes can be sent, and read meanwhile: two ends that both write would else stand still."""
-        ready = self._any.poll(min(_POLL_SLICE_MS, deadline.remaining_s * 1000))
+        """Wait until bytes can be sent, and read meanwhile: two ends that both write would else stand still.
+
+        A receiver that waits reads by itself, and holds the lock: bytes that a sender had read would not wake it.
+        """
+        ready = self._any.poll(min(_LONGEST_MS, deadline.remaining_s * 1000))
         self._check_open()
         events = ready[0][1] if ready else 0
         held = False
@@ -90,13 +94,12 @@ class PipeConnection:
 
         Raises PeerTimeout, PeerDied, ClosedError.
         """
-        with self._guard:
+        with self._guard, self._reading:
             self._poll_briefly(deadline)
             while not (data := self._pop()):
                 if self._ended:
                     raise self._peer_died()
-                # in slices: a sender of ours may have read what came just before we polled
-                if not self._readable.poll(min(_POLL_SLICE_MS, deadline.remaining_s * 1000)) and deadline.expired:
+                if not self._readable.poll(min(_LONGEST_MS, deadline.remaining_s * 1000)) and deadline.expired:
                     raise PeerTimeout(f"{self.peer} sent nothing within {deadline.timeout_s} s", backend=BACKEND)
                 self._check_open()
             return data
@@ -108,11 +111,10 @@ class PipeConnection:
             os.sched_yield()
 
     def _pop(self) -> bytes:
-        with self._reading:
-            if self._arrived:
-                arrived, self._arrived = b"".join(self._arrived), []
-                return arrived
-            return self._read()
+        if self._arrived:
+            arrived, self._arrived = b"".join(self._arrived), []
+            return arrived
+        return self._read()
 
     def _read(self) -> bytes:
         """Return what is there, maybe nothing; afterwards `_ended` says whether more can come."""

@@ -6,6 +6,7 @@ This counts wake-ups over some seconds in which nothing else happens in this pro
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +20,9 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 import lucky_transport_stubs
 from lucky_transport import api
+from lucky_transport.deadline import Deadline
 from lucky_transport.process import unique_name
+from lucky_transport_pipe.listener import PipeListener
 from lucky_transport_stubs.relay.relay import Relay
 from tests.support.resources import voluntary_switches
 from tests.support.waiting import PATIENCE_S, until
@@ -36,15 +39,20 @@ SECONDS = 3
 FOREIGN = "(_serve)"
 
 
-@pytest.fixture
-def threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[threading.Thread]]:
-    """The threads of one idle server of each kind."""
+@pytest.fixture(params=["no client", "a silent client"])
+def threads(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[threading.Thread]]:
+    """The threads of one idle server of each kind; the pipe's may have a client that says nothing."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # a file of another program there would wake the pipe's
     before = set(threading.enumerate())
     with ExitStack() as stack:
         for scheme, engine in ENGINES.items():
             place = "127.0.0.1:0" if scheme in ("grpc", "openra") else unique_name()
             stack.enter_context(api.serve(engine, f"{scheme}://{place}"))
+            if scheme == "pipe" and request.param == "a silent client":
+                silent = stack.enter_context(contextlib.closing(PipeListener(place)))
+                stack.callback(silent.accept(Deadline(PATIENCE_S)).close)
         stack.enter_context(Relay("grpc://127.0.0.1:1", f"shm://{unique_name()}"))
         server = lucky_transport_stubs.server(stack.enter_context(ThreadPoolExecutor(1)))
         server.add_insecure_port(f"shm://{unique_name()}")
