@@ -25,7 +25,6 @@ from lucky_transport_pipe.server import PipeServer
 __all__ = ["main"]
 
 _CONNECT_TIMEOUT_S = 10.0
-_LOOK_S = 0.1
 
 
 @click.command(
@@ -52,13 +51,17 @@ def main(engine: str, pipe: str, options: str, **rules: str | None) -> None:
     engine_options = options_of(options)
     with Shutdown() as shutdown:
         try:
-            server = PipeServer(Endpoint("pipe", pipe, given), load_settings(), connect_timeout_s=_CONNECT_TIMEOUT_S)
+            server = PipeServer(
+                Endpoint("pipe", pipe, given),
+                load_settings(),
+                connect_timeout_s=_CONNECT_TIMEOUT_S,
+                on_end=shutdown.asked.set,
+            )
             host = Host(make_engine(engine, **engine_options))
             server.start(host)
         except TransportError as error:
             raise click.UsageError(str(error)) from error
-        while not server.ended.wait(_LOOK_S) and not shutdown.asked.is_set():
-            pass
+        shutdown.wait()
         server.stop()
         host.close()
     sys.exit(0 if server.clients else 1)

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from lucky_transport.config import Settings
@@ -47,19 +48,25 @@ class PipeServer(Server):
     """Lets the clients that offer one pipe play the engine's worlds.
 
     connect_timeout_s: None to serve one client after another without end; else it waits so long for one, and ends with
-    that one. clients: how many came so far. ended: set when no more are served.
+    that one. on_end: called when no more are served. clients: how many came so far.
     """
 
-    def __init__(self, endpoint: Endpoint, settings: Settings, *, connect_timeout_s: float | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        settings: Settings,
+        *,
+        connect_timeout_s: float | None = None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self.clients = 0
-        self.ended = threading.Event()
+        self._on_end = on_end
         self._connect_timeout_s = connect_timeout_s
         self._endpoint = endpoint
         self._settings = settings
         self._path = path_of(endpoint.address)
         self._rules: SessionRules = rules_of(endpoint, settings.step_timeout_s)
         self._stopping = threading.Event()
-        self._lock = threading.Lock()
         self._connection: PipeConnection | None = None
         self._thread: threading.Thread | None = None
 
@@ -95,7 +102,7 @@ class PipeServer(Server):
                 else:
                     self._changes.wait()
         finally:
-            self.ended.set()
+            self._on_end()
 
     def _serve_next(self, experiments: Experiments) -> None:
         """Serve the client that offers the pipe, if there is one, until it has gone."""
@@ -120,15 +127,12 @@ class PipeServer(Server):
 
     def _hold(self, connection: PipeConnection | None) -> None:
         """Note what `stop` has to close."""
-        with self._lock:
-            self._connection = connection
+        self._connection = connection
         if self._stopping.is_set():
             self._end_connection()
 
     def _end_connection(self) -> None:
-        with self._lock:
-            connection = self._connection
-        if connection is not None:
+        if (connection := self._connection) is not None:
             connection.close()
 
     def stop(self, grace_s: float = 1.0) -> None:
