@@ -122,8 +122,8 @@ def released(before: Resources, prefix: str, *, pid: int | None = None, timeout_
     return now
 
 
-def voluntary_switches(thread: threading.Thread) -> int:
-    """Return how often a thread of this process has gone to sleep."""
-    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+def voluntary_switches(thread: int | None) -> int:
+    """Return how often the thread of this native id, of any process, has gone to sleep."""
+    status = Path(f"/proc/{thread}/status").read_text()
     [count] = re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE)
     return int(count)

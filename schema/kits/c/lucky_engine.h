@@ -226,12 +226,17 @@ static inline int lucky_open(lucky_server *s, const char *name, const lucky_engi
     return -1;
 }
 
-/* Make lucky_run return, within 50 ms; from any thread, and from a signal handler. */
-static inline void lucky_stop(lucky_server *s) { s->channel.stopping = 1; }
+/* Make lucky_run return, within a second at most; from any thread, and from a signal handler. */
+static inline void lucky_stop(lucky_server *s) {
+    s->channel.stopping = 1;
+    syscall(SYS_futex, s->channel.waiter.park, FUTEX_WAKE, 1, NULL, NULL, 0); /* not lucky_wake: the memory may be gone */
+}
+
+#define LUCKY_IDLE_NS 1000000000 /* a client that comes wakes us */
 
 /* One wait and what it finds; 0, or -1 with SegmentError. */
 static inline int lucky_turn(lucky_server *s, lucky_error *error) {
-    int64_t wait = lucky_pump_streams(&s->calls, LUCKY_SLICE_NS);
+    int64_t wait = lucky_pump_streams(&s->calls, s->has_client ? LUCKY_SLICE_NS : LUCKY_IDLE_NS);
     if (s->calls.out.first && wait > LUCKY_FREED_POLL_NS) wait = LUCKY_FREED_POLL_NS;
     int found = lucky_channel_next(&s->channel, wait);
     if ((!found || found == LUCKY_FOUND_OUT_OF_ORDER) && lucky_look_after_client(s, found, error)) return -1;

@@ -84,8 +84,8 @@ def test_a_thread_of_an_idle_server_wakes_once_a_second_at_most(threads: list[th
         " ".join(thread.name.split()[:2]) for thread in threads
     }
     time.sleep(1)  # what a start leaves to be done
-    before = {thread: voluntary_switches(thread) for thread in threads if thread.is_alive()}
+    before = {thread: voluntary_switches(thread.native_id) for thread in threads if thread.is_alive()}
     time.sleep(SECONDS)
-    found = {thread.name: voluntary_switches(thread) - count for thread, count in before.items()}
+    found = {thread.name: voluntary_switches(thread.native_id) - count for thread, count in before.items()}
     # One more each second: a thread that wakes may have to wait for the GIL.
     assert not {name: count for name, count in found.items() if count > 2 * SECONDS}, found

@@ -10,7 +10,7 @@ namespace LuckyTransport
     public sealed unsafe class SharedMemoryTransport : IDisposable
     {
         // While answers wait for room in the ring, it is looked at this often.
-        private const long FlushNs = 1000000;
+        private const long FlushNs = 1000000, IdleNs = 1000000000; // a client that comes wakes us
 
         private readonly Engine _engine;
         private readonly Segment _segment;
@@ -81,7 +81,7 @@ namespace LuckyTransport
 
         private void Turn()
         {
-            Found found = _channel.Next(_calls.HasPending ? FlushNs : Timing.SliceNs);
+            Found found = _channel.Next(_calls.HasPending ? FlushNs : _client == null ? IdleNs : Timing.SliceNs);
             if (found == Found.Nothing || found == Found.OutOfOrder) LookAfterClient(found);
             if ((found & Found.Commands) != 0) Feed();
             if ((found & Found.Actions) != 0) Exchange((found & Found.Control) != 0);

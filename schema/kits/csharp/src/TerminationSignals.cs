@@ -9,7 +9,7 @@ namespace LuckyTransport
     /// </summary>
     public sealed class TerminationSignals : IDisposable
     {
-        private const int Sigint = 2, Sigterm = 15, PollMs = 100;
+        private const int Sigint = 2, Sigterm = 15, PollMs = 1000;
         private const int CountOffset = sizeof(int); // signal_info of Mono's support/signal.c: the number, then the count
         private static readonly TimeSpan Grace = TimeSpan.FromSeconds(5);
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.shm.segment.segment_files import remove_stale
 from lucky_transport.transport import Transport
 from tests.support.kit_engine import KitEngine
+from tests.support.resources import voluntary_switches
 from tests.support.waiting import PATIENCE_S, until_none_left
 
 NUM_ENVS, MAX_TICKS = 8, 25
@@ -112,6 +115,16 @@ def test_clients_that_come_and_leave_at_once_harm_nothing(engine: KitEngine) -> 
         engine.connect().close()
     with engine.connect() as client:
         client.step(np.zeros((NUM_ENVS, 1), np.float32))
+
+
+def test_without_a_client_each_of_its_threads_wakes_once_a_second_at_most(engine: KitEngine) -> None:
+    with engine.connect() as client:
+        client.step(np.zeros((NUM_ENVS, 1), np.float32))
+    time.sleep(0.5)  # what the client leaves to be done
+    before = {thread: voluntary_switches(int(thread)) for thread in os.listdir(f"/proc/{engine.process.pid}/task")}
+    time.sleep(3)
+    found = {thread: voluntary_switches(int(thread)) - count for thread, count in before.items()}
+    assert max(found.values()) <= 4, found
 
 
 # how it ends
