@@ -5,7 +5,7 @@ using LuckyTransport;
 /// <summary>The engine of checked_engine.py by the kit in C#.</summary>
 public sealed class Checked : Engine
 {
-    private const int NumEnvs = 16, ObsSize = 64, ActSize = 2, Beams = 100, Many = 24000, Large = 3, RingBytes = 65536;
+    private const int NumEnvs = 16, ObsSize = 64, ActSize = 2, Beams = 100, Many = 15000, Large = 3, RingBytes = 65536;
     private const int Width = 64, Height = 48, Channels = 4, Prepared = 4, ItemBytes = 1000, ItemsPerSecond = 1000;
 
     private static readonly string Text = new string('x', ItemBytes);

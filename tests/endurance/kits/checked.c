@@ -1,7 +1,7 @@
 /* checked NAME: the engine of checked_engine.py by the kit in C, with small rings, so that they begin again often. */
 #include "lucky_engine.h"
 
-enum { NUM_ENVS = 16, OBS_SIZE = 64, ACT_SIZE = 2, BEAMS = 100, MANY = 24000, LARGE = 3, RING_BYTES = 65536 };
+enum { NUM_ENVS = 16, OBS_SIZE = 64, ACT_SIZE = 2, BEAMS = 100, MANY = 15000, LARGE = 3, RING_BYTES = 65536 };
 enum { WIDTH = 64, HEIGHT = 48, CHANNELS = 4, PREPARED = 4, ITEM_BYTES = 1000, ITEMS_PER_S = 1000 };
 
 static int step(void *user, const lucky_step *s, lucky_error *error) {
