@@ -55,7 +55,6 @@ _LABELS = {
     "kit-csharp": "an engine in C#",
     "inproc": "same process",
     "limit": "native limit",
-    "unix-socket": "raw unix socket",
     "tensor-copy": "shared memory, observations_torch",
     "tensor-view": "shared memory, observations_torch, copy=False",
     "device-copy": "engine's device memory, copies",

@@ -8,7 +8,7 @@ from typing import Any
 
 from lucky_transport.errors import printable
 from lucky_transport_migration.bench import parts
-from lucky_transport_migration.bench.reading import is_shared_or_paced, page_title, rounds_text
+from lucky_transport_migration.bench.reading import is_paced, page_title, rounds_text
 from lucky_transport_migration.bench.slower_cases import glance_caption, losses
 from lucky_transport_migration.paths import label
 
@@ -27,7 +27,7 @@ def bench_markdown(result: Result) -> str:
     lines += tables(glance or parts.rows_by_group(result["rows"], result))
     if glance:
         lines += [line for caption in glance_caption(result) for line in (escaped(caption), "")]
-        lines += tables(parts.rows_by_group([row for row in result["rows"] if is_shared_or_paced(row)], result))
+        lines += tables(parts.rows_by_group([row for row in result["rows"] if is_paced(row)], result))
         lines += [escaped(f"Where {label(result['reference'])} does not win:"), "", *bullets(losses(result))]
     lines += tables([*parts.growth(result), *parts.targets(result)])
     floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []

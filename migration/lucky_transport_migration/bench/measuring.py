@@ -52,8 +52,6 @@ class Effort:
     least: int = 2
     most: int = 100_000
     open_loop_s: float = 2.0
-    idle_s: float = 2.0
-    neighbour_s: float = 1.0
 
     @property
     def patience_s(self) -> float:
@@ -62,7 +60,7 @@ class Effort:
 
 
 #: The effort of `--quick`: a first look and a test that everything runs, no figures to quote.
-QUICK = Effort(budget_s=0.02, least=1, most=2_000, open_loop_s=0.2, idle_s=0.3, neighbour_s=0.2)
+QUICK = Effort(budget_s=0.02, least=1, most=2_000, open_loop_s=0.2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from lucky_transport_migration.bench.reading import (
     headlines,
     is_main_group,
     is_of_steps,
-    is_shared_or_paced,
+    is_paced,
     page_title,
     rounds_text,
     rows_with_floor,
@@ -56,7 +56,7 @@ def bench_page(result: Result, raw: str = "bench.json") -> str:
     steps = all(map(is_of_steps, result["rows"]))
     rows = rows_with_floor(result)
     main = [row for row in rows if is_main_group(row) and stands_for_its_path(row, result)] if steps else rows
-    shared = [row for row in rows if is_shared_or_paced(row)]
+    shared = [row for row in rows if is_paced(row)]
     others = [row for row in rows if row not in main and row not in shared]
     floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []
     shown = list(headlines(result) if steps else _first_of_each_title(headlines(result)))
@@ -85,7 +85,6 @@ def bench_page(result: Result, raw: str = "bench.json") -> str:
         losses=[*losses(result), *STANDING_LIMITS],
         changed=parts.changes(result),
         targets=parts.targets(result),
-        surroundings=parts.surroundings(result),
         growth=parts.growth(result),
         shared=parts.rows_by_group(shared, result),
         main=parts.rows_by_group(main, result, detailed=True),

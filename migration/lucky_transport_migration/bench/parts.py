@@ -18,13 +18,12 @@ from lucky_transport_migration.bench.reading import (
     name_of,
     rows_with_floor,
     stands_for_its_path,
-    supported_us,
     times_of,
     way,
 )
 from lucky_transport_migration.bench.stats import LEAST_COVERAGE
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.units import duration_text, times_text, us_text
+from lucky_transport_migration.units import duration_text, times_text
 
 __all__ = [
     "HOW_TO_READ",
@@ -37,7 +36,6 @@ __all__ = [
     "numbers",
     "outcomes",
     "rows_by_group",
-    "surroundings",
     "targets",
 ]
 
@@ -156,19 +154,6 @@ def changes(result: Result) -> list[str]:
     moved = [one["sentence"] for one in found["rows"] if one["word"] != "NO DIFFERENCE"]
     machines = [f"the machines differ in {one}" for one in found["machine_differs"]]
     return [found["sentence"], *moved, *machines]
-
-
-def surroundings(result: Result) -> list[ReportTable]:
-    """Return what an idle engine and the client's other threads pay."""
-    rows: list[tuple[str, ...]] = []
-    for row in result["surroundings"]:
-        name = "the machine alone" if row["path"] == "none" else way(row)
-        if row["suite"] == "idle":
-            rows.append((f"CPU of an idle engine, {name}", f"{row['cpu_percent']:.2f} % of a core", str(row["n"])))
-        else:
-            late = f"{us_text(row['us']['p50'])} µs, p99 {supported_us(row, 'p99')} µs late"
-            rows.append((f"other threads of a waiting client, {name}", late, f"{row['n']:,}"))
-    return [ReportTable("surroundings", ("measured", "n"), rows)] if rows else []
 
 
 def growth(result: Result) -> list[ReportTable]:

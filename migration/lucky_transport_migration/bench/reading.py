@@ -11,7 +11,6 @@ from itertools import compress
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.stats import SHARES
 from lucky_transport_migration.bench.suites.steps import step_title
 from lucky_transport_migration.paths import label
@@ -25,14 +24,13 @@ __all__ = [
     "envs_text",
     "group_title",
     "grouped",
-    "has_all_cpus",
     "headlines",
     "is_again",
     "is_main_group",
     "is_main_ratio",
     "is_of_steps",
+    "is_paced",
     "is_plain",
-    "is_shared_or_paced",
     "name_of",
     "page_title",
     "rounds_text",
@@ -62,7 +60,7 @@ _OF_SCALE = {
     "last_over_first": "last over first",
 }
 #: What two rows share that differ in the way alone.
-_KIND = ("kind", "what", "count", "level", "num_envs", "copy", "rate_hz", "frame_bytes", "co_runners", "one_core")
+_KIND = ("kind", "what", "count", "level", "num_envs", "copy", "rate_hz", "frame_bytes")
 
 
 def page_title(result: Result) -> str:
@@ -94,23 +92,17 @@ def headlines(result: Result) -> list[Row]:
     whole = [
         one
         for one in result["ratios"]
-        if one["to"] not in (one["of"], "limit", "shm-python", *PEERS)
+        if one["to"] not in (one["of"], "limit")
         and one["rate_hz"] is None
-        and has_all_cpus(one)
         and one["copy"] in (None, True)
         and one["engine"] in (result["engine"], "toy:copy")
     ]
     return [one for one in whole if one["level"] == "transport" and one["engine"] != "toy:copy"] or whole
 
 
-def has_all_cpus(one: Row) -> bool:
-    """True where the pair was neither beside co-runners nor on one CPU."""
-    return not (one.get("co_runners") or one.get("one_core"))
-
-
-def is_shared_or_paced(row: Row) -> bool:
-    """True for rows of steps at a control rate, and of pairs that have not all CPUs for themselves."""
-    return is_of_steps(row) and (not has_all_cpus(row) or (row["level"] == "env" and row["rate_hz"] is not None))
+def is_paced(row: Row) -> bool:
+    """True for rows of steps at a control rate."""
+    return is_of_steps(row) and row["level"] == "env" and row["rate_hz"] is not None
 
 
 def stands_for_its_path(row: Row, result: Result) -> bool:
@@ -121,7 +113,7 @@ def stands_for_its_path(row: Row, result: Result) -> bool:
 def is_plain(row: Row, result: Result) -> bool:
     """True for exchanges at full rate with an engine that does no work, in the strategy that stands for the path."""
     exchange = is_of_steps(row) and row["level"] == "transport" and row["actions"] == "copy" and row["rate_hz"] is None
-    return exchange and row["engine"] != "toy:copy" and has_all_cpus(row) and stands_for_its_path(row, result)
+    return exchange and row["engine"] != "toy:copy" and stands_for_its_path(row, result)
 
 
 def is_main_group(row: Row) -> bool:
@@ -131,7 +123,7 @@ def is_main_group(row: Row) -> bool:
 
 def is_main_ratio(one: Row) -> bool:
     """True for ratios within those groups."""
-    usual = one["engine"] != "toy:copy" and one["rate_hz"] is None and has_all_cpus(one)
+    usual = one["engine"] != "toy:copy" and one["rate_hz"] is None
     return usual and one["copy"] is not False
 
 

@@ -1,4 +1,4 @@
-"""A suite ready to run: rounds of cases, then what the machine around them pays, as one JSON-able result.
+"""A suite ready to run: rounds of cases, as one JSON-able result.
 
 What could not be measured is a note, never a silent gap.
 """
@@ -22,18 +22,10 @@ from lucky_transport_migration.bench.stats import LEAST_ROUNDS, looked_at
 from lucky_transport_migration.bench.suite import Suite
 from lucky_transport_migration.bench.verdict import MOST_NOISE, verdict
 
-__all__ = ["Around", "PreparedSuite", "Results"]
+__all__ = ["PreparedSuite", "Results"]
 
 #: A process rests where its threads use less than this share of a CPU for so long; awaited at most so long.
 _REST_SHARE, _LOOK_S, _REST_S = 0.1, 0.02, 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What a transport costs its surroundings, measured once per run; `what` names it."""
-
-    what: str
-    measure: Callable[[], dict[str, Any]]
 
 
 @dataclass
@@ -42,7 +34,6 @@ class Results:
 
     cells: dict[Any, list[Measured]] = field(default_factory=dict[Any, list[Measured]])
     twins: dict[Any, list[Measured]] = field(default_factory=dict[Any, list[Measured]])
-    surroundings: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def add(self, case: Case, found: Mapping[Any, Measured]) -> None:
         """Add what a case measured in one round."""
@@ -63,13 +54,12 @@ class PreparedSuite:
     cases: Sequence[Case]
     measure: Callable[[Case], Mapping[Any, Measured]]
     notes: Sequence[str] = ()
-    around: Sequence[Around] = ()
     rounds_of: str = FRESH_PAIRS
 
     @property
     def pieces(self) -> int:
         """How many times `run` calls `advance`."""
-        return self.plan.rounds * len(self.cases) + len(self.around)
+        return self.plan.rounds * len(self.cases)
 
     def run(
         self,
@@ -104,9 +94,6 @@ class PreparedSuite:
                 if rounds == 1 < self.plan.rounds:
                     left = (self.plan.rounds - 1) * (time.monotonic() - start) / 60
                     tell(f"about {left:.1f} min for the other {plural(self.plan.rounds - 1, 'round')}")
-            for one in self.around:
-                results.surroundings.append(one.measure())
-                advance(one.what)
         except (KeyboardInterrupt, TransportError) as error:
             if not (rounds or found) or isinstance(error, RemoteProtocolError):
                 raise
@@ -161,7 +148,6 @@ class PreparedSuite:
             "reference_wait": plan.main_wait(plan.reference),
             "environment": environment.capture(),
             "rows": rows,
-            "surroundings": results.surroundings,
             "ratios": compared,
             "verdict": verdict(plan.reference, [one for one in compared if one["main"]], looked_at(rows), floor),
             "noise_floor": floor,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lucky_transport_migration.bench.reading import cpu_each, group_title, has_all_cpus, is_of_steps
+from lucky_transport_migration.bench.reading import cpu_each, group_title, is_of_steps
 from lucky_transport_migration.bench.suites.steps import IDLE
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import duration_text, times_text, us_text
@@ -23,9 +23,6 @@ STANDING_LIMITS = (
     "A CPU-bound Python thread in the client delays each step by up to one switch interval (5 ms by default) over "
     "every transport. Remedy: move that work into a process, or lower sys.setswitchinterval().",
 )
-
-_BUSY_PERCENT = 5.0  # an idle engine above this keeps a good part of a core from others
-
 
 #: Below the tables at a glance: what their engine does, and where like is compared with like.
 _CAPTION = (
@@ -48,7 +45,7 @@ def losses(result: Result) -> list[str]:
     """Return the sentences: comparisons lost or drawn, smaller gains at the users' own rate, CPU spent on waiting."""
     lost = [one["sentence"] for one in not_won(result)]
     tails = tails_lost(result["rows"], result["reference"]) if "parity" in result else ()
-    found = [*lost, *tails, *_at_a_rate(result), *_cpu(result), *_busy_waiting(result)]
+    found = [*lost, *tails, *_at_a_rate(result), *_cpu(result)]
     return found or ["Nothing measured in this run; see the standing limits below."]
 
 
@@ -82,7 +79,7 @@ def _at_a_rate(result: Result) -> Iterator[str]:
 
 
 def _exchange(one: Mapping[str, Any]) -> bool:
-    main = is_of_steps(one) and one["level"] == "transport" and one["engine"] != "toy:copy" and has_all_cpus(one)
+    main = is_of_steps(one) and one["level"] == "transport" and one["engine"] != "toy:copy"
     return main and one["to"] not in (one["of"], "limit")
 
 
@@ -94,7 +91,7 @@ def _cpu(result: Result) -> Iterator[str]:
         if row["path"] != result["reference"] or total is None:
             continue
         for other in rows:
-            keys = ("level", "num_envs", "copy", "rate_hz", "engine", "frame_bytes", "co_runners", "one_core")
+            keys = ("level", "num_envs", "copy", "rate_hz", "engine", "frame_bytes")
             theirs = _total(other)
             if (
                 other["path"] in (row["path"], "limit")
@@ -112,12 +109,6 @@ def _cpu(result: Result) -> Iterator[str]:
 def _total(row: Mapping[str, Any]) -> float | None:
     client, engine = cpu_each(row)
     return None if client is None or engine is None else client + engine
-
-
-def _busy_waiting(result: Result) -> Iterator[str]:
-    for row in result["surroundings"]:
-        if row["suite"] == "idle" and row["path"] == result["reference"] and row["cpu_percent"] > _BUSY_PERCENT:
-            yield f"{_way(row)} keeps {row['cpu_percent']:.0f} % of a core busy while the engine is idle."
 
 
 def _way(row: Mapping[str, Any]) -> str:

@@ -51,7 +51,7 @@ class SpeedTarget:
 
 def _figure(result: Result, marks: Marks, column: str) -> float | None:
     """Return the figure of the first row with these marks."""
-    for row in (*result["rows"], *result.get("surroundings", ())):
+    for row in result["rows"]:
         if all(row.get(key) == value for key, value in marks.items()):
             found: Any = row
             for key in column.split("."):

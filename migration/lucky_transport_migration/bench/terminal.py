@@ -27,7 +27,7 @@ def _without(value: Any) -> Any:
 
 
 def show_bench(result: Mapping[str, Any]) -> None:
-    """Print a bench's verdict, rows, surroundings, targets, changes, noise and notes."""
+    """Print a bench's verdict, rows, targets, changes, noise and notes."""
     verdict, parity = result["verdict"], result.get("parity")
     if parity:
         echo(parity["sentence"], bold=True, fg="green" if parity["equal"] else "red")
@@ -38,7 +38,6 @@ def show_bench(result: Mapping[str, Any]) -> None:
     tables = [
         *parts.rows_by_group(result["rows"], result),
         *parts.growth(result),
-        *parts.surroundings(result),
         *parts.targets(result),
     ]
     for one in tables:

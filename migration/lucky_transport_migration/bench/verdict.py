@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.stats import Overall, Word, overall
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import times_text
@@ -18,8 +17,6 @@ __all__ = ["INCONCLUSIVE", "MOST_NOISE", "verdict"]
 #: The word for a run from which nothing is concluded, and the A/A ratio from which on a run is one.
 INCONCLUSIVE = "INCONCLUSIVE"
 MOST_NOISE = 1.5
-
-_NO_TRANSPORT = ("limit", "shm-python")  # the latter in older results
 
 
 def verdict(
@@ -32,7 +29,7 @@ def verdict(
 
     `looked_at` says what was looked at while it was timed; floor: the A/A ratio, from which on nothing is concluded.
     """
-    transports = [one for one in ratios if one["to"] not in (reference, *_NO_TRANSPORT, *PEERS)]
+    transports = [one for one in ratios if one["to"] not in (reference, "limit")]
     grpc = [one for one in transports if one["to"].startswith("grpc")]
     name = label(reference)
     name = name[:1].upper() + name[1:]
@@ -45,9 +42,7 @@ def verdict(
             f"{times_text(noise)}, more than {times_text(MOST_NOISE)}. Run it again where nothing else runs."
         )
         return {"word": INCONCLUSIVE, "sentence": sentence, "beside": [*looked_at]}
-    peers = [one for one in ratios if one["to"] in PEERS]
-    beside = [overall(name, "other ways between two processes", _words(peers)).sentence] if peers else []
-    return {"word": main.word.value, "sentence": main.sentence, "beside": [*beside, *looked_at]}
+    return {"word": main.word.value, "sentence": main.sentence, "beside": [*looked_at]}
 
 
 def _words(ratios: Sequence[Mapping[str, Any]]) -> list[Word]:

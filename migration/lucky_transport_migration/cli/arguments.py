@@ -19,7 +19,6 @@ from lucky_transport.cli.serve import options_of
 from lucky_transport.errors import TransportError
 
 __all__ = [
-    "COUNTS",
     "JSON_OBJECT",
     "METADATA",
     "NAMES",
@@ -66,12 +65,9 @@ class _Choices(_Names):
 
 
 class _Numbers(click.ParamType):
-    """A text like 1,64 becomes (1, 64): whole numbers from `lowest`."""
+    """A text like 1,64 becomes (1, 64): whole numbers from 1."""
 
     name = "numbers"
-
-    def __init__(self, lowest: int, example: str) -> None:
-        self._lowest, self._example = lowest, example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         if isinstance(value, tuple):
@@ -79,8 +75,8 @@ class _Numbers(click.ParamType):
         numbers: list[int] = []
         for part in str(value).split(","):
             text = part.strip()
-            if not text.isdecimal() or int(text) < self._lowest:
-                wanted = f"no whole number from {self._lowest}; write for instance {self._example}"
+            if not text.isdecimal() or int(text) < 1:
+                wanted = "no whole number from 1; write for instance 1,64,4096"
                 self.fail(f"{text!r} in {value!r} is {wanted}", param, ctx)
             if int(text) in numbers:
                 self.fail(f"{value!r} names {text} twice", param, ctx)

@@ -13,7 +13,7 @@ import click
 from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.tables import echo
 from lucky_transport.errors import plural
-from lucky_transport_migration.cli.arguments import COUNTS, JSON_OBJECT, NAMES, NUMBERS, choices
+from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, NUMBERS, choices
 
 if TYPE_CHECKING:
     from lucky_transport_migration.bench.run import PreparedSuite
@@ -34,11 +34,10 @@ _SUITES = {
 @click.command(
     epilog="\b\nExamples:\n  lucky-transport bench --between grpc,shm --num-envs 1,64,4096 --report ./bench-report"
     "\n  lucky-transport bench toy --options '{\"episode_steps\": 50}'"
-    "\n  lucky-transport bench --co-runners 0,1,2,4 --report ./busy"
     "\n  lucky-transport bench --suite commands --check"
     "\n  lucky-transport bench --suite scale --pairs 1,16,64 --rounds 1"
     "\n  lucky-transport bench --suite stubs --report ./bench-report"
-    "\n  lucky-transport bench --peers --report ./bench-report --compare ./before/bench.json"
+    "\n  lucky-transport bench --report ./bench-report --compare ./before/bench.json"
 )
 @click.argument("engine", default=_ENGINE, shell_complete=complete_engines)
 @click.option(
@@ -73,11 +72,6 @@ _SUITES = {
     help="Steps a second, of VectorEnv.step with 16 envs.  [default: 50,200,1000; with --quick 200]",
 )
 @click.option(
-    "--co-runners",
-    type=COUNTS,
-    help="Also measure one exchange beside so many programs that compute, for instance 0,1,2,4.",
-)
-@click.option(
     "--pairs",
     type=NUMBERS,
     help="Suite scale: engines with a client each, and clients of one engine.  [default: up to 4 a CPU, at most 64]",
@@ -87,7 +81,6 @@ _SUITES = {
     type=click.IntRange(min=1),
     help="Suite scale: engines made and closed one after the other.  [default: 500; with --quick 20]",
 )
-@click.option("--peers", is_flag=True, help="Also measure other ways between processes, from the extra `peers`.")
 @click.option(
     "--wait",
     "waits",
@@ -127,10 +120,8 @@ def bench(
     options: dict[str, Any],
     payloads: tuple[int, ...] | None,
     rates: tuple[int, ...] | None,
-    co_runners: tuple[int, ...] | None,
     pairs: tuple[int, ...] | None,
     cycles: int | None,
-    peers: bool,
     waits: tuple[str, ...] | None,
     rounds: int,
     quick: bool,
@@ -172,15 +163,12 @@ def bench(
             rounds=rounds,
             quick=quick,
             payloads=payloads,
-            peers=peers,
             rates=rates,
-            co_runners=co_runners,
         )
         prepared = prepare_steps(plan)
-    elif engine != _ENGINE or any((num_envs, payloads, rates, co_runners, peers, options)):
+    elif engine != _ENGINE or any((num_envs, payloads, rates, options)):
         raise click.UsageError(
-            f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs, --options, --payload, "
-            "--rates, --co-runners, --peers"
+            f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs, --options, --payload, --rates"
         )
     else:
         prepare = load(_SUITES[suite], owner=f"bench --suite {suite}", extra="grpc")

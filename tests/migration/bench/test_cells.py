@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.plan import Case
 from lucky_transport_migration.bench.suites.steps import (
     COPY,
@@ -30,7 +28,7 @@ def plan(engine: str = IDLE, transports: tuple[str, ...] = ("grpc", "shm"), quic
 
 def engines_of(plan: StepPlan) -> list[Case]:
     """Return the cases that start an engine of ours."""
-    return [one for one in cases_of(plan) if one.path != "limit" and one.path not in plan.peers]
+    return [one for one in cases_of(plan) if one.path != "limit"]
 
 
 def is_full(case: Case) -> bool:
@@ -86,32 +84,15 @@ def test_frames_of_growing_size_are_measured_over_every_path_with_one_env() -> N
         assert plan().options_of(cell.frame_bytes)["obs_size"] * 4 == cell.frame_bytes
 
 
-def test_peers_are_measured_only_where_they_were_asked_for() -> None:
-    asked = plan_of(IDLE, ("shm",), (1, 64), None, {}, rounds=1, quick=False, peers=True)
-    assert {one.path for one in cases_of(asked)} & set(PEERS) == set(PEERS)
-    assert not {one.path for one in cases_of(plan())} & set(PEERS)
-
-
-@pytest.mark.parametrize("asked", [{"peers": True}, {"payloads": (64,)}, {"co_runners": (1,)}])
-def test_an_engine_at_work_refuses_what_measures_the_way_alone(asked: dict[str, Any]) -> None:
+def test_an_engine_at_work_refuses_what_measures_the_way_alone() -> None:
     with pytest.raises(ConfigError, match="without the work of engine 'toy'"):
-        plan_of("toy", ("shm",), (1,), None, {}, rounds=1, quick=False, **asked)
+        plan_of("toy", ("shm",), (1,), None, {}, rounds=1, quick=False, payloads=(64,))
 
 
 def test_a_frame_of_half_a_float_is_refused_with_the_next_whole_one() -> None:
     with pytest.raises(ConfigError, match="--payload 66") as caught:
         plan_of(IDLE, ("shm",), (1,), None, {}, rounds=1, quick=False, payloads=(64, 66))
     assert caught.value.hint == "pass 68"
-
-
-def test_a_peer_moves_the_bytes_of_every_size_and_of_every_payload() -> None:
-    asked = plan_of(IDLE, ("shm",), (1, 64), None, {}, rounds=1, quick=False, payloads=(64, 4096), peers=True)
-    (cells,) = [one.cells for one in cases_of(asked) if one.path == "iceoryx2"]
-    assert {(cell.num_envs, cell.engine) for cell in cells if cell.frame_bytes is None} == {
-        (n, engine) for n in (1, 64) for engine in (IDLE, COPY)
-    }
-    assert {cell.frame_bytes for cell in cells} == {None, 64, 4096}
-    assert len(set(cells)) == len(cells)
 
 
 def test_an_exchange_at_a_fixed_rate_is_measured_at_the_smallest_size_only() -> None:
@@ -140,33 +121,6 @@ def test_any_engine_is_stepped_at_the_rates_that_were_asked_for() -> None:
         (path, n, 30) for path in ("shm", "inproc") for n in (1, 2)
     }
     assert not paced(plan("toy"))
-
-
-def test_one_cpu_for_all_is_measured_beside_the_native_limit_of_sleeping_and_nothing_spins_there() -> None:
-    found = {(cell.path, cell.wait) for one in cases_of(plan()) for cell in one.cells if cell.one_core}
-    assert found == {("grpc", None), ("grpc-batch", None), ("shm", "adaptive"), ("shm", "block"), ("limit", "block")}
-    assert not any(cell.one_core for one in cases_of(plan(quick=True)) for cell in one.cells)
-
-
-def test_co_runners_are_beside_every_path_and_both_native_limits_and_none_is_the_usual_row() -> None:
-    asked = plan_of(IDLE, ("grpc", "shm"), (1,), ("adaptive",), {}, rounds=1, quick=True, co_runners=(0, 1, 4))
-    cells = [cell for one in cases_of(asked) for cell in one.cells]
-    assert {(cell.co_runners, cell.path, cell.wait) for cell in cells if cell.co_runners is not None} == {
-        (count, path, wait)
-        for count in (1, 4)
-        for path, wait in (
-            *(("grpc", None), ("grpc-batch", None), ("shm", "adaptive")),
-            *(("limit", "spin"), ("limit", "block")),
-        )
-    }
-
-
-def test_what_is_beside_co_runners_is_compared_with_what_is_beside_as_many() -> None:
-    asked = plan_of(IDLE, ("grpc", "shm"), (1,), ("adaptive",), {}, rounds=1, quick=True, co_runners=(1, 2))
-    cells = [cell for one in cases_of(asked) for cell in one.cells]
-    pairs = list(prepare(asked).suite.pairs(cells, asked))
-    assert {ours.co_runners for ours, _ in pairs} == {None, 1, 2}
-    assert all(ours.co_runners == theirs.co_runners for ours, theirs in pairs)
 
 
 def test_in_place_rows_are_only_for_transports_with_frames_in_place() -> None:

@@ -89,10 +89,9 @@ def test_equal_results_give_equal_bytes(bench_result: dict[str, Any], bench_text
     assert bench_page(json.loads(json.dumps(bench_result))) == bench_text
 
 
-def test_page_and_markdown_show_rows_at_a_rate_and_on_one_cpu(bench_result: dict[str, Any], bench_text: str) -> None:
+def test_page_and_markdown_show_rows_at_a_rate(bench_result: dict[str, Any], bench_text: str) -> None:
     for text in (bench_text, bench_markdown(bench_result)):
         assert "16 envs, VectorEnv.step(copy=True), toy engine at work, 200 steps a second" in text
-        assert "1 env, one exchange, all on one CPU" in text
 
 
 def test_the_order_is_the_readers(bench_text: str) -> None:
@@ -102,8 +101,7 @@ def test_the_order_is_the_readers(bench_text: str) -> None:
         "Charts",
         "Where shared memory does not win",
         "Targets",
-        "At control rates, and on CPUs shared with others",
-        "What it costs its surroundings",
+        "At control rates",
         "All rows",
         "How this was done",
     ]
@@ -127,10 +125,10 @@ def test_a_chart_is_white_on_a_page_of_either_theme_and_scales_with_its_column(b
 
 
 def test_every_path_of_a_chart_is_named_and_none_looks_like_another(bench_text: str) -> None:
-    names = ("shared memory", "legacy gRPC", "gRPC batch service", "same process", "native limit", "iceoryx2")
+    names = ("shared memory", "legacy gRPC", "gRPC batch service", "same process", "native limit")
     percentiles = _charts(bench_text)[0]
     assert all(f">{name}</text>" in percentiles for name in names)
-    looks = [look(name) for name in ("shm", "grpc", "grpc-batch", "inproc", "limit", "iceoryx2", "unix-socket", "ray")]
+    looks = [look(name) for name in ("shm", "grpc", "grpc-batch", "inproc", "limit", "ray")]
     for part in ("color", "linestyle", "marker"):
         assert len({str(one[part]) for one in looks}) == len(looks)
 
@@ -146,7 +144,6 @@ def test_what_was_measured_twice_stands_beside_itself_at_a_glance(bench_text: st
     glance = bench_text[bench_text.index("At a glance") : bench_text.index("Charts</h2>")]
     assert "shared memory, again (A/A)" in glance
     assert "<b>1.00×</b>" in glance
-    assert "iceoryx2" in glance
 
 
 def test_outcomes_are_words_with_a_shape(bench_text: str) -> None:
@@ -187,7 +184,6 @@ def test_a_report_that_cannot_be_written_says_so(bench_result: dict[str, Any], t
 @pytest.mark.parametrize("paths", [("inproc",), ("shm",), ("grpc", "inproc")])
 def test_a_page_is_drawn_for_whatever_was_measured(bench_result: dict[str, Any], paths: tuple[str, ...]) -> None:
     bench_result["rows"] = [row for row in bench_result["rows"] if row["path"] in paths and row["num_envs"] == 1]
-    bench_result["surroundings"] = []
     bench_result["ratios"] = [one for one in bench_result["ratios"] if one["to"] in paths and one["of"] in paths]
     bench_result |= {"reference": paths[0], "reference_wait": "adaptive" if paths[0] == "shm" else None}
     bench_result["noise_floor"] = None

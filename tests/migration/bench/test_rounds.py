@@ -105,7 +105,7 @@ def _stopped(error: BaseException, after: int) -> PreparedSuite:
             raise error
         return found
 
-    return replace(prepare(PLAN), plan=replace(PLAN, rounds=8), cases=[case], measure=measure, around=())
+    return replace(prepare(PLAN), plan=replace(PLAN, rounds=8), cases=[case], measure=measure)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), PeerTimeout("no frame within 20 s")])
@@ -142,9 +142,7 @@ def test_the_first_round_says_how_long_the_others_take(rounds: int) -> None:
     case = case_of(1)
     found, told = measure_case(case, PLAN), list[str]()
     plan = replace(PLAN, rounds=rounds)
-    replace(prepare(plan), cases=[case], measure=lambda _: found, around=()).run(
-        "lucky-transport bench", tell=told.append
-    )
+    replace(prepare(plan), cases=[case], measure=lambda _: found).run("lucky-transport bench", tell=told.append)
     assert told == ([] if rounds == 1 else ["about 0.0 min for the other 2 rounds"])
 
 
@@ -158,7 +156,7 @@ def test_a_disturbed_round_is_measured_once_more_where_there_can_be_a_verdict(ro
     def measure(_: Case) -> Any:
         return slow if next(calls) == 4 else found  # of the third round
 
-    suite = replace(prepare(PLAN), plan=replace(PLAN, rounds=rounds), cases=cases, measure=measure, around=())
+    suite = replace(prepare(PLAN), plan=replace(PLAN, rounds=rounds), cases=cases, measure=measure)
     result = suite.run("lucky-transport bench")
     again = [note for note in result["notes"] if "measured again" in note]
     assert next(calls) == 2 * rounds + 2 * len(again)
@@ -206,7 +204,7 @@ def test_a_pair_starts_when_what_is_left_of_the_pair_before_has_come_to_rest(mon
 
     monkeypatch.setattr(run, "time", Clock())
     case = case_of(1)
-    suite = replace(prepare(PLAN), cases=[case, case], around=())
+    suite = replace(prepare(PLAN), cases=[case, case])
 
     def measure(case: Case) -> Any:
         seen.append("pair")

@@ -1,6 +1,6 @@
 """What the suite of kits measures: one engine, the pendulum, in every language that an engine can be written in.
 
-    exchange    one env: `send` and `recv` over shared memory, between two spinning C loops, over iceoryx2 and gRPC
+    exchange    one env: `send` and `recv` over shared memory, between two spinning C loops, over gRPC
     step        4,096 envs: VectorEnv.step with copies, the pendulums' own work in it
 
 The client is Python in every row but the C loops'. All cells of a case share its processes; a comparison is between
@@ -27,7 +27,6 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "shm": ("exchange", "step"),
     **dict.fromkeys(KIT_PATHS, ("exchange", "step")),
     "limit": ("exchange",),
-    "iceoryx2": ("exchange",),
     "grpc-batch": ("exchange", "step"),
 }
 
@@ -41,9 +40,6 @@ _TARGETS: tuple[SpeedTarget, ...] = (
     SpeedTarget("C engine: exchange over the native spin, p50", "at most", 2, "times", _C, _SPIN),
     SpeedTarget("C engine: exchange over the native spin, p99.9", "at most", 3, "times", _C, _SPIN, "us.p999"),
     SpeedTarget("C# engine: exchange over the native spin, p50", "at most", 3, "times", _row("kit-csharp"), _SPIN),
-    SpeedTarget(
-        "C engine: exchange, iceoryx2's Python bindings over ours", "at least", 8, "times", _row("iceoryx2"), _C,
-    ),
     SpeedTarget(
         "C engine: exchange, gRPC batch service over ours", "at least", 300, "times", _row("grpc-batch"), _C,
     ),

@@ -2,10 +2,7 @@
 
     steps      exchanges and VectorEnv.step over every path and waiting strategy, at each num_envs
     payload    exchanges of one env whose frame grows, with an engine that copies it
-    peers      exchanges of both kinds over other people's ways between two processes
     paced      VectorEnv.step so many times a second, as a control loop steps
-    one core   exchanges of one env, every process of the pair on one CPU
-    busy       exchanges of one env beside programs that compute all the time, the co-runners
     limit      two native processes that spin or sleep on one word and copy as many bytes
 
 All cells of a case share its processes and its connection; a comparison is between cases of one round.
@@ -18,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from lucky_transport.errors import ConfigError, plural
-from lucky_transport_migration.bench.peers.kinds import AT_A_RATE, IN_PLACE, PEERS
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Case, Plan
 from lucky_transport_migration.bench.suite import Suite
 from lucky_transport_migration.bench.targets import SpeedTarget
@@ -57,8 +53,7 @@ Place = Literal["copy", "inplace"]
 class StepCell:
     """One row's key. `actions` and `observations`: copied, or written and read in place. `copy`: VectorEnv's.
 
-    `frame_bytes`: observations of so many bytes instead of the plan's `obs_size` per env. `co_runners`: so many
-    programs compute beside the pair. `one_core`: all of its processes run on one CPU.
+    `frame_bytes`: observations of so many bytes instead of the plan's `obs_size` per env.
     """
 
     level: Literal["transport", "env"]
@@ -71,8 +66,6 @@ class StepCell:
     copy: bool | None = None
     rate_hz: int | None = None
     frame_bytes: int | None = None
-    co_runners: int | None = None
-    one_core: bool | None = None
 
 
 def step_title(row: Mapping[str, Any]) -> str:
@@ -82,9 +75,7 @@ def step_title(row: Mapping[str, Any]) -> str:
         what += " in place"
     frame = "" if row["frame_bytes"] is None else f", frame of {bytes_text(row['frame_bytes'])}"
     rate = f", {row['rate_hz']} steps a second" if row["rate_hz"] else ""
-    beside = f", beside {plural(row['co_runners'], 'co-runner')}" if row.get("co_runners") else ""
-    core = ", all on one CPU" if row.get("one_core") else ""
-    return f"{plural(row['num_envs'], 'env')}, {what}{_WORK.get(row['engine'], '')}{frame}{rate}{beside}{core}"
+    return f"{plural(row['num_envs'], 'env')}, {what}{_WORK.get(row['engine'], '')}{frame}{rate}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,10 +134,7 @@ class StepPlan(Plan):
     engine: str
     num_envs: tuple[int, ...]
     payloads: tuple[int, ...] = ()
-    peers: tuple[str, ...] = ()
     rates: tuple[int, ...] = ()
-    co_runners: tuple[int, ...] = ()
-    one_core: bool = False
 
     def options_of(self, frame_bytes: int | None) -> dict[str, Any]:
         """Return the engine's options for a frame of that size, None for the plan's own."""
@@ -154,19 +142,14 @@ class StepPlan(Plan):
 
 
 def cases_of(plan: StepPlan) -> list[Case]:
-    """Return the cases of one round: steps, those of one num_envs together, then the payloads, the peers, what is
-    paced, on one core or beside co-runners, and the machine's limits. Cells are those of transports that have frames
-    in place, see `offered`.
+    """Return the cases of one round: steps, those of one num_envs together, then the payloads, what is paced, and
+    the machine's limits. Cells are those of transports that have frames in place, see `offered`.
     """
     cases = [case for num_envs in plan.num_envs for case in _steps(plan, num_envs) if case.cells]
     for size in plan.payloads:
         cells = [_cell(path, plan.main_wait(path), 1, COPY, frame_bytes=size) for path in plan.paths]
         cases += [Case(cell.path, cell.wait, (cell,), f"1 env, frame of {plural(size, 'byte')}") for cell in cells]
-    cases += [Case(path, None, tuple(_peer_cells(path, plan))) for path in plan.peers]
     cases += _paced(plan)
-    cases += _crowded(plan, "one core", one_core=True) if plan.one_core else ()
-    for count in plan.co_runners:
-        cases += _crowded(plan, f"beside {plural(count, 'co-runner')}", co_runners=count)
     return [*cases, *([Case("limit", None, tuple(_limit_cells(plan)))] if plan.engine == IDLE else [])]
 
 
@@ -211,26 +194,6 @@ def _paced(plan: StepPlan) -> Iterator[Case]:
                     yield Case(path, key[1], cells, f"{plural(num_envs, 'env')} at a rate")
 
 
-def _crowded(plan: StepPlan, what: str, **more: Any) -> Iterator[Case]:
-    """Yield the exchanges of one env, and the native limits, where the pair has not all CPUs for itself.
-
-    On one core nothing is measured that spins: there two loops that spin take turns by the scheduler's slices.
-    """
-    skipped = "spin" if more.get("one_core") else ""
-    waits = [(path, wait) for path in plan.paths if path != "inproc" for wait in plan.waits_of(path)]
-    for path, wait in [*waits, ("limit", "block"), ("limit", "spin")]:
-        if wait != skipped:
-            yield Case(path, wait, (_cell(path, wait, min(plan.num_envs), IDLE, **more),), what)
-
-
-def _peer_cells(path: str, plan: StepPlan) -> list[StepCell]:
-    place: Place = "inplace" if path in IN_PLACE else "copy"
-    cells = [_cell(path, None, n, engine) for n in plan.num_envs for engine in (IDLE, COPY)]
-    cells += [_cell(path, None, min(plan.num_envs), IDLE, rate_hz=OPEN_LOOP_HZ)] if path == AT_A_RATE else []
-    cells += [_cell(path, None, 1, COPY, frame_bytes=size) for size in plan.payloads]
-    return [replace(cell, observations=place) for cell in cells]
-
-
 def _limit_cells(plan: StepPlan) -> list[StepCell]:
     """Return the machine's own limits: sleeping at the smallest size, spinning at every one."""
     spinning = [_cell("limit", "spin", n, IDLE) for n in plan.num_envs]
@@ -254,20 +217,18 @@ def plan_of(
     rounds: int,
     quick: bool,
     payloads: Sequence[int] | None = None,
-    peers: bool = False,
     rates: Sequence[int] | None = None,
-    co_runners: Sequence[int] | None = None,
 ) -> StepPlan:
     """Return the plan of a command line; `grpc` stands for the legacy Steps and for the batch service.
 
     A quick plan has one round of short loops, and fewer sizes, strategies and rates where none were asked for.
-    Payloads, peers and what is beside co-runners are measured with an engine that does no work of its own; ConfigError
-    where another one is asked for, and for a payload that is no whole number of floats.
+    Payloads are measured with an engine that does no work of its own; ConfigError where another one is asked for, and
+    for a payload that is no whole number of floats.
     """
-    if engine != IDLE and (peers or payloads or co_runners):
+    if engine != IDLE and payloads:
         raise ConfigError(
-            f"--peers, --payload and --co-runners measure the way alone, without the work of engine {engine!r}",
-            hint=f"leave them out, or leave out ENGINE, which is {IDLE} then",
+            f"--payload measures the way alone, without the work of engine {engine!r}",
+            hint=f"leave it out, or leave out ENGINE, which is {IDLE} then",
         )
     if engine == IDLE:
         payloads = payloads or (_PAYLOADS[:1] if quick else _PAYLOADS)
@@ -292,10 +253,7 @@ def plan_of(
         engine=engine,
         num_envs=tuple(num_envs),
         payloads=tuple(payloads or ()),
-        peers=PEERS if peers else (),
         rates=tuple(rates or ()),
-        co_runners=tuple(filter(None, co_runners or ())),  # without one: the usual row
-        one_core=engine == IDLE and not quick,
     )
 
 
@@ -309,12 +267,8 @@ def _env(path: str, num_envs: int, engine: str = IDLE) -> dict[str, Any]:
 
 def _row(level: str, path: str, num_envs: int, engine: str) -> dict[str, Any]:
     marks = {"suite": "step", "level": level, "path": path, "num_envs": num_envs, "engine": engine}
-    marks |= {"rate_hz": None, "actions": "copy", "frame_bytes": None, "co_runners": None, "one_core": None}
+    marks |= {"rate_hz": None, "actions": "copy", "frame_bytes": None}
     return marks | ({"wait": "adaptive"} if path == "shm" else {})
-
-
-def _around(suite: str) -> dict[str, Any]:
-    return {"suite": suite, "path": "shm", "wait": "adaptive"}
 
 
 def _paced_at(rate_hz: int, column: str, goal: float, unit: str) -> SpeedTarget:
@@ -357,14 +311,6 @@ STEP_TARGETS: tuple[SpeedTarget, ...] = (
     _paced_at(200, "p50", 30, "µs"),
     _paced_at(200, "p99", 1.5, "times"),
     SpeedTarget(
-        "1 env, exchange, all on one CPU: shm over the native futex ping-pong", "at most", 1.5, "times",
-        _exchange("shm", 1, one_core=True), _exchange("limit", 1, wait="block", one_core=True),
-    ),
-    SpeedTarget("idle engine's CPU, adaptive", "at most", 0.3, "%", _around("idle"), column="cpu_percent"),
-    SpeedTarget(
         "50 steps a second: adaptive minus block", "at most", 20, "µs", _AT_50_HZ, _AT_50_HZ | {"wait": "block"},
-    ),
-    SpeedTarget(
-        "other threads of a waiting client, p99 lateness", "at most", 1000, "µs", _around("threads"), column="us.p99",
     ),
 )  # fmt: skip

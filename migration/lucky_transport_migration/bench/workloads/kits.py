@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +25,6 @@ from lucky_transport.errors import EngineFailed, RemoteProtocolError
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport
 from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, closed_loop, measure_loop
-from lucky_transport_migration.bench.peers.exchange import measure_exchanges
-from lucky_transport_migration.bench.peers.kinds import missing_peers
-from lucky_transport_migration.bench.peers.wire import Message
 from lucky_transport_migration.bench.plan import Case, Plan
 from lucky_transport_migration.bench.processes import ended
 from lucky_transport_migration.bench.run import PreparedSuite
@@ -47,7 +44,6 @@ _LIMIT_ROUNDS = 50_000
 _NOTES = (
     "every engine computes the same pendulums, bit for bit; the client is Python in every row but the native spin's",
     "the native spin is two C loops that copy a pendulum's action and frame and do nothing else",
-    "iceoryx2 moves the same bytes between two Python processes, without pendulums",
 )
 
 
@@ -109,8 +105,6 @@ def missing_paths() -> dict[str, str]:
             missing[path] = f"no {path}: there is no {' and no '.join(absent)}"
     if shutil.which("cc") is None:
         missing["limit"] = "no native spin: there is no cc"
-    if "iceoryx2" in (peers := missing_peers()):
-        missing["iceoryx2"] = f"no iceoryx2: {peers['iceoryx2']}"
     return missing
 
 
@@ -160,9 +154,8 @@ def _served(path: str, num_envs: int, wait: str | None, programs: _Programs) -> 
 
 def measure_case(case: Case, plan: Plan, programs: _Programs) -> Mapping[CallCell, Measurement]:
     """Return the measurements of a case's cells; its processes have ended when this returns."""
-    measure = _ELSEWHERE.get(case.path)
-    if measure is not None:
-        return {cell: measure(plan.effort) for cell in case.cells}
+    if case.path == "limit":
+        return {cell: _spin(plan.effort) for cell in case.cells}
     wait = plan.main_wait("shm")
     found: dict[CallCell, Measurement] = {}
     for cell in case.cells:
@@ -195,12 +188,3 @@ def _exchanges(transport: Transport, effort: Effort, pid: int | None) -> Measure
 def _spin(effort: Effort) -> Measurement:
     rounds = min(_LIMIT_ROUNDS, effort.most)
     return ping_pong("spin", rounds, 4 * _ACTIONS, 4 * _OBSERVATIONS)
-
-
-def _iceoryx(effort: Effort) -> Measurement:
-    (found,) = measure_exchanges("iceoryx2", [(Message(1, _OBSERVATIONS, _ACTIONS, copies=True), None)], effort)
-    return found
-
-
-#: Paths that lead to no engine of ours.
-_ELSEWHERE: dict[str, Callable[[Effort], Measurement]] = {"limit": _spin, "iceoryx2": _iceoryx}

@@ -6,10 +6,9 @@ of the frame. All of the frame is looked at around every loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,8 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.spec.composite import unpack
 from lucky_transport.transport import Transport
 from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, measure_loop
-from lucky_transport_migration.bench.peers.exchange import measure_exchanges
-from lucky_transport_migration.bench.peers.kinds import missing_peers
-from lucky_transport_migration.bench.peers.wire import Message
 from lucky_transport_migration.bench.plan import Case
-from lucky_transport_migration.bench.run import Around, PreparedSuite
+from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suites.steps import (
     COPY,
     IDLE,
@@ -34,22 +30,12 @@ from lucky_transport_migration.bench.suites.steps import (
     cases_of,
     offered,
 )
-from lucky_transport_migration.bench.workloads.crowded import LOST, co_runners, on_one_core
 from lucky_transport_migration.bench.workloads.limits import measure_limit
-from lucky_transport_migration.bench.workloads.overheads import idle_row, threads_row
-from lucky_transport_migration.paths import ConnectedEngine, find_path, label
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 
-__all__ = ["measure_case", "measure_peer", "prepare"]
-
-MeasuredT = TypeVar("MeasuredT")
+__all__ = ["measure_case", "prepare"]
 
 _STAMP = "the stamps at both ends of its observations"
-_PEER_NOTES = (
-    "a peer moves the same bytes as a step: actions and control there, observations, rewards and flags back; all of "
-    "them are driven by Python, numbers are checked, nothing is checked that the way itself does not check",
-    "a peer sends its frame in every row, also where our engine does nothing; rows with an engine that copies its "
-    "frame compare like with like",
-)
 
 
 def prepare(plan: StepPlan) -> PreparedSuite:
@@ -58,12 +44,9 @@ def prepare(plan: StepPlan) -> PreparedSuite:
     Running it raises what starting and driving the engines raises, and RemoteProtocolError when frames were lost or
     torn.
     """
-    absent = missing_peers() if plan.peers else {}
-    notes = [f"{label(name)} was not measured: {why}" for name, why in absent.items()]
+    notes: list[str] = []
     if plan.engine != IDLE:
         notes.append(f"{plan.engine} computes, so only VectorEnv rows are given: they hold the engine's time too")
-    notes += _PEER_NOTES if plan.peers else ()
-    notes += (LOST,) if plan.co_runners else ()
     suite = StepSuite(
         name="step",
         title=f"Transports of {plan.engine}",
@@ -71,49 +54,16 @@ def prepare(plan: StepPlan) -> PreparedSuite:
         targets=STEP_TARGETS,
         cpu_key="cpu_us_per_step",
     )
-    cases = [case for case in plan.with_twins(cases_of(plan)) if case.path not in absent]
-    around = list(_around(plan)) if plan.engine == IDLE else []
-    return PreparedSuite(suite, plan, cases, lambda case: _measure(case, plan, notes), notes, around)
+    cases = plan.with_twins(cases_of(plan))
+    return PreparedSuite(suite, plan, cases, lambda case: _measure(case, plan, notes), notes)
 
 
 def _measure(case: Case, plan: StepPlan, notes: list[str]) -> Mapping[StepCell, Measurement]:
-    with ExitStack() as stack:
-        if case.cells[0].one_core:
-            stack.enter_context(on_one_core())
-        if case.path == "limit":
-            found = {cell: _beside(cell, plan, lambda cell=cell: measure_limit(cell, plan)) for cell in case.cells}
-            notes += [why for why in found.values() if isinstance(why, str)]
-            return {cell: one for cell, one in found.items() if not isinstance(one, str)}
-        return measure_peer(case, plan) if case.path in plan.peers else measure_case(case, plan)
-
-
-def _beside(cell: StepCell, plan: StepPlan, measure: Callable[[], MeasuredT]) -> MeasuredT:
-    """Measure beside the cell's co-runners, and say what they lost."""
-    if not cell.co_runners:
-        return measure()
-    with co_runners(cell.co_runners, plan.effort.budget_s) as lost:
-        found = measure()
-        if isinstance(found, Measurement):
-            found.beside |= lost()
-    return found
-
-
-def _around(plan: StepPlan) -> Iterator[Around]:
-    """Yield what is looked at beside the steps: an idle engine, and the client's other threads."""
-    ways: Sequence[tuple[str, str | None]] = [
-        (path, wait) for path in plan.paths if path != "inproc" for wait in plan.waits_of(path)
-    ]
-    repeats, effort = 1 if plan.rounds < 3 else 2, plan.effort
-    for path, wait in ways:
-        yield Around(
-            f"idle engine: {path} {wait or ''}",
-            lambda path=path, wait=wait: idle_row(path, wait, plan.options, effort, repeats),
-        )
-    for path, wait in (("none", None), *ways):
-        yield Around(
-            f"other threads: {path} {wait or ''}",
-            lambda path=path, wait=wait: threads_row(path, wait, plan.options, effort, repeats),
-        )
+    if case.path != "limit":
+        return measure_case(case, plan)
+    found = {cell: measure_limit(cell, plan) for cell in case.cells}
+    notes += [why for why in found.values() if isinstance(why, str)]
+    return {cell: one for cell, one in found.items() if not isinstance(one, str)}
 
 
 def measure_case(case: Case, plan: StepPlan) -> dict[StepCell, Measurement]:
@@ -134,9 +84,7 @@ def measure_case(case: Case, plan: StepPlan) -> dict[StepCell, Measurement]:
         for cell in offered(case.cells, zero_copy=transport.capabilities.zero_copy):
             own = transport.actions if cell.actions == "inplace" else actions
             if cell.level == "transport":
-                found[cell] = _beside(
-                    cell, plan, partial(_measure_transport, transport, cell, own, plan.effort, link.pid)
-                )
+                found[cell] = _measure_transport(transport, cell, own, plan.effort, link.pid)
             else:
                 envs.append(VectorEnv(transport, copy=bool(cell.copy)))
                 found[cell] = _measure_env(envs[-1], cell, own, plan.effort, link.pid)
@@ -144,20 +92,6 @@ def measure_case(case: Case, plan: StepPlan) -> dict[StepCell, Measurement]:
             with closing(env):
                 pass
         return found
-
-
-def measure_peer(case: Case, plan: StepPlan) -> dict[StepCell, Measurement]:
-    """Return the measurements of a peer's cells; its processes have ended when this returns.
-
-    Raises what `measure_exchanges` raises.
-    """
-    cells, act_size = case.cells, int(plan.options["act_size"])
-    sizes = [int(plan.options_of(cell.frame_bytes)["obs_size"]) for cell in cells]
-    work = [
-        (Message(cell.num_envs, size, act_size, cell.engine == COPY), cell.rate_hz)
-        for cell, size in zip(cells, sizes, strict=True)
-    ]
-    return dict(zip(cells, measure_exchanges(case.path, work, plan.effort), strict=True))
 
 
 def _measure_transport(

@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suites.stubs import cases_of, plan_of_stubs
 from lucky_transport_migration.bench.targets import SpeedTarget
@@ -111,9 +110,8 @@ def test_sigterm_ends_a_run_as_ctrl_c_does(one_run: Path, monkeypatch: pytest.Mo
         (["--wait", "patient"], "'patient' is not one of adaptive, block, spin"),
         (["--rounds", "0"], "0 is not in the range"),
         (["--obs-size", "x"], "'x' is not a valid integer"),
-        (["--co-runners", "1,-1"], "'-1' in '1,-1' is no whole number from 0; write for instance 0,1,2,4"),
         (["--rates", "0"], "'0' in '0' is no whole number from 1"),
-        (["toy", "--co-runners", "1", *QUICK], "without the work of engine 'toy'"),
+        (["toy", "--payload", "64", *QUICK], "without the work of engine 'toy'"),
         (["--payload", "64,none"], "'none' in '64,none' is no whole number"),
         (["tyo", "--between", "inproc", *QUICK], "no engine 'tyo'"),
     ],
@@ -199,18 +197,10 @@ def test_a_file_that_holds_no_run_to_compare_with_is_refused_before_anything_run
     assert "Traceback" not in done.output
 
 
-def test_peers_are_measured_beside_the_transports(tmp_path: Path) -> None:
-    pytest.importorskip("iceoryx2")
-    done = bench("--between", "inproc", *QUICK, "--peers", "--json", "--report", str(tmp_path))
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert {row["path"] for row in found["rows"]} >= set(PEERS)
-
-
 @pytest.mark.parametrize("suite", ["commands", "stubs"])
 @pytest.mark.parametrize(
     "arguments",
-    [["toy:copy"], ["--num-envs", "2"], ["--peers"], ["--payload", "64"], ["--rates", "9"], ["--co-runners", "1"]],
+    [["toy:copy"], ["--num-envs", "2"], ["--payload", "64"], ["--rates", "9"]],
 )
 def test_a_suite_of_calls_has_an_engine_of_its_own(suite: str, arguments: list[str]) -> None:
     done = bench("--suite", suite, *arguments)
