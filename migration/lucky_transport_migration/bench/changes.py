@@ -22,7 +22,7 @@ Result = Mapping[str, Any]
 
 _KEYS = (
     *("suite", "level", "kind", "what", "path", "wait", "num_envs", "engine", "actions", "observations", "copy"),
-    *("rate_hz", "frame_bytes", "count"),
+    *("rate_hz", "frame_bytes"),
 )
 _MACHINE = ("cpu", "usable_cores", "machine", "kernel", "virtual_machine", "python")
 _REMEDY = "pass the bench.json that an earlier `lucky-transport bench --report` wrote"

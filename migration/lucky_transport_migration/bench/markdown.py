@@ -29,7 +29,7 @@ def bench_markdown(result: Result) -> str:
         lines += [line for caption in glance_caption(result) for line in (escaped(caption), "")]
         lines += tables(parts.rows_by_group([row for row in result["rows"] if is_paced(row)], result))
         lines += [escaped(f"Where {label(result['reference'])} does not win:"), "", *bullets(losses(result))]
-    lines += tables([*parts.growth(result), *parts.targets(result)])
+    lines += tables(parts.targets(result))
     floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []
     return "\n".join(
         [

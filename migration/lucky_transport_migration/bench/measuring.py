@@ -16,7 +16,7 @@ import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -100,7 +100,7 @@ class Look:
 class Measurement:
     """One loop in one round. Samples are int64 nanoseconds; CPU is None where a side has no process of its own.
 
-    looked_at: the words of its Look, "" where nothing was looked at. beside: what else its row says, by column.
+    looked_at: the words of its Look, "" where nothing was looked at.
     """
 
     samples_ns: Samples
@@ -110,7 +110,6 @@ class Measurement:
     same_core: bool | None = None
     rate_achieved: bool | None = None
     looked_at: str = ""
-    beside: dict[str, float] = field(default_factory=dict[str, float])
 
 
 class CpuTimer:

@@ -85,7 +85,6 @@ def bench_page(result: Result, raw: str = "bench.json") -> str:
         losses=[*losses(result), *STANDING_LIMITS],
         changed=parts.changes(result),
         targets=parts.targets(result),
-        growth=parts.growth(result),
         shared=parts.rows_by_group(shared, result),
         main=parts.rows_by_group(main, result, detailed=True),
         others=parts.rows_by_group(others, result, detailed=True),

@@ -31,7 +31,6 @@ __all__ = [
     "changes",
     "compared",
     "glance",
-    "growth",
     "lead",
     "numbers",
     "outcomes",
@@ -154,25 +153,6 @@ def changes(result: Result) -> list[str]:
     moved = [one["sentence"] for one in found["rows"] if one["word"] != "NO DIFFERENCE"]
     machines = [f"the machines differ in {one}" for one in found["machine_differs"]]
     return [found["sentence"], *moved, *machines]
-
-
-def growth(result: Result) -> list[ReportTable]:
-    """Return what each of many costs over one of few, by way: equal where the whole grows linearly."""
-    rows = [row for row in result["rows"] if "memory_mib" in row]
-    first: dict[tuple[str, str], Row] = {}
-    for row in sorted(rows, key=lambda row: row["count"]):
-        first.setdefault((row["kind"], way(row)), row)
-    cells: list[tuple[str, ...]] = []
-    for row in rows:
-        one = first[row["kind"], way(row)]
-        if row is not one:
-            times = [
-                row["us"]["p99"] / one["us"]["p99"] if "p50" not in (row["reliable_to"], one["reliable_to"]) else None
-            ]
-            times += [row[key] / one[key] if one[key] else None for key in ("cpu_percent", "memory_mib", "descriptors")]
-            name = f"{row['what']} over {one['what']}, {way(row)}"
-            cells.append((name, *("–" if each is None else f"{times_text(each)}×" for each in times)))
-    return [ReportTable("growth, of each", ("p99", "CPU", "memory", "descriptors"), cells)] if cells else []
 
 
 def compared(result: Result) -> list[ReportTable]:

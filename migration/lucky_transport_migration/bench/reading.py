@@ -50,17 +50,8 @@ Result = Mapping[str, Any]
 Row = Mapping[str, Any]
 
 _UNKNOWN = "–"
-#: What rows of the suite of scale say besides: their key and its head.
-_OF_SCALE = {
-    "cpu_percent": "% of a core, each",
-    "memory_mib": "MiB each",
-    "descriptors": "descriptors each",
-    "kept_kib": "KiB kept a cycle",
-    "kept_descriptors": "descriptors kept",
-    "last_over_first": "last over first",
-}
 #: What two rows share that differ in the way alone.
-_KIND = ("kind", "what", "count", "level", "num_envs", "copy", "rate_hz", "frame_bytes")
+_KIND = ("kind", "what", "level", "num_envs", "copy", "rate_hz", "frame_bytes")
 
 
 def page_title(result: Result) -> str:
@@ -234,7 +225,6 @@ def _cells(row: Row, result: Result, detailed: bool) -> dict[str, str]:
         "p99.9": supported_us(row, "p999"),
     }
     rate = {"per s": f"{row['per_s']:,.0f}" if "per_s" in row else "", "lost": _lost(row)}
-    rate |= {head: f"{row[key]:.3g}" if key in row else "" for key, head in _OF_SCALE.items()}
     n = {"n": f"{row['n']:,}"}
     if not detailed:
         known = [us_text(one) for one in (client, engine) if one is not None]

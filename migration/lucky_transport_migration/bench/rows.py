@@ -75,7 +75,6 @@ def row_of(suite: Suite[Any], cell: Any, rounds: Sequence[Any], floors: Mapping[
     return row | {
         **processes(rounds, row["n"], suite.cpu_key),
         "rate_achieved": None if cell.rate_hz is None else all(one.rate_achieved for one in rounds),
-        **{key: round(float(np.median([one.beside[key] for one in rounds])), 3) for key in first.beside},
         "warmup": {
             "n": sum(one.size for one in warm),
             "first_us": round(float(np.median([one[0] for one in warm])) / 1e3, 3),

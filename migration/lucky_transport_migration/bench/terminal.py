@@ -37,7 +37,6 @@ def show_bench(result: Mapping[str, Any]) -> None:
     echo()
     tables = [
         *parts.rows_by_group(result["rows"], result),
-        *parts.growth(result),
         *parts.targets(result),
     ]
     for one in tables:

@@ -25,7 +25,6 @@ _ENGINE = "toy:idle"
 _SUITES = {
     "commands": "lucky_transport_migration.bench.workloads.commands:prepare",
     "kits": "lucky_transport_migration.bench.workloads.kits:prepare",
-    "scale": "lucky_transport_migration.bench.workloads.scale:prepare",
     "stubs": "lucky_transport_migration.bench.workloads.stubs.bench:prepare",
     "training": "lucky_transport_migration.bench.workloads.training:prepare",
 }
@@ -35,7 +34,6 @@ _SUITES = {
     epilog="\b\nExamples:\n  lucky-transport bench --between grpc,shm --num-envs 1,64,4096 --report ./bench-report"
     "\n  lucky-transport bench toy --options '{\"episode_steps\": 50}'"
     "\n  lucky-transport bench --suite commands --check"
-    "\n  lucky-transport bench --suite scale --pairs 1,16,64 --rounds 1"
     "\n  lucky-transport bench --suite stubs --report ./bench-report"
     "\n  lucky-transport bench --report ./bench-report --compare ./before/bench.json"
 )
@@ -45,8 +43,8 @@ _SUITES = {
     default="step",
     show_default=True,
     type=click.Choice(["step", *_SUITES]),
-    help="Exchanges and VectorEnv.step; typed calls, streams and images; engines of other languages; many pairs on one "
-    "host; existing gRPC code; training loops.",
+    help="Exchanges and VectorEnv.step; typed calls, streams and images; engines of other languages; existing "
+    "gRPC code; training loops.",
 )
 @click.option(
     "--between", "transports", default="grpc,shm", show_default=True, type=NAMES, help="Transports to measure."
@@ -70,16 +68,6 @@ _SUITES = {
     "--rates",
     type=NUMBERS,
     help="Steps a second, of VectorEnv.step with 16 envs.  [default: 50,200,1000; with --quick 200]",
-)
-@click.option(
-    "--pairs",
-    type=NUMBERS,
-    help="Suite scale: engines with a client each, and clients of one engine.  [default: up to 4 a CPU, at most 64]",
-)
-@click.option(
-    "--cycles",
-    type=click.IntRange(min=1),
-    help="Suite scale: engines made and closed one after the other.  [default: 500; with --quick 20]",
 )
 @click.option(
     "--wait",
@@ -120,8 +108,6 @@ def bench(
     options: dict[str, Any],
     payloads: tuple[int, ...] | None,
     rates: tuple[int, ...] | None,
-    pairs: tuple[int, ...] | None,
-    cycles: int | None,
     waits: tuple[str, ...] | None,
     rounds: int,
     quick: bool,
@@ -134,12 +120,10 @@ def bench(
 
     Each figure is a median over rounds of fresh process pairs; ratios come from one run and, from six rounds on, carry
     an interval and a verdict. Ctrl-C and SIGTERM keep what was measured. Any other engine is measured through VectorEnv
-    only. --suite commands, kits, scale, stubs and training have an engine of their own: typed calls and streams,
-    engines in C, C++ and C#, many pairs on one host, gRPC code as it is, and training loops. docs/how-to/measure.md
-    says what each of them measures.
+    only. --suite commands, kits, stubs and training have an engine of their own: typed calls and streams, engines in C,
+    C++ and C#, gRPC code as it is, and training loops. docs/how-to/measure.md says what each of them measures.
 
-    Of the options on what is measured, the suites take --between, --wait, --rounds and --quick, scale also --pairs
-    and --cycles.
+    Of the options on what is measured, the suites take --between, --wait, --rounds and --quick.
     """
     from lucky_transport.registry import load
     from lucky_transport_migration.bench import targets
@@ -149,8 +133,6 @@ def bench(
 
     old = None if before is None else read_result(before, suite)
     prepared: PreparedSuite
-    if suite != "scale" and (pairs or cycles):
-        raise click.UsageError(f"--suite {suite} has one pair at a time: --pairs and --cycles are of --suite scale")
     if suite == "step":
         sizes = {"obs_size": obs_size, "act_size": act_size} if engine.startswith("toy") else {}
         options = sizes | options
@@ -172,8 +154,7 @@ def bench(
         )
     else:
         prepare = load(_SUITES[suite], owner=f"bench --suite {suite}", extra="grpc")
-        sizes = {"pairs": pairs, "cycles": cycles} if suite == "scale" else {}
-        prepared = prepare(transports, waits, rounds=rounds, quick=quick, **sizes)
+        prepared = prepare(transports, waits, rounds=rounds, quick=quick)
     result = _measured(prepared, silent=as_json)
     if check:
         result["targets"] = targets.check(result, prepared.suite.targets)
