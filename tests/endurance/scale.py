@@ -7,8 +7,8 @@
     clients    N clients that make typed calls of one engine, each 50 a second
     cycles     engines made, connected to, stepped and closed in one process, one after the other
 
-A client is a process of its own; all of them begin at once. Nothing is asserted. As `scale.py KIND PATH SECONDS ENDPOINT`
-this is one of the clients.
+A client is a process of its own; all of them begin at once. Nothing is asserted. With the arguments KIND PATH SECONDS
+ENDPOINT this is one of the clients.
 """
 
 from __future__ import annotations

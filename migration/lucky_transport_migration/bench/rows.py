@@ -36,14 +36,14 @@ class Whole(Protocol):
         ...
 
 
-Measured = Measurement | Samples | Whole
+Measured = Measurement | Whole
 
 
 def typical_us(one: Measured) -> float:
     """Return a round's figure in microseconds: p50 of its steps or calls, or the mean time of an item."""
     if isinstance(one, Measurement):
         return percentile(one.samples_ns, 50.0) / 1e3
-    return percentile(one, 50.0) / 1e3 if isinstance(one, np.ndarray) else one.us_each
+    return one.us_each
 
 
 def p50s_us(rounds: Sequence[Measured]) -> list[float]:
@@ -65,8 +65,6 @@ def row_of(suite: Suite[Any], cell: Any, rounds: Sequence[Any], floors: Mapping[
         "floor": floors.get(suite.kind_of(cell)),
     }
     first = rounds[0]
-    if isinstance(first, np.ndarray):
-        return row | distribution(rounds, typical)
     if not isinstance(first, Measurement):
         n = sum(one.n for one in rounds)
         return row | {"n": n, "us": _middle_us(typical), "reliable_to": "p50", **first.columns(rounds)}

@@ -24,18 +24,11 @@ from lucky_transport_migration.bench.run import Results
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.commands import COMMAND_TARGETS, cases_of, plan_of_commands
 from lucky_transport_migration.bench.terminal import without_histograms
-from lucky_transport_migration.bench.workloads.codec import measure_codec
 from lucky_transport_migration.bench.workloads.commands import measure, measure_commands, prepare
 from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
 
 #: Made-up typical times, microseconds: (kind, path, wait).
 TYPICAL_US = {"grpc": 600.0, "adaptive": 6.0, "block": 80.0}
-
-#: Made-up times of the codec, nanoseconds; protobuf's reading was not measured.
-CODEC_NS = {
-    CallCell("codec", path, None, direction): np.full(50, ns, np.int64)
-    for path, direction, ns in (("shm", "write", 900), ("shm", "read", 1200), ("grpc", "write", 1000))
-}
 
 
 def made_up(cell: CallCell, index: int) -> Any:
@@ -54,8 +47,7 @@ def made() -> dict[str, Any]:
     results = Results()
     for index in range(prepared.plan.rounds):
         for case in prepared.cases:
-            is_codec = case.what == "codec"
-            results.add(case, CODEC_NS if is_codec else {cell: made_up(cell, index) for cell in case.cells})
+            results.add(case, {cell: made_up(cell, index) for cell in case.cells})
     return prepared.result_of(results, "lucky-transport bench --suite commands", load=0.0)
 
 
@@ -73,7 +65,6 @@ def test_each_way_of_waiting_is_measured_in_processes_of_its_own() -> None:
     assert [str(case) for case in cases_of(plan)] == [
         *("grpc", "shm adaptive", "shm block"),
         *("grpc, sizes", "shm adaptive, sizes"),
-        "shm, codec",
     ]
 
 
@@ -93,11 +84,7 @@ def test_calls_are_measured_inline_and_in_the_pool_flat_out_and_at_fifty_a_secon
 def test_every_cell_is_measured_over_a_transport_without_processes() -> None:
     plan = plan_of_commands(("inproc",), None, rounds=1, quick=True)
     for case in cases_of(plan):
-        found = measure_commands(case, plan)
-        if case.what == "codec":
-            assert {cell.what for cell in found} == {"write", "read"}
-        else:
-            assert tuple(found) == case.cells
+        assert tuple(measure_commands(case, plan)) == case.cells
 
 
 @pytest.mark.usefixtures("without_charts")
@@ -196,13 +183,6 @@ def test_a_torn_or_stale_image_ends_the_measurement(wrong: str, complaint: str, 
         measure_images(client, reading, QUICK, None)
 
 
-def test_the_codec_and_protobuf_carry_the_same_message() -> None:
-    pytest.importorskip("google.protobuf")
-    found = measure_codec(QUICK)
-    assert set(found) == {(path, direction) for path in ("shm", "grpc") for direction in ("write", "read")}
-    assert all((samples > 0).all() for samples in found.values())
-
-
 # the result
 
 
@@ -210,7 +190,7 @@ def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> Non
     rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
     keys = [(row["kind"], row["path"], row["wait"], row["what"], row["rate_hz"]) for row in rows]
     assert len(set(keys)) == len(keys)
-    assert {row["kind"] for row in rows} == {"unary", "stream", "images", "bytes", "codec"}
+    assert {row["kind"] for row in rows} == {"unary", "stream", "images", "bytes"}
     assert result["noise_floor"]["floor"] == 1.0
 
 
@@ -221,8 +201,6 @@ def test_ratios_compare_each_way_of_waiting_with_grpc(result: dict[str, Any]) ->
     assert found["unary", "inline", "adaptive", None]["ratio"] == pytest.approx(100)
     assert found["unary", "pool", "block", 50]["ratio"] == pytest.approx(7.5)
     assert found["stream", "", "adaptive", None]["ratio"] == pytest.approx(100)
-    assert found["codec", "write", None, None]["ratio"] == pytest.approx(1000 / 900, abs=1e-3)
-    assert ("codec", "read", None, None) not in found
     assert "shared memory (adaptive) is 100 times faster" in found["unary", "inline", "adaptive", None]["sentence"]
 
 
@@ -231,8 +209,6 @@ def test_each_target_is_met_missed_or_not_measured(result: dict[str, Any]) -> No
     assert len(found) == len(COMMAND_TARGETS)
     assert found["small typed call, inline, adaptive: gRPC over shm"]["word"] == "PASS"
     assert found["small typed call, pool, block: gRPC over shm"]["measured"] == pytest.approx(7.5)
-    assert found["codec, to write a message: ours over protobuf"]["measured"] == pytest.approx(0.9)
-    assert found["codec, to read a message: ours over protobuf"]["word"] == "NOT MEASURED"
     assert found["1280x720 RGBA as views: gRPC over shm"]["word"] == "PASS"
 
 
@@ -244,10 +220,10 @@ def test_pictures_of_another_size_prove_nothing(result: dict[str, Any]) -> None:
 
 def test_a_missed_target_fails(result: dict[str, Any]) -> None:
     for row in result["rows"]:
-        if (row["kind"], row["path"], row["what"]) == ("codec", "shm", "write"):
-            row["us"]["p50"] *= 2
+        if (row["kind"], row["path"], row["wait"]) == ("stream", "shm", "adaptive"):
+            row["us"]["p50"] *= 10
     found = {one["name"]: one for one in targets.check(result, COMMAND_TARGETS)}
-    assert found["codec, to write a message: ours over protobuf"]["word"] == "FAIL"
+    assert found["stream of 1 kB messages: gRPC over shm"]["word"] == "FAIL"
 
 
 def test_rows_are_grouped_so_that_only_the_way_differs(result: dict[str, Any]) -> None:

@@ -4,7 +4,6 @@
     stream     messages of 1 kB, none skipped, as fast as they come
     images     1280x720 RGBA, prepared beforehand, looked at or copied
     bytes      a typed call that sends 1 kB to 64 MB and gets them back, from the client that steps
-    codec      a typical message built and read, without any transport
 
 All cells of a case share its processes and its connection; a comparison is between cases of one round. What is
 compared differs in transport and waiting strategy alone.
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Case, Plan
-from lucky_transport_migration.bench.suite import BYTES_CASES, CallCases, CallCell, CallSuite, call_row
+from lucky_transport_migration.bench.suite import BYTES_CASES, CallCases, CallSuite, call_row
 from lucky_transport_migration.bench.targets import SpeedTarget
 
 __all__ = ["COMMANDS", "COMMAND_TARGETS", "cases_of", "plan_of_commands"]
@@ -37,15 +36,7 @@ COMMAND_TARGETS: tuple[SpeedTarget, ...] = (
     _over_shm("stream of 1 kB messages: gRPC over shm", 20, "stream"),
     _over_shm("1280x720 RGBA as views: gRPC over shm", 10, "images", "view"),
     _over_shm("1280x720 RGBA as copies: gRPC over shm", 8, "images", "copy"),
-    SpeedTarget(
-        "codec, to write a message: ours over protobuf", "at most", 1.5, "times",
-        call_row("codec", "shm", "write", None), call_row("codec", "grpc", "write"),
-    ),
-    SpeedTarget(
-        "codec, to read a message: ours over protobuf", "at most", 1.5, "times",
-        call_row("codec", "shm", "read", None), call_row("codec", "grpc", "read"),
-    ),
-)  # fmt: skip
+)
 
 COMMANDS = CallSuite(
     name="commands",
@@ -55,10 +46,8 @@ COMMANDS = CallSuite(
         "unary": "small typed call, handler {what}",
         "stream": "stream of 1 kB messages, per message",
         "images": "RGBA images, per image, as {what}",
-        "codec": "codec, to {what} a message",
         "bytes": "typed call with {what} there and back",
     },
-    names={("codec", "shm"): "FlatBuffers", ("codec", "grpc"): "protobuf"},
     targets=COMMAND_TARGETS,
 )
 
@@ -71,13 +60,11 @@ _UNARY = [("unary", what, rate) for what in ("inline", "pool") for rate in (None
 _CALLS = CallCases(
     [*_UNARY, ("stream", "", None), ("images", "view", None), ("images", "copy", None)], in_each_wait="unary"
 )
-#: The codec needs no processes of its own.
-_CODEC = [CallCell("codec", path, None, way) for path in ("shm", "grpc") for way in ("write", "read")]
 
 
 def cases_of(plan: Plan) -> list[Case]:
     """Return the cases of one round."""
-    return [*_CALLS.of(plan), *BYTES_CASES.of(plan), Case("shm", None, tuple(_CODEC), "codec")]
+    return [*_CALLS.of(plan), *BYTES_CASES.of(plan)]
 
 
 def plan_of_commands(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:

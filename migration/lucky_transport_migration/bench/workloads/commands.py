@@ -18,7 +18,6 @@ from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import SIZES, CallCell
 from lucky_transport_migration.bench.suites.commands import COMMANDS, cases_of, plan_of_commands
-from lucky_transport_migration.bench.workloads.codec import measure_codec, protobuf_class
 from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
@@ -44,18 +43,11 @@ def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, q
         plan,
         plan.with_twins(cases_of(plan)),
         lambda case: measure_commands(case, plan),
-        notes=_notes(plan),
+        notes=[
+            f"images are {plan.options['width']}x{plan.options['height']} and prepared beforehand: an engine that "
+            "renders them takes longer than any transport"
+        ],
     )
-
-
-def _notes(plan: Plan) -> list[str]:
-    notes = [
-        f"images are {plan.options['width']}x{plan.options['height']} and prepared beforehand: an engine that "
-        "renders them takes longer than any transport"
-    ]
-    if protobuf_class() is None:
-        notes.append("protobuf is not installed, so the codec has nothing to be compared with")
-    return notes
 
 
 def measure_commands(case: Case, plan: Plan) -> dict[CallCell, Measured]:
@@ -63,11 +55,6 @@ def measure_commands(case: Case, plan: Plan) -> dict[CallCell, Measured]:
 
     Raises RemoteProtocolError when an answer or an item is not the one that was due.
     """
-    if case.what == "codec":
-        return {
-            CallCell("codec", path, None, direction): samples
-            for (path, direction), samples in measure_codec(plan.effort).items()
-        }
     with ConnectedEngine(
         find_path(case.path), COMMANDS.engine, 1, options=plan.options, wait=case.wait, max_message_bytes=_LONGEST
     ) as link:

@@ -131,7 +131,7 @@ def test_the_suite_of_commands_runs_over_shared_memory_and_tells_its_targets(tmp
     found = json.loads(done.stdout)
     assert done.exit_code == int("FAIL" in {row["word"] for row in found["targets"]})
     kinds = {row["kind"] for row in found["rows"] if row["path"] == "shm"}
-    assert kinds == {"unary", "stream", "images", "codec", "bytes"}
+    assert kinds == {"unary", "stream", "images", "bytes"}
     assert {row["word"] for row in found["targets"]} <= {"NO VERDICT", "NOT MEASURED"}
     assert (tmp_path / "bench.html").stat().st_size > 5_000
     assert (tmp_path / "report.md").read_text().startswith("## Commands, streams and images\n")
