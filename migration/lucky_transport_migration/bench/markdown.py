@@ -18,11 +18,9 @@ Result = Mapping[str, Any]
 
 
 def bench_markdown(result: Result) -> str:
-    """Return the text: verdict, changes, the rows at a glance, targets, and closed how it was done."""
+    """Return the text: verdict, the rows at a glance, targets, and closed how it was done."""
     verdict, environment = result["verdict"], result["environment"]
     lines = [f"## {escaped(page_title(result))}", "", f"**{verdict['word']}** {escaped(verdict['sentence'])}", ""]
-    if changed := parts.changes(result):
-        lines += [escaped(changed[0]), "", *bullets(changed[1:])]
     glance = parts.glance(result)
     lines += tables(glance or parts.rows_by_group(result["rows"], result))
     if glance:

@@ -83,7 +83,6 @@ def bench_page(result: Result, raw: str = "bench.json") -> str:
         captions=glance_caption(result),
         charts=list(charts(result)),
         losses=[*losses(result), *STANDING_LIMITS],
-        changed=parts.changes(result),
         targets=parts.targets(result),
         shared=parts.rows_by_group(shared, result),
         main=parts.rows_by_group(main, result, detailed=True),

@@ -28,7 +28,6 @@ from lucky_transport_migration.units import duration_text, times_text
 __all__ = [
     "HOW_TO_READ",
     "ReportTable",
-    "changes",
     "compared",
     "glance",
     "lead",
@@ -143,16 +142,6 @@ def targets(result: Result) -> list[ReportTable]:
         for one in result.get("targets", ())
     ]
     return [ReportTable("target", ("outcome", "measured", "goal"), rows)] if rows else []
-
-
-def changes(result: Result) -> list[str]:
-    """Return the sentences on what changed since the run that the result was compared with."""
-    found = result.get("changes")
-    if found is None:
-        return []
-    moved = [one["sentence"] for one in found["rows"] if one["word"] != "NO DIFFERENCE"]
-    machines = [f"the machines differ in {one}" for one in found["machine_differs"]]
-    return [found["sentence"], *moved, *machines]
 
 
 def compared(result: Result) -> list[ReportTable]:

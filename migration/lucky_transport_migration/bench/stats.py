@@ -26,23 +26,20 @@ __all__ = [
     "LEAST_COVERAGE",
     "LEAST_ROUNDS",
     "NEEDED",
-    "RUN_FLOOR",
     "SHARES",
     "Interval",
     "Overall",
     "Verdict",
     "Word",
-    "change",
-    "changed",
     "compare",
     "floor_of",
     "floor_sentence",
     "looked_at",
     "median_interval",
+    "narrowest",
     "overall",
     "percentile",
     "ratio",
-    "ratio_between_runs",
     "supported",
 ]
 
@@ -50,9 +47,6 @@ __all__ = [
 LEAST_COVERAGE = 0.95
 #: A verdict needs so many rounds.
 LEAST_ROUNDS = 6
-
-#: Two runs of one thing differ by so much on a machine that nothing else uses: smaller changes are not called one.
-RUN_FLOOR = 1.05
 
 #: Samples from which a percentile is worth showing. Five samples lie beyond p99 at 500 and beyond p99.9 at 5,000;
 #: p99.99 asks for ten (100,000), since a single timer tick decides it below that.
@@ -149,10 +143,10 @@ def median_interval(values: Sequence[float]) -> Interval:
     if not values:
         raise ValueError("no values: an interval needs at least one")
     ordered, n = sorted(values), len(values)
-    return _narrowest(ordered, float(np.median(ordered)), n, [comb(n, below) / 2**n for below in range(n + 1)])
+    return narrowest(ordered, float(np.median(ordered)), n, [comb(n, below) / 2**n for below in range(n + 1)])
 
 
-def _narrowest(ordered: Sequence[float], mid: float, rounds: int, chances: Sequence[float]) -> Interval:
+def narrowest(ordered: Sequence[float], mid: float, rounds: int, chances: Sequence[float]) -> Interval:
     """Return the k-th lowest and k-th highest of `ordered` for the largest k that keeps `LEAST_COVERAGE`.
 
     `chances` says how likely 0, 1, 2, .. of the ordered values lie below the true value.
@@ -175,33 +169,6 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Interval:
     if any(not value > 0 for value in under):
         raise ValueError(f"a ratio over {min(under)}: every value below the line must be above zero")
     return median_interval([a / b for a, b in zip(over, under, strict=True)])
-
-
-def ratio_between_runs(over: Sequence[float], under: Sequence[float]) -> Interval:
-    """Return how many times larger `over` is than `under`, whose rounds belong to different runs, so to no pairs.
-
-    The bounds are those of Mann and Whitney: order statistics of all quotients of a value of `over` and one of `under`.
-    Raises ValueError when a side has no values or a value of `under` is not above zero.
-    """
-    if not over or not under or any(not value > 0 for value in under):
-        raise ValueError(f"a ratio of {list(over)} over {list(under)}: both need values, those below the line above 0")
-    quotients = sorted(a / b for a in over for b in under)
-    mid = float(np.median(over)) / float(np.median(under))
-    return _narrowest(quotients, mid, min(len(over), len(under)), _rank_sum_chances(len(over), len(under)))
-
-
-def _rank_sum_chances(m: int, n: int) -> list[float]:
-    """Return how likely 0, 1, .. m*n of the pairs have the smaller first value, when both sides are alike.
-
-    The numbers of orders are the coefficients of Gauss's binomial, the product of (1 - q^(n+i)) / (1 - q^i) up to m.
-    """
-    orders = [1] + [0] * (m * n)
-    for i in range(1, m + 1):
-        for won in range(m * n, n + i - 1, -1):
-            orders[won] -= orders[won - n - i]
-        for won in range(i, m * n + 1):
-            orders[won] += orders[won - i]
-    return [count / comb(m + n, m) for count in orders]
 
 
 def floor_of(again: Interval) -> float:
@@ -269,32 +236,6 @@ def overall(name: str, others: str, words: Sequence[Word]) -> Verdict:
     return Verdict(
         word, f"{name} is faster than {others} in {won} of {plural(n, 'comparison')}; the rest is listed below."
     )
-
-
-def change(what: str, times: Interval, floor: float) -> Verdict:
-    """Return the verdict on what became of `what` between two runs; `times`: how many times longer it takes now."""
-    floor = max(floor, RUN_FLOOR)
-    if not times.is_known:
-        took = f"{times_text(times.mid)} times as long as before {_span(times)}"
-        return Verdict(Word.UNKNOWN, f"{what}: no verdict, {took}.")
-    if times.high < 1 / floor:
-        faster = times.inverse()
-        return Verdict(Word.FASTER, f"{what}: {times_text(faster.mid)} times faster than before {_span(faster)}.")
-    if times.low > floor:
-        return Verdict(Word.SLOWER, f"{what}: {times_text(times.mid)} times slower than before {_span(times)}.")
-    return Verdict(Word.SAME, f"{what}: no change beyond noise {_span(times)}.")
-
-
-def changed(words: Sequence[Word]) -> str:
-    """Return the sentence on what became of two runs' common rows."""
-    rows, faster, slower = len(words), words.count(Word.FASTER), words.count(Word.SLOWER)
-    if not rows:
-        return "NOTHING IN COMMON: the two runs share no row."
-    if Word.UNKNOWN in words:
-        return f"NO VERDICT: that takes {LEAST_ROUNDS} rounds in both runs."
-    if not faster + slower:
-        return f"NO CHANGE: none of {plural(rows, 'row')} changed beyond noise."
-    return f"CHANGED: of {plural(rows, 'row')} {faster} became faster and {slower} slower, beyond noise."
 
 
 def _span(times: Interval) -> str:

@@ -27,7 +27,7 @@ def _without(value: Any) -> Any:
 
 
 def show_bench(result: Mapping[str, Any]) -> None:
-    """Print a bench's verdict, rows, targets, changes, noise and notes."""
+    """Print a bench's verdict, rows, targets, noise and notes."""
     verdict, parity = result["verdict"], result.get("parity")
     if parity:
         echo(parity["sentence"], bold=True, fg="green" if parity["equal"] else "red")
@@ -41,7 +41,5 @@ def show_bench(result: Mapping[str, Any]) -> None:
     ]
     for one in tables:
         show(one.title, ("", *one.heads), one.rows, numbers=True)
-    for sentence in parts.changes(result):
-        echo(sentence)
     for note in (*([result["noise_floor"]["sentence"]] if result["noise_floor"] else ()), *result["notes"]):
         echo(note, dim=True)

@@ -35,7 +35,7 @@ _SUITES = {
     "\n  lucky-transport bench toy --options '{\"episode_steps\": 50}'"
     "\n  lucky-transport bench --suite commands --check"
     "\n  lucky-transport bench --suite stubs --report ./bench-report"
-    "\n  lucky-transport bench --report ./bench-report --compare ./before/bench.json"
+    "\n  lucky-transport bench --report ./bench-report"
 )
 @click.argument("engine", default=_ENGINE, shell_complete=complete_engines)
 @click.option(
@@ -92,12 +92,6 @@ _SUITES = {
     type=click.Path(file_okay=False, path_type=Path),
     help="Write a page, JSON and Markdown there.",
 )
-@click.option(
-    "--compare",
-    "before",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A bench.json of before: say what changed beyond noise.",
-)
 def bench(
     engine: str,
     suite: str,
@@ -114,7 +108,6 @@ def bench(
     check: bool,
     as_json: bool,
     report: Path | None,
-    before: Path | None,
 ) -> None:
     """Measure transports against each other, with ENGINE (toy:idle, which does no work) at the other end.
 
@@ -127,11 +120,9 @@ def bench(
     """
     from lucky_transport.registry import load
     from lucky_transport_migration.bench import targets
-    from lucky_transport_migration.bench.changes import changes, read_result
     from lucky_transport_migration.bench.suites.steps import plan_of
     from lucky_transport_migration.bench.workloads.steps import prepare as prepare_steps
 
-    old = None if before is None else read_result(before, suite)
     prepared: PreparedSuite
     if suite == "step":
         sizes = {"obs_size": obs_size, "act_size": act_size} if engine.startswith("toy") else {}
@@ -158,8 +149,6 @@ def bench(
     result = _measured(prepared, silent=as_json)
     if check:
         result["targets"] = targets.check(result, prepared.suite.targets)
-    if old is not None:
-        result["changes"] = changes(old, result)
     _output(result, report, as_json=as_json)
 
 

@@ -64,16 +64,6 @@ def test_the_coverage_that_is_told_is_the_true_one(rounds: int) -> None:
     assert held == pytest.approx(found[0].coverage, abs=0.015)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("now", "before"), [(3, 3), (5, 5), (6, 5), (12, 9)])
-def test_the_coverage_between_runs_is_the_true_one(now: int, before: int) -> None:
-    random = np.random.default_rng(now)
-    draws = [random.lognormal(0.0, 0.3, now + before).tolist() for _ in range(4000)]
-    found = [stats.ratio_between_runs(draw[:now], draw[now:]) for draw in draws]
-    held = np.mean([one.low <= 1.0 <= one.high for one in found])
-    assert held == pytest.approx(found[0].coverage, abs=0.015)
-
-
 @given(st.floats(1e-9, 1e9))
 def test_a_ratio_that_is_kept_is_never_zero(value: float) -> None:
     kept = Interval(value, value * 0.5, value * 2, 6).row()
@@ -151,20 +141,6 @@ def test_a_ratio_has_three_digits(value: float, text: str) -> None:
     assert times_text(value) == text
 
 
-@given(st.lists(positive, min_size=1, max_size=6), st.lists(positive, min_size=1, max_size=6))
-def test_a_ratio_between_runs_holds_the_quotient_of_their_medians(over: list[float], under: list[float]) -> None:
-    found = stats.ratio_between_runs(over, under)
-    assert found.mid == pytest.approx(float(np.median(over)) / float(np.median(under)))
-    assert min(over) / max(under) <= found.low * (1 + 1e-9)
-    assert found.high <= max(over) / min(under) * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(("over", "under"), [([], [1.0]), ([1.0], []), ([1.0], [0.0])])
-def test_a_ratio_between_runs_of_nothing_or_over_nothing_is_refused(over: list[float], under: list[float]) -> None:
-    with pytest.raises(ValueError, match="a ratio of"):
-        stats.ratio_between_runs(over, under)
-
-
 @pytest.mark.parametrize(
     ("won", "lost", "word"), [(3, 0, "FASTER"), (2, 1, "MOSTLY FASTER"), (1, 2, "MIXED"), (0, 3, "NOT FASTER")]
 )
@@ -178,25 +154,10 @@ def test_without_comparisons_there_is_no_verdict() -> None:
     assert stats.overall("shm", "gRPC", []).word is stats.Overall.UNKNOWN
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "floor", "word"),
-    [
-        (1.2, 1.4, 1.0, Word.SLOWER),
-        (0.5, 0.6, 1.0, Word.FASTER),
-        (1.01, 1.04, 1.0, Word.SAME),  # less than two runs of one thing differ by
-        (1.2, 1.4, 1.3, Word.SAME),
-        (0.9, 1.2, 1.0, Word.SAME),
-    ],
-)
-def test_a_change_is_one_only_beyond_noise(low: float, high: float, floor: float, word: Word) -> None:
-    assert stats.change("a row", Interval((low + high) / 2, low, high, 6, 0.97), floor).word is word
-
-
 @pytest.mark.parametrize("rounds", [1, 5])
 def test_fewer_than_six_rounds_give_no_verdict(rounds: int) -> None:
     one = Interval(400.0, 390.0, 410.0, rounds, 1.0)
     assert stats.compare("a", "b", one).word is Word.UNKNOWN
-    assert stats.change("a row", one, 1.0).word is Word.UNKNOWN
     together = stats.overall("a", "b", [Word.UNKNOWN, Word.FASTER])
     assert together.word is stats.Overall.UNKNOWN
     assert together.sentence == "a against b: no verdict, that takes 6 rounds."

@@ -169,34 +169,6 @@ def test_the_suite_of_commands_is_told_in_tables_and_sentences() -> None:
     assert "NOT MEASURED" in done.output
 
 
-def test_a_run_is_compared_with_one_before(one_run: Path) -> None:
-    done = bench("--between", "inproc", *QUICK, "--json", "--compare", str(one_run))
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)["changes"]
-    assert len(found["rows"]) > 3
-    assert found["only_before"] == found["only_now"] == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("no json", "is no JSON"),
-        ("[1]", "holds no result"),
-        ('{"version": 1, "rows": [], "suite": "stubs"}', "is of suite 'stubs', not 'step'"),
-        ('{"version": 1, "rows": [], "suite": "systems"}', "is of suite 'systems', not 'step'"),
-        ('{"version": 1, "rows": [], "suite": "images"}', "is of suite 'images', not 'step'"),
-    ],
-)
-def test_a_file_that_holds_no_run_to_compare_with_is_refused_before_anything_runs(
-    tmp_path: Path, text: str, complaint: str
-) -> None:
-    (tmp_path / "old.json").write_text(text)
-    done = bench("--between", "inproc", *QUICK, "--compare", str(tmp_path / "old.json"))
-    assert done.exit_code != 0
-    assert complaint in done.output
-    assert "Traceback" not in done.output
-
-
 @pytest.mark.parametrize("suite", ["commands", "stubs"])
 @pytest.mark.parametrize(
     "arguments",
