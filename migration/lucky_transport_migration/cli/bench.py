@@ -13,7 +13,7 @@ import click
 from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.tables import echo
 from lucky_transport.errors import plural
-from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, NUMBERS, choices
+from lucky_transport_migration.cli.arguments import NAMES, NUMBERS, choices
 
 if TYPE_CHECKING:
     from lucky_transport_migration.bench.run import PreparedSuite
@@ -32,10 +32,9 @@ _SUITES = {
 
 @click.command(
     epilog="\b\nExamples:\n  lucky-transport bench --between grpc,shm --num-envs 1,64,4096 --report ./bench-report"
-    "\n  lucky-transport bench toy --options '{\"episode_steps\": 50}'"
+    "\n  lucky-transport bench mujoco:quadruped --num-envs 16"
     "\n  lucky-transport bench --suite commands --check"
     "\n  lucky-transport bench --suite stubs --report ./bench-report"
-    "\n  lucky-transport bench --report ./bench-report"
 )
 @click.argument("engine", default=_ENGINE, shell_complete=complete_engines)
 @click.option(
@@ -43,27 +42,13 @@ _SUITES = {
     default="step",
     show_default=True,
     type=click.Choice(["step", *_SUITES]),
-    help="Exchanges and VectorEnv.step; typed calls, streams and images; engines of other languages; existing "
-    "gRPC code; training loops.",
+    help="Exchanges and VectorEnv.step; typed calls, streams and images; engines of other languages; existing gRPC "
+    "code; training loops.",
 )
 @click.option(
     "--between", "transports", default="grpc,shm", show_default=True, type=NAMES, help="Transports to measure."
 )
 @click.option("--num-envs", type=NUMBERS, help="Batch sizes.  [default: 1,64,4096; with --quick 1,64]")
-@click.option("--obs-size", default=100, show_default=True, type=click.IntRange(min=1), help="Floats observed per env.")
-@click.option("--act-size", default=12, show_default=True, type=click.IntRange(min=1), help="Floats acted per env.")
-@click.option(
-    "--options",
-    default="{}",
-    type=JSON_OBJECT,
-    help="Options of ENGINE's constructor, a JSON object; over --obs-size and --act-size.",
-)
-@click.option(
-    "--payload",
-    "payloads",
-    type=NUMBERS,
-    help="Bytes of a frame, for a sweep with 1 env.  [default: 64,4096,262144,4194304; with --quick 64]",
-)
 @click.option(
     "--rates",
     type=NUMBERS,
@@ -97,10 +82,6 @@ def bench(
     suite: str,
     transports: tuple[str, ...],
     num_envs: tuple[int, ...] | None,
-    obs_size: int,
-    act_size: int,
-    options: dict[str, Any],
-    payloads: tuple[int, ...] | None,
     rates: tuple[int, ...] | None,
     waits: tuple[str, ...] | None,
     rounds: int,
@@ -113,36 +94,19 @@ def bench(
 
     Each figure is a median over rounds of fresh process pairs; ratios come from one run and, from six rounds on, carry
     an interval and a verdict. Ctrl-C and SIGTERM keep what was measured. Any other engine is measured through VectorEnv
-    only. --suite commands, kits, stubs and training have an engine of their own: typed calls and streams, engines in C,
-    C++ and C#, gRPC code as it is, and training loops. docs/how-to/measure.md says what each of them measures.
-
-    Of the options on what is measured, the suites take --between, --wait, --rounds and --quick.
+    only. --suite commands, kits, stubs and training have an engine of their own, and take neither ENGINE nor --num-envs
+    and --rates. docs/how-to/measure.md says what each of them measures.
     """
     from lucky_transport.registry import load
     from lucky_transport_migration.bench import targets
     from lucky_transport_migration.bench.suites.steps import plan_of
-    from lucky_transport_migration.bench.workloads.steps import prepare as prepare_steps
+    from lucky_transport_migration.bench.workloads import steps
 
     prepared: PreparedSuite
     if suite == "step":
-        sizes = {"obs_size": obs_size, "act_size": act_size} if engine.startswith("toy") else {}
-        options = sizes | options
-        plan = plan_of(
-            engine,
-            transports,
-            num_envs,
-            waits,
-            options,
-            rounds=rounds,
-            quick=quick,
-            payloads=payloads,
-            rates=rates,
-        )
-        prepared = prepare_steps(plan)
-    elif engine != _ENGINE or any((num_envs, payloads, rates, options)):
-        raise click.UsageError(
-            f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs, --options, --payload, --rates"
-        )
+        prepared = steps.prepare(plan_of(engine, transports, num_envs, waits, rounds=rounds, quick=quick, rates=rates))
+    elif engine != _ENGINE or num_envs or rates:
+        raise click.UsageError(f"--suite {suite} has an engine of its own: leave out ENGINE, --num-envs and --rates")
     else:
         prepare = load(_SUITES[suite], owner=f"bench --suite {suite}", extra="grpc")
         prepared = prepare(transports, waits, rounds=rounds, quick=quick)

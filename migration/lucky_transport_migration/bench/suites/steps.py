@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from lucky_transport.errors import ConfigError, plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Case, Plan
 from lucky_transport_migration.bench.suite import Suite
 from lucky_transport_migration.bench.targets import SpeedTarget
@@ -212,33 +212,22 @@ def plan_of(
     transports: Sequence[str],
     num_envs: Sequence[int] | None,
     waits: Sequence[str] | None,
-    options: dict[str, Any],
+    options: Mapping[str, Any] | None = None,
     *,
     rounds: int,
     quick: bool,
-    payloads: Sequence[int] | None = None,
     rates: Sequence[int] | None = None,
 ) -> StepPlan:
     """Return the plan of a command line; `grpc` stands for the legacy Steps and for the batch service.
 
     A quick plan has one round of short loops, and fewer sizes, strategies and rates where none were asked for.
-    Payloads are measured with an engine that does no work of its own; ConfigError where another one is asked for, and
-    for a payload that is no whole number of floats.
     """
-    if engine != IDLE and payloads:
-        raise ConfigError(
-            f"--payload measures the way alone, without the work of engine {engine!r}",
-            hint=f"leave it out, or leave out ENGINE, which is {IDLE} then",
-        )
+    payloads: Sequence[int] = ()
     if engine == IDLE:
-        payloads = payloads or (_PAYLOADS[:1] if quick else _PAYLOADS)
+        payloads = _PAYLOADS[:1] if quick else _PAYLOADS
         rates = rates or (_PACED_HZ[1:2] if quick else _PACED_HZ)
-    for size in payloads or ():
-        if size % _FLOAT_BYTES:
-            raise ConfigError(
-                f"--payload {size}: a frame holds floats of {_FLOAT_BYTES} bytes",
-                hint=f"pass {size - size % _FLOAT_BYTES + _FLOAT_BYTES}",
-            )
+    if options is None:
+        options = {"obs_size": 100, "act_size": 12} if engine.partition(":")[0] == "toy" else {}
     num_envs = num_envs or ((1, 64) if quick else (1, 64, 4096))
     waits = waits or (("adaptive",) if quick else ("adaptive", "block", "spin"))
     paths: list[str] = []
@@ -252,7 +241,7 @@ def plan_of(
         quick=quick,
         engine=engine,
         num_envs=tuple(num_envs),
-        payloads=tuple(payloads or ()),
+        payloads=tuple(payloads),
         rates=tuple(rates or ()),
     )
 
