@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import io
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -21,7 +20,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-__all__ = ["Chart", "draw", "duration_axis", "height_of", "log_ticks", "look", "whole_decades"]
+__all__ = ["Chart", "draw", "duration_axis", "height_of", "look"]
 
 _STYLE = str(files("lucky_transport_migration.bench").joinpath("bench.mplstyle"))
 _LOOKS: list[dict[str, Any]] = list(mpl.rc_params_from_file(_STYLE, use_default_template=False)["axes.prop_cycle"])
@@ -73,21 +72,9 @@ def look(path: str) -> dict[str, Any]:
 
 def duration_axis(axis: Any, low_s: float, high_s: float) -> None:
     """Label a logarithmic axis of seconds with durations in the unit that fits."""
-    axis.set_major_locator(log_ticks(low_s, high_s))
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if high_s / low_s < 100 else LogLocator())
     axis.set_major_formatter(EngFormatter("s"))
     axis.set_minor_formatter(NullFormatter())
-
-
-def log_ticks(low: float, high: float, most: int | None = None) -> LogLocator:
-    """Return ticks at the powers of ten, at most so many, and between them where there are few."""
-    if high / low < 100:
-        return LogLocator(subs=(1.0, 2.0, 5.0))
-    return LogLocator(numticks=most)
-
-
-def whole_decades(low: float, high: float) -> tuple[float, float]:
-    """Return limits around these at powers of ten, where ticks are, with some space beyond either."""
-    return 10.0 ** math.floor(math.log10(low / 1.1)), 10.0 ** math.ceil(math.log10(high * 1.1))
 
 
 def height_of(rows: int) -> float:

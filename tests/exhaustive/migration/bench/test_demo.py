@@ -103,7 +103,7 @@ def test_the_page_tells_verdict_parity_and_limits(result: dict[str, Any]) -> Non
     text = bench_page(result, "demo.json")
     assert "✓ EQUAL" in text
     assert "http" not in text
-    assert text.count("<img ") == 3
+    assert text.count("<img ") == 1
     assert text.index("EQUAL") < text.index("At a glance") < text.index("Where shared memory does not win")
     assert "compared bit for bit" in text
     assert '<a href="demo.json">' in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import importlib.util
 import json
 import sys
@@ -19,7 +18,6 @@ import pytest
 
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.charts import charts
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.markdown import bench_markdown
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
@@ -432,13 +430,6 @@ def test_each_kind_of_call_is_one_big_number_beside_what_a_switch_leaves(result:
     kinds = {one["title"] for one in result["ratios"] if one["main"]}
     assert '<p class="note">gRPC over loopback TCP, times as long as shared memory:</p>' in page
     assert page.count("<li><b>") == len(kinds) < sum(one["main"] for one in result["ratios"])
-
-
-def test_the_ratios_of_one_kind_of_call_share_a_row_of_their_chart(result: dict[str, Any]) -> None:
-    *_, ratios = charts(result)
-    drawn = base64.b64decode(ratios.source.partition(",")[2]).decode()
-    for text in ("16 concurrent callers of one", "gRPC over loopback TCP", "gRPC over a unix socket"):
-        assert drawn.count(f">{text}</") == 1
 
 
 def test_what_was_looked_at_while_timing_is_said_once_and_not_in_the_verdict(result: dict[str, Any]) -> None:
