@@ -107,6 +107,7 @@ SHM = (
 ROOMS = (
     "jsonl",
     "units",
+    "table",
     "atomic_write",
     "catalogue",
     "compare",

@@ -50,6 +50,7 @@ _LABELS = {
     "grpc-tcp": "gRPC over loopback TCP",
     "grpc-unix": "gRPC over a unix socket",
     "openra": "OpenRA's bridge over gRPC",
+    "kit-python": "an engine in Python",
     "kit-c": "an engine in C",
     "kit-cpp": "an engine in C++",
     "kit-csharp": "an engine in C#",

@@ -10,7 +10,7 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport.messages.names import short_name
-from lucky_transport_migration.bench.markdown import escaped
+from lucky_transport_migration.table import escaped
 from tests.programs.programs import ROOT, Program
 from tests.programs.sign_off import SignOff
 

@@ -1,4 +1,7 @@
-"""Ratios between the cells of one run, each with the reference's cell that differs in the way alone."""
+"""Ratios between the cells of one run, each with the reference's cell that differs in the way alone, and the verdict.
+
+What is decided is whether a switch from gRPC pays; the machine's limits are told apart from it.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from lucky_transport_migration.bench.plan import Plan
-from lucky_transport_migration.bench.rows import Measured, p50s_us, row_of
-from lucky_transport_migration.bench.stats import compare, floor_of, floor_sentence, ratio
-from lucky_transport_migration.bench.suite import Suite
+from lucky_transport_migration.bench.rows import Measured, p50s_us
+from lucky_transport_migration.bench.stats import Overall, Word, compare, floor_of, floor_sentence, overall, ratio
+from lucky_transport_migration.bench.suite import Cell, Plan, Suite
+from lucky_transport_migration.paths import label
+from lucky_transport_migration.table import INCONCLUSIVE
+from lucky_transport_migration.units import times_text
 
-__all__ = ["floors", "noise_floor", "ratios"]
+__all__ = ["MOST_NOISE", "floors", "noise_floor", "ratios", "verdict"]
 
-Cells = Mapping[Any, Sequence[Measured]]
+Cells = Mapping[Cell, Sequence[Measured]]
+
+#: The A/A ratio from which on a run is inconclusive.
+MOST_NOISE = 1.5
 
 
-def floors(suite: Suite[Any], cells: Cells, twins: Cells) -> dict[Any, float]:
+def floors(suite: Suite, cells: Cells, twins: Cells) -> dict[Cell, float]:
     """Return the A/A floor of each kind of cells that was measured by two fresh pairs per round."""
     return {
         suite.kind_of(cell): round(floor_of(ratio(p50s_us(second), p50s_us(cells[cell]))), 4)
@@ -25,38 +33,33 @@ def floors(suite: Suite[Any], cells: Cells, twins: Cells) -> dict[Any, float]:
     }
 
 
-def noise_floor(suite: Suite[Any], cells: Cells, twins: Cells, known: Mapping[Any, float]) -> dict[str, Any] | None:
+def noise_floor(suite: Suite, cells: Cells, twins: Cells, known: Mapping[Cell, float]) -> dict[str, Any] | None:
     """Return the A/A ratio of the first cell that was measured twice, for all to see; None when there was none.
 
-    `row` is that of the second pairs; `known` are the floors of all kinds.
+    `known` are the floors of all kinds.
     """
-    cell = next((cell for cell in twins if cell in cells), None)
-    if cell is None:
-        return None
-    interval, row = ratio(p50s_us(twins[cell]), p50s_us(cells[cell])), row_of(suite, cell, twins[cell], known)
-    return {
-        "path": cell.path,
-        **{key: row[key] for key in ("num_envs",) if key in row},
-        **interval.row(),
-        "floor": known[suite.kind_of(cell)],
-        "sentence": floor_sentence(suite.name_of(cell), interval, list(known.values())),
-        "row": row,
-    }
+    for cell in twins:
+        if cell in cells:
+            interval = ratio(p50s_us(twins[cell]), p50s_us(cells[cell]))
+            sentence = floor_sentence(cell.way, interval, list(known.values()))
+            return {"path": cell.path, **interval.row(), "floor": known[suite.kind_of(cell)], "sentence": sentence}
+    return None
 
 
-def ratios(suite: Suite[Any], cells: Cells, plan: Plan, known: Mapping[Any, float]) -> list[dict[str, Any]]:
+def ratios(suite: Suite, cells: Cells, plan: Plan, known: Mapping[Cell, float]) -> list[dict[str, Any]]:
     """Return one row per comparison, each with its interval, the A/A floor of its kind, word and sentence.
 
-    `main` marks those between ways to an engine, the reference's in the strategy that stands for it. A kind without an
-    A/A pair is judged by the largest floor.
+    `main` marks those between ways to an engine, `lead` those that are read first. A kind without an A/A pair is judged
+    by the largest floor.
     """
     largest = max(known.values(), default=1.0)
+    lead = [kind for kind in suite.lead if any(cell.kind == kind for cell in cells)][:1]
     found: list[dict[str, Any]] = []
     for cell, other in suite.pairs(cells, plan):
-        interval = ratio(p50s_us(cells[other]), p50s_us(cells[cell]))
+        interval, title = ratio(p50s_us(cells[other]), p50s_us(cells[cell])), suite.title_of(cell)
         noise = known.get(suite.kind_of(cell), largest)
-        verdict = compare(suite.name_of(cell, other), suite.name_of(other, cell), interval, noise)
-        title = suite.title_of(cell)
+        said = compare(cell.way, other.way, interval, noise)
+        main = other.path not in (cell.path, "limit")
         found.append(
             {
                 **asdict(cell),
@@ -64,13 +67,43 @@ def ratios(suite: Suite[Any], cells: Cells, plan: Plan, known: Mapping[Any, floa
                 "of": cell.path,
                 "to": other.path,
                 "to_wait": other.wait,
-                **suite.ratio_columns(other),
                 **interval.row(),
                 "floor": noise,
                 "rounds": interval.rounds,
-                "word": verdict.word.value,
-                "main": suite.is_main(cell, plan),
-                "sentence": f"{title}: {verdict.sentence}",
+                "word": said.word.value,
+                "main": main,
+                "lead": main and (not suite.lead or (cell.kind in lead and _is_usual(cell, suite, plan))),
+                "sentence": f"{title}: {said.sentence}",
             }
         )
     return found
+
+
+def _is_usual(cell: Cell, suite: Suite, plan: Plan) -> bool:
+    return cell.rate_hz is None and cell.what == (plan.engine or suite.engine)
+
+
+def verdict(
+    reference: str,
+    found: Sequence[Mapping[str, Any]],
+    looked_at: Sequence[str],
+    floor: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the run's verdict on `reference`: word, sentence, and the sentences that go with it.
+
+    found: the ratios that decide. `looked_at` says what was looked at while it was timed; floor: the A/A ratio, from
+    which on nothing is concluded.
+    """
+    grpc = [one for one in found if one["to"].startswith("grpc")]
+    name = label(reference)
+    asked = grpc if grpc and not reference.startswith("grpc") else found
+    words = [Word(one["word"]) for one in asked]
+    main = overall(f"{name[:1].upper()}{name[1:]}", "gRPC" if asked is grpc else "the other transports", words)
+    noise = 1.0 if floor is None else max(floor["ratio"], 1 / floor["ratio"])
+    if noise > MOST_NOISE and main.word is not Overall.UNKNOWN:
+        sentence = (
+            f"The machine was too noisy: measured twice (A/A), {name} differed from itself by a factor of "
+            f"{times_text(noise)}, more than {times_text(MOST_NOISE)}. Run it again where nothing else runs."
+        )
+        return {"word": INCONCLUSIVE, "sentence": sentence, "beside": [*looked_at]}
+    return {"word": main.word.value, "sentence": main.sentence, "beside": [*looked_at]}

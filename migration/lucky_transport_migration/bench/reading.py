@@ -1,7 +1,6 @@
-"""What a reader looks for first in a bench's result, and in which groups and columns its rows are read.
+"""What is read in a bench's result, as tables and sentences: the same for terminal, Markdown and page.
 
-Terminal, page and Markdown take their selection from here, so all show the same first. Everything comes from the result
-alone, so an old JSON can be read again; rows of steps have levels and sizes, rows of calls have kinds.
+Each row says itself in which table it stands.
 """
 
 from __future__ import annotations
@@ -11,231 +10,203 @@ from itertools import compress
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.bench.stats import SHARES
-from lucky_transport_migration.bench.suites.steps import step_title
+from lucky_transport_migration.bench.stats import LEAST_COVERAGE, SHARES
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.units import times_text, us_text
+from lucky_transport_migration.table import Table
+from lucky_transport_migration.units import duration_text, times_text, us_text
 
 __all__ = [
-    "AGAIN",
-    "FRESH_PAIRS",
-    "columns",
-    "cpu_each",
-    "envs_text",
-    "group_title",
+    "HOW_TO_READ",
+    "all_rows",
+    "compared",
+    "glance",
     "grouped",
     "headlines",
-    "is_again",
-    "is_main_group",
-    "is_main_ratio",
-    "is_of_steps",
-    "is_paced",
-    "is_plain",
-    "name_of",
-    "page_title",
+    "lead",
+    "losses",
+    "numbers",
+    "outcomes",
     "rounds_text",
-    "rows_with_floor",
-    "stands_for_its_path",
-    "supported_us",
-    "times_of",
-    "way",
+    "targets",
 ]
-
-#: What a round is made of, unless a result says otherwise.
-FRESH_PAIRS = "fresh process pairs"
-#: Behind the name of the way that was measured a second time.
-AGAIN = "again (A/A)"
 
 Result = Mapping[str, Any]
 Row = Mapping[str, Any]
 
+HOW_TO_READ = (
+    "p50, p99, p99.9: half, 99 % and 99.9 % of the steps took at most so long. A dash stands where the sample is "
+    "too small: p99 needs 500 steps, p99.9 needs 5,000, p99.99 needs 100,000.",
+    "A ratio is the median of ratios taken inside one run, side by side; the range behind it holds the true one in "
+    "at least 95 % of runs. Fewer than six rounds give none. Each ratio is judged alone.",
+    "CPU per step counts all threads of a process, so work that overlaps with waiting is in it.",
+    "Shared memory needs client and engine on one host; gRPC does not.",
+    "A CPU-bound Python thread in the client delays each step by up to one switch interval (5 ms by default) over "
+    "every transport. Remedy: move that work into a process, or lower sys.setswitchinterval().",
+)
 _UNKNOWN = "–"
-#: What two rows share that differ in the way alone.
-_KIND = ("kind", "what", "level", "num_envs", "copy", "rate_hz", "frame_bytes")
-
-
-def page_title(result: Result) -> str:
-    """Return the title; results of steps did not always have one."""
-    return str(result.get("title") or f"Transports of {result['engine']}")
 
 
 def rounds_text(result: Result) -> str:
     """Return how many rounds there were, and of what."""
-    return f"{plural(result['rounds'], 'round')} of {result.get('rounds_of', FRESH_PAIRS)}"
-
-
-def is_of_steps(one: Row) -> bool:
-    """True for a row or a ratio of the suite of steps."""
-    return "level" in one
-
-
-# which rows and ratios come first
+    return f"{plural(result['rounds'], 'round')} of {result['rounds_of']}"
 
 
 def headlines(result: Result) -> list[Row]:
-    """Return the ratios that are read first.
+    """Return the ratios that are read first."""
+    return [one for one in result["ratios"] if one["lead"]]
 
-    Of steps those at full rate between whole paths, of one exchange where there are any, else of a step; of calls those
-    in the strategy that stands for the reference.
-    """
-    if not all(map(is_of_steps, result["ratios"])):
-        return [one for one in result["ratios"] if one["wait"] in (None, result["reference_wait"])]
-    whole = [
-        one
-        for one in result["ratios"]
-        if one["to"] not in (one["of"], "limit")
-        and one["rate_hz"] is None
-        and one["copy"] in (None, True)
-        and one["engine"] in (result["engine"], "toy:copy")
+
+def lead(result: Result) -> str:
+    """Return how long the reference takes in the first table, "" where it has no row there."""
+    first = next(iter(result["rows"]), {"table": ""})["table"]
+    ours = [row for row in result["rows"] if row["table"] == first and _is_ours(row, result)]
+    shown = ", ".join(f"{duration_text(row['us']['p50'])} ({row['column']})" for row in ours)
+    return f"{first} over {label(result['reference'])}, p50: {shown}." if shown else ""
+
+
+def numbers(result: Result) -> list[tuple[str, str]]:
+    """Return one ratio of each title as a big number with what it is: to gRPC where it was measured."""
+    first: dict[str, Row] = {}
+    for one in sorted(headlines(result), key=lambda one: not one["to"].startswith("grpc")):
+        first.setdefault(one["title"], one)
+    return [
+        (f"{times_text(one['ratio'])}×", f"{label(one['to'])}, {one['title']} {_interval(one)}".strip())
+        for one in first.values()
     ]
-    return [one for one in whole if one["level"] == "transport" and one["engine"] != "toy:copy"] or whole
 
 
-def is_paced(row: Row) -> bool:
-    """True for rows of steps at a control rate."""
-    return is_of_steps(row) and row["level"] == "env" and row["rate_hz"] is not None
+def _interval(one: Row) -> str:
+    """Return a ratio's interval in brackets, "" where there were too few rounds for one."""
+    return f"({times_text(one['low'])} to {times_text(one['high'])})" if one["coverage"] >= LEAST_COVERAGE else ""
 
 
-def stands_for_its_path(row: Row, result: Result) -> bool:
-    """True for the waiting strategy that stands for the row's path."""
-    return row["wait"] == {result["reference"]: result["reference_wait"], "limit": "spin"}.get(row["path"])
+def grouped(rows: Sequence[Row], key: str = "title") -> Iterator[tuple[str, list[Row]]]:
+    """Yield the rows in groups, by title of such as differ in the way alone."""
+    for title in dict.fromkeys(row[key] for row in rows):
+        yield title, [row for row in rows if row[key] == title]
 
 
-def is_plain(row: Row, result: Result) -> bool:
-    """True for exchanges at full rate with an engine that does no work, in the strategy that stands for the path."""
-    exchange = is_of_steps(row) and row["level"] == "transport" and row["actions"] == "copy" and row["rate_hz"] is None
-    return exchange and row["engine"] != "toy:copy" and stands_for_its_path(row, result)
+def glance(result: Result) -> list[Table]:
+    """Return the tables at a glance: one row a way, the fastest first, and one column a size or a rate."""
+    found: list[Table] = []
+    for title, rows in grouped([row for row in result["rows"] if row["glance"]], "table"):
+        columns = list(dict.fromkeys(row["column"] for row in rows))
+        at = {(row["way"], row["column"]): row for row in rows}
+        order = sorted(dict.fromkeys(row["way"] for row in rows), key=lambda way: _first_p50(at, way, columns))
+        cells = [(way, *(_times_and_p50(at.get((way, column))) for column in columns)) for way in order]
+        found.append(Table(title, columns, cells))
+    return found
 
 
-def is_main_group(row: Row) -> bool:
-    """True for the groups that answer the first question: an exchange and a step, with an engine that does no work."""
-    return is_main_ratio(row) and row["actions"] == "copy"
+def _first_p50(at: Mapping[tuple[str, str], Row], way: str, columns: Sequence[str]) -> float:
+    return next(at[way, column]["us"]["p50"] for column in columns if (way, column) in at)
 
 
-def is_main_ratio(one: Row) -> bool:
-    """True for ratios within those groups."""
-    usual = one["engine"] != "toy:copy" and one["rate_hz"] is None
-    return usual and one["copy"] is not False
+def _times_and_p50(row: Row | None) -> str:
+    if row is None:
+        return _UNKNOWN
+    p50 = duration_text(row["us"]["p50"])
+    return p50 if row["times"] is None else f"{times_text(row['times'])}× {p50}"
 
 
-# rows in groups
+def all_rows(result: Result) -> list[Table]:
+    """Return a table per title: one row a way, with all that was measured; without columns that tell nothing."""
+    found: list[Table] = []
+    for title, rows in grouped(result["rows"]):
+        cells = [_cells(row, result) for row in rows]
+        told = [any(row[head] not in ("", _UNKNOWN) for row in cells) for head in cells[0]]
+        texts = [(row["way"], *compress(cell.values(), told)) for row, cell in zip(rows, cells, strict=True)]
+        found.append(Table(title, list(compress(cells[0], told)), texts))
+    return found
 
 
-def group_title(row: Row) -> str:
-    """Return what all rows of a group have in common; rows of steps did not always say so themselves."""
-    return str(row["title"]) if "title" in row else step_title(row)
+def _cells(row: Row, result: Result) -> dict[str, str]:
+    us, used = row["us"], [us_text(one) for one in row.get("cpu_us_each", {}).values() if one is not None]
+    lost = (
+        f"{row['loss_percent']:.1f} %" if "loss_percent" in row else f"{row['skipped']:,}" if "skipped" in row else ""
+    )
+    return {
+        f"× {label(result['reference'])}": "" if row["times"] is None else times_text(row["times"]),
+        "p50 µs": us_text(us["p50"]),
+        **{head: _supported(row, name) for head, name in (("p99", "p99"), ("p99.9", "p999"), ("p99.99", "p9999"))},
+        "per s": f"{row['per_s']:,.0f}" if "per_s" in row else "",
+        "lost": lost,
+        "CPU µs client + engine": " + ".join(used) or _UNKNOWN,
+        "rounds' p50": f"{us_text(us['p50_min'])}–{us_text(us['p50_max'])}" if result["rounds"] > 1 else "",
+        "cores": row.get("placement") or _UNKNOWN,
+        "n": f"{row['n']:,}",
+    }
 
 
-def grouped(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """Yield the rows in groups that differ in the way alone, each with its title."""
-    for title in dict.fromkeys(group_title(row) for row in rows):
-        yield title, [row for row in rows if group_title(row) == title]
-
-
-def rows_with_floor(result: Result) -> list[Row]:
-    """Return the rows of a result, that of the second measurement of an A/A pair behind its twin."""
-    rows: list[Row] = list(result["rows"])
-    if result["noise_floor"]:
-        again = result["noise_floor"]["row"]
-        keys = (*_KIND, "path", "wait", "engine", "actions")
-        twins = (i for i, row in enumerate(rows) if all(row.get(key) == again.get(key) for key in keys))
-        rows.insert(next(twins, len(rows) - 1) + 1, again)
-    return rows
-
-
-def is_again(row: Row, result: Result) -> bool:
-    """True for the row of the second measurement of an A/A pair."""
-    return bool(result["noise_floor"]) and row is result["noise_floor"]["row"]
-
-
-# a row as text
-
-
-def envs_text(row: Row) -> str:
-    """Return "1 env" or "64 envs"."""
-    return plural(row["num_envs"], "env")
-
-
-def way(row: Row) -> str:
-    """Return what a report calls a row's path, and its waiting strategy."""
-    name = label(row["path"])
-    return f"{name} ({row['wait']})" if row["wait"] else name
-
-
-def name_of(row: Row, result: Result) -> str:
-    """Return what a report calls the row's way."""
-    if row["path"] == "limit":
-        return way(row)
-    name = label(row["path"])
-    return f"{name}, {AGAIN}" if is_again(row, result) else name
-
-
-def times_of(row: Row, result: Result) -> float | None:
-    """Return how many times longer a row takes than the reference's row of its kind; 1 for that row itself."""
-    if is_again(row, result):
-        return float(result["noise_floor"]["ratio"])
-    if row.get("actions", "copy") != "copy":
-        return None
-    itself = (row["path"], row["wait"], row.get("engine"))
-    for one in result["ratios"]:
-        if any(one.get(key) != row.get(key) for key in _KIND) or one["wait"] not in (None, result["reference_wait"]):
-            continue
-        if (one["to"], one["to_wait"], one.get("to_engine")) == itself:
-            return float(one["ratio"])
-        if (one["of"], one["wait"], one.get("engine")) == itself:
-            return 1.0
-    return None
-
-
-def supported_us(row: Row, name: str) -> str:
-    """Return the percentile `name` of a row in microseconds, a dash where its sample does not support it."""
+def _supported(row: Row, name: str) -> str:
+    """Return a percentile in microseconds, a dash where the row's sample does not support it."""
     names = list(SHARES)
     if name not in row["us"] or names.index(name) > names.index(row["reliable_to"]):
         return _UNKNOWN
     return us_text(row["us"][name])
 
 
-def cpu_each(row: Row) -> tuple[float | None, float | None]:
-    """Return the CPU time of client and engine for one step or call, in microseconds; None where it is not known."""
-    used = row.get("cpu_us_each") or row.get("cpu_us_per_step") or {}
-    return used.get("client"), used.get("engine")
+def targets(result: Result) -> list[Table]:
+    """Return the targets of a result that was checked."""
+    rows = [
+        (
+            str(one["name"]),
+            str(one["word"]),
+            _UNKNOWN if one["measured"] is None else f"{times_text(one['measured'])} {one['unit']}",
+            f"{one['sense']} {one['goal']:g} {one['unit']}",
+        )
+        for one in result.get("targets", ())
+    ]
+    return [Table("target", ("outcome", "measured", "goal"), rows)] if rows else []
 
 
-def _lost(row: Row) -> str:
-    """Return what a row lost: a loop of its rate, a stream of its items; "" where there is nothing to lose."""
-    if "loss_percent" in row:
-        return f"{row['loss_percent']:.1f} %"
-    return f"{row['skipped']:,}" if "skipped" in row else ""
+def outcomes(result: Result) -> str:
+    """Return how many targets had which outcome."""
+    words = [one["word"] for one in result.get("targets", ())]
+    return ", ".join(f"{words.count(one)} {one}" for one in dict.fromkeys(words))
 
 
-def columns(rows: Sequence[Row], result: Result, *, detailed: bool = False) -> tuple[list[str], list[list[str]]]:
-    """Return the heads behind the way's, and each row's cells as text; without columns that tell nothing."""
-    cells = [_cells(row, result, detailed) for row in rows]
-    heads = list(cells[0]) if cells else []
-    told = [any(row[head] not in ("", _UNKNOWN) for row in cells) for head in heads]
-    return list(compress(heads, told)), [list(compress(row.values(), told)) for row in cells]
+def compared(result: Result) -> list[Table]:
+    """Return what a result's proof of parity compared, by mode; none of a result without one."""
+    if "parity" not in result:
+        return []
+    heads = ("steps", "values", "terminations", "truncations")
+    modes = result["parity"]["compared"]["modes"].items()
+    rows = [(mode, *(f"{one[head]:,}" for head in heads)) for mode, one in modes]
+    return [Table("compared bit for bit", heads, rows)]
 
 
-def _cells(row: Row, result: Result, detailed: bool) -> dict[str, str]:
-    us, times, (client, engine) = row["us"], times_of(row, result), cpu_each(row)
-    cells = {
-        f"× {label(result['reference'])}": "" if times is None else "1" if times == 1 else times_text(times),
-        "p50 µs": us_text(us["p50"]),
-        "p99": supported_us(row, "p99"),
-        "p99.9": supported_us(row, "p999"),
-    }
-    rate = {"per s": f"{row['per_s']:,.0f}" if "per_s" in row else "", "lost": _lost(row)}
-    n = {"n": f"{row['n']:,}"}
-    if not detailed:
-        known = [us_text(one) for one in (client, engine) if one is not None]
-        return cells | rate | {"CPU µs client + engine": " + ".join(known) or _UNKNOWN} | n
-    return {
-        **cells,
-        "p99.99": supported_us(row, "p9999"),
-        **rate,
-        "CPU µs client": _UNKNOWN if client is None else us_text(client),
-        "CPU µs engine": _UNKNOWN if engine is None else us_text(engine),
-        "Rounds' p50": f"{us_text(us['p50_min'])}–{us_text(us['p50_max'])}" if result["rounds"] > 1 else "",
-        "Cores": row.get("placement") or _UNKNOWN,
-        **n,
-    }
+def losses(result: Result) -> list[str]:
+    """Return the sentences on where the reference does not win: comparisons lost or drawn, slow steps, CPU."""
+    lost = [one["sentence"] for one in result["ratios"] if one["word"] in ("SLOWER", "NO DIFFERENCE")]
+    found = [*lost, *_rows_lost(result)]
+    return found or ["Nothing measured in this run; see below how to understand this report."]
+
+
+def _rows_lost(result: Result) -> Iterator[str]:
+    """Yield a sentence per row of another way whose slowest steps are faster, or that spends less CPU."""
+    for title, rows in grouped(result["rows"]):
+        ours = next((row for row in rows if _is_ours(row, result)), None)
+        for row in rows if ours else ():
+            if ours is None or row["path"] in (ours["path"], "limit", "inproc"):
+                continue
+            if "p50" not in (ours["reliable_to"], row["reliable_to"]) and row["us"]["p99"] < ours["us"]["p99"]:
+                yield _less(title, "at p99", row, ours, row["us"]["p99"], ours["us"]["p99"])
+            used, theirs = _cpu(ours), _cpu(row)
+            if used and theirs and used > 1.1 * theirs:
+                yield _less(title, "of CPU", row, ours, theirs, used)
+
+
+def _is_ours(row: Row, result: Result) -> bool:
+    """True for a row of the reference in its main wait, measured the first time."""
+    return (row["path"], row["wait"]) == (result["reference"], result["reference_wait"]) and not row["again"]
+
+
+def _less(title: str, what: str, row: Row, ours: Row, theirs: float, used: float) -> str:
+    return f"{title}: {duration_text(theirs)} {what} over {row['way']}, {duration_text(used)} over {ours['way']}."
+
+
+def _cpu(row: Row) -> float | None:
+    """Return the CPU time of both processes for one step or call, None where one is not known."""
+    used = list(row.get("cpu_us_each", {"client": None}).values())
+    return None if None in used else sum(used)

@@ -7,18 +7,18 @@ samples there are; `reliable_to` says how far n supports them, and a table shows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from lucky_transport_migration.bench.histogram import Histogram
-from lucky_transport_migration.bench.measuring import Measurement, Samples
+from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.stats import percentile, supported
-from lucky_transport_migration.bench.suite import Suite
+from lucky_transport_migration.bench.suite import Cell, Suite
 
-__all__ = ["Measured", "Whole", "distribution", "p50s_us", "processes", "row_of", "summary_us", "typical_us"]
+__all__ = ["Measured", "Whole", "p50s_us", "processes", "row_of", "typical_us"]
 
 
 @runtime_checkable
@@ -41,9 +41,7 @@ Measured = Measurement | Whole
 
 def typical_us(one: Measured) -> float:
     """Return a round's figure in microseconds: p50 of its steps or calls, or the mean time of an item."""
-    if isinstance(one, Measurement):
-        return percentile(one.samples_ns, 50.0) / 1e3
-    return one.us_each
+    return percentile(one.samples_ns, 50.0) / 1e3 if isinstance(one, Measurement) else one.us_each
 
 
 def p50s_us(rounds: Sequence[Measured]) -> list[float]:
@@ -51,59 +49,52 @@ def p50s_us(rounds: Sequence[Measured]) -> list[float]:
     return [typical_us(one) for one in rounds]
 
 
-def row_of(suite: Suite[Any], cell: Any, rounds: Sequence[Any], floors: Mapping[Any, float]) -> dict[str, Any]:
-    """Return the row of a cell; `rounds` holds measurements of one kind, `floors` the A/A floor of each kind."""
-    typical = p50s_us(rounds)
+def row_of(suite: Suite, cell: Cell, rounds: Sequence[Any], floor: float | None, times: float | None) -> dict[str, Any]:
+    """Return the row of a cell; `rounds` holds measurements of one kind.
+
+    The row carries its table: its title, the table and the column where it stands at a glance, what its way is called
+    and how many `times` as long as the reference it takes. floor: the A/A floor of its kind.
+    """
+    table, column = suite.place(cell)
+    p50s, first = p50s_us(rounds), rounds[0]
     row: dict[str, Any] = {
         "suite": suite.name,
         "title": suite.title_of(cell),
-        **suite.columns(cell),
+        "table": table,
+        "column": column,
+        "glance": cell.kind not in suite.more and cell.what not in suite.more,
+        "way": cell.way,
+        "again": False,
+        "times": times,
         **asdict(cell),
         "rounds": len(rounds),
-        "p50s": [round(one, 3) for one in typical],
-        "looked_at": getattr(rounds[0], "looked_at", ""),
-        "floor": floors.get(suite.kind_of(cell)),
+        "p50s": [round(one, 3) for one in p50s],
+        "looked_at": getattr(first, "looked_at", ""),
+        "floor": floor,
     }
-    first = rounds[0]
+    us = {"p50": _rounded(np.median(p50s)), "p50_min": _rounded(min(p50s)), "p50_max": _rounded(max(p50s))}
     if not isinstance(first, Measurement):
-        n = sum(one.n for one in rounds)
-        return row | {"n": n, "us": _middle_us(typical), "reliable_to": "p50", **first.columns(rounds)}
-    row |= distribution([one.samples_ns for one in rounds], typical)
+        return row | {"n": sum(one.n for one in rounds), "us": us, "reliable_to": "p50", **first.columns(rounds)}
+    histogram = Histogram.of(one.samples_ns for one in rounds)
     warm = [one.warmup_ns for one in rounds if one.warmup_ns.size]
     return row | {
-        **processes(rounds, row["n"], suite.cpu_key),
+        "n": histogram.n,
+        "us": histogram.percentiles() | us,
+        "reliable_to": supported(histogram.n)[-1],
+        "curve": histogram.curve(),
+        "hdr": histogram.encoded(),
+        **processes(rounds, histogram.n),
         "rate_achieved": None if cell.rate_hz is None else all(one.rate_achieved for one in rounds),
         "warmup": {
             "n": sum(one.size for one in warm),
-            "first_us": round(float(np.median([one[0] for one in warm])) / 1e3, 3),
-            "p50_us": round(percentile(np.concatenate(warm), 50.0) / 1e3, 3),
+            "first_us": _rounded(np.median([one[0] for one in warm]) / 1e3),
+            "p50_us": _rounded(percentile(np.concatenate(warm), 50.0) / 1e3),
         },
     }
 
 
-def distribution(samples: Sequence[Samples], typical: Sequence[float]) -> dict[str, Any]:
-    """Return what a row says of single durations; `typical` is each round's figure in microseconds."""
-    histogram = Histogram.of(samples)
-    return {
-        "n": histogram.n,
-        "us": summary_us(typical, histogram),
-        "reliable_to": supported(histogram.n)[-1],
-        "curve": histogram.curve(),
-        "hdr": histogram.encoded(),
-    }
-
-
-def summary_us(typical: Sequence[float], histogram: Histogram) -> dict[str, float]:
-    """Return the `us` of a row."""
-    return histogram.percentiles() | _middle_us(typical)
-
-
-def _middle_us(typical: Sequence[float]) -> dict[str, float]:
-    return {
-        "p50": round(float(np.median(typical)), 3),
-        "p50_min": round(min(typical), 3),
-        "p50_max": round(max(typical), 3),
-    }
+def _rounded(value: Any) -> float:
+    return round(float(value), 3)
 
 
 class Processes(Protocol):
@@ -114,25 +105,19 @@ class Processes(Protocol):
     same_core: bool | None
 
 
-def processes(rounds: Sequence[Processes], n: int, each_key: str = "cpu_us_each") -> dict[str, Any]:
+def processes(rounds: Sequence[Processes], n: int) -> dict[str, Any]:
     """Return the CPU time of both processes, whole and for each of `n` items, and on which cores they ran."""
     used = {
         "client": _seconds([one.client_cpu_ns for one in rounds]),
         "engine": _seconds([one.engine_cpu_ns for one in rounds]),
     }
     each = {who: None if seconds is None else round(seconds / n * 1e6, 3) for who, seconds in used.items()}
-    return {"cpu_s": used, each_key: each, "placement": _placement(rounds)}
+    seen = {one.same_core for one in rounds} - {None}
+    where = "mixed" if len(seen) == 2 else "one core" if True in seen else "two cores" if seen else None
+    return {"cpu_s": used, "cpu_us_each": each, "placement": where}
 
 
 def _seconds(rounds_ns: Sequence[int | None]) -> float | None:
     """Return the sum, None where one side has no process of its own."""
     known = [one for one in rounds_ns if one is not None]
     return round(sum(known) / 1e9, 6) if len(known) == len(rounds_ns) else None
-
-
-def _placement(rounds: Sequence[Processes]) -> str | None:
-    """Return where client and engine ran at the end of each round: on one core, on two, or some on either."""
-    seen = {one.same_core for one in rounds} - {None}
-    if not seen:
-        return None
-    return "mixed" if len(seen) == 2 else "one core" if True in seen else "two cores"

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError, TransportError, plural
 from lucky_transport_migration.bench import environment
-from lucky_transport_migration.bench.plan import Case, Plan
-from lucky_transport_migration.bench.ratios import floors, noise_floor, ratios
-from lucky_transport_migration.bench.reading import FRESH_PAIRS
-from lucky_transport_migration.bench.rows import Measured, row_of, typical_us
-from lucky_transport_migration.bench.stats import LEAST_ROUNDS, looked_at
-from lucky_transport_migration.bench.suite import Suite
-from lucky_transport_migration.bench.verdict import MOST_NOISE, verdict
+from lucky_transport_migration.bench.ratios import MOST_NOISE, floors, noise_floor, ratios, verdict
+from lucky_transport_migration.bench.rows import Measured, p50s_us, row_of, typical_us
+from lucky_transport_migration.bench.stats import LEAST_ROUNDS, looked_at, ratio
+from lucky_transport_migration.bench.suite import Case, Cell, Plan, Suite
 
 __all__ = ["PreparedSuite", "Results"]
 
@@ -32,10 +29,10 @@ _REST_SHARE, _LOOK_S, _REST_S = 0.1, 0.02, 2.0
 class Results:
     """All measurements, by cell, one per round; `twins` are the second halves of A/A pairs."""
 
-    cells: dict[Any, list[Measured]] = field(default_factory=dict[Any, list[Measured]])
-    twins: dict[Any, list[Measured]] = field(default_factory=dict[Any, list[Measured]])
+    cells: dict[Cell, list[Measured]] = field(default_factory=dict[Cell, list[Measured]])
+    twins: dict[Cell, list[Measured]] = field(default_factory=dict[Cell, list[Measured]])
 
-    def add(self, case: Case, found: Mapping[Any, Measured]) -> None:
+    def add(self, case: Case, found: Mapping[Cell, Measured]) -> None:
         """Add what a case measured in one round."""
         table = self.twins if case.twin else self.cells
         for cell, measured in found.items():
@@ -49,12 +46,12 @@ class PreparedSuite:
     `measure` may add to `notes` what it could not measure. rounds_of: what a round is made of.
     """
 
-    suite: Suite[Any]
+    suite: Suite
     plan: Plan
     cases: Sequence[Case]
-    measure: Callable[[Case], Mapping[Any, Measured]]
+    measure: Callable[[Case], Mapping[Cell, Measured]]
     notes: Sequence[str] = ()
-    rounds_of: str = FRESH_PAIRS
+    rounds_of: str = "fresh process pairs"
 
     @property
     def pieces(self) -> int:
@@ -77,7 +74,7 @@ class PreparedSuite:
         """
         results, load, rounds, stopped = Results(), os.getloadavg()[0], 0, ""
         again: list[str] = []
-        found: list[tuple[Case, Mapping[Any, Measured]]] = []
+        found: list[tuple[Case, Mapping[Cell, Measured]]] = []
         start = time.monotonic()
         try:
             for index in range(self.plan.rounds):
@@ -110,14 +107,14 @@ class PreparedSuite:
         return result | {"stopped": stopped} if stopped else result
 
     def _round(
-        self, index: int, found: list[tuple[Case, Mapping[Any, Measured]]], advance: Callable[..., None]
+        self, index: int, found: list[tuple[Case, Mapping[Cell, Measured]]], advance: Callable[..., None]
     ) -> None:
         for case in self.plan.order(self.cases, index):
             _await_rest()
             found.append((case, self.measure(case)))
             advance(f"round {index + 1}: {case}")
 
-    def _noise(self, found: Sequence[tuple[Case, Mapping[Any, Measured]]]) -> float:
+    def _noise(self, found: Sequence[tuple[Case, Mapping[Cell, Measured]]]) -> float:
         """Return by what factor the first cell that a round measured twice differed from itself, 1 without one."""
         one_round = Results()
         for case, measured in sorted(found, key=lambda one: self.cases.index(one[0])):
@@ -130,14 +127,15 @@ class PreparedSuite:
 
     def result_of(self, results: Results, command: str, load: float) -> dict[str, Any]:
         """Return the result of these measurements; `load` is the machine's before the first of them."""
-        suite, plan = self.suite, self.plan
-        known = floors(suite, results.cells, results.twins)
-        floor = noise_floor(suite, results.cells, results.twins, known)
-        compared = ratios(suite, results.cells, plan, known)
-        rows = [row_of(suite, cell, rounds, known) for cell, rounds in results.cells.items()]
+        suite, plan, cells, twins = self.suite, self.plan, results.cells, results.twins
+        known = floors(suite, cells, twins)
+        floor = noise_floor(suite, cells, twins, known)
+        compared = ratios(suite, cells, plan, known)
+        rows = list(self._rows(results, known, floor))
+        decide = [one for one in compared if one["main"]]
         return {
-            "version": 1,
-            **({} if suite.name == "step" else {"suite": suite.name}),
+            "version": 2,
+            "suite": suite.name,
             "title": suite.title,
             "command": command,
             "engine": suite.engine,
@@ -149,10 +147,26 @@ class PreparedSuite:
             "environment": environment.capture(),
             "rows": rows,
             "ratios": compared,
-            "verdict": verdict(plan.reference, [one for one in compared if one["main"]], looked_at(rows), floor),
+            "verdict": verdict(plan.reference, decide, looked_at(rows), floor),
             "noise_floor": floor,
             "notes": [*_busy(load), *dict.fromkeys(self.notes), *_common_notes(rows, self.rounds_of)],
         }
+
+    def _rows(
+        self, results: Results, known: Mapping[Cell, float], floor: Mapping[str, Any] | None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield a row a cell; behind the first that was measured twice (A/A) that of its second measurement."""
+        suite, cells = self.suite, results.cells
+        pairs = suite.pairs(cells, self.plan)
+        times = {other: ratio(p50s_us(cells[other]), p50s_us(cells[one])).row()["ratio"] for one, other in pairs}
+        ours = self.plan.reference, self.plan.main_wait(self.plan.reference)
+        again = next((cell for cell in results.twins if cell in cells), None)
+        for cell, rounds in cells.items():
+            own = 1.0 if (cell.path, cell.wait) == ours else times.get(cell)
+            yield row_of(suite, cell, rounds, known.get(suite.kind_of(cell)), own)
+            if cell == again and floor is not None:
+                row = row_of(suite, cell, results.twins[cell], known.get(suite.kind_of(cell)), floor["ratio"])
+                yield row | {"again": True, "way": f"{row['way']}, again (A/A)"}
 
 
 def _await_rest() -> None:

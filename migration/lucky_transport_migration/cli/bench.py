@@ -23,10 +23,10 @@ __all__ = ["bench"]
 _ENGINE = "toy:idle"
 #: As `--suite` names those with an engine of their own -> what prepares each, imported when it is asked for.
 _SUITES = {
-    "commands": "lucky_transport_migration.bench.workloads.commands:prepare",
-    "kits": "lucky_transport_migration.bench.workloads.kits:prepare",
+    "commands": "lucky_transport_migration.bench.suites.commands:prepare",
+    "kits": "lucky_transport_migration.bench.suites.kits:prepare",
     "stubs": "lucky_transport_migration.bench.workloads.stubs.bench:prepare",
-    "training": "lucky_transport_migration.bench.workloads.training:prepare",
+    "training": "lucky_transport_migration.bench.suites.training:prepare",
 }
 
 
@@ -99,12 +99,12 @@ def bench(
     """
     from lucky_transport.registry import load
     from lucky_transport_migration.bench import targets
-    from lucky_transport_migration.bench.suites.steps import plan_of
-    from lucky_transport_migration.bench.workloads import steps
+    from lucky_transport_migration.bench.suites import steps
 
     prepared: PreparedSuite
     if suite == "step":
-        prepared = steps.prepare(plan_of(engine, transports, num_envs, waits, rounds=rounds, quick=quick, rates=rates))
+        plan = steps.plan_of(engine, transports, num_envs, waits, rounds=rounds, quick=quick, rates=rates)
+        prepared = steps.prepare(plan)
     elif engine != _ENGINE or num_envs or rates:
         raise click.UsageError(f"--suite {suite} has an engine of its own: leave out ENGINE, --num-envs and --rates")
     else:
@@ -128,15 +128,14 @@ def _measured(prepared: PreparedSuite, *, silent: bool) -> dict[str, Any]:
 
 def _output(result: dict[str, Any], report: Path | None, *, as_json: bool) -> None:
     """Write the report and print the result; exit with 1 where the run was stopped or a target is missed."""
-    from lucky_transport_migration.bench import terminal
-    from lucky_transport_migration.bench.report import write_bench
+    from lucky_transport_migration.bench import report as reports
 
     if report is not None:
-        page = write_bench(result, report)
+        page = reports.write_bench(result, report)
         echo(f"report: {page}", err=True)
     if as_json:
-        click.echo(json.dumps(terminal.without_histograms(result), indent=2, allow_nan=False))
+        click.echo(json.dumps(reports.without_histograms(result), indent=2, allow_nan=False))
     else:
-        terminal.show_bench(result)
+        reports.show_bench(result)
     if "stopped" in result or any(one["word"] == "FAIL" for one in result.get("targets", ())):
         sys.exit(1)

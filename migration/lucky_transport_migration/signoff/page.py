@@ -15,13 +15,10 @@ from markupsafe import Markup
 
 from lucky_transport.errors import plural, printable
 from lucky_transport.messages.names import short_name
-from lucky_transport_migration.bench.markdown import escaped, tables
-from lucky_transport_migration.bench.page import render
-from lucky_transport_migration.bench.parts import ReportTable
-from lucky_transport_migration.bench.report import write_files
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.summary import NEVER
 from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
+from lucky_transport_migration.table import Table, escaped, render, tables, write_files
 from lucky_transport_migration.units import duration_text, times_text
 
 __all__ = ["glance", "lead", "write_pages"]
@@ -115,10 +112,10 @@ def _compared(result: Result) -> str:
     return f"{plural(calls, 'call')} compared{when}: {bad:,} differed, {failed:,} failed."
 
 
-def glance(result: Result) -> list[ReportTable]:
+def glance(result: Result) -> list[Table]:
     """Return one table with a row for each method; none where there is no method."""
     heads = ("verdict", "stage", "compared", "differed or failed", "p50 gRPC", "p50 shm", "shm takes")
-    return [ReportTable("method", heads, list(map(_row, result["methods"])))] if result["methods"] else []
+    return [Table("method", heads, list(map(_row, result["methods"])))] if result["methods"] else []
 
 
 def _row(one: Result) -> tuple[str, ...]:

@@ -12,9 +12,7 @@ from typing import Any
 from PIL import Image
 
 from lucky_transport_migration.bench.drawing import Chart
-from lucky_transport_migration.bench.page import render
-from lucky_transport_migration.bench.parts import ReportTable
-from lucky_transport_migration.bench.report import write_files
+from lucky_transport_migration.table import Table, render, write_files
 from lucky_transport_migration.training import charts
 
 __all__ = ["share", "training_page", "write_page"]
@@ -131,7 +129,7 @@ def _costs(one: Result) -> dict[str, float]:
     }
 
 
-def _tables(result: Result) -> list[ReportTable]:
+def _tables(result: Result) -> list[Table]:
     compared: Sequence[Result] = result["comparison"]
     if not compared:
         return []
@@ -141,4 +139,4 @@ def _tables(result: Result) -> list[ReportTable]:
         (one["transport"], f"{one['seconds']:.1f}", f"{share(one):.1%}", *(f"{one[name]:,.0f}" for name in times))
         for one in compared
     ]
-    return [ReportTable(f"the first {compared[0]['updates']} updates over", heads, rows)]
+    return [Table(f"the first {compared[0]['updates']} updates over", heads, rows)]

@@ -12,7 +12,7 @@ pytest.importorskip("hdrh", reason="the bench is not installed: pip install 'luc
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench.measuring import QUICK
-from lucky_transport_migration.bench.plan import Case
+from lucky_transport_migration.bench.suite import Case
 from lucky_transport_migration.bench.suites import training_gpu
 from lucky_transport_migration.bench.suites.training import TRAINING, cases_of, plan_of_training
 from lucky_transport_migration.bench.workloads import gpu

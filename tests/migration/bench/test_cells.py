@@ -6,33 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from lucky_transport_migration.bench.plan import Case
-from lucky_transport_migration.bench.suites.steps import (
-    COPY,
-    IDLE,
-    PACED_ENVS,
-    STEPPING,
-    StepCell,
-    StepPlan,
-    cases_of,
-    offered,
-    plan_of,
-)
-from lucky_transport_migration.bench.workloads.steps import prepare
+from lucky_transport_migration.bench.suite import Cell, Plan
+from lucky_transport_migration.bench.suites.steps import COPY, IDLE, PACED_ENVS, STEPPING, cases_of, plan_of, prepare
 
 
-def plan(engine: str = IDLE, transports: tuple[str, ...] = ("grpc", "shm"), quick: bool = False) -> StepPlan:
+def plan(engine: str = IDLE, transports: tuple[str, ...] = ("grpc", "shm"), quick: bool = False) -> Plan:
     return plan_of(engine, transports, (1, 64), None, {"obs_size": 4, "act_size": 2}, rounds=5, quick=quick)
 
 
-def engines_of(plan: StepPlan) -> list[Case]:
-    """Return the cases that start an engine of ours."""
-    return [one for one in cases_of(plan) if one.path != "limit"]
-
-
-def is_full(case: Case) -> bool:
-    """True for one that is measured through the env too."""
-    return any(cell.level == "env" for cell in case.cells)
+def cells_of(plan: Plan) -> list[Cell]:
+    return [cell for case in cases_of(plan) for cell in case.cells]
 
 
 def test_grpc_stands_for_the_legacy_steps_and_the_batch_service() -> None:
@@ -49,10 +32,18 @@ def test_even_rounds_run_forwards_and_odd_ones_backwards() -> None:
     assert plan().order(cases, 1) == cases[::-1]
 
 
+def test_all_cells_of_a_case_have_one_way_and_one_engine_and_no_cell_is_measured_twice() -> None:
+    cases = cases_of(plan())
+    for case in cases:
+        assert {cell.path for cell in case.cells} == {case.path}
+        assert case.path == "limit" or len({(cell.what, cell.size) for cell in case.cells}) == 1
+    assert len(set(cells_of(plan()))) == len(cells_of(plan()))
+
+
 def test_every_strategy_is_measured_and_adaptive_stands_for_shm() -> None:
-    cases = [one for one in engines_of(plan()) if one.path == "shm" and one.cells[0].engine == IDLE]
-    assert {one.wait for one in cases} == {"adaptive", "block", "spin"}
-    assert {one.wait for one in cases if is_full(one)} == {"adaptive"}
+    cells = [cell for cell in cells_of(plan()) if cell.path == "shm" and cell.what == IDLE]
+    assert {cell.wait for cell in cells} == {"adaptive", "block", "spin"}
+    assert {cell.wait for cell in cells if cell.kind == "step"} == {"adaptive"}
 
 
 def test_each_kind_of_row_of_the_reference_is_measured_twice_for_its_noise_floor() -> None:
@@ -64,64 +55,55 @@ def test_each_kind_of_row_of_the_reference_is_measured_twice_for_its_noise_floor
 
 def test_too_few_rounds_for_a_verdict_measure_one_thing_twice() -> None:
     (twin,) = [one for one in prepare(plan()).cases if one.twin]
-    assert (twin.path, twin.cells[0].num_envs, twin.wait) == ("shm", 1, "adaptive")
+    assert (twin.path, twin.cells[0].size, twin.wait) == ("shm", 1, "adaptive")
 
 
 def test_legacy_grpc_is_not_charged_for_an_engine_that_copies_the_whole_batch_per_env() -> None:
-    copying = [cell for one in cases_of(plan()) for cell in one.cells if (cell.path, cell.engine) == ("grpc", COPY)]
-    assert {(cell.num_envs, cell.frame_bytes is None) for cell in copying} == {(1, False)}
+    assert {cell.kind for cell in cells_of(plan()) if (cell.path, cell.what) == ("grpc", COPY)} == {"frame"}
 
 
 def test_frames_of_growing_size_are_measured_over_every_path_with_one_env() -> None:
-    swept = [one for one in engines_of(plan()) if one.cells[0].frame_bytes is not None]
-    assert {one.path for one in swept} == {"grpc", "grpc-batch", "shm"}
-    assert {one.wait for one in swept if one.path == "shm"} == {"adaptive"}
-    assert len({one.cells[0].frame_bytes for one in swept}) > 2
-    for one in swept:
-        (cell,) = one.cells
-        assert (cell.num_envs, cell.engine) == (1, COPY)
-        assert plan().options_of(cell.frame_bytes)["obs_size"] * 4 == cell.frame_bytes
+    swept = [cell for cell in cells_of(plan()) if cell.kind == "frame"]
+    assert {cell.path for cell in swept} == {"grpc", "grpc-batch", "shm"}
+    assert {cell.wait for cell in swept if cell.path == "shm"} == {"adaptive"}
+    assert {cell.what for cell in swept} == {COPY}
+    assert len({cell.size for cell in swept}) == 4
 
 
 def test_an_exchange_at_a_fixed_rate_is_measured_at_the_smallest_size_only() -> None:
-    cells = [cell for one in cases_of(plan()) for cell in one.cells if cell.rate_hz and cell.level == "transport"]
-    assert {cell.num_envs for cell in cells} == {1}
+    assert {cell.size for cell in cells_of(plan()) if cell.rate_hz and cell.kind == "exchange"} == {1}
 
 
-def paced(plan: StepPlan) -> list[StepCell]:
-    return [cell for one in cases_of(plan) for cell in one.cells if cell.rate_hz and cell.level == "env"]
+def paced(plan: Plan) -> list[Cell]:
+    return [cell for cell in cells_of(plan) if cell.rate_hz and cell.kind == "step"]
 
 
 def test_a_control_loop_steps_at_three_rates_in_process_and_over_each_path_but_the_legacy_step() -> None:
     found = paced(plan())
-    assert {(cell.path, cell.engine, cell.rate_hz) for cell in found} == {
+    assert {(cell.path, cell.what, cell.rate_hz) for cell in found} == {
         (path, engine, rate)
         for path in ("grpc-batch", "shm", "inproc")
         for engine in (STEPPING, IDLE)
         for rate in (50, 200, 1000)
     }
-    assert {(cell.num_envs, cell.copy) for cell in found} == {(PACED_ENVS, True)}
+    assert {cell.size for cell in found} == {PACED_ENVS}
 
 
 def test_any_engine_is_stepped_at_the_rates_that_were_asked_for() -> None:
     asked = plan_of("toy", ("shm",), (1, 2), None, {}, rounds=1, quick=True, rates=(30,))
-    assert {(cell.path, cell.num_envs, cell.rate_hz) for cell in paced(asked)} == {
+    assert {(cell.path, cell.size, cell.rate_hz) for cell in paced(asked)} == {
         (path, n, 30) for path in ("shm", "inproc") for n in (1, 2)
     }
     assert not paced(plan("toy"))
 
 
-def test_in_place_rows_are_only_for_transports_with_frames_in_place() -> None:
-    case = next(one for one in cases_of(plan()) if one.path == "shm" and is_full(one) and one.cells[0].engine == IDLE)
-    assert any(cell.actions == "inplace" for cell in offered(case.cells, zero_copy=True))
-    assert {(cell.actions, cell.observations) for cell in offered(case.cells, zero_copy=False)} == {("copy", "copy")}
-    assert {cell.copy for cell in offered(case.cells, zero_copy=False)} == {None, True}
-
-
 def test_an_engine_that_computes_is_measured_through_the_env_alone() -> None:
-    cells: list[StepCell] = [cell for one in cases_of(plan("toy")) for cell in one.cells]
-    assert cells
-    assert {cell.level for cell in cells} == {"env"}
+    assert {cell.kind for cell in cells_of(plan("toy"))} == {"step", "view"}
+
+
+@pytest.mark.parametrize(("engine", "options"), [("toy:idle", {"obs_size": 100, "act_size": 12}), ("mujoco", {})])
+def test_a_toy_has_the_sizes_of_the_figures_and_any_other_engine_its_own(engine: str, options: dict[str, int]) -> None:
+    assert plan_of(engine, ("shm",), None, None, rounds=1, quick=True).options == options
 
 
 def test_a_quick_plan_is_one_round_of_less() -> None:
@@ -138,3 +120,11 @@ def test_a_strategy_stands_for_shm_even_when_adaptive_was_not_asked_for(waits: t
     chosen = plan_of(IDLE, ("shm",), (1,), waits, {}, rounds=1, quick=False)
     assert chosen.main_wait("shm") == ("adaptive" if "adaptive" in waits else waits[0])
     assert chosen.main_wait("grpc") is None
+
+
+def test_the_reference_is_compared_with_each_other_way_of_its_kind_and_with_nothing_else() -> None:
+    suite = prepare(plan()).suite
+    for ours, other in suite.pairs(cells_of(plan()), plan()):
+        assert (ours.path, ours.wait) == ("shm", "adaptive")
+        assert other != ours
+        assert replace(other, path="shm", wait="adaptive") == ours

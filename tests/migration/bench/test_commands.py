@@ -15,23 +15,25 @@ from lucky_transport.errors import NotReachable, RemoteProtocolError
 from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary, SetStateResponse
 from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.echo_engine import EchoEngine, shade
-from lucky_transport_migration.bench.flow import StreamMeasurement
-from lucky_transport_migration.bench.markdown import bench_markdown
+from lucky_transport_migration.bench.flow import StreamMeasurement, measure_images, measure_messages
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
-from lucky_transport_migration.bench.page import bench_page
-from lucky_transport_migration.bench.reading import grouped, times_of
+from lucky_transport_migration.bench.report import bench_markdown, bench_page, without_histograms
 from lucky_transport_migration.bench.run import Results
-from lucky_transport_migration.bench.suite import CallCell
-from lucky_transport_migration.bench.suites.commands import COMMAND_TARGETS, cases_of, plan_of_commands
-from lucky_transport_migration.bench.terminal import without_histograms
-from lucky_transport_migration.bench.workloads.commands import measure, measure_commands, prepare
-from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
+from lucky_transport_migration.bench.suite import Cell
+from lucky_transport_migration.bench.suites.commands import (
+    COMMAND_TARGETS,
+    cases_of,
+    measure,
+    measure_commands,
+    plan_of_commands,
+    prepare,
+)
 
 #: Made-up typical times, microseconds: (kind, path, wait).
 TYPICAL_US = {"grpc": 600.0, "adaptive": 6.0, "block": 80.0}
 
 
-def made_up(cell: CallCell, index: int) -> Any:
+def made_up(cell: Cell, index: int) -> Any:
     """A measurement in which shm is 100 times faster than gRPC, blocking 7.5 times."""
     us = TYPICAL_US[cell.wait or cell.path] * (1 + index / 100)
     if cell.kind in ("stream", "images"):
@@ -78,7 +80,7 @@ def test_calls_are_measured_inline_and_in_the_pool_flat_out_and_at_fifty_a_secon
         ("images", "view"),
         ("images", "copy"),
     ]
-    assert [cell.what for cell in sizes] == ["1 kB", "100 kB", "200 kB", "1 MB", "8 MB", "64 MB"]
+    assert [cell.size for cell in sizes] == [1_000, 100_000, 200_000, 1_000_000, 8_000_000, 64_000_000]
 
 
 def test_every_cell_is_measured_over_a_transport_without_processes() -> None:
@@ -169,7 +171,7 @@ def test_an_answer_that_is_cut_short_ends_the_measurement() -> None:
         api.connect("inproc://forger") as client,
         pytest.raises(RemoteProtocolError, match="an answer of 5 bytes to a request of 1000"),
     ):
-        measure(client, CallCell("bytes", "inproc", None, "1 kB"), plan, None)
+        measure(client, Cell("bytes", "inproc", size=1000), plan, None)
 
 
 @pytest.mark.parametrize("reading", ["view", "copy"])
@@ -188,20 +190,22 @@ def test_a_torn_or_stale_image_ends_the_measurement(wrong: str, complaint: str, 
 
 def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> None:
     rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
-    keys = [(row["kind"], row["path"], row["wait"], row["what"], row["rate_hz"]) for row in rows]
+    keys = [(row["title"], row["path"], row["wait"]) for row in rows if not row["again"]]
     assert len(set(keys)) == len(keys)
     assert {row["kind"] for row in rows} == {"unary", "stream", "images", "bytes"}
     assert result["noise_floor"]["floor"] == 1.0
 
 
-def test_ratios_compare_each_way_of_waiting_with_grpc(result: dict[str, Any]) -> None:
-    found = {
-        (one["kind"], one["what"], one["wait"], one["rate_hz"]): one for one in result["ratios"] if one["to"] == "grpc"
-    }
-    assert found["unary", "inline", "adaptive", None]["ratio"] == pytest.approx(100)
-    assert found["unary", "pool", "block", 50]["ratio"] == pytest.approx(7.5)
-    assert found["stream", "", "adaptive", None]["ratio"] == pytest.approx(100)
-    assert "shared memory (adaptive) is 100 times faster" in found["unary", "inline", "adaptive", None]["sentence"]
+def test_ratios_compare_each_other_way_with_the_reference(result: dict[str, Any]) -> None:
+    found = {(one["title"], one["to"], one["to_wait"]): one for one in result["ratios"]}
+    inline = found["small typed call, handler inline", "grpc", None]
+    assert inline["ratio"] == pytest.approx(100)
+    assert "shared memory (adaptive) is 100 times faster" in inline["sentence"]
+    assert found["small typed call, handler pool, 50 a second", "shm", "block"]["ratio"] == pytest.approx(
+        80 / 6, abs=1e-3
+    )
+    assert not found["small typed call, handler pool, 50 a second", "shm", "block"]["main"]
+    assert found["stream of 1 kB messages, per message", "grpc", None]["ratio"] == pytest.approx(100)
 
 
 def test_each_target_is_met_missed_or_not_measured(result: dict[str, Any]) -> None:
@@ -226,28 +230,14 @@ def test_a_missed_target_fails(result: dict[str, Any]) -> None:
     assert found["stream of 1 kB messages: gRPC over shm"]["word"] == "FAIL"
 
 
-def test_rows_are_grouped_so_that_only_the_way_differs(result: dict[str, Any]) -> None:
-    found = dict(grouped(result["rows"]))
-    assert sum(len(rows) for rows in found.values()) == len(result["rows"])
-    for title, rows in found.items():
-        assert {row["title"] for row in rows} == {title}
-        assert len({(row["kind"], row["what"], row["rate_hz"]) for row in rows}) == 1
-        assert len({(row["path"], row["wait"]) for row in rows}) == len(rows)
-
-
-def test_the_reference_is_one_time_itself(result: dict[str, Any]) -> None:
-    for row in result["rows"]:
-        if row["kind"] == "unary":
-            expected = {"grpc": pytest.approx(100), "adaptive": 1, "block": None}
-            assert times_of(row, result) == expected[row["wait"] or row["path"]]
-
-
 def test_the_page_shows_verdict_rows_targets_and_how_it_was_done(result: dict[str, Any]) -> None:
     result["targets"] = targets.check(result, COMMAND_TARGETS)
     text = bench_page(result)
     for part in (
         "Commands, streams and images",
         "small typed call, handler inline",
+        "typed call with bytes there and back",
+        "64 MB",
         "PASS",
         "7.50 times",
         "bench.json",

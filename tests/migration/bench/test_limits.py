@@ -24,7 +24,7 @@ def test_a_missing_compiler_is_a_note_and_no_row(monkeypatch: pytest.MonkeyPatch
 def test_the_limits_cover_every_size_and_copy_what_a_step_copies() -> None:
     plan = plan_of(IDLE, ("shm",), (1, 8), None, OPTIONS, rounds=1, quick=True)
     cells = cases_of(plan)[-1].cells
-    assert {(cell.num_envs, cell.engine) for cell in cells if cell.wait == "spin"} == {
+    assert {(cell.size, cell.what) for cell in cells if cell.wait == "spin"} == {
         (n, engine) for n in (1, 8) for engine in (IDLE, "toy:copy")
     }
     found = limits.measure_limit(cells[-1], plan)

@@ -14,12 +14,16 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import PeerTimeout, RemoteProtocolError
 from lucky_transport_migration.bench import run
 from lucky_transport_migration.bench.measuring import Effort
-from lucky_transport_migration.bench.plan import Case
 from lucky_transport_migration.bench.run import PreparedSuite
-from lucky_transport_migration.bench.suites.steps import COPY, IDLE, STEPPING, cases_of, offered, plan_of
-from lucky_transport_migration.bench.workloads.steps import (
+from lucky_transport_migration.bench.suite import Case
+from lucky_transport_migration.bench.suites.steps import (
+    COPY,
+    IDLE,
+    STEPPING,
     _check_whole,  # pyright: ignore[reportPrivateUsage]
+    cases_of,
     measure_case,
+    plan_of,
     prepare,
 )
 
@@ -32,7 +36,7 @@ PLAN = replace(
 def case_of(num_envs: int, engine: str = IDLE) -> Case:
     """Return the case of an engine with so many envs in this process."""
     cases = cases_of(replace(PLAN, num_envs=(num_envs,)))
-    return next(one for one in cases if one.path == "inproc" and one.cells[0].engine == engine)
+    return next(one for one in cases if one.path == "inproc" and one.cells[0].what == engine)
 
 
 @pytest.mark.parametrize("engine", [IDLE, COPY])
@@ -40,7 +44,7 @@ def test_all_cells_of_a_case_are_measured(engine: str) -> None:
     case = case_of(3, engine)
     case = replace(case, cells=(*case.cells, replace(case.cells[0], rate_hz=50)))
     found = measure_case(case, PLAN)
-    assert list(found) == offered(case.cells, zero_copy=True) == list(case.cells)
+    assert list(found) == list(case.cells)
     assert all(one.samples_ns.size >= 2 for one in found.values())
 
 
@@ -58,9 +62,9 @@ def test_a_torn_frame_is_found(engine: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("engine", [IDLE, COPY])
-@pytest.mark.parametrize("level", ["transport", "env"])
+@pytest.mark.parametrize("kind", ["exchange", "step"])
 def test_one_torn_frame_in_the_middle_of_a_loop_is_found(
-    engine: str, level: str, monkeypatch: pytest.MonkeyPatch
+    engine: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step, torn = ToyEngine.step, iter([9])
 
@@ -74,7 +78,7 @@ def test_one_torn_frame_in_the_middle_of_a_loop_is_found(
     steps = itertools.count()
     monkeypatch.setattr(ToyEngine, "step", tear)
     case = case_of(2, engine)
-    case = replace(case, cells=tuple(one for one in case.cells if one.level == level))
+    case = replace(case, cells=(replace(case.cells[0], kind=kind),))
     with pytest.raises(RemoteProtocolError, match="a frame was torn"):
         measure_case(case, PLAN)
 
@@ -87,10 +91,11 @@ def test_a_frame_that_came_twice_is_found_by_its_stamp() -> None:
 
 
 def test_a_row_says_what_was_looked_at_and_one_of_an_engine_at_work_that_nothing_was() -> None:
-    at_rest = measure_case(case_of(2, COPY), PLAN)
-    assert {cell.level: one.looked_at for cell, one in at_rest.items()} == {
-        "transport": "its number, and the stamps at both ends of its observations",
-        "env": "the stamps at both ends of its observations",
+    case = case_of(2, COPY)
+    at_rest = measure_case(replace(case, cells=(*case.cells, replace(case.cells[0], kind="step"))), PLAN)
+    assert {cell.kind: one.looked_at for cell, one in at_rest.items()} == {
+        "exchange": "its number, and the stamps at both ends of its observations",
+        "step": "the stamps at both ends of its observations",
     }
     assert {one.looked_at for one in measure_case(case_of(2, STEPPING), PLAN).values()} == {""}
 
@@ -123,7 +128,7 @@ def test_a_run_that_is_stopped_in_its_first_round_shows_what_was_measured(error:
     suite = _stopped(error, 1)
     result = replace(suite, cases=[*suite.cases, case_of(2)]).run("lucky-transport bench")
     assert result["rounds"] == 1
-    assert {row["num_envs"] for row in result["rows"]} == {1}
+    assert {row["size"] for row in result["rows"]} == {1}
     assert result["stopped"] in result["notes"]
     assert result["stopped"].startswith("stopped in the first round, of which 1 of 2 pairs are shown: ")
     assert str(error) in result["stopped"]
@@ -162,7 +167,7 @@ def test_a_disturbed_round_is_measured_once_more_where_there_can_be_a_verdict(ro
     assert next(calls) == 2 * rounds + 2 * len(again)
     assert again == (["round 3 was measured again: its A/A pair differed 10.0 times"] if rounds >= 6 else [])
     assert {row["rounds"] for row in result["rows"]} == {rounds}
-    assert all(len(set(row["p50s"])) == (1 if again else 2) for row in result["rows"])
+    assert all(len(set(row["p50s"])) == (1 if again else 2) for row in result["rows"] if not row["again"])
 
 
 def test_exchanges_that_the_loop_did_not_make_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +186,7 @@ def test_exchanges_that_the_loop_did_not_make_are_found(monkeypatch: pytest.Monk
 
 def test_measured_actions_are_valid_for_the_engine() -> None:
     found = measure_case(case_of(2, STEPPING), PLAN)
-    assert {cell.level for cell in found} == {"env"}
+    assert {cell.kind for cell in found} == {"step", "view"}
     assert all(np.isfinite(one.samples_ns).all() for one in found.values())
 
 

@@ -1,1 +1,1 @@
-"""What each suite measures: its cells, its cases and its targets, as tables."""
+"""What is measured: a suite a file, with its cells, its cases, its targets and what measures them."""

@@ -1,4 +1,4 @@
-"""What the suite of commands measures: cells (one row each) in cases (one fresh pair of processes each).
+"""The suite of commands, against an engine that answers at once.
 
     unary      one small typed call, its handler inline or in the pool, flat out or at 50 Hz
     stream     messages of 1 kB, none skipped, as fast as they come
@@ -11,21 +11,50 @@ compared differs in transport and waiting strategy alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Case, Plan
-from lucky_transport_migration.bench.suite import BYTES_CASES, CallCases, CallSuite, call_row
-from lucky_transport_migration.bench.targets import SpeedTarget
+import numpy as np
 
-__all__ = ["COMMANDS", "COMMAND_TARGETS", "cases_of", "plan_of_commands"]
+from lucky_transport.client import Client
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages import SetStateRequest, SetStateResponse
+from lucky_transport.messages.methods import method
+from lucky_transport_migration.bench.flow import measure_images, measure_messages
+from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, measure_loop
+from lucky_transport_migration.bench.rows import Measured
+from lucky_transport_migration.bench.run import PreparedSuite
+from lucky_transport_migration.bench.suite import (
+    BYTES,
+    OPEN_LOOP_HZ,
+    SIZES,
+    Case,
+    Cell,
+    Plan,
+    Suite,
+    call_cases,
+    decimal_text,
+    marks,
+)
+from lucky_transport_migration.bench.targets import SpeedTarget
+from lucky_transport_migration.paths import ConnectedEngine, find_path
+
+__all__ = ["COMMANDS", "COMMAND_TARGETS", "cases_of", "measure", "measure_commands", "plan_of_commands", "prepare"]
+
+#: The call that the echo engine answers with the bytes that it is given.
+_ECHO = method("/lucky_transport.v1.StateService/SetState")
+_NUMBER_BYTES = 8
+#: Bytes that both sides take: the longest message with what is around it.
+_LONGEST = 2 * max(SIZES)
+_NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
 
 
 def _over_shm(name: str, goal: float, kind: str, what: str = "", wait: str = "adaptive") -> SpeedTarget:
     """Return the target that gRPC takes so many times as long; of images those of the promised size."""
     options = {"width": 1280, "height": 720} if kind == "images" else {}
-    theirs, ours = call_row(kind, "grpc", what), call_row(kind, "shm", what, wait)
-    return SpeedTarget(name, "at least", goal, "times", theirs, ours, options=options)
+    ours = marks(kind, "shm", what, wait=wait)
+    return SpeedTarget(name, "at least", goal, "times", marks(kind, "grpc", what), ours, options=options)
 
 
 COMMAND_TARGETS: tuple[SpeedTarget, ...] = (
@@ -38,7 +67,7 @@ COMMAND_TARGETS: tuple[SpeedTarget, ...] = (
     _over_shm("1280x720 RGBA as copies: gRPC over shm", 8, "images", "copy"),
 )
 
-COMMANDS = CallSuite(
+COMMANDS = Suite(
     name="commands",
     title="Commands, streams and images",
     engine="echo",
@@ -46,25 +75,24 @@ COMMANDS = CallSuite(
         "unary": "small typed call, handler {what}",
         "stream": "stream of 1 kB messages, per message",
         "images": "RGBA images, per image, as {what}",
-        "bytes": "typed call with {what} there and back",
+        "bytes": "typed call with bytes there and back",
     },
+    sizes={"bytes": decimal_text},
     targets=COMMAND_TARGETS,
 )
 
 #: Of the images and messages; `--quick` makes them small.
 _OPTIONS: dict[str, Any] = {"width": 1280, "height": 720, "item_bytes": 1000}
 _QUICK_OPTIONS: dict[str, Any] = {"width": 64, "height": 36, "item_bytes": 1000}
-
-
-_UNARY = [("unary", what, rate) for what in ("inline", "pool") for rate in (None, OPEN_LOOP_HZ)]
-_CALLS = CallCases(
-    [*_UNARY, ("stream", "", None), ("images", "view", None), ("images", "copy", None)], in_each_wait="unary"
-)
+_CALLS = [
+    *(("unary", what, None, rate) for what in ("inline", "pool") for rate in (None, OPEN_LOOP_HZ)),
+    *(("stream", "", None, None), ("images", "view", None, None), ("images", "copy", None, None)),
+]
 
 
 def cases_of(plan: Plan) -> list[Case]:
     """Return the cases of one round."""
-    return [*_CALLS.of(plan), *BYTES_CASES.of(plan)]
+    return [*call_cases(plan, _CALLS, in_each_wait="unary"), *call_cases(plan, BYTES, "sizes")]
 
 
 def plan_of_commands(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:
@@ -72,3 +100,69 @@ def plan_of_commands(paths: Sequence[str], waits: Sequence[str] | None, *, round
     waits = waits or (("adaptive",) if quick else ("adaptive", "block"))
     options = _QUICK_OPTIONS if quick else _OPTIONS
     return Plan.of(paths, waits, options, rounds=rounds, quick=quick, budget_s=0.5)
+
+
+def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> PreparedSuite:
+    """Return the suite for a command line. A quick one has one round of short loops and small images.
+
+    Running it raises what starting the engines raises, and RemoteProtocolError when an answer or item was lost,
+    doubled or torn.
+    """
+    plan = plan_of_commands(paths, waits, rounds=rounds, quick=quick)
+    note = (
+        f"images are {plan.options['width']}x{plan.options['height']} and prepared beforehand: an engine that renders "
+        "them takes longer than any transport"
+    )
+    cases = plan.with_twins(cases_of(plan))
+    return PreparedSuite(COMMANDS, plan, cases, lambda case: measure_commands(case, plan), [note])
+
+
+def measure_commands(case: Case, plan: Plan) -> dict[Cell, Measured]:
+    """Return the measurements of a case's cells; its processes have ended when this returns.
+
+    Raises RemoteProtocolError when an answer or an item is not the one that was due.
+    """
+    with ConnectedEngine(
+        find_path(case.path), COMMANDS.engine, 1, options=plan.options, wait=case.wait, max_message_bytes=_LONGEST
+    ) as link:
+        client = Client(link.transport)
+        return {cell: measure(client, cell, plan, link.pid) for cell in case.cells}
+
+
+def measure(client: Client, cell: Cell, plan: Plan, pid: int | None) -> Measured:
+    """Return the measurement of one cell, over a connection to an echo engine.
+
+    Raises RemoteProtocolError when an answer or an item is not the one that was due.
+    """
+    if cell.kind == "unary":
+        return _measure_unary(client, cell, plan.effort, pid)
+    if cell.kind == "stream":
+        return measure_messages(client, int(plan.options["item_bytes"]), plan.effort, pid)
+    if cell.kind == "bytes":
+        return _measure_bytes(client, cell.size or 0, plan.effort, pid)
+    return measure_images(client, cell.what, plan.effort, pid)
+
+
+def _measure_unary(client: Client, cell: Cell, effort: Effort, pid: int | None) -> Measurement:
+    """Time a call whose answer is the number it was asked with, so that none can be taken for another."""
+    call: Callable[[int], Any] = client.lidar.get_beam_count if cell.what == "inline" else client.lidar.get_beam_angles
+    numbers = itertools.count(1)
+    look = Look("the number that it was asked with", lambda answer: answer.beams)
+    return measure_loop(lambda _: call(next(numbers)), _NOTHING, effort, pid, look, cell.rate_hz)
+
+
+def _measure_bytes(client: Client, size: int, effort: Effort, pid: int | None) -> Measurement:
+    """Time a call that is answered with its own bytes, so that none can be taken for another."""
+    numbers, padding = itertools.count(1), bytes(size - _NUMBER_BYTES)
+
+    def send(_: Any) -> SetStateResponse:
+        return client.transport.call(
+            _ECHO, SetStateRequest(0, next(numbers).to_bytes(_NUMBER_BYTES, "little") + padding)
+        )
+
+    def check(answer: SetStateResponse) -> int:
+        if len(answer.observation) != size:
+            raise RemoteProtocolError(f"an answer of {len(answer.observation)} bytes to a request of {size}")
+        return int.from_bytes(answer.observation[:_NUMBER_BYTES], "little")
+
+    return measure_loop(send, _NOTHING, effort, pid, Look("its number and its length", check))

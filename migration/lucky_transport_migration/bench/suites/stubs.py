@@ -16,38 +16,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Case, Plan
-from lucky_transport_migration.bench.suite import BYTES_CASES, CallCases, CallSuite, call_row
+from lucky_transport_migration.bench.suite import (
+    BYTES,
+    OPEN_LOOP_HZ,
+    Case,
+    Plan,
+    Suite,
+    call_cases,
+    decimal_text,
+    marks,
+)
 from lucky_transport_migration.bench.targets import SpeedTarget
 
 __all__ = ["PROGRAM_PARTS", "STUBS", "cases_of", "plan_of_stubs"]
 
 
-_TCP, _SHM = call_row("unary", "grpc-tcp", "pool"), call_row("unary", "shm", "pool")
+_TCP, _SHM = marks("unary", "grpc-tcp", "pool"), marks("unary", "shm", "pool")
 STUB_TARGETS: tuple[SpeedTarget, ...] = (
     SpeedTarget("unary, pool, adaptive: gRPC over TCP over shm", "at least", 15, "times", _TCP, _SHM),
     SpeedTarget(
         "unary, pool, adaptive: gRPC over a unix socket over shm", "at least", 12, "times",
-        call_row("unary", "grpc-unix", "pool"), _SHM,
+        marks("unary", "grpc-unix", "pool"), _SHM,
     ),
     SpeedTarget(
         "unary, pool, block: gRPC over TCP over shm", "at least", 4, "times",
-        _TCP, call_row("unary", "shm", "pool", "block"),
+        _TCP, marks("unary", "shm", "pool", wait="block"),
     ),
     SpeedTarget(
         "server streaming of 1 kB messages: gRPC over TCP over shm", "at least", 20, "times",
-        call_row("stream", "grpc-tcp"), call_row("stream", "shm"),
+        marks("stream", "grpc-tcp"), marks("stream", "shm"),
     ),
     SpeedTarget(
         "16 concurrent callers: gRPC over TCP over shm", "at least", 8, "times",
-        call_row("callers", "grpc-tcp"), call_row("callers", "shm"),
+        marks("callers", "grpc-tcp"), marks("callers", "shm"),
     ),
     *(
         SpeedTarget(
-            f"{size} there and back: gRPC over TCP over shm", "at least", 5, "times",
-            call_row("bytes", "grpc-tcp", size), call_row("bytes", "shm", size),
+            f"{decimal_text(size)} there and back: gRPC over TCP over shm", "at least", 5, "times",
+            marks("bytes", "grpc-tcp", size=size), marks("bytes", "shm", size=size),
         )
-        for size in ("200 kB", "1 MB")
+        for size in (200_000, 1_000_000)
     ),
     SpeedTarget(
         "CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP", "at most", 0.2, "times",
@@ -55,7 +63,7 @@ STUB_TARGETS: tuple[SpeedTarget, ...] = (
     ),
 )  # fmt: skip
 
-STUBS = CallSuite(
+STUBS = Suite(
     name="stubs",
     title="Existing gRPC code over shared memory",
     engine="a servicer that answers with what it was asked",
@@ -63,10 +71,11 @@ STUBS = CallSuite(
         "unary": "unary call of a generated stub, handler {what}",
         "stream": "server streaming of 1 kB messages, per message",
         "callers": "16 concurrent callers of one channel, per call",
-        "bytes": "unary call of a generated stub with {what} there and back",
+        "bytes": "unary call of a generated stub with bytes there and back",
         "aio": "unary call of a generated stub, asyncio on both sides",
         "program": "unmodified program and its server, per call",
     },
+    sizes={"bytes": decimal_text},
     targets=STUB_TARGETS,
 )
 
@@ -77,18 +86,20 @@ _OPTIONS = {"text_chars": 100, "item_bytes": 1000, "callers": 16}
 PROGRAM_PARTS = 4
 
 
-_UNARY = [("unary", what, rate) for rate in (None, OPEN_LOOP_HZ) for what in ("pool", "inline")]
-_PRODUCTS = (
-    CallCases([*_UNARY, ("stream", "", None), ("callers", "", None)], in_each_wait="unary"),
-    BYTES_CASES,
-    CallCases([("aio", "", None)], "asyncio"),
-    CallCases([("program", "", None)], "program", paths=("grpc-tcp", "shm")),  # programs connect to a port
-)
+_CALLS = [
+    *(("unary", what, None, rate) for rate in (None, OPEN_LOOP_HZ) for what in ("pool", "inline")),
+    *(("stream", "", None, None), ("callers", "", None, None)),
+]
 
 
 def cases_of(plan: Plan) -> list[Case]:
     """Return the cases of one round."""
-    return [case for product in _PRODUCTS for case in product.of(plan)]
+    return [
+        *call_cases(plan, _CALLS, in_each_wait="unary"),
+        *call_cases(plan, BYTES, "sizes"),
+        *call_cases(plan, [("aio", "", None, None)], "asyncio"),
+        *call_cases(plan, [("program", "", None, None)], "program", paths=("grpc-tcp", "shm")),  # connect to a port
+    ]
 
 
 def plan_of_stubs(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:

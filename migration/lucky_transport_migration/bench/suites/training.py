@@ -1,24 +1,48 @@
-"""What the suite of training measures: cells (one row each) in cases (one fresh pair of processes each).
+"""The suite of training: loops as programs have them.
 
 training   steps of 1 ms, alone and beside a 100 Hz telemetry and a 30 Hz camera stream, also in process
 luckyenv   the steps of a luckyrobots LuckyEnv loop, over shm under `lucky-transport run`
 gpu        a policy on a GPU, and where its observations come from (`training_gpu.py`)
+
+Alone, beside, alone, beside, ... within one connection: a machine that grows warm favours neither. The streams' own
+rates are given too: a loop that wins by starving them has won nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
-from lucky_transport_migration.bench.plan import Case, Plan
-from lucky_transport_migration.bench.suite import CallCases, CallCell, CallSuite, call_row
+import numpy as np
+
+from lucky_transport.client import Client
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import PeerTimeout
+from lucky_transport.transport import Stream
+from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.rows import Measured
+from lucky_transport_migration.bench.run import PreparedSuite
+from lucky_transport_migration.bench.suite import Case, Cell, Plan, Suite, call_cases, marks
 from lucky_transport_migration.bench.suites.commands import plan_of_commands
-from lucky_transport_migration.bench.suites.training_gpu import GPU_NAMES, GPU_TARGETS, GPU_TITLES, gpu_cases
+from lucky_transport_migration.bench.suites.training_gpu import GPU_KINDS, GPU_TARGETS, GPU_TITLES, gpu_cases
 from lucky_transport_migration.bench.targets import SpeedTarget
+from lucky_transport_migration.bench.workloads.gpu import measure_gpu, why_no_gpu
+from lucky_transport_migration.bench.workloads.stubs.pair import Job
+from lucky_transport_migration.bench.workloads.stubs.programs import measure_luckyenv, why_no_luckyenv
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 
-__all__ = ["TRAINING", "cases_of", "plan_of_training"]
+__all__ = ["TRAINING", "Training", "cases_of", "measure_training", "plan_of_training", "prepare"]
 
-TRAINING = CallSuite(
+TELEMETRY_HZ = 100
+CAMERA_HZ = 30
+_TURNS = 2
+_PATIENCE_S = 5.0
+
+TRAINING = Suite(
     name="training",
     title="Training loops",
     engine="echo",
@@ -27,11 +51,10 @@ TRAINING = CallSuite(
         "luckyenv": "LuckyEnv training loop, per step",
         **GPU_TITLES,
     },
-    names=GPU_NAMES,
     targets=(
         SpeedTarget(
             "training loop of 1 ms steps: rate lost beside two streams", "at most", 5, "%",
-            call_row("training", "shm"), column="loss_percent",
+            marks("training", "shm"), column="loss_percent",
         ),
         *GPU_TARGETS,
     ),
@@ -44,10 +67,10 @@ _WAYS = {"grpc": "grpc-tcp", "shm": "shm"}
 
 def cases_of(plan: Plan, *, luckyenv: bool, gpu: bool = False) -> list[Case]:
     """Return the cases of one round."""
-    loops = list(CallCases([("training", "", None)]).of(plan))
+    loops = list(call_cases(plan, [("training", "", None, None)]))
     if luckyenv:
         ways = [(_WAYS[path], plan.main_wait(path)) for path in plan.paths if path in _WAYS]
-        loops += [Case(path, wait, (CallCell("luckyenv", path, wait),), "luckyenv") for path, wait in ways]
+        loops += [Case(path, wait, (Cell("luckyenv", path, wait),), "luckyenv") for path, wait in ways]
     return [*loops, *gpu_cases(plan)] if gpu else loops
 
 
@@ -55,3 +78,150 @@ def plan_of_training(paths: Sequence[str], waits: Sequence[str] | None, *, round
     """Return the plan of a command line; the loop runs in process too, as what no transport can be faster than."""
     plan = plan_of_commands(tuple(dict.fromkeys((*paths, "inproc"))), waits, rounds=rounds, quick=quick)
     return replace(plan, options=plan.options | {"step_s": _STEP_S})
+
+
+def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> PreparedSuite:
+    """Return the suite for a command line; a quick one has one round of short loops.
+
+    Running it raises what starting the engines and programs raises, PeerTimeout where a stream brings nothing.
+    """
+    plan = plan_of_training(paths, waits, rounds=rounds, quick=quick)
+    missing, no_gpu = why_no_luckyenv(), why_no_gpu()
+    cases = plan.with_twins(cases_of(plan, luckyenv=missing is None, gpu=no_gpu is None))
+    notes = [one for one in (missing, no_gpu) if one]
+    return PreparedSuite(TRAINING, plan, cases, lambda case: _measure(case, plan), notes=notes)
+
+
+def _measure(case: Case, plan: Plan) -> dict[Cell, Measured]:
+    cell = case.cells[0]
+    if cell.kind in GPU_KINDS:
+        return measure_gpu(case, plan.effort)
+    if cell.kind == "luckyenv":
+        return {cell: measure_luckyenv(Job(case, plan.effort, plan.options))}
+    with ConnectedEngine(find_path(case.path), TRAINING.engine, 1, options=plan.options, wait=case.wait) as link:
+        return {cell: measure_training(Client(link.transport), plan.effort)}
+
+
+@dataclass(slots=True)
+class Training:
+    """Steps a second alone and beside the streams, and items a second of each stream, in one round."""
+
+    alone_hz: float
+    beside_hz: float
+    telemetry_hz: float
+    camera_hz: float
+    n: int
+
+    @property
+    def loss_percent(self) -> float:
+        """How much of its rate the loop loses."""
+        return (1 - self.beside_hz / self.alone_hz) * 100
+
+    @property
+    def us_each(self) -> float:
+        """Microseconds per step beside the streams."""
+        return 1e6 / self.beside_hz
+
+    @staticmethod
+    def columns(rounds: Sequence[Training]) -> dict[str, Any]:
+        """Return what a row of these rounds has beside its times."""
+
+        def median(name: str) -> float:
+            return round(float(np.median([getattr(one, name) for one in rounds])), 3)
+
+        return {
+            "alone_per_s": median("alone_hz"),
+            "per_s": median("beside_hz"),
+            "loss_percent": median("loss_percent"),
+            "loss_percent_max": round(max(one.loss_percent for one in rounds), 3),
+            "telemetry_per_s": median("telemetry_hz"),
+            "camera_per_s": median("camera_hz"),
+        }
+
+
+class _Listener(threading.Thread):
+    """Takes a stream's items as they come."""
+
+    def __init__(self, name: str, stream: Stream) -> None:
+        super().__init__(name=f"{name} stream", daemon=True)
+        self.count = 0
+        self.error: Exception | None = None
+        self._stream = stream
+        self._leaving = False
+
+    def run(self) -> None:
+        try:
+            for _ in self._stream:
+                self.count += 1
+        except Exception as error:  # told to the thread that measures
+            if not self._leaving:
+                self.error = error
+
+    def leave(self) -> None:
+        """End the stream and the thread; raises what ended it early."""
+        self._leaving = True
+        self._stream.cancel()
+        self.join(10.0)
+        if self.error is not None:
+            raise self.error
+
+
+def measure_training(client: Client, effort: Effort) -> Training:
+    """Return one round; each part takes the effort's budget.
+
+    Raises PeerTimeout when a stream brings nothing, before or after the steps that are timed beside it.
+    """
+    actions = np.zeros(client.spec.action_shape, client.spec.action.dtype)
+    _rate(client, actions, effort.budget_s / 5)
+    alone: list[float] = []
+    beside: list[float] = []
+    telemetry = camera = 0.0
+    for _ in range(_TURNS):
+        alone.append(_rate(client, actions, effort.budget_s))
+        with _streams(client) as listeners:
+            start, before = time.perf_counter(), [one.count for one in listeners]
+            beside.append(_rate(client, actions, effort.budget_s))
+            took = time.perf_counter() - start
+            after = [one.count for one in listeners]
+            _await_more(listeners, after)
+            rates = [(now - then) / took for now, then in zip(after, before, strict=True)]
+        telemetry, camera = telemetry + rates[0] / _TURNS, camera + rates[1] / _TURNS
+    n = int(sum(beside) * effort.budget_s)
+    return Training(float(np.mean(alone)), float(np.mean(beside)), telemetry, camera, n)
+
+
+@contextmanager
+def _streams(client: Client) -> Iterator[list[_Listener]]:
+    """Both streams, being read by threads of their own, the first item of each taken."""
+    with ExitStack() as stack:
+        listeners = [
+            _Listener("telemetry", client.telemetry.stream(fps=TELEMETRY_HZ)),
+            _Listener("camera", client.camera.stream("front", fps=CAMERA_HZ)),
+        ]
+        for one in listeners:
+            stack.callback(one.leave)
+            one.start()
+        _await_more(listeners, [0, 0])
+        yield listeners
+
+
+def _await_more(listeners: Sequence[_Listener], counts: Sequence[int]) -> None:
+    """Wait until each stream has brought more than so many items, or an error, which `leave` raises."""
+    deadline = Deadline(_PATIENCE_S)
+    while still := [one.name for one, n in zip(listeners, counts, strict=True) if one.count <= n and one.error is None]:
+        if deadline.expired:
+            raise PeerTimeout(f"{' and '.join(still)}: no item within {_PATIENCE_S:g} s beside a training loop")
+        time.sleep(0.001)
+
+
+def _rate(client: Client, actions: Any, seconds: float) -> float:
+    """Return steps per second over about that long."""
+    step = client.transport.step
+    step(actions)
+    start = now = time.perf_counter()
+    n = 0
+    while now - start < seconds:
+        step(actions)
+        n += 1
+        now = time.perf_counter()
+    return n / (now - start)

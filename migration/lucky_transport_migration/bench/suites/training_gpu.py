@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lucky_transport_migration.bench.measuring import QUICK
-from lucky_transport_migration.bench.plan import Case, Plan
-from lucky_transport_migration.bench.suite import CallCell, call_row
+from lucky_transport_migration.bench.suite import Case, Cell, Plan, marks
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import label
 
-__all__ = ["ACT_SIZE", "GPU_KINDS", "GPU_NAMES", "GPU_TARGETS", "GPU_TITLES", "SIZES", "gpu_cases"]
+__all__ = ["ACT_SIZE", "GPU_KINDS", "GPU_TARGETS", "GPU_TITLES", "SIZES", "gpu_cases"]
 
 #: What a row calls its observations -> envs and floats of each.
 SIZES = {"64 x 48": (64, 48), "4,096 x 48": (4096, 48), "256 x 28,224": (256, 28_224)}
@@ -35,12 +34,11 @@ _PATHS = {
     "shm": ("shm", "tensor-copy", "tensor-view", "device-copy", "device-view", "device-only"),
     "inproc": ("one-process",),
 }
-GPU_NAMES = {(kind, path): label(path) for kind in GPU_KINDS for path in (*_PATHS["shm"][1:], *_PATHS["inproc"])}
 
 
 def _free_run(what: str, sense: str, goal: float, path: str, other: str) -> SpeedTarget:
     name = f"policy on a GPU, {what}, free run: {label(path)} over {label(other)}"
-    rows = (call_row("gpu_free", path, what), call_row("gpu_free", other, what))
+    rows = (marks("gpu_free", path, what), marks("gpu_free", other, what))
     return SpeedTarget(name, "at least" if sense == ">=" else "at most", goal, "times", *rows)
 
 
@@ -50,7 +48,7 @@ GPU_TARGETS = (
     _free_run(_LARGE, ">=", 250, "grpc-batch", "device-only"),
     SpeedTarget(
         f"policy on a GPU, {_MIDDLE}: observations_torch over from_numpy", "at most", 1.0, "times",
-        call_row("gpu", "tensor-copy", _MIDDLE), call_row("gpu", "shm", _MIDDLE),
+        marks("gpu", "tensor-copy", _MIDDLE), marks("gpu", "shm", _MIDDLE),
     ),
 )  # fmt: skip
 
@@ -60,4 +58,4 @@ def gpu_cases(plan: Plan) -> Iterator[Case]:
     for what in (_SMALL,) if plan.effort == QUICK else SIZES:
         for path in (one for transport in plan.paths for one in _PATHS.get(transport, ())):
             wait = plan.main_wait(path)
-            yield Case(path, wait, tuple(CallCell(kind, path, wait, what) for kind in GPU_KINDS), f"gpu, {what}")
+            yield Case(path, wait, tuple(Cell(kind, path, wait, what) for kind in GPU_KINDS), f"gpu, {what}")

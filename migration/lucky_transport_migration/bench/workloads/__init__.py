@@ -1,1 +1,1 @@
-"""What each suite runs: processes, loops and checks that turn a case into the measurements of its cells."""
+"""Programs and loops that suites start: native limits, a policy on a GPU, gRPC code as it is."""

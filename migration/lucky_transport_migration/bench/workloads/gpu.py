@@ -15,11 +15,10 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.process import python_command
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import CpuTimer, Effort, Look, closed_loop
-from lucky_transport_migration.bench.plan import Case
 from lucky_transport_migration.bench.processes import ServerProcess
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.stats import percentile
-from lucky_transport_migration.bench.suite import CallCell
+from lucky_transport_migration.bench.suite import Case, Cell
 from lucky_transport_migration.bench.suites.steps import COPY
 from lucky_transport_migration.bench.suites.training_gpu import ACT_SIZE, SIZES
 from lucky_transport_migration.bench.workloads.gpu_engine import GpuEngine
@@ -43,7 +42,7 @@ def why_no_gpu() -> str | None:
     return None if torch.cuda.is_available() else f"no policy on a GPU: PyTorch {torch.__version__} sees no CUDA device"
 
 
-def measure_gpu(case: Case, effort: Effort, device: str = "cuda") -> dict[CallCell, Measured]:
+def measure_gpu(case: Case, effort: Effort, device: str = "cuda") -> dict[Cell, Measured]:
     """Return the measurements of a case's two cells; the engine has ended when this returns.
 
     Raises RemoteProtocolError for a frame that is not the next one.

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from lucky_transport_migration.bench.measuring import Measurement
-from lucky_transport_migration.bench.suites.steps import COPY, StepCell, StepPlan
+from lucky_transport_migration.bench.suite import Cell, Plan
 
 __all__ = ["measure_limit", "ping_pong", "ping_pong_program"]
 
@@ -31,11 +31,12 @@ _FLOAT_BYTES = 4
 _LONGEST_S = 120.0
 
 
-def measure_limit(cell: StepCell, plan: StepPlan) -> Measurement | str:
+def measure_limit(cell: Cell, plan: Plan) -> Measurement | str:
     """Return the round trips of the native loop that copies as many bytes as the cell's steps do, or why not."""
     assert cell.wait is not None
-    actions = cell.num_envs * int(plan.options["act_size"]) * _FLOAT_BYTES
-    frame = cell.num_envs * int(plan.options["obs_size"]) * _FLOAT_BYTES if cell.engine == COPY else 0
+    assert cell.size is not None
+    actions = cell.size * int(plan.options["act_size"]) * _FLOAT_BYTES
+    frame = cell.size * int(plan.options["obs_size"]) * _FLOAT_BYTES if cell.what == "toy:copy" else 0
     typical_ns = _ROUND_NS[cell.wait] + (actions + frame) * _BYTE_NS
     rounds = int(np.clip(plan.effort.budget_s * 1e9 / typical_ns, 100, _MOST_ROUNDS))
     try:

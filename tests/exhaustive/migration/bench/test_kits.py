@@ -11,15 +11,20 @@ import pytest
 from lucky_transport.errors import ConfigError, EngineFailed
 from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.rows import typical_us
+from lucky_transport_migration.bench.suite import marks
+from lucky_transport_migration.bench.suites import kits
 from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, plan_of_kits
-from lucky_transport_migration.bench.workloads import kits
 
 
 def result_of(rows: dict[tuple[str, str], dict[str, float]]) -> dict[str, Any]:
     """Return as much of a result as the targets read: (kind, path) -> percentiles in microseconds."""
     return {
         "rounds": 6,
-        "rows": [{"kind": kind, "path": path, "wait": None, "us": us} for (kind, path), us in rows.items()],
+        "options": {},
+        "rows": [
+            marks(kind, path, size=1 if kind == "exchange" else BATCH, wait="spin" if path == "limit" else None, us=us)
+            for (kind, path), us in rows.items()
+        ],
     }
 
 
@@ -51,7 +56,7 @@ def test_each_kit_is_measured_or_its_absence_is_told(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler; apt install gcc libc6-dev")
-@pytest.mark.parametrize("path", ["shm", "limit"])
+@pytest.mark.parametrize("path", ["kit-python", "kit-c", "limit"])
 def test_a_side_is_measured(path: str) -> None:
     suite = kits.prepare(("shm",), None, rounds=1, quick=True)
     (case,) = (one for one in suite.cases if one.path == path and not one.twin)

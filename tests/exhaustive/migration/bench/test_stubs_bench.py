@@ -19,13 +19,11 @@ import pytest
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError
 from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.flow import StreamMeasurement
-from lucky_transport_migration.bench.markdown import bench_markdown
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
-from lucky_transport_migration.bench.page import bench_page
-from lucky_transport_migration.bench.plan import Case
+from lucky_transport_migration.bench.report import bench_markdown, bench_page, without_histograms
 from lucky_transport_migration.bench.run import PreparedSuite, Results
+from lucky_transport_migration.bench.suite import Case
 from lucky_transport_migration.bench.suites.stubs import STUBS, cases_of, plan_of_stubs
-from lucky_transport_migration.bench.terminal import without_histograms
 from lucky_transport_migration.bench.workloads.stubs import bench, pair, programs
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair, program
 from tests.support.waiting import until_none_left
@@ -373,7 +371,7 @@ def _count(number: int) -> Any:
 
 def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> None:
     rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
-    keys = [(row["kind"], row["path"], row["wait"], row["what"], row["rate_hz"]) for row in rows]
+    keys = [(row["title"], row["path"], row["wait"]) for row in rows if not row["again"]]
     assert len(set(keys)) == len(keys)
     assert {row["kind"] for row in rows} == {"unary", "stream", "callers", "bytes", "aio", "program"}
     assert result["noise_floor"]["floor"] == 1.0
@@ -381,15 +379,15 @@ def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> Non
 
 
 def test_ratios_compare_shared_memory_with_both_ways_of_grpc(result: dict[str, Any]) -> None:
-    found = {(one["kind"], one["what"], one["wait"], one["rate_hz"], one["to"]): one for one in result["ratios"]}
-    assert found["unary", "pool", "adaptive", None, "grpc-tcp"]["ratio"] == pytest.approx(20)
-    assert found["unary", "pool", "adaptive", None, "grpc-unix"]["ratio"] == pytest.approx(15)
-    assert found["unary", "pool", "block", 50, "grpc-tcp"]["ratio"] == pytest.approx(5)
-    assert found["program", "", "adaptive", None, "grpc-tcp"]["ratio"] == pytest.approx(20)
-    sentence = found["callers", "", "adaptive", None, "grpc-tcp"]["sentence"]
+    found = {(one["kind"], one["what"], one["rate_hz"], one["to"]): one for one in result["ratios"]}
+    assert found["unary", "pool", None, "grpc-tcp"]["ratio"] == pytest.approx(20)
+    assert found["unary", "pool", 50, "grpc-unix"]["ratio"] == pytest.approx(15)
+    assert found["unary", "pool", None, "shm"]["ratio"] == pytest.approx(4)
+    assert found["program", "", None, "grpc-tcp"]["ratio"] == pytest.approx(20)
+    sentence = found["callers", "", None, "grpc-tcp"]["sentence"]
     assert "shared memory (adaptive) is 20.0 times faster than gRPC over loopback TCP" in sentence
-    assert found["unary", "pool", "adaptive", None, "grpc-tcp"]["main"]
-    assert not found["unary", "pool", "block", None, "grpc-tcp"]["main"]
+    assert found["unary", "pool", None, "grpc-tcp"]["main"]
+    assert not found["unary", "pool", None, "shm"]["main"]
 
 
 def test_each_target_is_met_or_not(result: dict[str, Any]) -> None:
@@ -417,19 +415,15 @@ def test_without_grpc_in_the_run_no_target_is_measured(result: dict[str, Any]) -
 def test_page_and_markdown_show_targets_and_rows(result: dict[str, Any]) -> None:
     result["targets"] = targets.check(result, STUBS.targets)
     for text in (bench_page(result), bench_markdown(result)):
-        for part in ("Existing gRPC code over shared memory", "handler pool", "PASS", "unmodified program", "48,780"):
+        for part in ("Existing gRPC code over shared memory", "handler pool", "PASS", "unmodified program"):
             assert part in text
-    table = [
-        line for line in bench_markdown(result).splitlines() if line.startswith("| shared memory (adaptive) | 1 |")
-    ]
-    assert len(table) == len([row for row in result["rows"] if row["wait"] == "adaptive"])
+    cells = bench_markdown(result).count("**1.00×**")
+    assert cells == len([row for row in result["rows"] if row["wait"] == "adaptive"])
 
 
 def test_each_kind_of_call_is_one_big_number_beside_what_a_switch_leaves(result: dict[str, Any]) -> None:
-    page = bench_page(result)
     kinds = {one["title"] for one in result["ratios"] if one["main"]}
-    assert '<p class="note">gRPC over loopback TCP, times as long as shared memory:</p>' in page
-    assert page.count("<li><b>") == len(kinds) < sum(one["main"] for one in result["ratios"])
+    assert bench_page(result).count("<li><b>") == len(kinds) < sum(one["main"] for one in result["ratios"])
 
 
 def test_what_was_looked_at_while_timing_is_said_once_and_not_in_the_verdict(result: dict[str, Any]) -> None:

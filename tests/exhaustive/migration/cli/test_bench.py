@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 from lucky_transport.cli.main import cli
 from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.run import PreparedSuite
+from lucky_transport_migration.bench.suites import steps
 from lucky_transport_migration.bench.suites.stubs import cases_of, plan_of_stubs
 from lucky_transport_migration.bench.targets import SpeedTarget
-from lucky_transport_migration.bench.workloads import steps
 
 QUICK = ("--quick", "--num-envs", "2")
 
@@ -52,10 +52,9 @@ def test_json_has_environment_rows_and_ratios(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert done.exit_code == int("FAIL" in {row["word"] for row in found["targets"]})
     assert {"environment", "rows", "ratios", "notes", "targets"} <= set(found)
-    steps = [row for row in found["rows"] if row["suite"] == "step"]
-    assert {(row["path"], row["num_envs"]) for row in steps} >= {(p, n) for p in ("inproc", "shm") for n in (2,)}
-    assert {row["level"] for row in steps} == {"transport", "env"}
-    assert {row["wait"] for row in steps if row["path"] == "shm"} == {"adaptive"}
+    assert {(row["path"], row["size"]) for row in found["rows"]} >= {("inproc", 2), ("shm", 2)}
+    assert {row["kind"] for row in found["rows"]} == {"exchange", "in place", "step", "view", "frame"}
+    assert {row["wait"] for row in found["rows"] if row["path"] == "shm"} == {"adaptive"}
     assert {row["word"] for row in found["targets"]} <= {"NO VERDICT", "NOT MEASURED"}
     assert found["verdict"]["word"] == "NO VERDICT"
     assert {one["word"] for one in found["ratios"]} == {"NO VERDICT"}
@@ -78,7 +77,7 @@ def test_an_engine_with_composite_spaces_is_measured() -> None:
 def test_people_get_sentences_tables_and_notes(again: Callable[..., Result]) -> None:
     done = again("--check")
     assert "Traceback" not in done.output
-    assert "2 envs, one exchange" in done.output
+    assert "One exchange, 2 envs" in done.output
     assert "NOT MEASURED" in done.output
     assert "p50 is the median over rounds" in done.output.replace("\n", " ")
 
@@ -147,8 +146,8 @@ def test_the_suite_of_stubs_measures_grpc_over_tcp_and_a_unix_socket(tmp_path: P
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     cells = [cell for case in cases_of(plan_of_stubs(("grpc",), None, rounds=1, quick=True)) for cell in case.cells]
-    rows = {(row["path"], row["kind"], row["what"], row["rate_hz"]): row for row in found["rows"]}
-    assert rows.keys() == {(cell.path, cell.kind, cell.what, cell.rate_hz) for cell in cells}
+    rows = {(row["path"], row["kind"], row["what"], row["size"], row["rate_hz"]): row for row in found["rows"]}
+    assert rows.keys() == {(cell.path, cell.kind, cell.what, cell.size, cell.rate_hz) for cell in cells}
     assert {path for path, *_ in rows} == {"grpc-tcp", "grpc-unix"}
     assert {kind for _, kind, *_ in rows} >= {"unary", "stream", "callers", "aio", "bytes", "program"}
     assert [row for row in rows.values() if not row["n"]] == []

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lucky_transport_migration.bench.plan import Case, Plan
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
-from lucky_transport_migration.bench.suite import CallCell
+from lucky_transport_migration.bench.suite import Case, Cell, Plan
 from lucky_transport_migration.bench.suites.stubs import STUBS, cases_of, plan_of_stubs
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair
 from lucky_transport_migration.bench.workloads.stubs.programs import measure_echo
@@ -33,7 +32,7 @@ def prepare(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: i
     return PreparedSuite(STUBS, plan, cases, lambda case: measure_stubs(case, plan), notes=_NOTES)
 
 
-def measure_stubs(case: Case, plan: Plan) -> Mapping[CallCell, Measured]:
+def measure_stubs(case: Case, plan: Plan) -> Mapping[Cell, Measured]:
     """Return the measurements of a case's cells; its processes have ended when this returns."""
     job = Job(case, plan.effort, plan.options)
     if case.what == "program":

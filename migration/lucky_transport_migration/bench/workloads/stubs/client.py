@@ -12,7 +12,7 @@ from typing import Any
 from lucky_transport.process import python_command
 from lucky_transport_migration.bench.processes import ServerProcess
 from lucky_transport_migration.bench.rows import Measured
-from lucky_transport_migration.bench.suite import SIZES, CallCell
+from lucky_transport_migration.bench.suite import Cell
 from lucky_transport_migration.bench.workloads.stubs.callers import measure_callers
 from lucky_transport_migration.bench.workloads.stubs.calls import (
     measure_awaited,
@@ -29,7 +29,7 @@ __all__ = ["measure", "serving"]
 _SERVER = "lucky_transport_migration.bench.workloads.stubs.server_program"
 
 
-def measure(job: Job) -> dict[CallCell, Measured]:
+def measure(job: Job) -> dict[Cell, Measured]:
     """Return the measurements of the case's cells; the server has ended when this returns.
 
     Raises NotReachable when it does not start, RemoteProtocolError when an answer or an item is not the one due.
@@ -53,19 +53,19 @@ def serving(path: str, item_bytes: int, *, aio: bool = False) -> Generator[Serve
             yield server
 
 
-def _measure_cell(stub: Any, cell: CallCell, job: Job, pid: int) -> Measured:
+def _measure_cell(stub: Any, cell: Cell, job: Job, pid: int) -> Measured:
     chars, effort = int(job.options["text_chars"]), job.effort
     if cell.kind == "stream":
         return measure_stream(stub.Watch, int(job.options["item_bytes"]), effort, pid)
     if cell.kind == "callers":
         return measure_callers(stub.Ask, chars, int(job.options["callers"]), effort, pid)
     if cell.kind == "bytes":
-        return measure_bytes(stub.Send, SIZES[cell.what], effort, pid)
+        return measure_bytes(stub.Send, cell.size or 0, effort, pid)
     call = stub.AskInline if cell.what == "inline" else stub.Ask
     return measure_unary(call, chars, cell.rate_hz, effort, pid)
 
 
-async def _measure_aio(job: Job, server: ServerProcess) -> dict[CallCell, Measured]:
+async def _measure_aio(job: Job, server: ServerProcess) -> dict[Cell, Measured]:
     async with way_of(job.case.path).aio_channel(server.ready) as channel:
         stub = EchoStub(channel)
         chars = int(job.options["text_chars"])

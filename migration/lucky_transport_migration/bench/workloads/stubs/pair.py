@@ -13,10 +13,9 @@ from typing import Any
 from lucky_transport.errors import TransportError
 from lucky_transport.process import python_command
 from lucky_transport_migration.bench.measuring import Effort
-from lucky_transport_migration.bench.plan import Case
 from lucky_transport_migration.bench.processes import run_client
 from lucky_transport_migration.bench.rows import Measured
-from lucky_transport_migration.bench.suite import CallCell
+from lucky_transport_migration.bench.suite import Case, Cell
 
 __all__ = ["Job", "Outcome", "environment", "measure_pair", "program"]
 
@@ -24,7 +23,7 @@ _PROGRAM = "lucky_transport_migration.bench.workloads.stubs.client_program"
 _PATIENCE_S = 90.0
 
 #: What was measured, or why it could not be.
-Outcome = dict[CallCell, Measured] | TransportError
+Outcome = dict[Cell, Measured] | TransportError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Job:
     options: dict[str, Any]
 
 
-def measure_pair(job: Job) -> dict[CallCell, Measured]:
+def measure_pair(job: Job) -> dict[Cell, Measured]:
     """Return the measurements of the job's cells; its processes have ended when this returns.
 
     Raises MissingExtra, NotReachable when a process failed, RemoteProtocolError when an answer or item is not the one
