@@ -25,7 +25,7 @@ _ENGINE = "toy:idle"
 _SUITES = {
     "commands": "lucky_transport_migration.bench.suites.commands:prepare",
     "kits": "lucky_transport_migration.bench.suites.kits:prepare",
-    "stubs": "lucky_transport_migration.bench.workloads.stubs.bench:prepare",
+    "stubs": "lucky_transport_migration.bench.suites.stubs:prepare",
     "training": "lucky_transport_migration.bench.suites.training:prepare",
 }
 

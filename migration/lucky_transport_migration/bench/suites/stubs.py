@@ -1,4 +1,4 @@
-"""What the suite of stubs measures: cells (one row each) in cases (one fresh pair of processes each).
+"""The suite of stubs: gRPC code as it is, over real gRPC and over shared memory.
 
     unary      a call of about 100 bytes each way, its handler in the pool or marked inline, flat out or at 50 Hz
     stream     messages of 1 kB from the server, as fast as they come
@@ -13,13 +13,17 @@ runs the same stub, the same servicer and the same loop; channel and server diff
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 
-from lucky_transport.errors import ConfigError
+from lucky_transport.errors import ConfigError, MissingExtra
+from lucky_transport_migration.bench.rows import Measured
+from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import (
     BYTES,
     OPEN_LOOP_HZ,
     Case,
+    Cell,
     Plan,
     Suite,
     call_cases,
@@ -27,8 +31,10 @@ from lucky_transport_migration.bench.suite import (
     marks,
 )
 from lucky_transport_migration.bench.targets import SpeedTarget
+from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair
+from lucky_transport_migration.bench.workloads.stubs.programs import measure_echo
 
-__all__ = ["PROGRAM_PARTS", "STUBS", "cases_of", "plan_of_stubs"]
+__all__ = ["STUBS", "cases_of", "measure_stubs", "plan_of_stubs", "prepare"]
 
 
 _TCP, _SHM = marks("unary", "grpc-tcp", "pool"), marks("unary", "shm", "pool")
@@ -79,12 +85,15 @@ STUBS = Suite(
     targets=STUB_TARGETS,
 )
 
+_NOTES = (
+    "all ways have the same stub, servicer and loop, grpc's default options, and a pool of 16 threads at the server; "
+    "calls carry no deadline",
+    "a handler marked inline runs on the thread that reads the calls; to gRPC the mark means nothing",
+    "CPU counts all threads of both processes, so also what spins or works while the caller waits",
+)
 #: A transport as the command line names it -> the ways by which its stubs can be reached.
 _WAYS = {"grpc": ("grpc-tcp", "grpc-unix"), "shm": ("shm",)}
 _OPTIONS = {"text_chars": 100, "item_bytes": 1000, "callers": 16}
-#: A whole program measures so many times the budget: it warms up by itself, a training loop with its policy too.
-PROGRAM_PARTS = 4
-
 
 _CALLS = [
     *(("unary", what, None, rate) for rate in (None, OPEN_LOOP_HZ) for what in ("pool", "inline")),
@@ -115,3 +124,25 @@ def plan_of_stubs(transports: Sequence[str], waits: Sequence[str] | None, *, rou
     paths = [way for name in transports for way in _WAYS[name]]
     waits = waits or (("adaptive",) if quick else ("adaptive", "block"))
     return Plan.of(paths, waits, _OPTIONS, rounds=rounds, quick=quick, budget_s=0.5)
+
+
+def prepare(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> PreparedSuite:
+    """Return the suite for a command line. A quick one has one round of short loops.
+
+    Raises ConfigError for a transport that carries no stubs, MissingExtra without gRPC. Running it raises what starting
+    a pair raises, and RemoteProtocolError when an answer or item was lost, doubled or torn.
+    """
+    plan = plan_of_stubs(transports, waits, rounds=rounds, quick=quick)
+    if find_spec("grpc") is None:  # the pair's processes alone import it
+        raise MissingExtra("bench --suite stubs needs gRPC", hint="pip install 'lucky-transport[grpc]'")
+    cases = plan.with_twins(cases_of(plan))
+    return PreparedSuite(STUBS, plan, cases, lambda case: measure_stubs(case, plan), notes=_NOTES)
+
+
+def measure_stubs(case: Case, plan: Plan) -> Mapping[Cell, Measured]:
+    """Return the measurements of a case's cells; its processes have ended when this returns."""
+    job = Job(case, plan.effort, plan.options)
+    if case.what == "program":
+        (cell,) = case.cells
+        return {cell: measure_echo(job)}
+    return measure_pair(job)

@@ -15,7 +15,7 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.process import python_command
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import CpuTimer, Effort, Look, closed_loop
-from lucky_transport_migration.bench.processes import ServerProcess
+from lucky_transport_migration.bench.processes import serving
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.stats import percentile
 from lucky_transport_migration.bench.suite import Case, Cell
@@ -101,9 +101,7 @@ def _loop(
         return alone, None
     if way == "device":
         sizes = (str(num_envs), str(obs_size), device, "on demand" if how == "only" else "")
-        server = stack.enter_context(
-            ServerProcess("of the engine on a GPU", python_command(GpuEngine.__module__, *sizes))
-        )
+        server = stack.enter_context(serving("of the engine on a GPU", python_command(GpuEngine.__module__, *sizes)))
         options: dict[str, Any] = {"observations": "device"} if how == "only" else {}
         env, pid = api.make(endpoint=server.ready, copy=how == "copy", **options), server.pid
     else:

@@ -2,58 +2,60 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from lucky_transport.errors import NotReachable, PeerTimeout
 from lucky_transport_migration.bench import processes
-from lucky_transport_migration.bench.processes import ServerProcess, ended
+from lucky_transport_migration.bench.processes import serving
 
-STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
-)
+
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
 @pytest.mark.parametrize("said", ["", "rea"])
 def test_a_server_that_never_says_it_is_ready_is_given_up_and_ended(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[subprocess.Popen[bytes]] = []
     monkeypatch.setattr(processes, "_READY_S", 0.5)
-    monkeypatch.setattr(processes, "ended", lambda process, grace_s: (started.append(process), ended(process, grace_s)))
+    before = children()
     # on a busy machine it is given up, and its pipe closed, before it has begun
     program = f"import contextlib, os, time\nwith contextlib.suppress(OSError): os.write(1, {said.encode()!r})\n"
-    with pytest.raises(PeerTimeout, match=r"the server that is silent was not ready within 0\.5 s"):
-        ServerProcess("that is silent", [sys.executable, "-c", f"{program}time.sleep(600)"])
-    (process,) = started
-    assert process.returncode == -9
+    with (
+        pytest.raises(PeerTimeout, match=r"the server that is silent was not ready within 0\.5 s"),
+        serving("that is silent", [sys.executable, "-c", f"{program}time.sleep(600)"]),
+    ):
+        pass
+    assert children() == before
 
 
 def test_a_server_that_ends_before_it_is_ready_says_so() -> None:
-    with pytest.raises(NotReachable, match="ended before it was ready"):
-        ServerProcess("of a pair", [sys.executable, "-c", "print('hello')"])
+    with (
+        pytest.raises(NotReachable, match="ended before it was ready"),
+        serving("of a pair", [sys.executable, "-c", "print('hello')"]),
+    ):
+        pass
 
 
-def test_what_a_server_says_behind_ready_is_kept() -> None:
-    with ServerProcess("of a pair", [sys.executable, "-c", "print('ready at 7', flush=True); input()"]) as server:
+def test_what_a_server_says_behind_ready_is_kept_and_it_ends_with_the_block() -> None:
+    before = children()
+    with serving("of a pair", [sys.executable, "-c", "print('ready at 7', flush=True); input()"]) as server:
         assert server.ready == "at 7"
+        assert children() - before == {str(server.pid)}
+    assert children() == before
 
 
-def test_a_process_that_ignores_the_request_to_end_is_killed() -> None:
-    process = subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.terminate()
-    ended(process, grace_s=0.2)
-    assert process.returncode == -9
-    process.stdout.close()
-
-
-def test_a_server_is_told_lines_and_answers_until_it_is_told_to_end() -> None:
-    program = "print('ready', flush=True)\nfor line in iter(input, ''): print(line * 2, flush=True)"
-    with ServerProcess("that echoes", [sys.executable, "-c", program]) as server:
-        server.say("ab")
-        assert server.line(60.0) == "abab\n"
-        server.end()
-        with pytest.raises(NotReachable, match="the server that echoes ended"):
-            server.line(60.0)
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_server_that_does_not_end_by_itself_is_killed(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    monkeypatch.setattr(processes, "_GRACE_S", 0.2)
+    before, raised = children(), False
+    try:
+        with serving("of a pair", [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"]):
+            if fails:
+                raise KeyError
+    except KeyError:
+        raised = True
+    assert raised is fails
+    assert children() == before

@@ -23,8 +23,9 @@ from lucky_transport_migration.bench.measuring import QUICK, Measurement
 from lucky_transport_migration.bench.report import bench_markdown, bench_page, without_histograms
 from lucky_transport_migration.bench.run import PreparedSuite, Results
 from lucky_transport_migration.bench.suite import Case
-from lucky_transport_migration.bench.suites.stubs import STUBS, cases_of, plan_of_stubs
-from lucky_transport_migration.bench.workloads.stubs import bench, pair, programs
+from lucky_transport_migration.bench.suites import stubs
+from lucky_transport_migration.bench.suites.stubs import STUBS, cases_of, plan_of_stubs, prepare
+from lucky_transport_migration.bench.workloads.stubs import pair, programs
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair, program
 from tests.support.waiting import until_none_left
 
@@ -57,7 +58,7 @@ def made_up(case: Case, index: int) -> dict[Any, Any]:
 
 @pytest.fixture
 def prepared() -> PreparedSuite:
-    return bench.prepare(("grpc", "shm"), None, rounds=6, quick=False)
+    return prepare(("grpc", "shm"), None, rounds=6, quick=False)
 
 
 @pytest.fixture
@@ -190,24 +191,23 @@ def test_what_went_wrong_in_the_client_is_raised_here(monkeypatch: pytest.Monkey
 
 @needs_grpc
 def test_the_server_process_ends_with_its_client_and_leaves_no_socket() -> None:
-    from lucky_transport_migration.bench.workloads.stubs.client import serving
+    from lucky_transport_migration.bench.workloads.stubs.client import served
 
-    with serving("grpc-unix", 1000) as server:
+    with served("grpc-unix", 1000) as server:
         socket = Path(server.ready.removeprefix("unix:"))
         assert socket.exists()
         assert Path(f"/proc/{server.pid}").exists()
     assert not socket.parent.exists()
     assert not Path(f"/proc/{server.pid}").exists()
-    server.stop()  # once more does nothing
 
 
 @needs_grpc
 def test_a_server_that_cannot_start_is_not_reachable() -> None:
-    from lucky_transport_migration.bench.workloads.stubs.client import serving
+    from lucky_transport_migration.bench.workloads.stubs.client import served
 
     with (
         pytest.raises(NotReachable, match="the server over grpc-tcp ended before it was ready"),
-        serving("grpc-tcp", -1000),
+        served("grpc-tcp", -1000),
     ):
         pass
 
@@ -217,7 +217,7 @@ def test_a_server_that_cannot_start_is_not_reachable() -> None:
 
 def _answering(answer: Callable[[int], int]) -> Callable[[Any], Any]:
     """A unary call that answers the number n as if it had been `answer(n)`."""
-    from lucky_transport_migration.bench.workloads.stubs.calls import number_of, question
+    from lucky_transport_migration.bench.workloads.stubs.client import number_of, question
 
     return lambda request: question(answer(number_of(request)), 100)
 
@@ -241,7 +241,7 @@ class _Items(Iterator[Any]):
 @needs_grpc
 @pytest.mark.parametrize("rate_hz", [None, 200])
 def test_an_answer_that_belongs_to_another_call_ends_the_measurement(rate_hz: int | None) -> None:
-    from lucky_transport_migration.bench.workloads.stubs.calls import measure_unary
+    from lucky_transport_migration.bench.workloads.stubs.client import measure_unary
 
     stale = _answering(lambda number: number - (number == 3))
     with pytest.raises(RemoteProtocolError, match="lost or doubled"):
@@ -261,7 +261,7 @@ def test_bytes_that_are_not_those_that_were_sent_end_the_measurement(
 ) -> None:
     from google.protobuf.wrappers_pb2 import BytesValue
 
-    from lucky_transport_migration.bench.workloads.stubs.calls import measure_bytes
+    from lucky_transport_migration.bench.workloads.stubs.client import measure_bytes
 
     with pytest.raises(RemoteProtocolError, match=complaint):
         measure_bytes(lambda request: BytesValue(value=answer(request.value)), 1000, QUICK, None)
@@ -278,7 +278,7 @@ def test_bytes_that_are_not_those_that_were_sent_end_the_measurement(
     ],
 )
 def test_a_wrong_item_ends_the_measurement_and_the_stream(numbers: list[int], item_bytes: int, complaint: str) -> None:
-    from lucky_transport_migration.bench.workloads.stubs.calls import measure_stream
+    from lucky_transport_migration.bench.workloads.stubs.client import measure_stream
 
     stream = _Items(numbers, item_bytes)  # no more than two: none can end the loop
     with pytest.raises(RemoteProtocolError, match=complaint):
@@ -288,7 +288,7 @@ def test_a_wrong_item_ends_the_measurement_and_the_stream(numbers: list[int], it
 
 @needs_grpc
 def test_every_one_of_many_callers_is_counted() -> None:
-    from lucky_transport_migration.bench.workloads.stubs.callers import measure_callers
+    from lucky_transport_migration.bench.workloads.stubs.client import measure_callers
 
     callers: set[int] = set()
     echo = _answering(lambda number: number)
@@ -308,7 +308,7 @@ def test_every_one_of_many_callers_is_counted() -> None:
 
 @needs_grpc
 def test_a_callers_wrong_answer_ends_all_of_them() -> None:
-    from lucky_transport_migration.bench.workloads.stubs.callers import measure_callers
+    from lucky_transport_migration.bench.workloads.stubs.client import measure_callers
 
     before = set(threading.enumerate())
     with pytest.raises(RemoteProtocolError, match="call 7 was answered as call 8"):
@@ -320,7 +320,7 @@ def test_a_callers_wrong_answer_ends_all_of_them() -> None:
 def test_an_awaited_answer_that_belongs_to_another_call_ends_the_measurement() -> None:
     import asyncio
 
-    from lucky_transport_migration.bench.workloads.stubs.calls import measure_awaited
+    from lucky_transport_migration.bench.workloads.stubs.client import measure_awaited
 
     stale = _answering(lambda number: number - (number == 30))
 
@@ -335,9 +335,9 @@ def test_an_awaited_answer_that_belongs_to_another_call_ends_the_measurement() -
 def test_the_stub_works_with_registered_methods_and_without() -> None:
     import grpc
 
-    from lucky_transport_migration.bench.workloads.stubs.calls import number_of, question
+    from lucky_transport_migration.bench.workloads.stubs.client import number_of, question
     from lucky_transport_migration.bench.workloads.stubs.echo_stub import EchoStub, add_EchoServicer_to_server
-    from lucky_transport_migration.bench.workloads.stubs.servicers import Echo, item_number
+    from lucky_transport_migration.bench.workloads.stubs.server import Echo, item_number
 
     class Old:
         """A server of a grpcio that knows no registered methods."""
@@ -440,8 +440,8 @@ def test_a_run_calls_advance_once_per_piece(prepared: PreparedSuite, monkeypatch
         seen.append(job.case)
         return made_up(job.case, 0)
 
-    monkeypatch.setattr(bench, "measure_pair", measured)
-    monkeypatch.setattr(bench, "measure_echo", lambda job: next(iter(measured(job).values())))
+    monkeypatch.setattr(stubs, "measure_pair", measured)
+    monkeypatch.setattr(stubs, "measure_echo", lambda job: next(iter(measured(job).values())))
     texts: list[str] = []
     prepared.run("lucky-transport bench", texts.append)
     assert len(texts) == prepared.pieces == len(seen)

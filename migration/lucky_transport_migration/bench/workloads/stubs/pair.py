@@ -19,7 +19,7 @@ from lucky_transport_migration.bench.suite import Case, Cell
 
 __all__ = ["Job", "Outcome", "environment", "measure_pair", "program"]
 
-_PROGRAM = "lucky_transport_migration.bench.workloads.stubs.client_program"
+_PROGRAM = "lucky_transport_migration.bench.workloads.stubs.client"
 _PATIENCE_S = 90.0
 
 #: What was measured, or why it could not be.

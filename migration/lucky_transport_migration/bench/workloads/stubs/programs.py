@@ -13,8 +13,7 @@ from typing import Any
 from lucky_transport.errors import NotReachable
 from lucky_transport.process import EngineProcess, python_command, unique_name
 from lucky_transport_migration.bench.flow import StreamMeasurement
-from lucky_transport_migration.bench.processes import ServerProcess
-from lucky_transport_migration.bench.suites.stubs import PROGRAM_PARTS
+from lucky_transport_migration.bench.processes import serving
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, environment, program
 
 __all__ = ["measure_echo", "measure_luckyenv", "why_no_luckyenv"]
@@ -24,6 +23,8 @@ _TRAINING = str(Path(__file__).with_name("training_program.py"))
 _ECHO = str(Path(__file__).with_name("echo_program.py"))
 _USUAL_PORT = "50051"
 _IMPORT_TIMEOUT_S = 60.0
+#: A whole program measures so many times the budget: it warms up by itself, a training loop with its policy too.
+_PARTS = 4
 
 
 def why_no_luckyenv() -> str | None:
@@ -64,8 +65,8 @@ def measure_echo(job: Job) -> StreamMeasurement:
     with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
         launcher = _launcher(job, switch, Path(directory) / "server.json")
         server = [*environment(job), *launcher, sys.executable, _ECHO, "serve"]
-        with ServerProcess(f"over {job.case.path}", server) as serving:
-            return _measure(job, switch, [_ECHO, "call", serving.ready], "all of it")
+        with serving(f"over {job.case.path}", server) as running:
+            return _measure(job, switch, [_ECHO, "call", running.ready], "all of it")
 
 
 def _measure(job: Job, switch: list[str], script: list[str], looked_at: str) -> StreamMeasurement:
@@ -75,7 +76,7 @@ def _measure(job: Job, switch: list[str], script: list[str], looked_at: str) -> 
     """
     with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
         result, report = Path(directory) / "result.json", Path(directory) / "calls.json"
-        seconds = str(PROGRAM_PARTS * job.effort.budget_s)
+        seconds = str(_PARTS * job.effort.budget_s)
         program([*_launcher(job, switch, report), sys.executable, *script, seconds, str(result)], job)
         found = json.loads(result.read_text(encoding="utf-8"))
         if job.case.path == "shm":
