@@ -136,7 +136,6 @@ class _Metadata(click.ParamType):
 NAMES = _Names()
 METADATA = _Metadata()
 NUMBERS = _Numbers(1, "1,64,4096")
-COUNTS = _Numbers(0, "0,1,2,4")
 JSON_OBJECT = _JsonObject()
 
 
