@@ -135,7 +135,7 @@ class _Metadata(click.ParamType):
 
 NAMES = _Names()
 METADATA = _Metadata()
-NUMBERS = _Numbers(1, "1,64,4096")
+NUMBERS = _Numbers()
 JSON_OBJECT = _JsonObject()
 
 
