@@ -14,7 +14,7 @@ from lucky_transport.process import unique_name
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.recording.entries import RecordedCall
 from lucky_transport_migration.recording.reading import Recording
-from tests.exhaustive.plugins.stubs.run.test_recorded_run import _CLI, _run, _served
+from tests.exhaustive.plugins.stubs.run.test_recorded_run import CLI, _run, _served
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
 
@@ -63,9 +63,9 @@ if sys.argv[1] == "before":
 def test_a_worker_with_stubs_is_recorded(weather: WeatherPrograms, tmp_path: Path, start: str, before: str) -> None:
     file, shm, program = tmp_path / "run.jsonl", f"shm://{unique_name()}", tmp_path / "program.py"
     program.write_text(_STUBS + _STARTS[start])
-    with _served(weather, shm) as target:
+    with served(weather, shm) as target:
         under = ["run", "--transport", "shm", "--map", f"{target}={shm}", "--record", str(file), "--"]
-        _run(*under, sys.executable, str(program), target, str(weather.folder), before)
+        run(*under, sys.executable, str(program), target, str(weather.folder), before)
     assert _numbers(tmp_path) == [20] * (1 + (before == "before"))
 
 
@@ -75,9 +75,9 @@ def test_a_worker_of_a_staged_program_leaves_evidence(weather: WeatherPrograms, 
     stages = '[stages.methods]\n"/weather.v1.Weather/*" = "shadow"\n[stages.effects]\n"Weather/GetForecast" = "read"\n'
     (tmp_path / "lucky_transport.toml").write_text(stages)
     program.write_text(_STUBS + _STARTS[start])
-    with _served(weather, shm) as target:
+    with served(weather, shm) as target:
         command = [
-            *_CLI,
+            *CLI,
             "run",
             "--transport",
             "staged",

@@ -20,7 +20,7 @@ from tests.support.weather import WeatherPrograms
 
 pytest.importorskip("grpc")
 
-_CLI = [sys.executable, "-m", "lucky_transport"]
+CLI = [sys.executable, "-m", "lucky_transport"]
 _CALLS = {"GetForecast": 2, "WatchForecast": 1, "SetStation": 1, "PutStation": 1, "Report": 1, "Chat": 1}
 
 #: The same with grpc.aio, one call of each kind.
@@ -44,9 +44,9 @@ asyncio.run(main())
 
 
 @contextmanager
-def _served(weather: WeatherPrograms, shm: str) -> Iterator[str]:
+def served(weather: WeatherPrograms, shm: str) -> Iterator[str]:
     """Serve over gRPC and in shared memory; gives the gRPC target."""
-    command = [*_CLI, "run", "--transport", "shm", "--serve", f"127.0.0.1:*={shm}", "--", *weather.server(0)]
+    command = [*CLI, "run", "--transport", "shm", "--serve", f"127.0.0.1:*={shm}", "--", *weather.server(0)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -55,8 +55,8 @@ def _served(weather: WeatherPrograms, shm: str) -> Iterator[str]:
             server.terminate()
 
 
-def _run(*command: str, code: int = 0) -> str:
-    done = subprocess.run([*_CLI, *command], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+def run(*command: str, code: int = 0) -> str:
+    done = subprocess.run([*CLI, *command], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -74,9 +74,9 @@ def test_every_call_is_recorded_counted_and_made_again(
     weather: WeatherPrograms, tmp_path: Path, transport: str
 ) -> None:
     file, report, shm = tmp_path / "run.jsonl.gz", tmp_path / "calls.json", f"shm://{unique_name()}"
-    with _served(weather, shm) as target:
+    with served(weather, shm) as target:
         command = [*_under(transport, target, shm), "--record", str(file), "--report", str(report)]
-        said = _run(*command, "--", *weather.client(target, "--rounds", "2"))
+        said = run(*command, "--", *weather.client(target, "--rounds", "2"))
     assert "weather total" in said
     calls = _calls(file)
     assert Counter(one.call.rpartition("/")[2] for one in calls) == {name: 2 * count for name, count in _CALLS.items()}
@@ -85,8 +85,8 @@ def test_every_call_is_recorded_counted_and_made_again(
     counted = json.loads(report.read_text())["calls"]
     assert sum(one["count"] for one in counted) == len(calls)
     other = {"grpc": shm, "shm": "grpc://"}[transport]
-    with _served(weather, shm) as target:
-        assert "EQUAL: 14 of 14" in _run("replay", str(file), other if other == shm else f"grpc://{target}")
+    with served(weather, shm) as target:
+        assert "EQUAL: 14 of 14" in run("replay", str(file), other if other == shm else f"grpc://{target}")
 
 
 @pytest.mark.parametrize("transport", ["grpc", "shm"])
@@ -95,9 +95,9 @@ def test_a_program_of_asyncio_is_recorded_with_metadata_and_deadline(
 ) -> None:
     file, shm, program = tmp_path / "run.jsonl", f"shm://{unique_name()}", tmp_path / "asker.py"
     program.write_text(_AIO)
-    with _served(weather, shm) as target:
+    with served(weather, shm) as target:
         under = [*_under(transport, target, shm), "--record", str(file), "--"]
-        _run(*under, sys.executable, str(program), target, str(weather.folder))
+        run(*under, sys.executable, str(program), target, str(weather.folder))
     get, watch, chat = _calls(file)
     assert (get.arity, get.metadata, get.timeout_s) == ("unary_unary", (("team", "weather"),), pytest.approx(50, abs=1))
     assert (watch.arity, len(watch.items), watch.code) == ("unary_stream", 3, "OK")
@@ -107,7 +107,7 @@ def test_a_program_of_asyncio_is_recorded_with_metadata_and_deadline(
 def test_no_file_is_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     file.write_text("mine")
-    said = _run("run", "--transport", "grpc", "--record", str(file), "--", sys.executable, "-c", "", code=1)
+    said = run("run", "--transport", "grpc", "--record", str(file), "--", sys.executable, "-c", "", code=1)
     assert "is there already" in said
     assert file.read_text() == "mine"
 
@@ -120,12 +120,12 @@ def test_our_own_clients_are_not_recorded_twice(tmp_path: Path) -> None:
         "    with lucky_transport.connect(str(serving.endpoints[0])) as client:\n"
         "        client.scene.list_entities()\n"
     )
-    _run("run", "--transport", "grpc", "--record", str(file), "--", sys.executable, str(program))
+    run("run", "--transport", "grpc", "--record", str(file), "--", sys.executable, str(program))
     assert [path.name for path in tmp_path.glob("run*.jsonl")] == ["run.jsonl"]
     assert [one.call.rpartition("/")[2] for one in _calls(file)] == ["ListEntities"]
 
 
 def test_a_program_that_calls_nothing_is_told_that_nothing_was_recorded(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
-    said = _run("run", "--transport", "grpc", "--report", "-", "--record", str(file), "--", sys.executable, "-c", "")
+    said = run("run", "--transport", "grpc", "--report", "-", "--record", str(file), "--", sys.executable, "-c", "")
     assert f"{file} was not written: no channel made a call; record the client, not its server" in said
