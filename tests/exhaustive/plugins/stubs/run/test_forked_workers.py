@@ -14,7 +14,7 @@ from lucky_transport.process import unique_name
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.recording.entries import RecordedCall
 from lucky_transport_migration.recording.reading import Recording
-from tests.exhaustive.plugins.stubs.run.test_recorded_run import CLI, _run, _served
+from tests.exhaustive.plugins.stubs.run.test_recorded_run import CLI, run, served
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
 
