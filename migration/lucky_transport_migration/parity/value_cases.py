@@ -1,7 +1,7 @@
 """The values of fields that programs get wrong, by kind, and random ones beside them.
 
-Kinds are those of `lucky_transport.messages.fields`, and i64. A request's field gets each of its cases before anything
-random, so that no value is left to luck.
+Kinds are those of `lucky_transport.messages.fields`, and i64. A field of a service's request gets each of its cases
+before anything random, so that no value is left to luck.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto,
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.message_factory import GetMessages
 from google.protobuf.struct_pb2 import Struct
+from google.protobuf.text_format import Parse
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from lucky_transport.errors import ConfigError
@@ -112,8 +114,17 @@ def test_the_bits_of_a_nan_and_fields_of_a_newer_client_are_drawn(drawn: list[Se
     assert len({call.requests[0] for call in drawn if len(call.requests) == 1}) > 80
 
 
+_TEXT_BY_BOOL = """name: "by_bool.proto" message_type { name: "ByBool"
+  field { name: "m" number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".ByBool.MEntry" }
+  nested_type { name: "MEntry" options { map_entry: true }
+    field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_BOOL }
+    field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_STRING } } }"""
+BY_BOOL = GetMessages([Parse(_TEXT_BY_BOOL, FileDescriptorProto())])["ByBool"]
+
+
 @pytest.mark.parametrize(
-    "kind", [Timestamp, Duration, FieldMask, Struct, Empty, DescriptorProto, UninterpretedOption, FileDescriptorProto]
+    "kind",
+    [Timestamp, Duration, FieldMask, Struct, Empty, DescriptorProto, UninterpretedOption, FileDescriptorProto, BY_BOOL],
 )
 def test_requests_of_any_message_can_be_sent(kind: Any, report: ServiceMethod) -> None:
     """Well-known ones, and those of proto2 with fields that have to be there and closed enums."""
