@@ -57,7 +57,7 @@ def lucky_transport_transports() -> list[TransportInfo]:
         TransportInfo(
             name="recorded",
             schemes=("recorded",),
-            client="lucky_transport_migration.recording.client:open_recorded",
+            client="lucky_transport_migration.recording.recorded_transport:open_recorded",
             server="",
             summary="another transport, with everything written to a file",
             routes=True,

@@ -66,7 +66,7 @@ LIMITS = [
     ),
     (
         "docs/how-to/record-and-replay.md",
-        "lucky_transport_migration.recording.calls",
+        "lucky_transport_migration.recording.entries",
         "KEPT_ITEMS",
         "Of a stream the first {} items",
     ),

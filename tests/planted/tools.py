@@ -108,7 +108,7 @@ def replay(folder: Path) -> Report:
     """A run over shm is recorded, then made again over planted."""
     from lucky_transport.env.vector_env import VectorEnv
     from lucky_transport.process import unique_name
-    from lucky_transport_migration.recording.client import recorded_endpoint
+    from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
 
     file = folder / "run.jsonl"
     with api.serve(ENGINE, f"shm://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:
@@ -151,7 +151,7 @@ def parity_calls(folder: Path, methods: str, count: int = 3) -> Report:
 def replay_calls(folder: Path) -> Report:
     """Typed calls and streams over shm are recorded, then made again over planted."""
     from lucky_transport.process import unique_name
-    from lucky_transport_migration.recording.client import recorded_endpoint
+    from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
 
     file = folder / "calls.jsonl"
     with api.serve(ENGINE, f"shm://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:

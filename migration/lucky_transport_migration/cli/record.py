@@ -43,7 +43,7 @@ def record(endpoint: str, out: Path, seed: int | None, command: tuple[str, ...])
     from lucky_transport.config import environment
     from lucky_transport.endpoint import Endpoint
     from lucky_transport.errors import ConfigError
-    from lucky_transport_migration.recording.client import recorded_endpoint
+    from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
 
     Endpoint.parse(endpoint)
     if out.exists():

@@ -9,31 +9,34 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lucky_transport.call import Metadata
+from lucky_transport.codec.flatbuffers import decode
 from lucky_transport.errors import ConfigError, MissingExtra, RemoteProtocolError, plural
-from lucky_transport.messages.methods import Effect, Flow
+from lucky_transport.messages.methods import BY_NAME, Effect, Flow
+from lucky_transport.registry import load
 from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.catalogue.descriptors import methods_in
-from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.catalogue.service_method import UNKNOWN, ServiceMethod
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.call_comparison import compare, differing_at
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome, Comparison
+from lucky_transport_migration.evidence.programs import MASKED
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_ENDED, Evidence
 from lucky_transport_migration.evidence.service_caller import CANCELLED
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
 from lucky_transport_migration.parity.recorded_requests import RecordedRequest, RecordedRequests
 from lucky_transport_migration.parity.service_call import ServiceCall
-from lucky_transport_migration.recording.calls import outcome_of, request_of
-from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, RecordedCall
+from lucky_transport_migration.recording.entries import FLATBUFFERS, PROTOBUF, RecordedCall
 from lucky_transport_migration.recording.reading import Recording
 
 __all__ = ["AS_BYTES", "Asking", "RecordedMethods", "broken", "compared", "is_lost", "requests_of"]
 
 #: What of a call is left out where nothing describes its messages.
 AS_BYTES = "fields of messages"
+_UNDESCRIBED = "nothing describes the service, so bytes are compared"
 _UNSAID = "nothing in the recording says how it is called"
 _MOVED = "the world moved while the stream ran, so its items hang on the clock"
 
@@ -58,13 +61,8 @@ class RecordedMethods:
                 raise ConfigError(f"{call.call}: {error}") from error
             self._methods |= {one.name: one for one in found if one.name not in OWN}
         if call.call not in self._methods and call.arity:
-            self._methods[call.call] = ServiceMethod(
-                call.call,
-                Effect.WORLD,
-                "nothing describes it",
-                requests_stream=call.arity.startswith("stream"),
-                stream=Flow.EVERY if call.arity.endswith("stream") else None,
-            )
+            streams = call.arity.startswith("stream"), Flow.EVERY if call.arity.endswith("stream") else None
+            self._methods[call.call] = ServiceMethod(call.call, Effect.WORLD, _UNDESCRIBED, UNKNOWN, *streams)
         return self._methods.get(call.call)
 
 
@@ -106,7 +104,7 @@ class Asking:
         left_out = {NOT_ENDED: "the recording has what came until then"} if call.unfinished else {}
         if method.name in OWN:
             try:
-                was, request = outcome_of(call, method, transport), request_of(call, method)
+                was, request = _outcome_of(call, method, transport), _request_of(call, method)
             except (ValueError, RemoteProtocolError, MissingExtra) as error:
                 if call.form != PROTOBUF:  # a message of ours can be read, unless the recording is damaged
                     raise ConfigError(f"{call.call}: {error}") from error
@@ -119,11 +117,11 @@ class Asking:
         is_left = call.left or (call.more > 0 and not call.rest)
         masked = tuple(dict.fromkeys(key for key, value in call.metadata if value == MASKED))
         if method.response is None:
-            left_out[AS_BYTES] = "nothing describes the service, so bytes are compared"
+            left_out[AS_BYTES] = _UNDESCRIBED
         return cls(
             call,
             method,
-            outcome_of(call, method, transport),
+            _outcome_of(call, method, transport),
             list(call.requests),
             timeout_s=PATIENCE_S if call.timeout_s is None else call.timeout_s,
             metadata=tuple((key, value) for key, value in call.metadata if key not in masked),
@@ -153,6 +151,30 @@ class Asking:
             return ServiceCall(tuple(map(self.method.request.FromString, self.call.requests))).text
         except (AttributeError, DecodeError):  # nothing describes it
             return short(", ".join(one.hex() for one in self.call.requests))
+
+
+def _outcome_of(call: RecordedCall, method: ServiceMethod, transport: str = "") -> CallOutcome:
+    """Return what came of a call, items as `compare` takes them. Raises RemoteProtocolError for one that is none."""
+    items: Any = call.items
+    if call.form == FLATBUFFERS:
+        items = [decode(method.response, item) for item in items]
+    end = call.code, call.details, call.headers, call.trailing
+    name = call.transport or transport
+    return CallOutcome(name, items, *end, call.us, call.dropped, call.more, call.rest, call.local)
+
+
+def _request_of(call: RecordedCall, method: ServiceMethod) -> Any:
+    """Return the message that a call of LuckyEngine's was made with.
+
+    Raises ValueError where there is not just one, or it is none of the method's, RemoteProtocolError for a broken one,
+    MissingExtra where a program's own bytes cannot be read.
+    """
+    if len(call.requests) != 1:
+        raise ValueError(f"{len(call.requests)} requests, and calls of ours have one")
+    if call.form == FLATBUFFERS:
+        return decode(method.request, call.requests[0])
+    request_in = load("lucky_transport_grpc.codec:request_in", owner="replay", extra="grpc")
+    return request_in(BY_NAME[method.name], call.requests[0])
 
 
 def is_lost(outcome: CallOutcome) -> bool:

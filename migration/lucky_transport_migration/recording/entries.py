@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -24,13 +25,22 @@ from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import parse_json
 from lucky_transport.routing import ChannelOptions
 from lucky_transport.rpc.error_envelope import Metadata
-from lucky_transport_migration.evidence.programs import MASKED
+from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome
+from lucky_transport_migration.evidence.programs import MASKED, SECRET_WORDS
 from lucky_transport_migration.jsonl import from_plain
-
-__all__ = ["FLATBUFFERS", "MASKED", "PROTOBUF", "Header", "RecordedCall", "Step", "header_of", "line_of", "read_entry"]
 
 VERSION = 1
 WHAT = "lucky_transport recording"
+
+#: Arrays of a frame.
+ARRAYS = ("observations", "rewards", "terminated", "truncated", "signals")
+
+#: What is kept of one call for a recording, and for a comparison of bytes.
+KEPT_ITEMS = 256
+KEPT_BYTES = 16 << 20
+
+#: What the key of metadata speaks of whose value is not recorded.
+_SECRET = re.compile(f"{SECRET_WORDS}|auth|cookie|session", re.IGNORECASE)
 
 #: Forms of a message.
 FLATBUFFERS, PROTOBUF = "flatbuffers", "protobuf"
@@ -103,6 +113,23 @@ class Step:
     code: str = "OK"
     details: str = ""
     us: float = 0.0
+
+
+def call_entry(
+    method: str, requests: list[bytes], outcome: CallOutcome, form: str, made: CallOptions | None = None, **rest: Any
+) -> RecordedCall:
+    """Return the entry of a call whose messages are bytes of `form`; rest: other fields of it."""
+    made = made or CallOptions()
+    sides = outcome.transport, tuple(requests), tuple(outcome.items)
+    end = outcome.code, outcome.details, tuple(outcome.headers), tuple(outcome.trailing), round(outcome.took_us, 1)
+    rest |= {"more": outcome.more, "rest": outcome.rest, "local": outcome.is_local, "dropped": outcome.dropped}
+    rest |= {"arity": made.arity, "metadata": masked(made.metadata), "channel": made.channel}
+    return RecordedCall(method, form, *sides, *end, timeout_s=made.timeout_s and round(made.timeout_s, 6), **rest)
+
+
+def masked(metadata: Metadata) -> Metadata:
+    """Return a request's metadata without the values of those whose name speaks of a secret."""
+    return tuple((key, MASKED if _SECRET.search(key) else value) for key, value in metadata)
 
 
 def line_of(entry: Header | RecordedCall | Step) -> str:

@@ -1,4 +1,7 @@
-"""A transport whose exchanges, calls and streams are written when they are over; its user sees the other transport.
+"""The transport `recorded:`: another one, whose exchanges, calls and streams are written when they are over.
+
+recorded:?to=shm%3A%2F%2Fdemo&file=run.jsonl.gz         what goes to shm://demo is recorded in that file
+recorded:?to=shm%3A%2F%2Fdemo&file=run.jsonl&seed=7     and the header says which seed the engine was started with
 
 What is refused before anything was sent (wrong arguments) is not written. A stream is one entry; of a long one the
 first items are kept.
@@ -6,26 +9,66 @@ first items are kept.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.api import open_transport
+from lucky_transport.codec.flatbuffers import encode
+from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import PeerTimeout, TransportError
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ConfigError, PeerTimeout, TransportError
+from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Effect, Method
 from lucky_transport.spec.actions import on_host
 from lucky_transport.transport import Frame, Stream, Transport
 from lucky_transport_migration.evidence.outcome import call_outcome, ending_of
-from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry, encoded
-from lucky_transport_migration.recording.entries import FLATBUFFERS
-from lucky_transport_migration.recording.frames import step_entry
-from lucky_transport_migration.recording.recorder import Recorder
+from lucky_transport_migration.recording.entries import (
+    ARRAYS,
+    FLATBUFFERS,
+    KEPT_BYTES,
+    KEPT_ITEMS,
+    Header,
+    Step,
+    call_entry,
+)
+from lucky_transport_migration.recording.recorder import Recorder, recorder_of
 
-__all__ = ["RecordedTransport"]
+__all__ = ["RecordedTransport", "open_recorded", "recorded_endpoint"]
+
+
+def recorded_endpoint(to: str, file: Path, seed: int | None = None) -> Endpoint:
+    """Return the endpoint that leads to `to` and records in `file`."""
+    options = (("to", to), ("file", str(file)), *(() if seed is None else (("seed", str(seed)),)))
+    return Endpoint("recorded", "", options)
+
+
+def open_recorded(endpoint: Endpoint, settings: Settings) -> RecordedTransport:
+    """Return a transport to the endpoint's `to` that records in its `file`.
+
+    Raises ConfigError for an endpoint without them and for a file that cannot be made, and what connecting raises.
+    """
+    to, file, seed = (endpoint.option(key) for key in ("to", "file", "seed"))
+    if not to or not file:
+        example = recorded_endpoint("shm://demo", Path("run.jsonl"))
+        raise ConfigError(f"endpoint {endpoint} needs to= and file=", hint=f"write for instance {example}")
+    if seed and not seed.isdecimal():
+        raise ConfigError(f"endpoint {endpoint}: seed = {seed!r}", hint="write a whole number >= 0")
+    inner = open_transport(to, replace(settings, record=""))
+    try:
+        spec = json.loads(inner.spec.to_json())
+        header = Header(inner.name, to, inner.spec.engine, int(seed) if seed else None, spec)
+        return RecordedTransport(inner, recorder_of(Path(file), header))
+    except BaseException:
+        inner.close()
+        raise
 
 
 class RecordedTransport(Transport):
@@ -69,7 +112,11 @@ class RecordedTransport(Transport):
         if sent is not None and isinstance(error, TransportError | None):
             actions, control, began_ns = sent
             outcome = call_outcome(self.name, [], ending_of(error), time.perf_counter_ns() - began_ns)
-            self._recorder.write(step_entry(actions, control, frame, outcome), moves=True)
+            rest: dict[str, Any] = {"code": outcome.code, "details": outcome.details, "us": round(outcome.took_us, 1)}
+            if frame is not None:
+                rest |= {name: getattr(frame, name).tobytes() for name in ARRAYS}
+            step = Step(0 if frame is None else frame.seq, actions, control, **rest)
+            self._recorder.write(step, moves=True)
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         call = _PendingCall(self.name, self._recorder, method, request)
@@ -106,7 +153,7 @@ class _PendingCall:
         self._moves = recorder.moves
         self._lock = threading.Lock()
         try:  # before it is sent: an engine in this process may keep and change it
-            self._request: bytes | None = encoded(request)
+            self._request: bytes | None = encode(owned(request))
         except (TypeError, ValueError):  # the transport refuses it too
             self._request = None
         self._began_ns = time.perf_counter_ns()
@@ -117,7 +164,7 @@ class _PendingCall:
             self._more += 1
             return
         try:
-            self._items.append(encoded(item))
+            self._items.append(encode(owned(item)))
             self._kept_bytes += len(self._items[-1])
         except (TypeError, ValueError):  # an engine in this very process answered what no wire could carry
             self._more += 1

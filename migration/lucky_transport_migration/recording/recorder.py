@@ -14,13 +14,14 @@ import gzip
 import logging
 import os
 import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.fork import at_exit, on_child
+from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, line_of
 
 __all__ = ["Recorder", "recorder_of"]
@@ -91,8 +92,7 @@ class Recorder:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._timer: threading.Timer | None = None
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._lines = [line_of(replace(self._header, at=now)).encode()]
+        self._lines = [line_of(replace(self._header, at=moment(time.time()))).encode()]
         self._ended = False
         try:
             self.path = _new_file(self._wanted)
@@ -140,11 +140,10 @@ def _new_file(wanted: Path) -> Path:
     if wanted.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     wanted.parent.mkdir(parents=True, exist_ok=True)
-    for number in count(2):
-        path = wanted if number == 2 else wanted.with_name(f"{stem}-{number - 1}{ending}")
-        try:
+    number, path = 1, wanted
+    while True:
+        with suppress(FileExistsError):
             path.touch(exist_ok=False)
-        except FileExistsError:
-            continue
-        return path
-    raise AssertionError("numbers do not end")
+            return path
+        number += 1
+        path = wanted.with_name(f"{stem}-{number}{ending}")

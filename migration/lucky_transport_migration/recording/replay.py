@@ -10,6 +10,7 @@ had, but for secrets; requests of a stream are sent without waiting for answers 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from lucky_transport.api import open_transport
 from lucky_transport.call import Metadata
 from lucky_transport.deadline import Deadline
+from lucky_transport.engine import Buffers
 from lucky_transport.errors import ConfigError, SpecError
 from lucky_transport.messages.methods import BY_NAME
 from lucky_transport.routing import Decision, Ending
@@ -42,8 +44,7 @@ from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
 from lucky_transport_migration.recording.asking import Asking, RecordedMethods, broken, compared, is_lost
-from lucky_transport_migration.recording.entries import RecordedCall, Step
-from lucky_transport_migration.recording.frames import moves_of, recorded_frame
+from lucky_transport_migration.recording.entries import ARRAYS, RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.result import UNMADE
 from lucky_transport_migration.stages.effective_stages import STEP
@@ -231,9 +232,9 @@ class _Steps:
             raise SpecError("the recording has steps and no spec", hint="record it anew")
         self._number += 1
         was = CallOutcome(self._header.transport, code=step.code, details=step.details, took_us=step.us)
-        actions, control = moves_of(step, self._spec)
+        actions, control = _moves_of(step, self._spec)
         self._outside += Bounds(self._spec.action).count_outside(actions)
-        table = None if step.code != "OK" else self._tables.table(recorded_frame(step, self._spec), self._outside)
+        table = None if step.code != "OK" else self._tables.table(_recorded_frame(step, self._spec), self._outside)
         answers = [place.exchange(actions, control) for place in places]
         pairs = combinations((_Exchanged(was, self._spec, table), *answers), 2)
         return [self._compared(*pair) for pair in pairs], [one.outcome for one in answers]
@@ -265,3 +266,28 @@ class _Steps:
                 )
         found = spec_difference({"recorded": was, "now": now}, "replay", self._rules)
         return None if found is None else found.difference
+
+
+def _moves_of(step: Step, spec: BatchSpec) -> tuple[NDArray[Any], NDArray[np.uint8] | None]:
+    """Return the actions and control bytes of an exchange; raises ConfigError where they do not fit the spec."""
+    actions = _array("actions", step.actions, np.dtype(spec.action.dtype), spec.action_shape)
+    if step.control is None:
+        return actions, None
+    return actions, _array("control", step.control, np.dtype(np.uint8), (spec.num_envs,))
+
+
+def _recorded_frame(step: Step, spec: BatchSpec) -> Frame:
+    """Return the frame of a recorded exchange; raises ConfigError where its arrays do not fit the spec."""
+    frame = Frame.showing(Buffers.allocate(spec))
+    frame.seq, frame.any_ended = step.step, True
+    for name in ARRAYS:
+        array: NDArray[Any] = getattr(frame, name)
+        setattr(frame, name, _array(name, getattr(step, name), array.dtype, array.shape))
+    return frame
+
+
+def _array(name: str, data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    wanted = dtype.itemsize * math.prod(shape)
+    if len(data) != wanted:
+        raise ConfigError(f"recorded {name} of {len(data)} bytes, expected {wanted}", hint="record it anew")
+    return np.frombuffer(data, dtype).reshape(shape)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from lucky_transport_migration.compare.item_digest import ItemDigest
-from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS
+from lucky_transport_migration.recording.entries import KEPT_BYTES, KEPT_ITEMS
 
 __all__ = ["ReceivedItems"]
 

@@ -27,8 +27,7 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import CONTROL
-from lucky_transport_migration.recording.calls import call_entry
-from lucky_transport_migration.recording.entries import PROTOBUF, Header
+from lucky_transport_migration.recording.entries import PROTOBUF, Header, call_entry
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
 from lucky_transport_migration.routing.policy import RoutingPolicy
 from lucky_transport_migration.stages.decision import Decider
@@ -119,24 +118,11 @@ class RecordingPolicy:
         self._inner.close()
 
     def _write(self, comparison: Comparison, requests: list[bytes], has_moved: bool) -> None:
-        outcome = comparison.primary
-        unfinished = comparison.unfinished
+        given = comparison.method, requests, comparison.primary, PROTOBUF, comparison.options
+        ends = {"left": comparison.ended_early, "unfinished": comparison.unfinished, "moved": has_moved}
         try:
             self._recorder = recorder_of(self._file, Header(CONTROL))
-            described = self._description(comparison.method)
-            self._recorder.write(
-                call_entry(
-                    comparison.method,
-                    requests,
-                    outcome,
-                    PROTOBUF,
-                    left=comparison.ended_early,
-                    moved=has_moved,
-                    unfinished=unfinished,
-                    described=described,
-                    options=comparison.options,
-                )
-            )
+            self._recorder.write(call_entry(*given, described=self._description(comparison.method), **ends))
         except ConfigError as error:
             if not self._lost:
                 _log.warning("nothing is recorded: %s", error)

@@ -19,7 +19,7 @@ from lucky_transport.fork import at_exit
 from lucky_transport.routing import ChannelOptions, Count, Decision, Ending, ShadowCaller
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_migration.evidence.outcome import CONTROL
-from lucky_transport_migration.recording.calls import KEPT_ITEMS
+from lucky_transport_migration.recording.entries import KEPT_ITEMS
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.routing.open_calls import OpenCalls
 from lucky_transport_migration.routing.policy import RoutingPolicy

@@ -22,8 +22,7 @@ from lucky_transport_migration.compare.item_digest import ItemDigest
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
-from lucky_transport_migration.recording.calls import call_entry
-from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, line_of
+from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, call_entry, line_of
 from lucky_transport_migration.routing.received import ReceivedItems
 from tests.planted.answers import PLANTS, Answer, AnswerPlant, is_refused, numbered
 
@@ -75,7 +74,7 @@ def recording(plant: AnswerPlant, **options: Any) -> Path:
             kept.add(item.SerializeToString())
         end = answer.code, answer.details, tuple(answer.headers), tuple(answer.trailing)
         outcome = CallOutcome("grpc", kept.items, *end, more=kept.more, rest=kept.rest)
-        entry = call_entry(plant.method, [request], outcome, PROTOBUF, options=CallOptions(**options))
+        entry = call_entry(plant.method, [request], outcome, PROTOBUF, CallOptions(**options))
         entries.append(entry if number else replace(entry, described=described()))
     file = Path("run.jsonl")
     file.write_text("".join(map(line_of, (Header("grpc"), *entries))))

@@ -10,8 +10,7 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.outcome import CallOutcome
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence
 from lucky_transport_migration.recording.asking import Asking, RecordedMethods, compared
-from lucky_transport_migration.recording.calls import masked
-from lucky_transport_migration.recording.entries import MASKED, RecordedCall
+from lucky_transport_migration.recording.entries import MASKED, RecordedCall, masked
 
 STREAM = RecordedCall(
     "/t.Own/Watch", "protobuf", "grpc", (b"ask",), (b"a", b"b"), "CANCELLED", left=True, us=2e6, arity="unary_stream"

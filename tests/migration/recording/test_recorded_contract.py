@@ -10,8 +10,8 @@ from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.transport import Capabilities, Transport
-from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
 
 
 @pytest.mark.exhaustive

@@ -17,9 +17,9 @@ from lucky_transport.errors import ConfigError, SpecError
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.record import Evidence
-from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
 from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
 from lucky_transport_migration.recording.result import UNMADE, ReplayResult
 from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport

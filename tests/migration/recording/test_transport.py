@@ -14,10 +14,9 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, LocalProtocolError, Unimplemented
 from lucky_transport.messages.methods import method
 from lucky_transport.transport import Frame
-from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.entries import RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
-from lucky_transport_migration.recording.recorded_transport import RecordedTransport
+from lucky_transport_migration.recording.recorded_transport import RecordedTransport, recorded_endpoint
 from tests.support.waiting import PATIENCE_S
 
 Serve = Callable[..., str]
