@@ -350,20 +350,20 @@ CALL_PLANTS: tuple[Plant, ...] = (
         items(_IMAGES, pixels(lambda number: True)),
         found={
             proof("StreamCamera"): ("items[0].data[5]", "shm 5, planted 4"),
-            R: ("items[0].data[5]", "shm 33, planted 32"),
+            R: ("items[0].data[5]", "recorded 33, planted 32"),
         },
     ),
     Plant(
         "a pixel from image 6 on",
         "one bit of a pixel of every image from the seventh on",
         items(_IMAGES, pixels(lambda number: number >= 6)),
-        found={proof("StreamCamera"): ("items[6].data[5]",), R: ("items[6].data[5]", "shm 75", "planted 74")},
+        found={proof("StreamCamera"): ("items[6].data[5]",), R: ("items[6].data[5]", "recorded 75", "planted 74")},
     ),
     Plant(
         "a pixel of image 6",
         "one bit of a pixel of one image",
         items(_IMAGES, pixels(lambda number: number == 6)),
-        found={proof("StreamCamera"): ("items[6].data[5]",), R: ("items[6].data[5]", "shm 75", "planted 74")},
+        found={proof("StreamCamera"): ("items[6].data[5]",), R: ("items[6].data[5]", "recorded 75", "planted 74")},
     ),
     Plant(
         "frame numbers",

@@ -84,10 +84,8 @@ def replay(file: Path, endpoints: tuple[str, ...], evidence: Path | None, metada
         result.torn = recording.torn
     if as_json:
         click.echo(json.dumps({"file": str(file)} | _plain(pairs, results), indent=2, allow_nan=False))
-    elif len(results) == 1:
-        _show(results[0])
     else:
-        _show_pairs(pairs, results)
+        _show([" and ".join(pair) for pair in pairs], results)
     sys.exit(0 if all(result.equal for result in results) else 1)
 
 
@@ -98,28 +96,25 @@ def _plain(pairs: Sequence[tuple[str, str]], results: Sequence[ReplayResult]) ->
     return {"equal": all(result.equal for result in results), "comparisons": rows}
 
 
-def _show_pairs(pairs: Sequence[tuple[str, str]], results: Sequence[ReplayResult]) -> None:
-    names = [" and ".join(pair) for pair in pairs]
-    rows = [
-        (name, f"{row.calls:,}", *(f"{result.methods[name].bad:,}" for result in results))
-        for name, row in results[0].methods.items()
-    ]
-    show("Replay", ("method", "calls", *(f"differ: {name}" for name in names)), rows, empty="nothing was recorded")
-    for name, result in zip(names, results, strict=True):
-        echo(f"{name}:")
-        _show_rest(result)
-
-
-def _show(result: ReplayResult) -> None:
-    rows = [(name, f"{row.calls:,}", f"{row.bad:,}", f"{row.unseen.total():,}") for name, row in result.methods.items()]
-    show("Replay", ("method", "calls", "mismatches", "not compared"), rows, empty="nothing was recorded")
-    _show_rest(result)
-
-
-def _show_rest(result: ReplayResult) -> None:
+def _show(names: Sequence[str], results: Sequence[ReplayResult]) -> None:
+    """Show one table, what none of the results compared, and the rest of each."""
     from lucky_transport_migration.evidence.tally import compared_text
 
-    echo(f"compared: {compared_text(result.methods.values()) or 'nothing'}")
-    for what, why in result.not_compared.items():
+    bad = [f"differ: {name}" for name in names] if len(names) > 1 else ["mismatches"]
+    first, *others = (result.not_compared for result in results)
+    rows = [
+        (name, f"{row.calls:,}", *(f"{one.methods[name].bad:,}" for one in results), f"{row.unseen.total():,}")
+        for name, row in results[0].methods.items()
+    ]
+    show("Replay", ("method", "calls", *bad, "not compared"), rows, empty="nothing was recorded")
+    shared = [(what, why) for what, why in first.items() if all(other.get(what) == why for other in others)]
+    for what, why in shared:
         echo(f"not compared: {what} ({why})")
-    echo(result.sentence)
+    for name, result in zip(names, results, strict=True):
+        if others:
+            echo(f"{name}:")
+        echo(f"compared: {compared_text(result.methods.values()) or 'nothing'}")
+        for what, why in result.not_compared.items():
+            if (what, why) not in shared:
+                echo(f"not compared: {what} ({why})")
+        echo(result.sentence)

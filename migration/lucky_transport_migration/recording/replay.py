@@ -174,15 +174,24 @@ def replay_at(
             elif isinstance(entry, Step):
                 seen, answers = steps.make(entry, places)
             else:
-                seen, answers = _make(number, entry, methods, recording, places, rules)
+                how = Asking.of(entry, methods.find(entry), recording.header.transport, places[0].given)
+                seen, answers = _make(number, how, recording, places, rules)
         except ConfigError as error:
             raise recording.damaged(str(error)) from error
+        seen[: len(places)] = map(_with_recorded, seen[: len(places)])
         for take, evidence in zip(takes, seen, strict=True):
             take(evidence)
         is_made = is_made and all(place.is_back(one, name) for place, one in zip(places, answers, strict=False))
     if recording.torn and evidence is not None:
         for take in takes:
             take(Evidence(evidence.method, "", evidence.primary, kind="replay", why=recording.torn, at=evidence.at))
+
+
+def _with_recorded(evidence: Evidence) -> Evidence:
+    """Return evidence that calls the first side of a difference what it is: recorded."""
+    first, values = evidence.primary.transport, evidence.values.items()
+    named = {"recorded" if name == first else name.removesuffix(" again"): value for name, value in values}
+    return replace(evidence, values=named)
 
 
 def _not_compared(entry: RecordedCall | Step, why: str, recording: Recording) -> Evidence:
@@ -194,19 +203,15 @@ def _not_compared(entry: RecordedCall | Step, why: str, recording: Recording) ->
 
 
 def _make(
-    number: int,
-    call: RecordedCall,
-    methods: RecordedMethods,
-    recording: Recording,
-    places: Sequence[ReplayPlace],
-    rules: ComparisonRules,
+    number: int, how: Asking, recording: Recording, places: Sequence[ReplayPlace], rules: ComparisonRules
 ) -> tuple[list[Evidence], list[CallOutcome]]:
     """Return what a call shows of each two of the recording and the places, and what came of it at these."""
-    how = Asking.of(call, methods.find(call), recording.header.transport, places[0].given)
     answers = [] if how.why_not else [place.call(how) for place in places]
     pairs = combinations((how.was, *(answers or [how.was] * len(places))), 2)
     return [
-        _not_compared(call, why, recording) if (why := how.incomparable(*pair)) else compared(number, how, *pair, rules)
+        _not_compared(how.call, why, recording)
+        if (why := how.incomparable(*pair))
+        else compared(number, how, *pair, rules)
         for pair in pairs
     ], answers
 

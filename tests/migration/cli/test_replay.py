@@ -85,7 +85,7 @@ def test_a_difference_is_shown_and_the_exit_code_is_one(run: Path) -> None:
         done = replay(run, str(other.endpoints[0]))
     assert done.exit_code == 1
     assert "DIFFERENT: /hazel.rpc.AgentService/Step" in done.output
-    assert "exchange 1: observation[env 0][0]: shm " in done.output
+    assert "exchange 1: observation[env 0][0]: recorded " in done.output
 
 
 def test_another_batch_and_a_file_that_is_no_recording_are_errors_with_remedies(run: Path, tmp_path: Path) -> None:

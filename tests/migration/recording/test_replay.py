@@ -67,7 +67,7 @@ def test_an_engine_with_other_seeds_differs_from_the_first_observation_on(
 ) -> None:
     difference = first(played(changed(lambda entries: entries[1:]), serve_toy(seed=8)))
     assert difference.where.startswith("exchange 1: observation[env 0]")
-    assert set(difference.values) == {"inproc", "inproc again"}
+    assert set(difference.values) == {"recorded", "inproc"}
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_requests_of_generated_stubs_are_made_as_typed_calls(
     assert played(recording, serve_toy()).equal
     difference = first(played(recording, serve_toy(num_envs=2)))
     assert difference.where == "call 1: len(entities)"
-    assert difference.values == {"grpc": 3, "inproc": 2, "request": difference.values["request"]}
+    assert difference.values == {"recorded": 3, "inproc": 2, "request": difference.values["request"]}
     assert "include_transforms=False" in difference.values["request"]
 
 
