@@ -38,7 +38,7 @@ def signoff(folder: Path | None, method: str, since: str, report: Path, look: bo
     from lucky_transport_migration.signoff.collect import collect
     from lucky_transport_migration.signoff.page import glance, lead, write_pages
 
-    result = collect(method, folder, since, is_look=look)
+    result = collect(method, folder, since, look=look)
     page = write_pages(result, report)
     if as_json:
         click.echo(json.dumps(result, indent=2, allow_nan=False))

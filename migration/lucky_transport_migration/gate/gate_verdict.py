@@ -22,7 +22,7 @@ from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.gate.method import MethodVerdict, judge_method, uncompared
-from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
+from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.stage import Stage
 
 __all__ = ["NO_EVIDENCE", "GateVerdict", "judge", "twins_as_candidates"]
@@ -42,8 +42,8 @@ class GateVerdict:
     methods: Mapping[str, MethodVerdict] = field(default_factory=dict[str, MethodVerdict])
 
     def refusal(self, name: str, standing: EffectiveStages) -> str:
-        """Return why a method is not promoted from where it stands, "" where it is."""
-        at = standing.placement(name)
+        """Return why a method is not promoted from where it stands, "" where it is; the stepping path is with Step."""
+        name, at = STEP if name in STEPPING_PATH else name, standing.placement(name)
         if at.following == at:
             return f"is at {at}, the last stage"
         if standing.cooling_s(name):

@@ -26,6 +26,8 @@ from lucky_transport_migration.stages.stage import Stage
 
 __all__ = ["MethodVerdict", "judge_method", "uncompared", "without_shadow"]
 
+_ON_TWO = "compare on two engines, by `lucky-transport parity`, or by `record` and `replay`"
+
 
 @dataclass(frozen=True, slots=True)
 class MethodVerdict:
@@ -115,8 +117,10 @@ def uncompared(summary: EvidenceSummary) -> str:
     if summary.calls:
         why, calls = summary.unseen.most_common(1)[0]
         seen = f"of {plural(summary.calls, 'call')} none was compared ({calls:,}: {why})"
-    remedy = without_shadow([summary.known]) or "run the program on this rung"
-    if summary.is_read and summary.stage and summary.stage.stage is Stage.GRPC:
+    remedy = "run the program on this rung"
+    if not summary.is_read:
+        remedy = _ON_TWO + "; if it only reads, say so in its .proto" * (summary.known.reason == UNSAID)
+    elif summary.stage and summary.stage.stage is Stage.GRPC:
         remedy = f"at grpc no shadow is asked: `lucky-transport stage promote {short_name(summary.method)}`"
     return f"{seen}; {remedy}"
 
@@ -178,10 +182,7 @@ def without_shadow(methods: Sequence[ServiceMethod]) -> str:
     changing = [one.name for one in methods if one.effect is not Effect.READ]
     if not changing:
         return ""
-    text = (
-        f"no shadow is asked of {_listed(changing)}: what a call changes is not changed twice; compare on two engines, "
-        "by `lucky-transport parity`, or by `record` and `replay`"
-    )
+    text = f"no shadow is asked of {_listed(changing)}: what a call changes is not changed twice; {_ON_TWO}"
     if unsaid := [one.name for one in methods if one.effect is Effect.WORLD and one.reason == UNSAID]:
         text += (
             f". Of {_listed(unsaid)} {UNSAID}; for one that only reads, write `option idempotency_level = "

@@ -42,11 +42,11 @@ _OF_DIFFERENCE = ("at", "kind", "stage", "aspect", "where", "sentence")
 _NEVER_COMPARED = "it is complete, and no call of it was compared; `lucky-transport parity --evidence` does"
 
 
-def collect(pattern: str = "*", folder: Path | None = None, since: str = "", is_look: bool = False) -> dict[str, Any]:
+def collect(pattern: str = "*", folder: Path | None = None, since: str = "", look: bool = False) -> dict[str, Any]:
     """Return what there is to sign of the methods that fit `pattern`, as JSON values.
 
     folder: of the evidence, by default that of the nearest lucky_transport.toml. since: the moment before which
-    evidence is passed over. is_look: whether this counts as a look of the gate. Raises UnknownName where no method
+    evidence is passed over. look: whether this counts as a look of the gate. Raises UnknownName where no method
     fits, ConfigError for a wrong file.
     """
     limits, plan, damage = Limits.load(), StagePlan.load(environ={}), Damage()
@@ -55,7 +55,7 @@ def collect(pattern: str = "*", folder: Path | None = None, since: str = "", is_
     standing = EffectiveStages(plan, journal.demotions())
     seen: dict[str, EvidenceSummary] = {}
     read, looks = _read(plan.evidence, since, limits.aa_days, damage, seen), Looks(plan.evidence)
-    verdict = judge(read, limits, standing=standing, looks=looks, asked=fits, is_look=is_look)
+    verdict = judge(read, limits, standing=standing, looks=looks, asked=lambda it: it == STEP or fits(it), is_look=look)
     known = list(lines(standing, pattern))
     if not known:
         plan.catalogue.find(pattern)  # says which are nearest

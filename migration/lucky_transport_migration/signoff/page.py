@@ -131,7 +131,7 @@ def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
     """Yield what there is to know of a method, by what that is."""
     yield "not ready", one["reasons"]
     follows = f"stage promote moves it to {one['next']}" if one["next"] else "stage promote leaves it there"
-    yield "stage", f"{one['stage']} (by {one['by']}){'' if one['stage'] == 'complete' else f'; {follows}'}"
+    yield "stage", f"{one['stage']} ({one['by']}){'' if one['stage'] == 'complete' else f'; {follows}'}"
     yield "effect", f"{one['effect']}: {one['why']}"
     kinds = ", ".join(f"{calls:,} {kind}" for kind, calls in one["kinds"].items())
     between = f"; from {_time(one['earliest'])} to {_time(one['latest'])}" if one["earliest"] else ""
@@ -146,7 +146,7 @@ def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
     yield "not compared", list(whys.values())
     gaps = ((row["what"] + (row["why"] and f" ({row['why']})"), row["calls"]) for row in one["left_out"])
     yield "left out", [f"{what}, in {calls:,} of {plural(one['compared'], 'compared call')}" for what, calls in gaps]
-    if gate := one["gate"]:
+    if (gate := one["gate"]) and gate["compared"]:
         bounds = f"mismatch rate at most {gate['mismatch_bound'] * 100:.3g} %"
         sure = f"each bound wrong with at most {gate['error'] * 100:.2g} % (look {gate['look']:,})"
         others = [what for what in gate["unjudged"] if what.partition(": ")[2] not in whys]

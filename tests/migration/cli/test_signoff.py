@@ -14,12 +14,14 @@ from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
 from lucky_transport_migration.evidence.lines import Lines
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence, SideResult
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, NOT_COMPARED, Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
+from lucky_transport_migration.stages.effective_stages import STEP
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
 
 READ, OTHER = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.CameraService/ListCameras"
+RESET = "/hazel.rpc.AgentService/ResetAgent"
 OWN = "/weather.v1.Weather/GetForecast"
 PAGES = ("signoff.html", "signoff.md", "signoff.json")
 
@@ -333,6 +335,18 @@ def test_the_page_and_stage_promote_never_contradict_each_other(
     if READ in found:
         assert found[READ]["next"] == ("" if move["refused"] else move["to"]), (found[READ], move)
         assert (found[READ]["verdict"] == "HELD BACK") == bool(move["refused"] and placed != "complete")
+
+
+@pytest.mark.parametrize("steps", [0, 60])
+def test_the_page_says_of_the_stepping_path_what_stage_promote_does_with_step(project: Path, steps: int) -> None:
+    write_stages(project, '"*" = "shadow"')
+    rest = replace(seen(RESET, NOT_COMPARED), shadow=None, why="it is not made twice")
+    keep(project / "seen", [*[seen(STEP, kind="parity", stage=EXCHANGE)] * steps, *[rest] * 9])
+    for arguments in ((), ("--method", "AgentService/ResetAgent")):
+        (method,) = (one for one in page(*arguments)["methods"] if one["method"] == RESET)
+        assert (method["next"], method["verdict"]) == (("canary 1%", "NOT READY") if steps else ("", "HELD BACK"))
+    (move,) = json.loads(CliRunner().invoke(cli, ["stage", "promote", STEP, "--json"]).stdout)["methods"]
+    assert bool(move["refused"]) == (not steps)
 
 
 def test_a_duration_that_no_clock_can_show_does_not_count(project: Path) -> None:

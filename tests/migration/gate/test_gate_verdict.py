@@ -331,7 +331,7 @@ def test_the_verdict_on_a_method_is_the_same_whatever_else_is_asked_for(calls: C
     [
         ("/hazel.rpc.SceneService/GetEntity", "at grpc no shadow is asked: `lucky-transport stage promote SceneS"),
         ("/hazel.rpc.SceneService/SetEntityTransform", "compare on two engines, by `lucky-transport parity`"),
-        ("/team.v1.Robot/MoveTo", "for one that only reads, write `option idempotency_level = NO_SIDE_EFFECTS;`"),
+        ("/team.v1.Robot/MoveTo", "or by `record` and `replay`; if it only reads, say so in its .proto"),
     ],
 )
 def test_the_advice_names_the_evidence_that_a_method_can_have(seen: Seen, method: str, advice: str) -> None:
