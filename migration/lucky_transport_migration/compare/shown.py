@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["error_text", "short", "shown"]
 
-_LONGEST, _MARGIN = 300, 40  # of a text that is hardly longer nothing is cut
+_LONGEST, _KEPT = 300, 260  # with what is said of the rest, a text that was cut is no longer than one that was not
 _BEFORE = 60
 
 
@@ -32,7 +32,7 @@ def error_text(error: BaseException) -> str:
 
 def short(text: str) -> str:
     """Return the text, of a long one its beginning and how long it is."""
-    return text if len(text) <= _LONGEST + _MARGIN else f"{text[:_LONGEST]} ... ({len(text):,} characters)"
+    return text if len(text) <= _LONGEST else f"{text[:_KEPT]} ... ({len(text):,} characters)"
 
 
 def _plain(value: Any) -> Any:

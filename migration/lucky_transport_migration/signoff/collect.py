@@ -148,7 +148,7 @@ def _method(
 
 def _difference(one: Evidence) -> dict[str, Any]:
     """Return a difference; values are spelt as Python spells them."""
-    values = {side: short(repr(value)) for side, value in one.values.items()}
+    values = {side: repr(short(it)) if isinstance(it, str) else short(repr(it)) for side, it in one.values.items()}
     return {name: getattr(one, name) for name in _OF_DIFFERENCE} | {"values": values}
 
 
