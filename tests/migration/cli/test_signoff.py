@@ -316,8 +316,8 @@ def test_the_page_of_a_teams_own_service_names_no_method_of_luckyengine(project:
 
 
 @pytest.mark.parametrize("stage", ["grpc", "shadow", "canary 10%", "shm", "complete"])
-@pytest.mark.parametrize("demoted", [None, 0.0, 300.0])
-@pytest.mark.parametrize("calls", [0, 20, 60])  # 20 are enough for one method, and not for one of two
+@pytest.mark.parametrize("demoted", [None, 300.0, pytest.param(0.0, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("calls", [20, 60, pytest.param(0, marks=pytest.mark.exhaustive)])  # 20: of one method enough
 def test_the_page_and_stage_promote_never_contradict_each_other(
     project: Path, stage: str, demoted: float | None, calls: int
 ) -> None:
