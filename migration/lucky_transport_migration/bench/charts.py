@@ -24,9 +24,9 @@ _PERCENTS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99)
 
 
 def charts(result: Result) -> Iterator[Chart]:
-    """Yield the charts that a result has something for, each path in the waiting strategy that stands for it."""
+    """Yield the charts that a result has something for: each path flat out, in the wait that stands for it."""
     waits = {result["reference"]: result["reference_wait"], "limit": "spin"}
-    rows = [row for row in result["rows"] if row["glance"] and not row["again"]]
+    rows = [row for row in result["rows"] if row["glance"] and not row["again"] and row["rate_hz"] is None]
     tables = [found for _, found in grouped([row for row in rows if row["wait"] == waits.get(row["path"])], "table")]
     for members in [one for one in tables if all("curve" in row for row in one)][:_MOST]:
         yield percentiles([row for row in members if row["column"] == members[0]["column"]])

@@ -180,7 +180,7 @@ def losses(result: Result) -> list[str]:
     """Return the sentences on where the reference does not win: comparisons lost or drawn, slow steps, CPU."""
     lost = [one["sentence"] for one in result["ratios"] if one["word"] in ("SLOWER", "NO DIFFERENCE")]
     found = [*lost, *_rows_lost(result)]
-    return found or ["Nothing measured in this run; see below how to understand this report."]
+    return found or ["No comparison of this run was lost or drawn."]
 
 
 def _rows_lost(result: Result) -> Iterator[str]:
