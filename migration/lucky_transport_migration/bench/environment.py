@@ -38,24 +38,29 @@ def capture() -> dict[str, Any]:
     """Return the environment as JSON values."""
     import lucky_transport
 
+    lines = (_read("/proc/cpuinfo") or "").splitlines()
+    cpu = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    package = Path(lucky_transport.__file__).parent
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "cpu": _cpu_model(),
+        "cpu": cpu.get("model name") or platform.processor() or None,
         "cores": os.cpu_count(),
         "usable_cores": len(os.sched_getaffinity(0)),
         "smt": _read("/sys/devices/system/cpu/smt/active"),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "virtual_machine": _is_virtual(),
+        # x86 says so in its CPU flags, other machines do not tell
+        "virtual_machine": "hypervisor" in cpu["flags"].split() if "flags" in cpu else None,
         "machine": platform.machine(),
         "kernel": platform.release(),
-        "memory_gib": _gib(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 2),
         "load_1min": round(os.getloadavg()[0], 2),
         "dev_shm_gib": _dev_shm(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "switch_interval_s": sys.getswitchinterval(),
         "native_module": getattr(importlib.util.find_spec("lucky_transport._native"), "has_location", False),
         "versions": {name: found for name in _PACKAGES if (found := _version(name))},
-        "git": _own_commit(Path(lucky_transport.__file__).parent),
+        # installed into another project's checkout it is not a checkout of it
+        "git": checkout(package) if _git(package, "ls-files", "__init__.py") else None,
     }
 
 
@@ -66,31 +71,9 @@ def _read(path: str) -> str | None:
         return None
 
 
-def _cpu_info(key: str) -> str | None:
-    for line in (_read("/proc/cpuinfo") or "").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == key:
-            return value.strip()
-    return None
-
-
-def _cpu_model() -> str | None:
-    return _cpu_info("model name") or platform.processor() or None
-
-
-def _is_virtual() -> bool | None:
-    """True in a virtual machine; x86 says so in its CPU flags, other machines do not tell."""
-    flags = _cpu_info("flags")
-    return None if flags is None else "hypervisor" in flags.split()
-
-
-def _gib(size_bytes: int) -> float:
-    return round(size_bytes / 2**30, 2)
-
-
 def _dev_shm() -> float | None:
     try:
-        return _gib(shutil.disk_usage("/dev/shm").total)
+        return round(shutil.disk_usage("/dev/shm").total / 2**30, 2)
     except OSError:
         return None
 
@@ -102,11 +85,6 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _own_commit(package: Path) -> str | None:
-    """Return the commit of this package; installed into another project's checkout is not a checkout of it."""
-    return checkout(package) if _git(package, "ls-files", "__init__.py") else None
-
-
 def checkout(directory: Path) -> str | None:
     """Return the commit of the checkout that holds `directory`, marked when files were changed; None outside one."""
     commit = _git(directory, "rev-parse", "--short=12", "HEAD")
@@ -114,12 +92,9 @@ def checkout(directory: Path) -> str | None:
 
 
 def _git(directory: Path, *arguments: str) -> str | None:
-    if shutil.which("git") is None:
-        return None
+    command = ["git", "-C", str(directory), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(directory), *arguments], capture_output=True, text=True, timeout=_GIT_TIMEOUT_S
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
