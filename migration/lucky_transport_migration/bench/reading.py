@@ -61,7 +61,7 @@ def lead(result: Result) -> str:
     first = next(iter(result["rows"]), {"table": ""})["table"]
     ours = [row for row in result["rows"] if row["table"] == first and _is_ours(row, result)]
     shown = ", ".join(f"{duration_text(row['us']['p50'])} ({row['column']})" for row in ours)
-    return f"{first} over {label(result['reference'])}, p50: {shown}." if shown else ""
+    return f"{first[:1].upper()}{first[1:]} over {label(result['reference'])}, p50: {shown}." if shown else ""
 
 
 def numbers(result: Result) -> list[tuple[str, str]]:
@@ -70,7 +70,7 @@ def numbers(result: Result) -> list[tuple[str, str]]:
     for one in sorted(headlines(result), key=lambda one: not one["to"].startswith("grpc")):
         first.setdefault(one["title"], one)
     return [
-        (f"{times_text(one['ratio'])}×", f"{label(one['to'])}, {one['title']} {_interval(one)}".strip())
+        (f"{times_text(one['ratio'])}×", f"{one['title']}: {label(one['to'])} {_interval(one)}".strip())
         for one in first.values()
     ]
 

@@ -46,8 +46,8 @@ def test_the_second_measurement_stands_behind_the_first(bench_result: dict[str, 
 def test_the_first_sentence_and_the_big_numbers_are_of_an_exchange(bench_result: dict[str, Any]) -> None:
     assert lead(bench_result).startswith("One exchange over shared memory, p50: ")
     assert [meaning.partition(" (")[0] for _, meaning in numbers(bench_result)] == [
-        "legacy gRPC, One exchange, 1 env",
-        "legacy gRPC, One exchange, 64 envs",
+        "One exchange, 1 env: legacy gRPC",
+        "One exchange, 64 envs: legacy gRPC",
     ]
 
 
