@@ -17,7 +17,7 @@ from typing import Any
 import click
 import numpy as np
 
-from lucky_transport_migration.bench.stats import LEAST_ROUNDS, Interval, narrowest
+from lucky_transport_migration.stats import LEAST_ROUNDS, Interval, narrowest
 from lucky_transport_migration.units import times_text
 
 #: Two runs of one thing differ by so much on a machine that nothing else uses: smaller changes are not called one.

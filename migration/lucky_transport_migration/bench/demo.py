@@ -18,11 +18,11 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_migration.bench.measuring import Effort, closed_loop
 from lucky_transport_migration.bench.run import PreparedSuite, Results
-from lucky_transport_migration.bench.stats import LEAST_ROUNDS
 from lucky_transport_migration.bench.suite import Cell, Plan
 from lucky_transport_migration.bench.suites.steps import IDLE, suite_of
 from lucky_transport_migration.parity.step_parity import prove
 from lucky_transport_migration.paths import ConnectedEngine, find_path, open_links
+from lucky_transport_migration.stats import LEAST_ROUNDS
 from lucky_transport_migration.units import duration_text, times_text
 
 __all__ = ["COMPARED_STEPS", "PATHS", "pieces", "run_demo"]

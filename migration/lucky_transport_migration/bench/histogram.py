@@ -12,7 +12,7 @@ import numpy as np
 from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
-from lucky_transport_migration.bench.stats import NEEDED, SHARES, supported
+from lucky_transport_migration.stats import NEEDED, SHARES, supported
 
 __all__ = ["GRID", "Histogram"]
 

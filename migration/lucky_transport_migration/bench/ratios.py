@@ -10,9 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from lucky_transport_migration.bench.rows import Measured, p50s_us
-from lucky_transport_migration.bench.stats import Overall, Word, compare, floor_of, floor_sentence, overall, ratio
 from lucky_transport_migration.bench.suite import Cell, Plan, Suite
 from lucky_transport_migration.paths import label
+from lucky_transport_migration.stats import Overall, Word, compare, floor_of, floor_sentence, overall, ratio
 from lucky_transport_migration.table import INCONCLUSIVE
 from lucky_transport_migration.units import times_text
 

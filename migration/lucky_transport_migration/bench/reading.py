@@ -10,8 +10,8 @@ from itertools import compress
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.bench.stats import LEAST_COVERAGE, SHARES
 from lucky_transport_migration.paths import label
+from lucky_transport_migration.stats import LEAST_COVERAGE, SHARES
 from lucky_transport_migration.table import Table
 from lucky_transport_migration.units import duration_text, times_text, us_text
 

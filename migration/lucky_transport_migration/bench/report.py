@@ -10,8 +10,8 @@ from typing import Any
 from lucky_transport.cli.tables import echo
 from lucky_transport.errors import printable
 from lucky_transport_migration.bench import reading
-from lucky_transport_migration.bench.stats import looked_at
 from lucky_transport_migration.paths import label
+from lucky_transport_migration.stats import looked_at
 from lucky_transport_migration.table import INCONCLUSIVE, bullets, escaped, render, show_tables, tables, write_files
 
 __all__ = ["bench_markdown", "bench_page", "show_bench", "without_histograms", "write_bench"]

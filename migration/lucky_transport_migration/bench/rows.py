@@ -15,8 +15,8 @@ import numpy as np
 
 from lucky_transport_migration.bench.histogram import Histogram
 from lucky_transport_migration.bench.measuring import Measurement
-from lucky_transport_migration.bench.stats import percentile, supported
 from lucky_transport_migration.bench.suite import Cell, Suite
+from lucky_transport_migration.stats import percentile, supported
 
 __all__ = ["Measured", "Whole", "p50s_us", "processes", "row_of", "typical_us"]
 

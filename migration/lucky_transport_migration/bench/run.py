@@ -16,8 +16,8 @@ from lucky_transport.errors import RemoteProtocolError, TransportError, plural
 from lucky_transport_migration.bench import environment
 from lucky_transport_migration.bench.ratios import MOST_NOISE, floors, noise_floor, ratios, verdict
 from lucky_transport_migration.bench.rows import Measured, p50s_us, row_of, typical_us
-from lucky_transport_migration.bench.stats import LEAST_ROUNDS, looked_at, ratio
 from lucky_transport_migration.bench.suite import Case, Cell, Plan, Suite
+from lucky_transport_migration.stats import LEAST_ROUNDS, looked_at, ratio
 
 __all__ = ["PreparedSuite", "Results"]
 

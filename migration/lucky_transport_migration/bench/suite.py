@@ -14,9 +14,9 @@ from typing import Any, Self
 
 from lucky_transport.errors import plural
 from lucky_transport_migration.bench.measuring import QUICK, Effort
-from lucky_transport_migration.bench.stats import LEAST_ROUNDS
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import label
+from lucky_transport_migration.stats import LEAST_ROUNDS
 
 __all__ = ["BYTES", "OPEN_LOOP_HZ", "SIZES", "Case", "Cell", "Plan", "Suite", "call_cases", "decimal_text", "marks"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lucky_transport_migration.bench.stats import LEAST_ROUNDS
+from lucky_transport_migration.stats import LEAST_ROUNDS
 
 __all__ = ["Result", "SpeedTarget", "check"]
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.bench.stats import NEEDED
 from lucky_transport_migration.gate.bounds import LEAST_BLOCKS, Blocks, cut
+from lucky_transport_migration.stats import NEEDED
 from lucky_transport_migration.units import duration_text, times_text
 
 __all__ = ["ENOUGH", "ENOUGH_PAIRS", "ENOUGH_TAILS", "MOST_NOISE", "Latency", "Pairs", "Samples", "Tails"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from lucky_transport_migration.bench.stats import LEAST_COVERAGE
+from lucky_transport_migration.stats import LEAST_COVERAGE
 from tests.endurance.compare import changes, main, ratio_between_runs
 
 P50S = [10.0, 10.1, 10.2, 9.9, 10.0, 9.8]

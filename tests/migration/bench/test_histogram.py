@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport_migration.bench.histogram import Histogram
-from lucky_transport_migration.bench.stats import percentile
+from lucky_transport_migration.stats import percentile
 
 
 @given(st.lists(st.integers(1, 10**11), min_size=1, max_size=200), st.sampled_from([50.0, 99.0, 99.9]))

@@ -17,12 +17,12 @@ from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import CpuTimer, Effort, Look, closed_loop
 from lucky_transport_migration.bench.processes import serving
 from lucky_transport_migration.bench.rows import Measured
-from lucky_transport_migration.bench.stats import percentile
 from lucky_transport_migration.bench.suite import Case, Cell
 from lucky_transport_migration.bench.suites.steps import COPY
 from lucky_transport_migration.bench.suites.training_gpu import ACT_SIZE, SIZES
 from lucky_transport_migration.bench.workloads.gpu_engine import GpuEngine
 from lucky_transport_migration.paths import ConnectedEngine, find_path
+from lucky_transport_migration.stats import percentile
 
 __all__ = ["measure_gpu", "why_no_gpu"]
 

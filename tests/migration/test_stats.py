@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport_migration.bench import stats
-from lucky_transport_migration.bench.stats import Interval, Word
+from lucky_transport_migration import stats
+from lucky_transport_migration.stats import Interval, Word
 from lucky_transport_migration.units import duration_text, times_text
 
 positive = st.floats(1e-3, 1e6)
