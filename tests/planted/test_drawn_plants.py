@@ -211,6 +211,25 @@ def test_without_a_plant_all_is_equal(prove: Callable[..., ServiceParity]) -> No
     assert not [what for what in outcome.left if "at once" in what and "different methods" not in what]
 
 
+def test_items_that_all_come_at_the_end_are_no_difference_and_show_in_the_times(
+    prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Desk.ask
+
+    def late(self: Desk, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
+        return replace(ask(self, row, requests, **given), first_us=90.0 if self.transport == CANDIDATE else 10.0)
+
+    monkeypatch.setattr(Desk, "ask", late)
+    outcome = prove(method=ADD)
+    assert outcome.equal, outcome.sentence
+    found = outcome.plain()["times"]["/lab.Desk/Add"]
+    assert found["call"] == (1.0, 1.0)
+    assert found["first_item"] == pytest.approx((9.0, 9.0))
+    heads, (row,) = outcome.table
+    assert dict(zip(heads, row, strict=True))["× to the first item"] == "9.00 to 9.00"
+    assert "Add: its first item comes 9.00 to 9.00 times as late" in outcome.offer
+
+
 def test_answers_that_hang_on_their_order_are_left_out_and_said(
     prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
 ) -> None:

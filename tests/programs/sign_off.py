@@ -21,9 +21,9 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport.messages.names import short_name
+from lucky_transport_migration.bounds import error_of_look, needed_trials
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
-from lucky_transport_migration.gate.bounds import error_of_look, needed_trials
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.parity.recorded_requests import RecordedRequest
 from lucky_transport_migration.recording.asking import requests_of

@@ -41,10 +41,10 @@ class EvidenceSummary(Tally):
 
     kinds: how many calls were of which. moments: of the first and the last of them, empty before. aspects: of
     mismatches and failures, what they were. pairs: of control and candidate, aa: of an A/A run, whose last pair is of
-    the moment aa_at. tails: durations of calls that a caller waited for; a shadow's are those of its thread. live:
-    calls of programs that were compared, by_candidate: those that the candidate answered. known: what is known of the
-    method. stage: where `standing` has it, rung: the same, None where that is no stage that the gate judges. timed: the
-    kinds of calls whose durations count.
+    the moment aa_at. firsts: the same of the times to the first item of a stream. tails: durations of calls that a
+    caller waited for; a shadow's are those of its thread. live: calls of programs that were compared, by_candidate:
+    those that the candidate answered. known: what is known of the method. stage: where `standing` has it, rung: the
+    same, None where that is no stage that the gate judges. timed: the kinds of calls whose durations count.
 
     Live calls of another rung do not count; of a READ on a rung only live calls are timed.
     """
@@ -62,7 +62,7 @@ class EvidenceSummary(Tally):
         self.stages: set[str] = set()
         self.aa_at = ""
         self.live = self.by_candidate = 0
-        self.pairs, self.aa = (Pairs(array("d"), array("d")) for _ in range(2))
+        self.pairs, self.aa, self.firsts = (Pairs(array("d"), array("d")) for _ in range(3))
         self.tails = Tails(array("d"), array("d"))
         self._noisy: set[str] = set()
         self._is_bad: defaultdict[str | int, bool] = defaultdict(bool)
@@ -149,6 +149,9 @@ class EvidenceSummary(Tally):
         sides = {side.transport == CONTROL: side.us for side in timed}
         if len(sides) == 2:
             self.pairs.add(sides[True], sides[False])
+            firsts = {side.transport == CONTROL: side.first for side in timed}
+            if all(firsts.values()):
+                self.firsts.add(firsts[True], firsts[False])
         for side in timed:
             if one.kind != "live" or side is one.primary:  # a caller waited for it
                 (self.tails.control if side.transport == CONTROL else self.tails.candidate).append(side.us)

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.gate.bounds import LEAST_BLOCKS, Blocks, cut
+from lucky_transport_migration.bounds import LEAST_BLOCKS, Blocks, cut, middle_ratio
 from lucky_transport_migration.stats import NEEDED
 from lucky_transport_migration.units import duration_text, times_text
 
-__all__ = ["ENOUGH", "ENOUGH_PAIRS", "ENOUGH_TAILS", "MOST_NOISE", "Latency", "Pairs", "Samples", "Tails"]
+__all__ = ["ENOUGH", "ENOUGH_PAIRS", "ENOUGH_TAILS", "FIRST_ITEM", "MOST_NOISE", "Latency", "Pairs", "Samples", "Tails"]
 
 #: Calls of each side below which they do not stand for the side.
 ENOUGH = 100
@@ -31,6 +31,9 @@ MOST_NOISE = 1.25
 #: Pairs that the bound of their middle needs at least, and durations of each side that the bound of a p99 does.
 ENOUGH_PAIRS, ENOUGH_TAILS = LEAST_BLOCKS, NEEDED["p99"]
 
+#: What is judged of a stream beside its whole duration.
+FIRST_ITEM = "time to the first item"
+
 #: Durations in microseconds, in the order of the calls.
 Samples = MutableSequence[float]
 
@@ -39,7 +42,7 @@ Logs = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """One percentile of control and candidate, in microseconds.
+    """One percentile of control and candidate, in microseconds; FIRST_ITEM is the p50 of the time to it.
 
     times: how many times longer the candidate takes, at_most: the upper bound of that. limit: the largest ratio that is
     allowed, noise: what raised it. calls: pairs, or durations of the side that has fewer, worth: how many independent
@@ -65,7 +68,7 @@ class Latency:
     def sentence(self) -> str:
         """How both compare, in one sentence."""
         ours, theirs = duration_text(self.control_us), duration_text(self.candidate_us)
-        paired = "in the middle pair " if self.percentile == "p50" else ""
+        paired = "" if self.percentile == "p99" else "in the middle pair "
         ratio = f"{paired}{times_text(self.times)} times as long (up to {times_text(self.at_most)} is open)"
         limit = f"the limit is {times_text(self.limit)}{self.noise}{self._remedy}"
         return f"its {self.percentile} is {ours} over gRPC and {theirs} over shared memory: {ratio}, {limit}"
@@ -106,15 +109,15 @@ class Pairs(_Sides):
         self.control.append(control_us)
         self.candidate.append(candidate_us)
 
-    def latency(self, limit: float, noise: str, error: float) -> Latency:
+    def latency(self, limit: float, noise: str, error: float, name: str = "p50") -> Latency:
         """Return how the middle of the pairs compares. error: the probability that the true ratio is above `at_most`.
 
         There are at least `ENOUGH_PAIRS`.
         """
-        middle, half, worth = self._middle(error)
+        middle, half, worth = middle_ratio(self.control, self.candidate, error)
         control, candidate = (float(np.median(side)) for side in (self.control, self.candidate))
         return Latency(
-            "p50", control, candidate, math.exp(middle), math.exp(middle + half), limit, noise, len(self), worth
+            name, control, candidate, math.exp(middle), math.exp(middle + half), limit, noise, len(self), worth
         )
 
     def noise(self, error: float = 0.05) -> float:
@@ -124,17 +127,8 @@ class Pairs(_Sides):
         """
         if len(self) < ENOUGH:
             return 1.0
-        middle, half, _ = self._middle(error / 2)  # either side may be the slower one
+        middle, half, _ = middle_ratio(self.control, self.candidate, error / 2)  # either side may be the slower one
         return min(MOST_NOISE, math.exp(max(0.0, abs(middle) - half)))
-
-    def _middle(self, error: float) -> tuple[float, float, int]:
-        """Return the logarithm of the middle ratio, how far the true one may be above it, their worth."""
-        control, candidate = self._logs()
-        ratios = candidate - control
-        middle = float(np.median(ratios))
-        blocks = Blocks.of(ratios > middle)
-        half = blocks.half_width(np.median(cut(ratios, blocks.count), axis=1), error)
-        return middle, half, blocks.worth(ratios.size)
 
 
 @dataclass(frozen=True, slots=True)

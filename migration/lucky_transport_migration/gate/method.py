@@ -15,12 +15,12 @@ from typing import Any
 from lucky_transport.errors import plural
 from lucky_transport.messages.method import Effect
 from lucky_transport.messages.names import short_name
+from lucky_transport_migration.bounds import Blocks, error_of_look, needed_trials, upper_bound
 from lucky_transport_migration.catalogue.effects import UNSAID
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
-from lucky_transport_migration.gate.bounds import Blocks, error_of_look, needed_trials, upper_bound
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
-from lucky_transport_migration.gate.latency import ENOUGH, ENOUGH_PAIRS, ENOUGH_TAILS, Latency
+from lucky_transport_migration.gate.latency import ENOUGH, ENOUGH_PAIRS, ENOUGH_TAILS, FIRST_ITEM, Latency
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.stages.stage import Stage
 
@@ -92,13 +92,15 @@ def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[li
     found: list[Latency] = []
     missing: list[str] = []
     pairs, tails, aa, timed = summary.pairs, summary.tails, summary.aa, ", ".join(summary.timed)
-    of_each = error / (2 if summary.judges_tail() else 1)
+    of_each = error / (1 + summary.judges_tail() + (len(summary.firsts) >= ENOUGH_PAIRS))
     share = of_each / (2 if len(aa) >= ENOUGH else 1)  # the noise may err as well
     if len(pairs) >= ENOUGH_PAIRS:
         limit, why = limits.slower_limit, ""
         if (noise := aa.noise(share)) > limit:  # what an A/A run shows at least differs where nothing does
             limit, why = noise, f" (noise of {plural(len(aa), 'A/A pair')}, the last of {summary.aa_at[:10]})"
         found.append(pairs.latency(limit, why, share))
+        if len(summary.firsts) >= ENOUGH_PAIRS:
+            found.append(summary.firsts.latency(limit, why, share, FIRST_ITEM))
     else:
         needed = f"it needs {ENOUGH_PAIRS} pairs of timed calls ({timed}; no replay), and has {len(pairs)}"
         missing.append(f"its p50 is not known: {needed}")

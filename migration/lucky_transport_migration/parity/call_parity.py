@@ -6,12 +6,14 @@ listed with the reason.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport.messages.methods import method
+from lucky_transport_migration.bounds import LEAST_BLOCKS, middle_ratio
 from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.evidence.record import EQUAL, Evidence
@@ -37,15 +39,32 @@ _MISSING = "UNIMPLEMENTED"
 
 @dataclass
 class ParityCounts(Tally):
-    """Calls of one method, by how they were answered, and where the first difference stands."""
+    """Calls of one method, by how they were answered, and where the first difference stands.
+
+    took: microseconds of both sides, of each call that was answered by both, firsts: those to the first item.
+    """
 
     first_difference: LocatedDifference | None = None
+    took: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    firsts: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def add(self, one: Evidence, *, is_refused: bool = False) -> None:
         """Count a call. is_refused: its response may say that it was."""
         super().add(one)
         if is_refused and one.verdict in COMPARED and one.primary.code == "OK":
             self.refusals["in the response"] += 1
+        sides = [side for side in (one.primary, one.shadow) if side is not None and side.is_timed]
+        if len(sides) == 2:
+            self.took.append((sides[0].us, sides[1].us))
+            self.firsts += [(sides[0].first, sides[1].first)] * (sides[0].first > 0 < sides[1].first)
+
+    @staticmethod
+    def times(pairs: list[tuple[float, float]]) -> tuple[float, float] | None:
+        """Return what lies around the ratio of the second side to the first, the middle one, in 95 % of runs."""
+        if len(pairs) < LEAST_BLOCKS:
+            return None
+        middle, half, _ = middle_ratio(*zip(*pairs, strict=True), error=0.025)
+        return math.exp(middle - half), math.exp(middle + half)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import LocatedDifference
 from lucky_transport_migration.evidence.tally import gaps_of
 from lucky_transport_migration.parity.call_parity import CommandsParity
+from lucky_transport_migration.units import times_text
 
 __all__ = ["ServiceParity"]
 
@@ -36,6 +37,27 @@ class ServiceParity(CommandsParity):
     def not_offered(self) -> list[str]:
         """None: what is described has to be there."""
         return []
+
+    @property
+    def table(self) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+        """The heads and rows of what was called, with how many times as long it took as over gRPC."""
+        heads, rows = super(ServiceParity, self).table
+        counts = self.methods.values()
+        more = [[_span(one.times(pairs)) for pairs in (one.took, one.firsts)] for one in counts]
+        return (*heads, "× as long", "× to the first item"), [
+            (*row, *cells) for row, cells in zip(rows, more, strict=True)
+        ]
+
+    @property
+    def offer(self) -> str:
+        """Which streams send their first item later in shared memory, "" for none; that is no difference."""
+        found = {name: one.times(one.firsts) for name, one in self.methods.items()}
+        slow = (
+            f"{name}: its first item comes {_span(times)} times as late"
+            for name, times in found.items()
+            if times and times[0] > 1
+        )
+        return "; ".join(slow)
 
     @property
     def unaccepted(self) -> str:
@@ -75,4 +97,12 @@ class ServiceParity(CommandsParity):
     def plain(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
         itself = {name: found.plain() for name, found in self.itself.items()}
-        return super(ServiceParity, self).plain() | {"itself": itself or None, "late": self.late}
+        times = {
+            name: {"call": one.times(one.took), "first_item": one.times(one.firsts)}
+            for name, one in self.methods.items()
+        }
+        return super(ServiceParity, self).plain() | {"itself": itself or None, "late": self.late, "times": times}
+
+
+def _span(times: tuple[float, float] | None) -> str:
+    return "-" if times is None else f"{times_text(times[0])} to {times_text(times[1])}"

@@ -209,6 +209,25 @@ def test_a_slow_tail_of_calls_that_were_waited_for_is_seen(seen: Seen) -> None:
     assert judge(canary(3_000), Limits()).promote
 
 
+def test_items_of_a_stream_that_all_come_at_its_end_hold_it_back(seen: Seen) -> None:
+    def streams(first_us: float) -> Iterator[Evidence]:
+        for index in range(1200):
+            control, candidate = 400.0 + index % 7, 380.0 + index % 5
+            yield seen(
+                primary=SideResult("grpc", us=control, items=9, first=control / 9),
+                shadow=SideResult("shm", us=candidate, items=9, first=first_us + index % 3),
+            )
+
+    (reason,) = judge(streams(370.0), Limits()).reasons
+    assert "its time to the first item is 44.8 µs over gRPC and 371 µs over shared memory" in reason
+    verdict = judge(streams(30.0), Limits())
+    assert verdict.promote
+    assert [one.percentile for row in verdict.methods.values() for one in row.latency] == [
+        "p50",
+        "time to the first item",
+    ]
+
+
 def test_the_tail_of_shadows_is_not_judged(seen: Seen) -> None:
     rows = (seen(shm_us=9_000.0 if index % 20 == 0 else 40.0) for index in range(5_000))
     assert judge(rows, Limits()).promote

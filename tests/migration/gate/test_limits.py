@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.gate.bounds import error_of_look, needed_trials, upper_bound
+from lucky_transport_migration.bounds import error_of_look, needed_trials, upper_bound
 from lucky_transport_migration.gate.limits import Limits
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.gate.bounds import error_of_look
+from lucky_transport_migration.bounds import error_of_look
 from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement

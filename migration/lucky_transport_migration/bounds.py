@@ -11,6 +11,7 @@ numbers: equal calls give equal bounds.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrin, betaincinv, ndtri, stdtrit  # scipy.stats takes half a second to import
 
-__all__ = ["LEAST_BLOCKS", "MOST_BLOCKS", "Blocks", "cut", "error_of_look", "needed_trials", "upper_bound"]
+__all__ = [
+    "LEAST_BLOCKS",
+    "MOST_BLOCKS",
+    "Blocks",
+    "cut",
+    "error_of_look",
+    "middle_ratio",
+    "needed_trials",
+    "upper_bound",
+]
 
 #: Into so many blocks calls are cut. Fewer than the most where noise lasts; fewer than the least say too little.
 MOST_BLOCKS, LEAST_BLOCKS = 16, 8
@@ -96,3 +106,16 @@ def cut(values: NDArray[Any], count: int) -> NDArray[Any]:
     """Return the latest of `values` (n,) as `count` blocks (count, n // count)."""
     length = values.size // count
     return values[values.size - length * count :].reshape(count, length)
+
+
+def middle_ratio(under: Sequence[float], over: Sequence[float], error: float) -> tuple[float, float, int]:
+    """Return what is known of the ratios of `over` to `under` (both (n,), of n pairs): the logarithm of the middle one,
+    how far the true one may be above it with probability `error`, and how many independent pairs these are worth.
+
+    There are at least `LEAST_BLOCKS`.
+    """
+    ratios = np.log(np.asarray(over)) - np.log(np.asarray(under))
+    middle = float(np.median(ratios))
+    blocks = Blocks.of(ratios > middle)
+    half = blocks.half_width(np.median(cut(ratios, blocks.count), axis=1), error)
+    return middle, half, blocks.worth(ratios.size)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport_migration.gate.bounds import LEAST_BLOCKS, MOST_BLOCKS, Blocks, cut, needed_trials, upper_bound
+from lucky_transport_migration.bounds import LEAST_BLOCKS, MOST_BLOCKS, Blocks, cut, needed_trials, upper_bound
 from tests.migration.gate.power import durations, noise
 
 
