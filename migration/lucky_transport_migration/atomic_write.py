@@ -7,8 +7,6 @@ import stat
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_atomically"]
-
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Make `content` the whole content of `path`, which keeps its permissions; a new file is readable to everybody.

@@ -19,17 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrin, betaincinv, ndtri, stdtrit  # scipy.stats takes half a second to import
 
-__all__ = [
-    "LEAST_BLOCKS",
-    "MOST_BLOCKS",
-    "Blocks",
-    "cut",
-    "error_of_look",
-    "middle_ratio",
-    "needed_trials",
-    "upper_bound",
-]
-
 #: Into so many blocks calls are cut. Fewer than the most where noise lasts; fewer than the least say too little.
 MOST_BLOCKS, LEAST_BLOCKS = 16, 8
 #: A block is so many times as long as the calls of it that are worth one independent call: then the rest of what one

@@ -15,8 +15,6 @@ from rich.text import Text
 
 from lucky_transport.errors import printable
 
-__all__ = ["print_text", "terminated_as_by_ctrl_c", "text_of", "watched"]
-
 #: A file gets its first line of progress after so many seconds.
 _FIRST_S = 2.0
 

@@ -17,8 +17,6 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from lucky_transport.errors import ConfigError, plural
 from lucky_transport.found_file import open_found, refusal
 
-__all__ = ["Damage", "append", "append_once", "from_plain", "moment", "open_to_append", "read_entries"]
-
 _Entry = TypeVar("_Entry")
 
 

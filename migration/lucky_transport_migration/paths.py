@@ -31,8 +31,6 @@ from lucky_transport.serving import Serving
 from lucky_transport.transport import Transport
 from lucky_transport_migration.compare.shown import error_text
 
-__all__ = ["NAMED", "ConnectedEngine", "Path", "find_path", "find_paths", "label", "open_links"]
-
 #: Paths that are more than a transport with its defaults: name -> (transport, endpoint options of the client).
 NAMED: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "grpc": ("grpc", (("service", "agent"),)),

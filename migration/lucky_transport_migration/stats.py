@@ -22,27 +22,6 @@ from lucky_transport.errors import plural
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import times_text
 
-__all__ = [
-    "LEAST_COVERAGE",
-    "LEAST_ROUNDS",
-    "NEEDED",
-    "SHARES",
-    "Interval",
-    "Overall",
-    "Verdict",
-    "Word",
-    "compare",
-    "floor_of",
-    "floor_sentence",
-    "looked_at",
-    "median_interval",
-    "narrowest",
-    "overall",
-    "percentile",
-    "ratio",
-    "supported",
-]
-
 #: An interval is printed when it holds the median at least so often: from six rounds on.
 LEAST_COVERAGE = 0.95
 #: A verdict needs so many rounds.

@@ -14,8 +14,6 @@ from typing import Any
 from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import ConfigError, printable
 
-__all__ = ["INCONCLUSIVE", "Table", "bullets", "escaped", "render", "show_tables", "tables", "write_files"]
-
 #: The word for a run from which nothing is concluded.
 INCONCLUSIVE = "INCONCLUSIVE"
 #: Verdicts -> their style, and the sign that tells them without colours.

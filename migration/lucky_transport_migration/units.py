@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "duration_text", "times_text", "us_text"]
-
 
 def times_text(value: float) -> str:
     """Return a ratio with three significant digits: 0.953, 1.07, 41.2, 1,240."""

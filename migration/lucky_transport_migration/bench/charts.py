@@ -14,8 +14,6 @@ from lucky_transport_migration.bench.reading import grouped
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import duration_text
 
-__all__ = ["by_size", "charts", "percentiles"]
-
 Result = Mapping[str, Any]
 Row = Mapping[str, Any]
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-__all__ = ["busiest_core", "client_cpu_ns", "engine_cpu_ns"]
-
 _CPUCLOCK_SCHED = 2
 _PROCESSOR = 36  # field 39 of proc_pid_stat(5), counted from the first field behind the command's name
 _UTIME, _STIME = 11, 12

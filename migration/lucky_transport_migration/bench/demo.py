@@ -25,8 +25,6 @@ from lucky_transport_migration.paths import ConnectedEngine, find_path, open_lin
 from lucky_transport_migration.stats import LEAST_ROUNDS
 from lucky_transport_migration.units import duration_text, times_text
 
-__all__ = ["COMPARED_STEPS", "PATHS", "pieces", "run_demo"]
-
 #: What is shown beside each other; the first is the engine without any wire.
 PATHS = ("inproc", "grpc", "grpc-batch", "shm")
 COMPARED_STEPS = 50

@@ -20,8 +20,6 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-__all__ = ["Chart", "draw", "duration_axis", "height_of", "look"]
-
 _STYLE = str(files("lucky_transport_migration.bench").joinpath("bench.mplstyle"))
 _LOOKS: list[dict[str, Any]] = list(mpl.rc_params_from_file(_STYLE, use_default_template=False)["axes.prop_cycle"])
 #: In the order of the style sheet's looks. The last three stand for any other path, which no chart has beside them.

@@ -41,8 +41,6 @@ from lucky_transport.messages import (
     StreamPolicySlotStateRequest,
 )
 
-__all__ = ["EchoEngine", "make_engine", "shade"]
-
 _RPC = "/hazel.rpc."
 _PREPARED = 4
 _CHANNELS = 4

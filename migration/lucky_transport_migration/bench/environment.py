@@ -17,8 +17,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["capture", "checkout"]
-
 _PACKAGES = (
     "lucky-transport",
     "numpy",

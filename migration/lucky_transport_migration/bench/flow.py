@@ -18,8 +18,6 @@ from lucky_transport_migration.bench.echo_engine import shade
 from lucky_transport_migration.bench.measuring import CpuTimer, Effort, Look
 from lucky_transport_migration.bench.rows import processes
 
-__all__ = ["StreamMeasurement", "measure_images", "measure_messages", "timed_flow"]
-
 _MOST_ITEMS = 4_000_000_000
 
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from lucky_transport_migration.stats import NEEDED, SHARES, supported
 
-__all__ = ["GRID", "Histogram"]
-
 _LOWEST_NS = 1
 _HIGHEST_NS = 3_600_000_000_000
 _DIGITS = 3

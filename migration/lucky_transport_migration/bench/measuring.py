@@ -26,19 +26,6 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.transport import Frame
 from lucky_transport_migration.bench.cpu import busiest_core, client_cpu_ns, engine_cpu_ns
 
-__all__ = [
-    "QUICK",
-    "CpuTimer",
-    "Effort",
-    "Look",
-    "Measurement",
-    "Samples",
-    "awaited_loop",
-    "closed_loop",
-    "measure_loop",
-    "open_loop",
-]
-
 Samples = NDArray[np.int64]
 
 _RATE_TOLERANCE = 0.02

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, PeerTimeout
 
-__all__ = ["Server", "run_client", "serving"]
-
 _LAST_LINES = 12
 _READY_S = 60.0  # a server imports grpc or luckyrobots first, perhaps on a busy machine
 _GRACE_S, _GRACE_AFTER_ERROR_S = 10.0, 0.5

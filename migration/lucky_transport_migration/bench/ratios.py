@@ -16,8 +16,6 @@ from lucky_transport_migration.stats import Overall, Word, compare, floor_of, fl
 from lucky_transport_migration.table import INCONCLUSIVE
 from lucky_transport_migration.units import times_text
 
-__all__ = ["MOST_NOISE", "floors", "noise_floor", "ratios", "verdict"]
-
 Cells = Mapping[Cell, Sequence[Measured]]
 
 #: The A/A ratio from which on a run is inconclusive.

@@ -15,21 +15,6 @@ from lucky_transport_migration.stats import LEAST_COVERAGE, SHARES
 from lucky_transport_migration.table import Table
 from lucky_transport_migration.units import duration_text, times_text, us_text
 
-__all__ = [
-    "HOW_TO_READ",
-    "all_rows",
-    "compared",
-    "glance",
-    "grouped",
-    "headlines",
-    "lead",
-    "losses",
-    "numbers",
-    "outcomes",
-    "rounds_text",
-    "targets",
-]
-
 Result = Mapping[str, Any]
 Row = Mapping[str, Any]
 

@@ -14,8 +14,6 @@ from lucky_transport_migration.paths import label
 from lucky_transport_migration.stats import looked_at
 from lucky_transport_migration.table import INCONCLUSIVE, bullets, escaped, render, show_tables, tables, write_files
 
-__all__ = ["bench_markdown", "bench_page", "show_bench", "without_histograms", "write_bench"]
-
 Result = Mapping[str, Any]
 
 

@@ -18,8 +18,6 @@ from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.suite import Cell, Suite
 from lucky_transport_migration.stats import percentile, supported
 
-__all__ = ["Measured", "Whole", "p50s_us", "processes", "row_of", "typical_us"]
-
 
 @runtime_checkable
 class Whole(Protocol):

@@ -19,8 +19,6 @@ from lucky_transport_migration.bench.rows import Measured, p50s_us, row_of, typi
 from lucky_transport_migration.bench.suite import Case, Cell, Plan, Suite
 from lucky_transport_migration.stats import LEAST_ROUNDS, looked_at, ratio
 
-__all__ = ["PreparedSuite", "Results"]
-
 #: A process rests where its threads use less than this share of a CPU for so long; awaited at most so long.
 _REST_SHARE, _LOOK_S, _REST_S = 0.1, 0.02, 2.0
 

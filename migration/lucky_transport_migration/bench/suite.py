@@ -18,8 +18,6 @@ from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.stats import LEAST_ROUNDS
 
-__all__ = ["BYTES", "OPEN_LOOP_HZ", "SIZES", "Case", "Cell", "Plan", "Suite", "call_cases", "decimal_text", "marks"]
-
 OPEN_LOOP_HZ = 50  # the rate at which the users of such engines step them
 #: Bytes of a message that goes there and back.
 SIZES = (1_000, 100_000, 200_000, 1_000_000, 8_000_000, 64_000_000)

@@ -12,8 +12,6 @@ from typing import Any, Literal
 
 from lucky_transport_migration.stats import LEAST_ROUNDS
 
-__all__ = ["Result", "SpeedTarget", "check"]
-
 Result = Mapping[str, Any]
 #: What marks a row of a result: its values under these keys.
 Marks = Mapping[str, Any]

@@ -24,8 +24,6 @@ from lucky_transport_migration.catalogue.descriptors import kept_sets, method_of
 from lucky_transport_migration.catalogue.effects import REASONS, UNSAID
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 
-__all__ = ["OWN", "Catalogue", "known_method"]
-
 #: LuckyEngine's methods, by full name.
 OWN: Mapping[str, ServiceMethod] = {
     row.name: ServiceMethod(

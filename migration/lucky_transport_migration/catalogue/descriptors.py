@@ -21,8 +21,6 @@ from lucky_transport_migration.catalogue.service_method import ServiceMethod
 if TYPE_CHECKING:
     from google.protobuf.descriptor import MethodDescriptor
 
-__all__ = ["class_of", "file_set_of", "keep_service", "keep_set", "kept_sets", "method_of_program", "methods_in"]
-
 _PATTERN = "services-*.binpb"
 
 

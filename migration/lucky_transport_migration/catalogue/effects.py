@@ -19,8 +19,6 @@ from __future__ import annotations
 
 from lucky_transport.messages.methods import Effect
 
-__all__ = ["BY_LEVEL", "REASONS", "UNSAID"]
-
 #: Values of protobuf's `idempotency_level`: by number, the effect that it names and the word for it.
 BY_LEVEL: dict[int, tuple[Effect, str]] = {
     1: (Effect.READ, "option idempotency_level = NO_SIDE_EFFECTS"),

@@ -10,8 +10,6 @@ from lucky_transport.messages.methods import Effect, Flow
 if TYPE_CHECKING:
     from google.protobuf.descriptor import MethodDescriptor
 
-__all__ = ["UNKNOWN", "ServiceMethod"]
-
 #: The source of a method that is known by its name alone.
 UNKNOWN = "its name"
 

@@ -16,8 +16,6 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, MissingExtra, NotReachable
 from lucky_transport.registry import load
 
-__all__ = ["file_set_from"]
-
 _OWNER = "the description of a service"
 _PATIENCE_S = 10.0
 

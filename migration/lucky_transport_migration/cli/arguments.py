@@ -18,17 +18,6 @@ from click.shell_completion import CompletionItem
 from lucky_transport.cli.serve import options_of
 from lucky_transport.errors import TransportError
 
-__all__ = [
-    "JSON_OBJECT",
-    "METADATA",
-    "NAMES",
-    "NUMBERS",
-    "choices",
-    "complete_methods",
-    "metadata_option",
-    "of_evidence",
-]
-
 #: A key of metadata that is not gRPC's or HTTP/2's own.
 _KEY = re.compile(r"(?!grpc-)(?!(te|content-type|user-agent)$)[a-z0-9_.-]+")
 

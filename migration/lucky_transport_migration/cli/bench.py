@@ -18,8 +18,6 @@ from lucky_transport_migration.cli.arguments import NAMES, NUMBERS, choices
 if TYPE_CHECKING:
     from lucky_transport_migration.bench.run import PreparedSuite
 
-__all__ = ["bench"]
-
 _ENGINE = "toy:idle"
 #: As `--suite` names those with an engine of their own -> what prepares each, imported when it is asked for.
 _SUITES = {

@@ -12,8 +12,6 @@ from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.tables import echo
 from lucky_transport.registry import missing_extra
 
-__all__ = ["demo"]
-
 _COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
 
 

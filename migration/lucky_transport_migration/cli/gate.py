@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from lucky_transport_migration.gate.gate_verdict import GateVerdict
     from lucky_transport_migration.gate.method import MethodVerdict
 
-__all__ = ["gate"]
-
 _COLUMNS = ("method", "calls", "compared", "mismatches", "failures", "rate at most", "p50 grpc", "p50 shm", "may move")
 
 

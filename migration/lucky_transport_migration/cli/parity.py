@@ -15,8 +15,6 @@ import click
 from lucky_transport.cli.completion import complete_engines
 from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, complete_methods, metadata_option
 
-__all__ = ["parity"]
-
 _NOISE = (
     "NOT COMPARED with {others}: engine {engine!r} differs from itself, two of them over {path} with the same seed. "
     "Make it draw from its seed alone, or name in [parity.fields] what differs."

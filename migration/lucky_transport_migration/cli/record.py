@@ -10,8 +10,6 @@ import click
 
 from lucky_transport.cli.completion import complete_endpoints
 
-__all__ = ["record"]
-
 #: As a shell says that a program cannot be run.
 _NOT_RUN = 127
 

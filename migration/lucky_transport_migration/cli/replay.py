@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from lucky_transport_migration.evidence.record import Evidence
     from lucky_transport_migration.recording.result import ReplayResult
 
-__all__ = ["replay"]
-
 
 @click.command(
     epilog="\b\nExamples:\n"

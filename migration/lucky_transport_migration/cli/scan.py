@@ -14,8 +14,6 @@ from lucky_transport.errors import plural
 if TYPE_CHECKING:
     from lucky_transport_migration.scan.findings import ScanResult
 
-__all__ = ["scan"]
-
 _SCANNER = "lucky_transport_migration.scan.scanner"
 _CHANGES = "lucky_transport_migration.scan.changes"
 _TARGETS = "lucky_transport_migration.scan.targets"

@@ -11,8 +11,6 @@ import click
 from lucky_transport.cli.tables import echo, show
 from lucky_transport_migration.cli.arguments import of_evidence
 
-__all__ = ["signoff"]
-
 
 @click.command(
     epilog="\b\nExamples:\n  lucky-transport signoff\n"

@@ -19,8 +19,6 @@ from lucky_transport_migration.cli.arguments import complete_methods
 if TYPE_CHECKING:
     from lucky_transport_migration.gate.moves import StageChange
 
-__all__ = ["stage"]
-
 
 class _PlacementType(click.ParamType):
     """A text like "canary 10%" becomes a Placement."""

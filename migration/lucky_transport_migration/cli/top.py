@@ -10,8 +10,6 @@ import click
 
 from lucky_transport.cli.tables import echo, show
 
-__all__ = ["top"]
-
 
 @click.command(
     epilog="\b\nExamples:\n"

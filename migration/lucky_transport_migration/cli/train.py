@@ -8,8 +8,6 @@ from pathlib import Path
 
 import click
 
-__all__ = ["train"]
-
 
 @click.command(
     epilog="\b\nExamples:\n  lucky-transport train\n  lucky-transport train --updates 1000 --between '' --report ./walk"

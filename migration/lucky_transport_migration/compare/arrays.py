@@ -19,8 +19,6 @@ from lucky_transport_migration.compare.numbers import first_unequal_number
 from lucky_transport_migration.compare.rule import EXACT, Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 
-__all__ = ["array_rule", "first_difference", "flatten", "left_out"]
-
 #: A named set of arrays, each with one row per env, or of a single value that all envs share.
 Answer = Mapping[str, NDArray[Any]]
 

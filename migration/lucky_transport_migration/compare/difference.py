@@ -8,8 +8,6 @@ from typing import Any
 from lucky_transport.errors import printable
 from lucky_transport_migration.compare.shown import shown
 
-__all__ = ["AtCall", "AtMove", "Difference", "LocatedDifference"]
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:

@@ -16,8 +16,6 @@ from lucky_transport_migration.compare.arrays import array_rule
 from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
 from lucky_transport_migration.compare.rules import ComparisonRules
 
-__all__ = ["FrameTables", "spec_difference"]
-
 
 class FrameTables:
     """Makes tables of one side's frames, numbered from the first one: its engine may have been stepped before."""

@@ -18,8 +18,6 @@ from lucky_transport_migration.compare.payloads import as_message
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
 
-__all__ = ["ItemDigest"]
-
 
 class ItemDigest:
     """Of the items of a stream of `method`, None for one whose messages are not known. why: why there is none, "" = it

@@ -22,8 +22,6 @@ from lucky_transport_migration.compare.payloads import as_message
 from lucky_transport_migration.compare.rule import EXACT
 from lucky_transport_migration.compare.rules import ComparisonRules
 
-__all__ = ["ItemPairs"]
-
 #: How far ahead an item is looked for that is not in its place.
 _AHEAD = 64
 

@@ -12,8 +12,6 @@ from lucky_transport_migration.catalogue.descriptors import class_of
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
 
-__all__ = ["fields_of", "is_repeated", "kind_of", "map_value", "name_of", "unknown_fields", "value_of"]
-
 #: Protobuf's C++ types of a field, as kinds.
 _KINDS = {1: "i32", 2: "i64", 3: "u32", 4: "u64", 5: "f64", 6: "f32", 7: "bool", 8: "i32", 10: "message"}
 _REPEATED = 3

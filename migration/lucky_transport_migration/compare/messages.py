@@ -18,8 +18,6 @@ from lucky_transport_migration.compare.numbers import first_unequal_number
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 
-__all__ = ["first_unequal", "first_unequal_byte"]
-
 _DTYPES = {
     "f32": np.float32,
     "f64": np.float64,

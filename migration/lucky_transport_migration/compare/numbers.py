@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from lucky_transport_migration.compare.rule import EXACT, Rule
 
-__all__ = ["first_unequal_number"]
-
 _UNSIGNED = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 _SIGNED = {2: np.int16, 4: np.int32, 8: np.int64}
 

@@ -15,8 +15,6 @@ from lucky_transport.messages.methods import BY_NAME, Method
 from lucky_transport.registry import load
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 
-__all__ = ["as_message"]
-
 
 def as_message(method: Method | ServiceMethod | None, item: Any) -> Any:
     """Return the message that `item` is or holds; `item` itself where that is not known."""

@@ -12,8 +12,6 @@ from typing import Any
 from lucky_transport.errors import ConfigError
 from lucky_transport.table_readers import Readers, number, only, read_table
 
-__all__ = ["EXACT", "Rule", "read_rule"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:

@@ -11,8 +11,6 @@ from lucky_transport.messages.methods import METHODS
 from lucky_transport.messages.names import is_pattern
 from lucky_transport_migration.compare.rule import Rule
 
-__all__ = ["ARRAYS", "METADATA", "check_key"]
-
 #: What comes before the key of a pair of metadata.
 METADATA = "metadata."
 

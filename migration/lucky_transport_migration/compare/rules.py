@@ -26,8 +26,6 @@ from lucky_transport_migration.compare.message_fields import fields_of, name_of
 from lucky_transport_migration.compare.rule import EXACT, Rule, read_rule
 from lucky_transport_migration.compare.rule_keys import ARRAYS, check_key
 
-__all__ = ["BUILT_IN", "METADATA_OF_CALLS", "UNSEEN", "ComparisonRules"]
-
 _CLOCK = Rule(skip="the wall clock at that moment; compared is whether there is one", presence=True)
 
 #: What a clock put into a message differs from call to call.

@@ -6,8 +6,6 @@ import math
 import unicodedata
 from typing import Any
 
-__all__ = ["error_text", "short", "shown"]
-
 _LONGEST, _KEPT = 300, 260  # with what is said of the rest, a text that was cut is no longer than one that was not
 _BEFORE = 60
 

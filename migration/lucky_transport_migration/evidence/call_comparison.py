@@ -44,8 +44,6 @@ from lucky_transport_migration.evidence.record import (
     SideResult,
 )
 
-__all__ = ["ASPECTS", "BEYOND", "WITHOUT", "compare", "differing_at", "request_hash"]
-
 #: What is not looked at of a stream that was left, or of which no more was kept.
 BEYOND = "items beyond the last that both sent"
 

@@ -18,8 +18,6 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.fork import around_fork
 from lucky_transport.uninterrupted import start_thread
 
-__all__ = ["EvidenceQueue"]
-
 _log = logging.getLogger("lucky_transport")
 
 _ROOM = 4096

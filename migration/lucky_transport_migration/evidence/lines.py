@@ -15,8 +15,6 @@ from lucky_transport_migration.evidence.programs import describe_process
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, LOOKS, Evidence
 from lucky_transport_migration.jsonl import append, open_to_append
 
-__all__ = ["Lines"]
-
 _LARGEST = 256 << 20
 
 

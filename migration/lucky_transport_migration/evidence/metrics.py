@@ -16,8 +16,6 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, s
 
 from lucky_transport_migration.evidence.record import Evidence, SideResult
 
-__all__ = ["Metrics", "open_metrics"]
-
 _BUCKETS_S = (2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.5, 1, 5, 10)
 
 

@@ -26,8 +26,6 @@ from lucky_transport.routing import ChannelOptions, Decision, Ending
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.shown import error_text
 
-__all__ = ["CANDIDATE", "CONTROL", "CallOptions", "CallOutcome", "Comparison", "as_seen", "call_outcome", "ending_of"]
-
 #: What a call can go over, by the names that decisions have for it, wherever it is.
 CONTROL, CANDIDATE = "grpc", "shm"
 

@@ -25,8 +25,6 @@ from lucky_transport.nesting import parse_json
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.jsonl import Damage, append_once, from_plain, moment, read_entries
 
-__all__ = ["FILE_NAME", "MASKED", "SECRET_WORDS", "Program", "commit_of", "describe_process", "read_programs"]
-
 FILE_NAME = "programs.jsonl"
 
 _PACKAGES = ("lucky-transport", "grpcio", "protobuf", "luckyrobots")

@@ -21,24 +21,6 @@ from lucky_transport.errors import ConfigError, printable
 from lucky_transport.nesting import parse_json
 from lucky_transport_migration.jsonl import Damage, from_plain, read_entries
 
-__all__ = [
-    "CONTROL",
-    "DIFFERENT",
-    "EFFECT",
-    "EQUAL",
-    "EXCHANGE",
-    "FAILED",
-    "ITSELF",
-    "LOOKS",
-    "NOT_COMPARED",
-    "NOT_ENDED",
-    "PROOF",
-    "VERSION",
-    "Evidence",
-    "SideResult",
-    "read_folder",
-]
-
 VERSION = 1
 
 #: The transport that methods move away from; any other one is the candidate.

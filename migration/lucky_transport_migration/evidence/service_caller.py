@@ -18,8 +18,6 @@ from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.outcome import CallOutcome, as_seen, call_outcome
 from lucky_transport_migration.evidence.programs import MASKED
 
-__all__ = ["CANCELLED", "ServiceCaller"]
-
 #: A word of metadata that is as long may be a secret.
 _SECRET_BYTES = 8
 #: What a call ends with that was cancelled here.

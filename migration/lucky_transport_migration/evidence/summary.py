@@ -11,8 +11,6 @@ from lucky_transport.errors import plural
 from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.evidence.tally import COMPARED, Tally
 
-__all__ = ["NEVER", "RunSummary", "say"]
-
 #: What no live comparison looks at.
 NEVER = "hints of errors, deadlines that expire, what comes of a stream that was left"
 

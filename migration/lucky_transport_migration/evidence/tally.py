@@ -15,17 +15,6 @@ from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.evidence.call_comparison import ASPECTS
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
 
-__all__ = [
-    "COMPARED",
-    "Tally",
-    "compared_text",
-    "gap_rows",
-    "gaps_of",
-    "looked_at",
-    "nothing_compared",
-    "refusals_text",
-]
-
 #: Verdicts of what was compared.
 COMPARED = (EQUAL, DIFFERENT, FAILED)
 

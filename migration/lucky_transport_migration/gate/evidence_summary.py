@@ -24,8 +24,6 @@ from lucky_transport_migration.gate.latency import ENOUGH, Pairs, Tails
 from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.stage import Stage
 
-__all__ = ["JUDGED", "EvidenceSummary"]
-
 #: Stages that the gate is asked about: from `grpc` on nothing is at stake, and `complete` is the last one.
 JUDGED = frozenset({Stage.SHADOW, Stage.CANARY, Stage.SHM})
 

@@ -25,8 +25,6 @@ from lucky_transport_migration.gate.method import MethodVerdict, judge_method, u
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.stage import Stage
 
-__all__ = ["NO_EVIDENCE", "GateVerdict", "judge", "twins_as_candidates"]
-
 NO_EVIDENCE = (
     "no evidence: no call of a method that is on its way was seen; set methods to shadow and run the program, or use "
     "`lucky-transport parity --evidence` or `lucky-transport replay --evidence`"

@@ -21,8 +21,6 @@ from lucky_transport_migration.bounds import LEAST_BLOCKS, Blocks, cut, middle_r
 from lucky_transport_migration.stats import NEEDED
 from lucky_transport_migration.units import duration_text, times_text
 
-__all__ = ["ENOUGH", "ENOUGH_PAIRS", "ENOUGH_TAILS", "FIRST_ITEM", "MOST_NOISE", "Latency", "Pairs", "Samples", "Tails"]
-
 #: Calls of each side below which they do not stand for the side.
 ENOUGH = 100
 #: The largest limit that the noise of an A/A run leads to: on a noisier machine nothing can be judged.

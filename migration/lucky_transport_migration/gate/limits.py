@@ -23,8 +23,6 @@ from lucky_transport.config import load_table
 from lucky_transport.table_readers import Readers, number, only, read_table
 from lucky_transport_migration.stages.evidence_window import AA_DAYS
 
-__all__ = ["Limits"]
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:

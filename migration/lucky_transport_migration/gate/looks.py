@@ -21,8 +21,6 @@ from lucky_transport_migration.evidence.record import LOOKS
 from lucky_transport_migration.jsonl import append_once, moment, read_entries
 from lucky_transport_migration.stages.journal import Journal
 
-__all__ = ["Looks"]
-
 _ASSUMED_EVERY = 100
 
 #: What there was to look at: calls, and pairs of an A/A run.

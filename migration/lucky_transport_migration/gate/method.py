@@ -24,8 +24,6 @@ from lucky_transport_migration.gate.latency import ENOUGH, ENOUGH_PAIRS, ENOUGH_
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.stages.stage import Stage
 
-__all__ = ["MethodVerdict", "judge_method", "uncompared", "without_shadow"]
-
 _ON_TWO = "compare on two engines, by `lucky-transport parity`, or by `record` and `replay`"
 
 

@@ -29,8 +29,6 @@ from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PAT
 from lucky_transport_migration.stages.evidence_window import recent_evidence
 from lucky_transport_migration.stages.stage import Placement, Stage
 
-__all__ = ["Moves", "StageChange", "unproven", "unproven_texts", "write_rows"]
-
 
 @dataclass(frozen=True, slots=True)
 class StageChange:

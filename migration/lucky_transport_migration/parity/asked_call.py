@@ -8,8 +8,6 @@ from typing import Generic, Protocol, TypeVar
 from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, Evidence
 
-__all__ = ["AskedCall", "located"]
-
 
 class _Shown(Protocol):
     @property

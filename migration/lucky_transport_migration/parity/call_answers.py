@@ -22,20 +22,6 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.outcome import CallOutcome, ending_of
 
-__all__ = [
-    "FEW_ITEMS",
-    "MOST_ITEMS",
-    "OF_STATES",
-    "PATIENCE_S",
-    "READS",
-    "WRONG_CALLS",
-    "Ask",
-    "accepts",
-    "answered",
-    "ask",
-    "watched",
-]
-
 #: Longer than anything but a hang takes, also beside other work.
 PATIENCE_S = 60.0
 #: So many items of a stream are compared when its method is called first, and so many later.

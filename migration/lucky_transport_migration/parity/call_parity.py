@@ -29,9 +29,6 @@ from lucky_transport_migration.evidence.tally import (
 )
 from lucky_transport_migration.parity.call_answers import FEW_ITEMS, MOST_ITEMS
 
-__all__ = ["CommandsParity", "ParityCounts"]
-
-
 #: The service that the host answers for every engine.
 _OF_THE_HOST = "/hazel.rpc.AgentService/"
 _MISSING = "UNIMPLEMENTED"

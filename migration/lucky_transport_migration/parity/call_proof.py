@@ -61,8 +61,6 @@ from lucky_transport_migration.parity.inventory import take_inventory
 from lucky_transport_migration.parity.stream_log import StreamLog
 from lucky_transport_migration.paths import ConnectedEngine, Path, find_paths, open_links
 
-__all__ = ["chosen_methods", "prove_commands"]
-
 _STEP = method("AgentService/Step")
 _RESET = method("AgentService/ResetAgent")
 _PLAY = method("SceneService/EnterPlayMode")

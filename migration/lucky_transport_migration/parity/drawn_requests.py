@@ -19,8 +19,6 @@ from lucky_transport_migration.parity.inventory import Known
 from lucky_transport_migration.parity.request_recipes import fitting, named
 from lucky_transport_migration.parity.request_table import RequestTable
 
-__all__ = ["DrawnRequests", "Made"]
-
 #: Of the corrupted requests so many are such that no wire can carry them.
 _UNSENDABLE = 0.2
 

@@ -22,8 +22,6 @@ from lucky_transport_migration.catalogue.descriptors import class_of
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.message_fields import is_repeated
 
-__all__ = ["FieldValues", "read_pair"]
-
 _TABLE = "parity.values"
 _EXAMPLE = 'e.g. "weather.v1.ForecastRequest.station" = ["Oslo", "Bern"]'
 

@@ -13,8 +13,6 @@ import numpy as np
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport_migration.compare.shown import error_text
 
-__all__ = ["AFTER_CLOSE", "BEFORE_RESET", "TAKEN", "outcome", "reset_randomized", "wrong_calls"]
-
 Call = Callable[[VectorEnv], object]
 
 

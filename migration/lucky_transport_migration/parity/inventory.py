@@ -22,8 +22,6 @@ from lucky_transport.messages import (
 from lucky_transport.messages.methods import method
 from lucky_transport.transport import Transport
 
-__all__ = ["Known", "take_inventory"]
-
 
 @dataclass(frozen=True, slots=True)
 class Known:

@@ -18,8 +18,6 @@ from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.stages.effective_stages import STEP
 
-__all__ = ["EvidenceWriter"]
-
 _log = logging.getLogger("lucky_transport")
 
 

@@ -13,8 +13,6 @@ from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_parity import ServiceParity
 
-__all__ = ["RecordedRequest", "RecordedRequests"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:

@@ -16,8 +16,6 @@ from lucky_transport.messages import EntityId, MotionGraphInputValue, Quat, Simu
 from lucky_transport.messages.fields import fields_of
 from lucky_transport_migration.parity.inventory import Known
 
-__all__ = ["fitting", "named"]
-
 #: As `Known.named`, for each engine alike.
 _POOLS: Mapping[str, Sequence[Any]] = {
     "EntityId.id": (0, 1, 2),

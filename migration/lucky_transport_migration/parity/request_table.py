@@ -18,8 +18,6 @@ from lucky_transport_migration.catalogue.descriptors import class_of
 from lucky_transport_migration.compare.message_fields import is_repeated, kind_of, map_value, name_of
 from lucky_transport_migration.parity.value_cases import CASES, SIZES, drawn_value, long_value, near_texts, plain_value
 
-__all__ = ["WELL_KNOWN", "RequestTable"]
-
 _DEEPEST = 3
 _GROUPS = 4
 _MANY = 100

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.spec.composite import Path, arrays
 
-__all__ = ["WAYS", "RolloutPlan", "RolloutStep"]
-
 _WILD = 3.0  # times the bounds: far enough outside to prove that such actions pass
 _GENTLE = 0.1
 _PUSH_STEPS = 25  # a push lasts so long before its direction is drawn anew

@@ -9,8 +9,6 @@ from lucky_transport.call import Metadata
 from lucky_transport.routing import ChannelOptions
 from lucky_transport_migration.compare.shown import short
 
-__all__ = ["ServiceCall"]
-
 
 @dataclass(frozen=True, slots=True)
 class ServiceCall:

@@ -23,8 +23,6 @@ from lucky_transport_migration.parity.asked_call import AskedCall
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 
-__all__ = ["ServerPair"]
-
 #: A deadline that is over: gRPC rounds one of this moment up, and a call may be answered in time.
 _OVER_S = -1.0
 _LONG_S = 30 * 86400.0

@@ -12,8 +12,6 @@ from lucky_transport_migration.evidence.tally import gaps_of
 from lucky_transport_migration.parity.call_parity import CommandsParity
 from lucky_transport_migration.units import times_text
 
-__all__ = ["ServiceParity"]
-
 _UNSEEN: Mapping[str, str] = {
     "bits of a NaN in a message": "a NaN equals every NaN",
     "what a handler does when its deadline comes": "a comparison waits for no deadline",

@@ -33,8 +33,6 @@ from lucky_transport_migration.parity.service_requests import NOT_DRAWN, DrawnCa
 from lucky_transport_migration.parity.service_servers import ServerCommand, methods_of
 from lucky_transport_migration.parity.smaller_calls import smaller
 
-__all__ = ["ServiceProof"]
-
 _ACCEPTED = ("OK", CANCELLED)
 _MOST_SHRINKS = 300
 _SHRINK_S = 30.0

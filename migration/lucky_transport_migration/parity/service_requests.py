@@ -17,8 +17,6 @@ from lucky_transport_migration.parity.field_values import FieldValues
 from lucky_transport_migration.parity.request_table import WELL_KNOWN, RequestTable
 from lucky_transport_migration.parity.service_call import ServiceCall
 
-__all__ = ["NOT_DRAWN", "DrawnCalls"]
-
 #: What no run draws, with the reasons.
 NOT_DRAWN: Mapping[str, str] = {
     "requests above 1 MiB, messages nested more than three deep, other numbers of closed enums": "none is drawn",

@@ -24,8 +24,6 @@ from lucky_transport_migration.catalogue.sources import file_set_from
 from lucky_transport_migration.evidence.outcome import CANDIDATE
 from lucky_transport_migration.evidence.service_caller import ServiceCaller
 
-__all__ = ["RunningServer", "ServerCommand", "methods_of"]
-
 PORT = "{port}"
 _LOOK_S = 0.2
 

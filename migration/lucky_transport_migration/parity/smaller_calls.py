@@ -8,8 +8,6 @@ from typing import Any
 
 from lucky_transport_migration.parity.service_call import ServiceCall
 
-__all__ = ["smaller"]
-
 #: Of what is this short each part is left out, of what is longer one half or the other.
 _SHORT = 8
 

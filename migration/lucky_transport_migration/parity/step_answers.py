@@ -20,8 +20,6 @@ from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.arrays import flatten
 from lucky_transport_migration.parity.rollout import RolloutStep
 
-__all__ = ["StepUser", "ask_beside", "env_answer", "frame_of", "make_move", "reward_gap", "same_bits"]
-
 #: What every engine answers alike at every moment.
 _SCHEMA = method("AgentService/GetAgentSchema")
 _WIDTH = 2000

@@ -29,19 +29,6 @@ from lucky_transport_migration.parity import invalid_use
 from lucky_transport_migration.parity.rollout import RolloutPlan, RolloutStep
 from lucky_transport_migration.parity.step_answers import StepUser, ask_beside, frame_of, reward_gap, same_bits
 
-__all__ = [
-    "Advance",
-    "Counts",
-    "compare_connections",
-    "compare_envs",
-    "compare_frames",
-    "compare_images",
-    "compare_misuse",
-    "compare_taken",
-    "each",
-    "first_finding",
-]
-
 #: Width and height of what cameras show.
 _IMAGE = (64, 48)
 

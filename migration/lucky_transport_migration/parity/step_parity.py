@@ -46,8 +46,6 @@ from lucky_transport_migration.parity.step_comparison import (
 )
 from lucky_transport_migration.paths import ConnectedEngine, find_paths, open_links
 
-__all__ = ["MODES", "Parity", "open_ends", "prove", "total_steps"]
-
 #: Autoreset modes by the name the command line gives them.
 MODES = ("next_step", "same_step", "disabled")
 

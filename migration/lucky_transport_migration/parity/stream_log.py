@@ -14,8 +14,6 @@ from urllib.parse import quote, unquote
 from lucky_transport.deadline import Deadline
 from lucky_transport.interceptors import CallDetails, Interceptor
 
-__all__ = ["StreamLog", "make_interceptor"]
-
 _BEGINS, _ENDS = b"+", b"-"
 _LOOK_S = 0.002
 

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-__all__ = ["CASES", "SIZES", "drawn_value", "long_value", "near_texts", "plain_value"]
-
 #: Bytes of values that are large.
 SIZES = (2**16 + 1, 2**20 + 1)
 

@@ -15,8 +15,6 @@ from lucky_transport_migration.parity.call_parity import CommandsParity
 from lucky_transport_migration.parity.step_parity import Parity
 from lucky_transport_migration.paths import label
 
-__all__ = ["WholeParity", "prove_whole", "show_parity", "show_whole_parity"]
-
 
 @dataclass(frozen=True, slots=True)
 class WholeParity:

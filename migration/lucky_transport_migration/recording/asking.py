@@ -32,8 +32,6 @@ from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.recording.entries import FLATBUFFERS, PROTOBUF, RecordedCall
 from lucky_transport_migration.recording.reading import Recording
 
-__all__ = ["AS_BYTES", "Asking", "RecordedMethods", "broken", "compared", "is_lost", "requests_of"]
-
 #: What of a call is left out where nothing describes its messages.
 AS_BYTES = "fields of messages"
 _UNDESCRIBED = "nothing describes the service, so bytes are compared"

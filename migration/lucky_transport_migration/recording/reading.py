@@ -16,8 +16,6 @@ from typing import IO, cast
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, header_of, read_entry
 
-__all__ = ["Recording"]
-
 
 class Recording:
     """The recording in a file; raises ConfigError for a file that is none, OSError for one that cannot be read.

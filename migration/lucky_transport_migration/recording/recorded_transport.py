@@ -41,8 +41,6 @@ from lucky_transport_migration.recording.entries import (
 )
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
 
-__all__ = ["RecordedTransport", "open_recorded", "recorded_endpoint"]
-
 
 def recorded_endpoint(to: str, file: Path, seed: int | None = None) -> Endpoint:
     """Return the endpoint that leads to `to` and records in `file`."""

@@ -24,8 +24,6 @@ from lucky_transport.fork import at_exit, on_child
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, line_of
 
-__all__ = ["Recorder", "recorder_of"]
-
 _log = logging.getLogger("lucky_transport")
 
 #: What a killed process may lose, and what may wait in memory.

@@ -49,8 +49,6 @@ from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.result import UNMADE
 from lucky_transport_migration.stages.effective_stages import STEP
 
-__all__ = ["ReplayPlace", "replay_at"]
-
 #: How long a replay waits in all for servers that are lost.
 _BACK_S = 5.0
 

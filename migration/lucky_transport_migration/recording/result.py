@@ -14,8 +14,6 @@ from lucky_transport_migration.compare.rules import METADATA_OF_CALLS, UNSEEN
 from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.evidence.tally import Tally, gaps_of, looked_at, nothing_compared, refusals_text
 
-__all__ = ["UNMADE", "ReplayResult"]
-
 #: Why calls and steps are not made.
 UNMADE = "the server or engine does not answer any more"
 

@@ -17,8 +17,6 @@ from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.outcome import ending_of
 
-__all__ = ["RoutedConnection", "TypedShadows"]
-
 _RETRY_S = 1.0
 
 

@@ -52,8 +52,6 @@ from lucky_transport_migration.stages.stage import Placement, Stage
 if TYPE_CHECKING:
     from lucky_transport_migration.evidence.metrics import Metrics
 
-__all__ = ["EvidencePolicy", "demotion"]
-
 _CLOSE_S = 2.0
 
 _log = logging.getLogger("lucky_transport")

@@ -15,8 +15,6 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.fork import on_child
 from lucky_transport.routing import UNFINISHED, Ending
 
-__all__ = ["OpenCall", "OpenCalls"]
-
 #: So many calls that began last are looked at when another one begins: among more at once there is no order.
 _LOOKS = 32
 _NO_TIME = "the program ended before the shadow had answered"

@@ -14,8 +14,6 @@ from lucky_transport.routing import Decision
 from lucky_transport_migration.compare.item_digest import ItemDigest
 from lucky_transport_migration.evidence.outcome import Comparison
 
-__all__ = ["RoutingPolicy"]
-
 
 class RoutingPolicy(Protocol):
     """Decides for each call, and collects the outcomes. Called from any thread; no method waits or raises."""

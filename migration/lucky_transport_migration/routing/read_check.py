@@ -19,8 +19,6 @@ from lucky_transport_migration.compare.payloads import as_message
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.routed_call import TrackedCall
 
-__all__ = ["UNSEEN", "ReadCheck"]
-
 #: What of a read was not looked at where the engine cannot tell.
 UNSEEN = "that it changes nothing"
 

@@ -13,8 +13,6 @@ from typing import Any
 from lucky_transport_migration.compare.item_digest import ItemDigest
 from lucky_transport_migration.recording.entries import KEPT_BYTES, KEPT_ITEMS
 
-__all__ = ["ReceivedItems"]
-
 
 class ReceivedItems:
     """items: at most `most`, in their order; the first one is kept whatever its size, where any is. digest: makes the

@@ -33,8 +33,6 @@ from lucky_transport_migration.routing.policy import RoutingPolicy
 from lucky_transport_migration.stages.decision import Decider
 from lucky_transport_migration.stages.stage import Stage
 
-__all__ = ["RecordingPolicy", "UnstagedPolicy", "recorded"]
-
 _log = logging.getLogger("lucky_transport")
 
 _CLOSE_S = 2.0

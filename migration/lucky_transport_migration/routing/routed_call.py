@@ -41,8 +41,6 @@ from lucky_transport_migration.routing.policy import RoutingPolicy
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.world import WorldChanges
 
-__all__ = ["CHANGES", "OWN", "CallTarget", "TrackedCall"]
-
 _log = logging.getLogger("lucky_transport")
 
 #: Why there is no second answer to a call that changes something.

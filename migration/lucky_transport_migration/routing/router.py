@@ -29,8 +29,6 @@ from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.shadows import Shadows
 from lucky_transport_migration.routing.world import WorldChanges
 
-__all__ = ["ProcessRouter", "TargetRouter", "process_router", "recording_router"]
-
 _log = logging.getLogger("lucky_transport")
 
 _THREADS, _ROOM = 4, 64

@@ -25,8 +25,6 @@ from lucky_transport_migration.routing.read_check import ReadCheck
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.routed_call import TrackedCall
 
-__all__ = ["Shadows"]
-
 _LONGEST_S = 10.0
 #: What shadows under way have left once their channel is closed.
 _GRACE_S = 1.0

@@ -39,8 +39,6 @@ from lucky_transport_migration.routing.stepping import Stepping
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH
 from lucky_transport_migration.stages.stage_plan import StagePlan
 
-__all__ = ["StagedStream", "StagedTransport", "open_staged"]
-
 _Answer = TypeVar("_Answer")
 
 #: How many items of a stream are kept: messages are not measured, and images are large.

@@ -21,8 +21,6 @@ from lucky_transport_migration.evidence.outcome import Comparison, call_outcome,
 from lucky_transport_migration.routing.routed_call import CHANGES
 from lucky_transport_migration.routing.router import TargetRouter
 
-__all__ = ["Stepping"]
-
 _STEP = method("AgentService/Step")
 _NOTED_EVERY = 64
 

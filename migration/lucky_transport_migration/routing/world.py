@@ -10,8 +10,6 @@ import threading
 import weakref
 from functools import partial
 
-__all__ = ["WorldChanges"]
-
 
 class WorldChanges:
     """The world behind one target: counts what may change it. Safe to use from any thread.

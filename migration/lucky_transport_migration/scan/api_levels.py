@@ -28,8 +28,6 @@ from lucky_transport_migration.scan.known import (
     service_of,
 )
 
-__all__ = ["judge"]
-
 _LUCKYROBOTS = {
     "LuckyEnv": (3, "it steps one agent over gRPC; make() steps the whole batch (`scan --fix` gives the same env)"),
     "PolicyEnv": (3, "it steps one agent over gRPC; make() steps the whole batch"),

@@ -28,8 +28,6 @@ from lucky_transport_migration.scan.scanner import files_of, is_python, name_in,
 from lucky_transport_migration.scan.source import Unreadable, parse
 from lucky_transport_migration.scan.targets import Targets
 
-__all__ = ["Change", "Changes", "Refusal", "files_with_code", "plan_changes", "rewrite_python", "write_changes"]
-
 _BYTES_WORTH_A_PROCESS = 64 << 10  # rewriting them takes a few times as long as starting one
 _RULES = (rewrite_drop_ins, rewrite_envs, rewrite_clients)
 

@@ -23,8 +23,6 @@ from libcst.metadata import (
 
 from lucky_transport_migration.scan.concrete import meanings
 
-__all__ = ["EngineCodemod", "Rule", "bound_name", "has_stars", "keyword_argument", "text_node", "with_arguments"]
-
 Edited = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[Any]
 Edit = Callable[[Any], Edited]
 Rule = Callable[["EngineCodemod"], None]

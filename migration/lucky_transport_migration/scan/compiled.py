@@ -11,8 +11,6 @@ from lucky_transport_migration.scan.findings import Unmoved
 from lucky_transport_migration.scan.names import Use, dotted_name, imported, uses_in
 from lucky_transport_migration.scan.source import Unreadable, parse
 
-__all__ = ["compiled_uses"]
-
 _NAMES = {*COMPILED, *(name.partition(".")[0] for name in COMPILED_USES)}
 _TRACE = re.compile(rb"\b(%s)\b" % "|".join(_NAMES).encode())
 

@@ -12,8 +12,6 @@ from libcst.metadata import QualifiedNameSource, Scope, ScopeProvider
 
 from lucky_transport_migration.scan.source import Unreadable, parse
 
-__all__ = ["imported", "meanings", "parse_concrete"]
-
 
 def parse_concrete(source: str | bytes) -> cst.Module:
     """Return the concrete syntax tree of `source`. Raises Unreadable."""

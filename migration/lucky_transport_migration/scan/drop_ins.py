@@ -18,8 +18,6 @@ from lucky_transport_migration.scan.known import DROP_INS
 from lucky_transport_migration.scan.servers import SERVERS, rewrite_servers
 from lucky_transport_migration.scan.targets import Targets
 
-__all__ = ["rewrite_drop_ins"]
-
 _CHANNELS = {"grpc.insecure_channel": "channel", "grpc.aio.insecure_channel": "aio_channel"}
 _SECURE = {"grpc.secure_channel", "grpc.aio.secure_channel"}
 _NEEDS = f"import {DROP_INS}"

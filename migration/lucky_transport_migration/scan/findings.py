@@ -9,8 +9,6 @@ from typing import Any, Literal, get_args
 from lucky_transport.errors import plural
 from lucky_transport_migration.scan.known import is_stub_module
 
-__all__ = ["KINDS", "LEVELS", "Finding", "GrpcUse", "Kind", "ScanResult", "Unmoved", "Unread"]
-
 # The kinds and the keys of `plain` are fixed; scripts are written against them.
 
 #: import: a gRPC module, generated stubs, or a package that is made of them. channel: makes a channel, or names where

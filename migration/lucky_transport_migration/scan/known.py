@@ -11,24 +11,6 @@ from functools import cache
 
 from lucky_transport.other_grpc import OTHER_STACKS
 
-__all__ = [
-    "BASES",
-    "CHANNELS",
-    "DROP_INS",
-    "LUCKYROBOTS",
-    "LUCKYROBOTS_CLASSES",
-    "PORT",
-    "PORT_BINDERS",
-    "SERVERS",
-    "foreign_services",
-    "is_grpc_distribution",
-    "is_grpc_module",
-    "is_stub_module",
-    "luckyrobots_class",
-    "other_stack",
-    "service_of",
-]
-
 #: The port at which LuckyEngine and gRPC's own examples listen.
 PORT = 50051
 

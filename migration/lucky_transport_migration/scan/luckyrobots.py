@@ -30,8 +30,6 @@ from lucky_transport_migration.scan.known import luckyrobots_class
 from lucky_transport_migration.scan.results import Obstacle, ResultUses
 from lucky_transport_migration.scan.targets import Found, Targets
 
-__all__ = ["rewrite_clients", "rewrite_envs"]
-
 # -- LuckyEnv
 
 _ENV = "LuckyEnv"

@@ -10,8 +10,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Scope", "Use", "dotted_name", "imported", "uses_in"]
-
 #: What opens a scope: the kind of it, and the fields that stand in it.
 _FUNCTION = ("function", ("args", "body"))
 _SCOPES = {

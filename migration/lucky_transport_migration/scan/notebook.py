@@ -13,8 +13,6 @@ from typing import Any
 
 from lucky_transport_migration.scan.source import Unreadable, parse
 
-__all__ = ["Notebook", "read_notebook"]
-
 
 @dataclass
 class Notebook:

@@ -14,8 +14,6 @@ from typing import TypeVar
 
 from lucky_transport.errors import TransportError
 
-__all__ = ["map_files", "usable_cores"]
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 

@@ -27,8 +27,6 @@ from lucky_transport_migration.scan.source import parse
 from lucky_transport_migration.scan.texts import place_of_text
 from lucky_transport_migration.scan.traces import may_mention
 
-__all__ = ["places_in"]
-
 _IMPORTERS = {"import_module", "__import__", "importorskip", "find_spec"}
 _PROTOC = "grpc_tools.protoc"
 _STUB = re.compile(r"(^|\.)[A-Z]\w*Stub$")

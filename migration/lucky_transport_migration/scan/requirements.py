@@ -20,17 +20,6 @@ from lucky_transport_migration.scan.known import LUCKYROBOTS, PORT
 from lucky_transport_migration.scan.source import Unreadable, parse
 from lucky_transport_migration.scan.texts import REQUIREMENT, requirement_name
 
-__all__ = [
-    "is_list_of_requirements",
-    "is_toml",
-    "places_in_list",
-    "places_in_python",
-    "places_in_toml",
-    "rewrite_requirements",
-    "rewrite_stages",
-    "unneeded",
-]
-
 _TOML = re.compile(r"(pyproject|hatch|pixi|tox)\.toml|Pipfile")
 _LISTS = re.compile(
     r"(.*/)?(.*requirements.*|constraints.*)\.(txt|in|lock)|(.*/)?(setup\.cfg|tox\.ini)|(.*/)?requirements/.*\.(txt|in)|"

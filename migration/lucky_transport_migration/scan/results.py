@@ -15,8 +15,6 @@ from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import Method
 from lucky_transport_migration.scan.codemod import EngineCodemod
 
-__all__ = ["Obstacle", "ResultUses"]
-
 #: Functions that only read a list, item by item, and give something of their own.
 _READERS = {
     *(f"builtins.{name}" for name in ("all", "any", "enumerate", "len", "list", "map", "max", "min", "reversed")),

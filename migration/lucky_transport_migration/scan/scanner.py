@@ -27,8 +27,6 @@ from lucky_transport_migration.scan.source import Unreadable
 from lucky_transport_migration.scan.texts import is_build_file, places_in_build, places_of_line
 from lucky_transport_migration.scan.traces import may_mention
 
-__all__ = ["files_of", "is_python", "name_in", "scan", "scan_again"]
-
 _GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 _MAX_BYTES = 4 << 20
 _BYTES_WORTH_A_PROCESS = 1 << 20  # reading them takes several times as long as starting one

@@ -18,8 +18,6 @@ from lucky_transport_migration.scan.known import DROP_INS
 from lucky_transport_migration.scan.results import Obstacle
 from lucky_transport_migration.scan.targets import Targets
 
-__all__ = ["SERVERS", "rewrite_servers"]
-
 SERVERS = {"grpc.server": "server", "grpc.aio.server": "aio_server"}
 _BINDS_A_PORT = re.compile(r"add_\w*_port\w*")
 _LOOPS = (cst.For, cst.While, cst.CompFor, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)

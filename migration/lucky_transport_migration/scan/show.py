@@ -18,8 +18,6 @@ from lucky_transport_migration.scan.findings import LEVELS, ScanResult
 if TYPE_CHECKING:
     from lucky_transport_migration.scan.changes import Changes
 
-__all__ = ["show_changes", "show_result"]
-
 
 def show_result(result: ScanResult) -> None:
     """Print what is left, by file."""

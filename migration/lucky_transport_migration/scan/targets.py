@@ -19,8 +19,6 @@ from lucky_transport.registry import load
 from lucky_transport_migration.scan.codemod import EngineCodemod
 from lucky_transport_migration.scan.known import PORT
 
-__all__ = ["Found", "Targets", "check_targets", "folded"]
-
 _DEEPEST = 20
 _PAIR = re.compile(r"(?P<pattern>.+?)=(?P<endpoint>[a-z][a-z0-9+]*://.*)", re.DOTALL)
 _GRPC_TARGETS = "lucky_transport_stubs.run.targets"

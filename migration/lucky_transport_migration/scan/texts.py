@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from lucky_transport_migration.scan.findings import GrpcUse, Kind
 from lucky_transport_migration.scan.known import LUCKYROBOTS, PORT, is_grpc_distribution
 
-__all__ = ["REQUIREMENT", "is_build_file", "place_of_text", "places_in_build", "places_of_line", "requirement_name"]
-
 _TARGET = re.compile(rf"[^\s/]*:{PORT}|(dns|ipv4|ipv6):\S*:{PORT}|grpc(\+unix)?://\S*")
 REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[(?P<extras>[^]]*)\])?\s*((?:[<>=!~@(;,]|$).*)?", re.DOTALL

@@ -13,8 +13,6 @@ import unicodedata
 
 from lucky_transport_migration.scan.known import DROP_INS, LUCKYROBOTS
 
-__all__ = ["may_mention"]
-
 _WORDS = "|".join(
     (
         *("grpc", LUCKYROBOTS, DROP_INS, r"lucky[-_.]+transport\s*\[", "5_?0_?0_?5_?1", "staged"),

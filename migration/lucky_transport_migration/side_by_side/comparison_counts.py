@@ -15,8 +15,6 @@ from lucky_transport.errors import plural
 if TYPE_CHECKING:
     from lucky_transport_migration.compare.difference import LocatedDifference
 
-__all__ = ["ComparisonCounts"]
-
 
 @dataclass(slots=True)
 class ComparisonCounts:

@@ -26,8 +26,6 @@ from lucky_transport.registry import registry
 from lucky_transport.transport import Transport
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
-__all__ = ["Engines"]
-
 Factory = Callable[..., Engine]
 
 

@@ -21,8 +21,6 @@ from lucky_transport_migration.side_by_side.mismatch import Mismatch
 from lucky_transport_migration.side_by_side.switched_grpc import REMEDY, SwitchedGrpc
 from lucky_transport_migration.side_by_side.tee_transport import SideBySideTransport
 
-__all__ = ["MARKER", "PROPERTY", "Hooks", "engines_of"]
-
 MARKER = "lucky"
 PROPERTY = "lucky_transport"
 OVER_SHM = "lucky_transport calls over shm"

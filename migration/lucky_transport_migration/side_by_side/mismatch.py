@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 
-__all__ = ["Mismatch"]
-
 
 class Mismatch(AssertionError):
     """The first difference between two transports; `found` is where."""

@@ -20,8 +20,6 @@ from lucky_transport.errors import plural
 from lucky_transport.process import unique_name
 from lucky_transport.registry import load
 
-__all__ = ["REMEDY", "SwitchedGrpc"]
-
 #: What to do where calls stayed on gRPC.
 REMEDY = (
     "Have the fixture that starts the server ask for lucky_grpc, so that it is made anew for each transport; make the "

@@ -37,8 +37,6 @@ from lucky_transport_migration.parity.call_answers import PATIENCE_S, answered
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
 
-__all__ = ["SideBySideTransport"]
-
 _FLAGS = ("lockstep", "hold", "commands", "streams")
 
 

@@ -36,8 +36,6 @@ from lucky_transport_migration.stages.overview import Line, lines
 from lucky_transport_migration.stages.stage import Stage
 from lucky_transport_migration.stages.stage_plan import StagePlan
 
-__all__ = ["collect"]
-
 _OF_DIFFERENCE = ("at", "kind", "stage", "aspect", "where", "sentence")
 _NEVER_COMPARED = "it is complete, and no call of it was compared; `lucky-transport parity --evidence` does"
 

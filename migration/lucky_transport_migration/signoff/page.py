@@ -21,8 +21,6 @@ from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
 from lucky_transport_migration.table import Table, escaped, render, tables, write_files
 from lucky_transport_migration.units import duration_text, times_text
 
-__all__ = ["glance", "lead", "write_pages"]
-
 Result = Mapping[str, Any]
 
 _MOST_ENTRIES = 20

@@ -32,8 +32,6 @@ from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import ROLES, Placement, Stage
 from lucky_transport_migration.stages.stage_plan import StagePlan, find_file
 
-__all__ = ["LOOK_EVERY_S", "Decider"]
-
 LOOK_EVERY_S = 0.2
 
 _log = logging.getLogger("lucky_transport")

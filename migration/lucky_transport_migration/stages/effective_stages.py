@@ -15,8 +15,6 @@ from lucky_transport_migration.stages.journal import Demotion, Journal
 from lucky_transport_migration.stages.stage import Placement
 from lucky_transport_migration.stages.stage_plan import StagePlan
 
-__all__ = ["STEP", "STEPPING_PATH", "EffectiveStages"]
-
 #: The method whose stage the stepping path has.
 STEP = "/hazel.rpc.AgentService/Step"
 

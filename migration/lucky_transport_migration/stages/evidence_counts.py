@@ -17,8 +17,6 @@ from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.jsonl import Damage, read_entries
 from lucky_transport_migration.stages.evidence_window import counted_since
 
-__all__ = ["EvidenceCounts"]
-
 
 @dataclass(slots=True)
 class _CountedFile:

@@ -15,8 +15,6 @@ from lucky_transport_migration.evidence.tally import COMPARED
 from lucky_transport_migration.jsonl import Damage, moment
 from lucky_transport_migration.stages.journal import Journal
 
-__all__ = ["AA_DAYS", "counted_since", "recent_evidence"]
-
 #: For so long an A/A run tells what noise is, where nothing else is asked for.
 AA_DAYS = 7
 

@@ -23,8 +23,6 @@ from lucky_transport.nesting import parse_json
 from lucky_transport_migration.jsonl import append_once, moment, read_entries
 from lucky_transport_migration.stages.stage import Placement
 
-__all__ = ["FILE_NAME", "Demotion", "Entry", "Journal"]
-
 FILE_NAME = "demotions.jsonl"
 
 _VERSION = 1

@@ -15,8 +15,6 @@ from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
 
-__all__ = ["Line", "lines", "unused_rows"]
-
 
 @dataclass(frozen=True, slots=True)
 class Line:

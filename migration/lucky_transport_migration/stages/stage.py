@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import total_ordering
 
-__all__ = ["LADDER", "PLACEMENTS", "ROLES", "Placement", "Roles", "Stage"]
-
 
 class Stage(StrEnum):
     """How far one method has moved."""

@@ -38,8 +38,6 @@ from lucky_transport_migration.catalogue.catalogue import OWN, Catalogue
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.stages.stage import PLACEMENTS, Placement, Stage
 
-__all__ = ["FILE_NAME", "StagePlan", "find_file"]
-
 FILE_NAME = "lucky_transport.toml"
 
 _GRPC = Placement(Stage.GRPC)

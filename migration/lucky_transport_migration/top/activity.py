@@ -42,8 +42,6 @@ from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.servers import ServerActivity, ServerRates
 from lucky_transport_migration.top.step_samples import StepReading, StepSamples
 
-__all__ = ["ActivityMonitor", "ActivityReading", "EngineActivity", "RingReading", "StreamReading"]
-
 _FRAME, _ACTION, _STATE, _HEARTBEAT = (
     FIELDS[name].offset for name in ("frame_seq", "action_seq", "engine_state", "heartbeat")
 )

@@ -10,21 +10,6 @@ from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.reading import StagesReading
 from lucky_transport_migration.top.servers import ServerActivity
 
-__all__ = [
-    "COLUMNS",
-    "SERVER_COLUMNS",
-    "WIDE_COLUMNS",
-    "WIDE_SERVER_COLUMNS",
-    "details",
-    "engine_cells",
-    "rate",
-    "seconds",
-    "server_cells",
-    "size",
-    "stage_cells",
-    "wide_cells",
-]
-
 #: For 80 characters, and what is added where there is room.
 COLUMNS = ("engine", "envs", "steps/s", "p50", "p99", "busy", "clients", "state")
 SERVER_COLUMNS = ("server", "calls", "calls/s", "peers", "transport", "pid", "state", "services")

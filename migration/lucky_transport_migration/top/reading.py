@@ -16,8 +16,6 @@ from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
 from lucky_transport_migration.stages.overview import Line, lines
 from lucky_transport_migration.top.activity import ActivityMonitor, ActivityReading, EngineActivity
 
-__all__ = ["StagesReading", "TopReading", "read_stages", "read_top"]
-
 
 @dataclass(frozen=True, slots=True)
 class StagesReading:

@@ -36,8 +36,6 @@ from lucky_transport_migration.top.reading import TopReading
 from lucky_transport_migration.top.servers import ServerActivity
 from lucky_transport_migration.top.service_screen import ServiceScreen
 
-__all__ = ["TopScreen"]
-
 #: From this many characters on the wide columns are shown.
 _WIDE = 120
 #: How many readings the line of rates shows.

@@ -10,8 +10,6 @@ from typing import Any
 from lucky_transport.diagnosis import servers
 from lucky_transport.diagnosis.servers import ServerReport
 
-__all__ = ["ServerActivity", "ServerRates"]
-
 
 @dataclass(frozen=True, slots=True)
 class ServerActivity:

@@ -18,8 +18,6 @@ from lucky_transport.control import EngineDescription
 from lucky_transport.errors import TransportError, printable
 from lucky_transport.host.service_switch import parse_rates
 
-__all__ = ["ServiceScreen"]
-
 
 class ServiceScreen(ModalScreen[None]):
     """Shows what an engine answers and changes it, one change at a time."""

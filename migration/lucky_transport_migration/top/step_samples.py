@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["StepReading", "StepSamples"]
-
 #: More steps than that between two glances are no steps: the counter is another engine's, or damaged.
 _MOST = 1 << 31
 

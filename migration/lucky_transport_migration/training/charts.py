@@ -10,8 +10,6 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from lucky_transport_migration.bench.drawing import Chart, draw, height_of, look
 
-__all__ = ["costs", "curves", "same_curves"]
-
 #: Looks of the style sheet, told apart at a glance, for lines that are no paths.
 _COLOURS = ("C0", "C3", "C5", "C4", "C1")
 _SMOOTHED = 9  # updates of which a curve shows the running mean

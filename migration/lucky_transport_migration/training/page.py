@@ -15,8 +15,6 @@ from lucky_transport_migration.bench.drawing import Chart
 from lucky_transport_migration.table import Table, render, write_files
 from lucky_transport_migration.training import charts
 
-__all__ = ["share", "training_page", "write_page"]
-
 Result = Mapping[str, Any]
 
 #: The sheet of all pictures: so many in a row, so many pixels wide.

@@ -28,8 +28,6 @@ from lucky_transport.errors import Unimplemented
 from lucky_transport.registry import load
 from lucky_transport_migration.training.page import share
 
-__all__ = ["TrainingPlan", "run_training"]
-
 Advance = Callable[[str], None]
 
 #: The small PPO, which is a plugin's.

@@ -40,8 +40,6 @@ from lucky_transport_migration.bench.suite import (
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
-__all__ = ["COMMANDS", "COMMAND_TARGETS", "cases_of", "measure", "measure_commands", "plan_of_commands", "prepare"]
-
 #: The call that the echo engine answers with the bytes that it is given.
 _ECHO = method("/lucky_transport.v1.StateService/SetState")
 _NUMBER_BYTES = 8

@@ -35,19 +35,6 @@ from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.bench.workloads.limits import ping_pong
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
-__all__ = [
-    "BATCH",
-    "KITS",
-    "KIT_PATHS",
-    "KIT_SOURCES",
-    "Kit",
-    "cases_of",
-    "compiled",
-    "missing_paths",
-    "plan_of_kits",
-    "prepare",
-]
-
 KIT_SOURCES = Path(__file__).parents[4] / "schema" / "kits"
 BATCH = 4096
 _COMPILE_S = 120.0

@@ -31,19 +31,6 @@ from lucky_transport_migration.bench.workloads.limits import measure_limit
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.units import bytes_text
 
-__all__ = [
-    "COPY",
-    "IDLE",
-    "PACED_ENVS",
-    "STEPPING",
-    "STEP_TARGETS",
-    "cases_of",
-    "measure_case",
-    "plan_of",
-    "prepare",
-    "suite_of",
-]
-
 IDLE, COPY, STEPPING = "toy:idle", "toy:copy", "toy"
 #: The batch of the paced rows, with an engine that is chosen here; any other has the sizes of its plan.
 PACED_ENVS = 16

@@ -34,9 +34,6 @@ from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair
 from lucky_transport_migration.bench.workloads.stubs.programs import measure_echo
 
-__all__ = ["STUBS", "cases_of", "measure_stubs", "plan_of_stubs", "prepare"]
-
-
 _TCP, _SHM = marks("unary", "grpc-tcp", "pool"), marks("unary", "shm", "pool")
 STUB_TARGETS: tuple[SpeedTarget, ...] = (
     SpeedTarget("unary, pool, adaptive: gRPC over TCP over shm", "at least", 15, "times", _TCP, _SHM),

@@ -35,8 +35,6 @@ from lucky_transport_migration.bench.workloads.stubs.pair import Job
 from lucky_transport_migration.bench.workloads.stubs.programs import measure_luckyenv, why_no_luckyenv
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
-__all__ = ["TRAINING", "Training", "cases_of", "measure_training", "plan_of_training", "prepare"]
-
 TELEMETRY_HZ = 100
 CAMERA_HZ = 30
 _TURNS = 2

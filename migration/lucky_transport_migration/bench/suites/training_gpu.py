@@ -16,8 +16,6 @@ from lucky_transport_migration.bench.suite import Case, Cell, Plan, marks
 from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import label
 
-__all__ = ["ACT_SIZE", "GPU_KINDS", "GPU_TARGETS", "GPU_TITLES", "SIZES", "gpu_cases"]
-
 #: What a row calls its observations -> envs and floats of each.
 SIZES = {"64 x 48": (64, 48), "4,096 x 48": (4096, 48), "256 x 28,224": (256, 28_224)}
 _SMALL, _MIDDLE, _LARGE = SIZES

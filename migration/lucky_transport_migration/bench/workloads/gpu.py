@@ -24,8 +24,6 @@ from lucky_transport_migration.bench.workloads.gpu_engine import GpuEngine
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.stats import percentile
 
-__all__ = ["measure_gpu", "why_no_gpu"]
-
 _HIDDEN = 256
 _LOOKED_AT = "the number of the step at both ends of the frame"
 

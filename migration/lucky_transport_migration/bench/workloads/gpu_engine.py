@@ -19,8 +19,6 @@ from lucky_transport.process import unique_name
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport_migration.bench.suites.training_gpu import ACT_SIZE
 
-__all__ = ["GpuEngine", "main"]
-
 
 class GpuEngine(Engine):
     """Points that drift; `points`, (num_envs, obs_size), are its observations and begin and end with the step's number.

@@ -17,8 +17,6 @@ import numpy as np
 from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.suite import Cell, Plan
 
-__all__ = ["measure_limit", "ping_pong", "ping_pong_program"]
-
 _ITS_NUMBER = "its number"  # each of the two loops waits for the number that is due
 _KINDS = {"spin": "spin", "block": "futex"}  # waiting strategy -> the native loop that is its limit
 _WARMUP_SHARE = 10

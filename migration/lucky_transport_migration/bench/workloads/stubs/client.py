@@ -39,18 +39,6 @@ from lucky_transport_migration.bench.workloads.stubs.echo_stub import EchoStub
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, Outcome
 from lucky_transport_migration.bench.workloads.stubs.server import ANY_LENGTH, NUMBER_BYTES, item_number, made
 
-__all__ = [
-    "measure",
-    "measure_awaited",
-    "measure_bytes",
-    "measure_callers",
-    "measure_stream",
-    "measure_unary",
-    "number_of",
-    "question",
-    "served",
-]
-
 _SERVER = "lucky_transport_migration.bench.workloads.stubs.server"
 _NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
 _MOST_ITEMS = 4_000_000_000

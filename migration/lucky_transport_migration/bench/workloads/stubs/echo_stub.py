@@ -19,8 +19,6 @@ from typing import Any
 import grpc
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue, UInt64Value
 
-__all__ = ["EchoServicer", "EchoStub", "add_EchoServicer_to_server"]
-
 _SERVICE = "lucky_transport.bench.Echo"
 _REGISTERED: dict[str, Any] = (
     {"_registered_method": True}

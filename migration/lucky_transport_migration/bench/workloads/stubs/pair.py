@@ -17,8 +17,6 @@ from lucky_transport_migration.bench.processes import run_client
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.suite import Case, Cell
 
-__all__ = ["Job", "Outcome", "environment", "measure_pair", "program"]
-
 _PROGRAM = "lucky_transport_migration.bench.workloads.stubs.client"
 _PATIENCE_S = 90.0
 

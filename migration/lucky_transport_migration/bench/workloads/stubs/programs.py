@@ -16,8 +16,6 @@ from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.processes import serving
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, environment, program
 
-__all__ = ["measure_echo", "measure_luckyenv", "why_no_luckyenv"]
-
 _ENGINE = "mujoco:quadruped"
 _TRAINING = str(Path(__file__).with_name("training_program.py"))
 _ECHO = str(Path(__file__).with_name("echo_program.py"))

@@ -21,8 +21,6 @@ from lucky_transport import inline
 from lucky_transport.registry import load
 from lucky_transport_migration.bench.workloads.stubs.echo_stub import EchoServicer, add_EchoServicer_to_server
 
-__all__ = ["ANY_LENGTH", "NUMBER_BYTES", "AioEcho", "Echo", "item_number", "made"]
-
 NUMBER_BYTES = 8
 #: Options of channels and servers: messages of any length, where gRPC takes 4 MiB.
 ANY_LENGTH = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
