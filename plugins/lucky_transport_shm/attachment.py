@@ -51,6 +51,7 @@ def attach(segment: Segment, lock: Lock, engine: Process, deadline: Deadline) ->
     header.put(mapping, "client_pid_namespace", pid_namespace())
     header.put(mapping, "client_start", start_time(pid) or 1)  # not 0, also without /proc
     header.put(mapping, "client_features", int(UNDERSTOOD))
+    native.wake(mapping, FIELDS["park_engine"].offset)  # it looks after us even if we die before the next one
     header.put(mapping, "client_pid", pid)  # last: from here the engine looks at us
     native.wake(mapping, FIELDS["park_engine"].offset)
 

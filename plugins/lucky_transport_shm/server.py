@@ -228,6 +228,8 @@ class ShmServer(Server):
                 self._step_envs(self._env_words)
         elif self._peer is not None or self._has_left_unseen():
             self._let_go()
+        elif header.get(self._segment.mapping, "client_features"):
+            self._slice_ns = PEER_POLL_NS  # it comes, and may die before it wakes us
 
     def _step_envs(self, words: EngineEnvWords) -> None:
         """Step envs on their own from now on, until the client goes."""

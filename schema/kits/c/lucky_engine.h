@@ -232,11 +232,12 @@ static inline void lucky_stop(lucky_server *s) {
     syscall(SYS_futex, s->channel.waiter.park, FUTEX_WAKE, 1, NULL, NULL, 0); /* not lucky_wake: the memory may be gone */
 }
 
-#define LUCKY_IDLE_NS 1000000000 /* a client that comes wakes us */
+#define LUCKY_IDLE_NS 1000000000 /* a client that comes wakes us; it says its features first */
 
 /* One wait and what it finds; 0, or -1 with SegmentError. */
 static inline int lucky_turn(lucky_server *s, lucky_error *error) {
-    int64_t wait = lucky_pump_streams(&s->calls, s->has_client ? LUCKY_SLICE_NS : LUCKY_IDLE_NS);
+    int has_any = s->has_client || lucky_load32(lucky_word(&s->segment, LUCKY_OFFSET_CLIENT_FEATURES));
+    int64_t wait = lucky_pump_streams(&s->calls, has_any ? LUCKY_SLICE_NS : LUCKY_IDLE_NS);
     if (s->calls.out.first && wait > LUCKY_FREED_POLL_NS) wait = LUCKY_FREED_POLL_NS;
     int found = lucky_channel_next(&s->channel, wait);
     if ((!found || found == LUCKY_FOUND_OUT_OF_ORDER) && lucky_look_after_client(s, found, error)) return -1;

@@ -10,7 +10,7 @@ namespace LuckyTransport
     public sealed unsafe class SharedMemoryTransport : IDisposable
     {
         // While answers wait for room in the ring, it is looked at this often.
-        private const long FlushNs = 1000000, IdleNs = 1000000000; // a client that comes wakes us
+        private const long FlushNs = 1000000, IdleNs = 1000000000; // a client that comes wakes us; it says its features first
 
         private readonly Engine _engine;
         private readonly Segment _segment;
@@ -81,7 +81,8 @@ namespace LuckyTransport
 
         private void Turn()
         {
-            Found found = _channel.Next(_calls.HasPending ? FlushNs : _client == null ? IdleNs : Timing.SliceNs);
+            bool isIdle = _client == null && _segment.Mapping.Load32(HeaderField.ClientFeatures) == 0;
+            Found found = _channel.Next(_calls.HasPending ? FlushNs : isIdle ? IdleNs : Timing.SliceNs);
             if (found == Found.Nothing || found == Found.OutOfOrder) LookAfterClient(found);
             if ((found & Found.Commands) != 0) Feed();
             if ((found & Found.Actions) != 0) Exchange((found & Found.Control) != 0);
