@@ -57,6 +57,24 @@ async def test_each_state_can_be_waited_for(ends: Any) -> None:
     assert seen == [State.IDLE, State.CONNECTING, State.READY]
 
 
+async def test_a_channel_that_is_watched_no_more_tries_no_more(
+    ends: Any, address: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours: Any = Connection
+    rests, again = asyncio.Event(), ours._try_again
+
+    def try_again(connection: Any) -> None:
+        again(connection)
+        if connection._subchannel is None:
+            rests.set()
+
+    monkeypatch.setattr(Connection, "_try_again", try_again)
+    client = ends.dial(address())
+    while (state := client.channel.get_state(try_to_connect=True)) is not State.TRANSIENT_FAILURE:
+        await client.channel.wait_for_state_change(state)
+    await asyncio.wait_for(rests.wait(), PATIENCE_S)
+
+
 async def test_a_server_that_is_not_there_fails_the_call_at_once(ends: Any, address: Any, error_of: Any) -> None:
     client = ends.dial(address())
     for make in (
