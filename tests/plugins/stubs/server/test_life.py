@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -50,6 +50,24 @@ def test_a_server_listens_at_several_names(
     for target in (before, after):
         assert dial(target).unary_unary("Echo")(b"hello", timeout=PATIENCE_S) == b"hello"
     assert server.stop(PATIENCE_S).wait(PATIENCE_S)
+
+
+def test_a_call_whose_caller_gave_up_without_a_word_ends_with_its_handler(
+    serve: Any, dial: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gave_up = threading.Event()
+
+    def late(request: bytes, context: Any) -> Iterator[bytes]:
+        gave_up.wait(PATIENCE_S)
+        yield request
+
+    monkeypatch.setattr("lucky_transport.rpc.client_call.ClientCall._tell_cancelled", lambda call: None)
+    served = serve({"unary_stream Late": late})
+    client = dial(served)
+    with pytest.raises(grpc.RpcError, match="DEADLINE_EXCEEDED"):
+        list(client.unary_stream("Late")(b"", timeout=0.1))
+    gave_up.set()
+    assert served.server.stop(2 * PATIENCE_S).wait(PATIENCE_S)
 
 
 def test_a_name_that_is_taken_is_refused_as_a_taken_port_is(serve: Any, make_server: Any) -> None:
