@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages.fields import Field
+from lucky_transport_migration.compare.arrays import first_unequal_number
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.message_fields import name_of, unknown_fields, value_of
-from lucky_transport_migration.compare.numbers import first_unequal_number
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 

@@ -23,8 +23,7 @@ from lucky_transport.config import load_table
 from lucky_transport.messages.fields import Field
 from lucky_transport.messages.names import is_pattern
 from lucky_transport_migration.compare.message_fields import fields_of, name_of
-from lucky_transport_migration.compare.rule import EXACT, Rule, read_rule
-from lucky_transport_migration.compare.rule_keys import ARRAYS, check_key
+from lucky_transport_migration.compare.rule import ARRAYS, EXACT, Rule, check_key, read_rule
 
 _CLOCK = Rule(skip="the wall clock at that moment; compared is whether there is one", presence=True)
 

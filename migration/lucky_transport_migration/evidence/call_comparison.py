@@ -28,7 +28,7 @@ from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.item_digest import ItemDigest
 from lucky_transport_migration.compare.items import ItemPairs
-from lucky_transport_migration.compare.rule_keys import METADATA
+from lucky_transport_migration.compare.rule import METADATA
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.compare.shown import shown
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome, Comparison

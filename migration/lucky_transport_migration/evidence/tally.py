@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from lucky_transport.errors import plural
 from lucky_transport_migration.catalogue.catalogue import OWN
-from lucky_transport_migration.evidence.call_comparison import ASPECTS
+from lucky_transport_migration.evidence.call_comparison import ASPECTS, BEYOND
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
 
 #: Verdicts of what was compared.
@@ -135,7 +135,10 @@ def gap_rows(gaps: Mapping[str, str]) -> list[dict[str, str]]:
 def gaps_of(name: str, tally: Tally) -> dict[str, str]:
     """Return what of the calls of a method was not compared, with the reasons."""
     calls = {f"{count:,} of {plural(tally.calls, 'call')} of {name}": why for why, count in tally.unseen.items()}
-    for (what, why), count in tally.left_out.items():
+    grouped: dict[tuple[int, str, str], list[str]] = {}
+    for (what, why), count in tally.left_out.items():  # aspects that go together have one line
+        grouped.setdefault((count, why, what if what not in (*ASPECTS, BEYOND) else ""), []).append(what)
+    for (count, why, _), found in grouped.items():
         share = "" if count == tally.compared else f", in {count:,} of {plural(tally.compared, 'call')} of {name}"
-        calls[f"{what}{share}"] = why
+        calls[f"{', '.join(found)}{share}"] = why
     return calls

@@ -43,7 +43,6 @@ from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.call_comparison import compare, differing_at
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, PROOF, Evidence
-from lucky_transport_migration.parity.asked_call import AskedCall
 from lucky_transport_migration.parity.call_answers import (
     FEW_ITEMS,
     MOST_ITEMS,
@@ -58,6 +57,7 @@ from lucky_transport_migration.parity.call_answers import (
 from lucky_transport_migration.parity.call_parity import CommandsParity, ParityCounts
 from lucky_transport_migration.parity.drawn_requests import DrawnRequests
 from lucky_transport_migration.parity.inventory import take_inventory
+from lucky_transport_migration.parity.parity_evidence import AskedCall
 from lucky_transport_migration.parity.stream_log import StreamLog
 from lucky_transport_migration.paths import ConnectedEngine, Path, find_paths, open_links
 

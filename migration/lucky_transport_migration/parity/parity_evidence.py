@@ -1,4 +1,4 @@
-"""What a proof saw, as evidence for the gate.
+"""A call that a proof has made on both sides, and what proofs saw as evidence for the gate.
 
 Evidence of two engines is the only one of calls that change the world, and of exchanges.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from lucky_transport_migration.catalogue.descriptors import keep_set
-from lucky_transport_migration.compare.difference import LocatedDifference
+from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
 from lucky_transport_migration.evidence.lines import Lines
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, Evidence, SideResult
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, FAILED, Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.stages.effective_stages import STEP
 
@@ -54,3 +55,43 @@ class EvidenceWriter:
     def close(self) -> None:
         """Close the file; idempotent."""
         self._lines.close()
+
+
+class _Shown(Protocol):
+    @property
+    def text(self) -> str: ...
+
+
+Call = TypeVar("Call", bound=_Shown)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall(Generic[Call]):
+    """The call, which says itself as `text`, and the evidence of it."""
+
+    call: Call
+    evidence: Evidence
+
+    @property
+    def differs(self) -> bool:
+        """True where both did not answer alike."""
+        return self.evidence.verdict in (DIFFERENT, FAILED)
+
+    @property
+    def is_gone(self) -> bool:
+        """True where the connection to one of them was lost."""
+        sides = (self.evidence.primary, self.evidence.shadow)
+        return any(one is not None and one.local and one.code == "UNAVAILABLE" for one in sides)
+
+    def located(self, number: int, what: str, names: tuple[str, str] | None = None) -> LocatedDifference:
+        """Return the difference as a report shows it; see `located`."""
+        return located(self.evidence, number, what, self.call.text, names)
+
+
+def located(
+    evidence: Evidence, number: int, what: str, request: str, names: tuple[str, str] | None = None
+) -> LocatedDifference:
+    """Return the difference of the call of that number. names: of the sides, other than those of their transports."""
+    (left, mine), (right, other) = evidence.values.items()
+    found = Difference(evidence.aspect, evidence.where, mine, other)
+    return LocatedDifference(found, names or (left, right), AtCall(evidence.method, number, what, request))

@@ -19,7 +19,7 @@ from lucky_transport_migration.evidence.call_comparison import ASPECTS, compare,
 from lucky_transport_migration.evidence.outcome import CONTROL, CallOptions, CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import EQUAL, PROOF, Evidence
 from lucky_transport_migration.evidence.service_caller import CANCELLED, ServiceCaller
-from lucky_transport_migration.parity.asked_call import AskedCall
+from lucky_transport_migration.parity.parity_evidence import AskedCall
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 

@@ -21,17 +21,15 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.evidence.record import ITSELF, NOT_COMPARED, Evidence
 from lucky_transport_migration.evidence.service_caller import CANCELLED
-from lucky_transport_migration.parity.asked_call import AskedCall
 from lucky_transport_migration.parity.call_parity import ParityCounts
 from lucky_transport_migration.parity.field_values import FieldValues
-from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
+from lucky_transport_migration.parity.parity_evidence import AskedCall, EvidenceWriter
 from lucky_transport_migration.parity.recorded_requests import RecordedRequests
-from lucky_transport_migration.parity.service_call import ServiceCall
+from lucky_transport_migration.parity.service_call import ServiceCall, smaller
 from lucky_transport_migration.parity.service_pair import ServerPair
 from lucky_transport_migration.parity.service_parity import ServiceParity
 from lucky_transport_migration.parity.service_requests import NOT_DRAWN, DrawnCalls
 from lucky_transport_migration.parity.service_servers import ServerCommand, methods_of
-from lucky_transport_migration.parity.smaller_calls import smaller
 
 _ACCEPTED = ("OK", CANCELLED)
 _MOST_SHRINKS = 300

@@ -27,8 +27,8 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import Busy, plural
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
+from lucky_transport_migration.compare.arrays import spec_difference
 from lucky_transport_migration.compare.difference import AtMove, LocatedDifference
-from lucky_transport_migration.compare.frames import spec_difference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.evidence.tally import gap_rows
 from lucky_transport_migration.parity import invalid_use
@@ -81,16 +81,6 @@ class Parity:
             "modes": {mode: asdict(one) for mode, one in self.modes.items()},
             "not_compared": gap_rows(self.not_compared),
         }
-
-    @property
-    def differences(self) -> list[LocatedDifference]:
-        """None beside the one that its sentence says."""
-        return []
-
-    @property
-    def offer(self) -> str:
-        """Nothing: each engine steps."""
-        return ""
 
     @property
     def table(self) -> tuple[Sequence[str], list[tuple[str, ...]]]:

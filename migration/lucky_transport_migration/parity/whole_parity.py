@@ -50,10 +50,11 @@ def show_parity(outcome: Parity | CommandsParity) -> None:
     """Print a proof's outcome: what was compared, what differs, what was not compared, and the verdict."""
     heads, rows = outcome.table
     show(f"between {', '.join(label(name) for name in outcome.between)}", heads, rows, numbers=True)
-    for one in outcome.differences:
-        echo(f"differs: {one.sentence()}", fg="red")
-    if outcome.offer:
-        echo(outcome.offer, dim=True)
+    if isinstance(outcome, CommandsParity):
+        for one in outcome.differences:
+            echo(f"differs: {one.sentence()}", fg="red")
+        if outcome.offer:
+            echo(outcome.offer, dim=True)
     echo(f"compared: {outcome.compared_text}", dim=True)
     for what, why in outcome.not_compared.items():
         echo(f"not compared: {what} ({why})", dim=True)

@@ -33,9 +33,8 @@ from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.catalogue.catalogue import OWN
-from lucky_transport_migration.compare.arrays import first_difference
+from lucky_transport_migration.compare.arrays import FrameTables, first_difference, spec_difference
 from lucky_transport_migration.compare.difference import Difference
-from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import compare, differing_at
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison, as_seen, call_outcome, ending_of

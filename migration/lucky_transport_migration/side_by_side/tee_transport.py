@@ -24,16 +24,15 @@ from lucky_transport.errors import PeerTimeout
 from lucky_transport.messages.methods import Method
 from lucky_transport.routing import Decision
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
-from lucky_transport_migration.compare.arrays import first_difference, left_out
+from lucky_transport_migration.compare.arrays import FrameTables, first_difference, left_out, spec_difference
 from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
-from lucky_transport_migration.compare.frames import FrameTables, spec_difference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import PROOF
-from lucky_transport_migration.parity.asked_call import located
 from lucky_transport_migration.parity.call_answers import PATIENCE_S, answered
+from lucky_transport_migration.parity.parity_evidence import located
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
 

@@ -27,8 +27,8 @@ from lucky_transport.messages import (
     TelemetryFrame,
     ValidateTaskContractResponse,
 )
+from lucky_transport_migration.compare.arrays import first_unequal_number
 from lucky_transport_migration.compare.messages import first_unequal
-from lucky_transport_migration.compare.numbers import first_unequal_number
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 from tests.support.message_strategies import messages

@@ -9,8 +9,7 @@ import pytest
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages import AgentFrame, GetJointStateResponse, ImageFrame, StepResponse
 from lucky_transport.messages.methods import METHODS
-from lucky_transport_migration.compare.rule import EXACT, Rule
-from lucky_transport_migration.compare.rule_keys import check_key
+from lucky_transport_migration.compare.rule import EXACT, Rule, check_key
 from lucky_transport_migration.compare.rules import BUILT_IN, ComparisonRules
 
 
