@@ -227,7 +227,7 @@ def test_an_outcome_is_plain_json(recording: Recording, serve_toy: Serve, tmp_pa
     keys = {"equal", "torn", "calls", "compared", "unfinished", "aspects", "methods", "left_out", "first_difference"}
     assert set(again) == keys
     assert list(again["aspects"]) == ["status", "details", "items"]
-    assert {"what": "headers", "why": "a typed call shows none"} in again["left_out"]
+    assert {"what": "headers, trailing metadata", "why": "a typed call shows none"} in again["left_out"]
     assert again["methods"][STEP] == {"calls": 21, "mismatches": 1, "refusals": {}, "not_compared": []}
     assert again["first_difference"]["method"] == STEP
 
