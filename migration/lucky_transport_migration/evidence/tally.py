@@ -19,6 +19,8 @@ from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, 
 COMPARED = (EQUAL, DIFFERENT, FAILED)
 
 _MISSING = "UNIMPLEMENTED"
+#: What a check of tokens answers.
+_UNCHECKED = {"UNAUTHENTICATED", "PERMISSION_DENIED"}
 
 
 @dataclass
@@ -109,7 +111,9 @@ def _codes(found: Counter[str]) -> str:
 def nothing_compared(methods: Mapping[str, Tally]) -> str:
     """Return the verdict on methods none of whose calls was accepted, "" where there is none."""
     found = "; ".join(f"{name}: {why}" for name, one in methods.items() if (why := one.unaccepted(name)))
-    return f"NOTHING COMPARED: {found}." if found else ""
+    codes = {code for one in methods.values() for code in one.refusals}
+    remedy = " Pass what the server asks for: --metadata 'KEY=$VARIABLE'." if codes and codes <= _UNCHECKED else ""
+    return f"NOTHING COMPARED: {found}.{remedy}" if found else ""
 
 
 def looked_at(tallies: Collection[Tally]) -> dict[str, int]:

@@ -100,7 +100,7 @@ def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[li
         if len(summary.firsts) >= ENOUGH_PAIRS:
             found.append(summary.firsts.latency(limit, why, share, FIRST_ITEM))
     else:
-        needed = f"it needs {ENOUGH_PAIRS} pairs of timed calls ({timed}; no replay), and has {len(pairs)}"
+        needed = f"it needs {ENOUGH_PAIRS} pairs of timed calls ({timed}, no replay), and has {len(pairs)}"
         missing.append(f"its p50 is not known: {needed}")
     if summary.judges_tail() and len(tails) >= ENOUGH_TAILS:
         found.append(tails.latency(limits.tail_limit, of_each))

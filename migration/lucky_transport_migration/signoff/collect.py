@@ -126,7 +126,7 @@ def _method(
         bad = f"{summary.bad:,} of {plural(summary.compared, 'compared call')} differed or failed"
         reasons = [f"{bad}, the first: {first.sentence}; after a fix, pass over them with --since", *reasons]
     held, free = ("NOT READY", "COMPLETE") if is_complete else ("HELD BACK" if refusal else "NOT READY", "MAY MOVE")
-    latency = judge_method(summary, limits).latency
+    own = judge_method(summary, limits) if is_complete or judged is None else judged
     target = shlex.quote(STEP if name in STEPPING_PATH else name)
     return summary.plain() | {
         "method": name,
@@ -138,7 +138,8 @@ def _method(
         "effect": line.effect,
         "why": line.reason,
         "first": first and _difference(first),
-        "latency": next((one.plain() for one in latency if one.percentile == "p50"), None),
+        "latency": [one.plain() for one in own.latency],
+        "against": own.reasons if is_complete else [],
         "gate": judged.plain() if judged and not is_complete else None,
         "back": "" if at.stage is Stage.GRPC else f"lucky-transport stage demote {target} --why REASON",
     }

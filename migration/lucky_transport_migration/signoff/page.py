@@ -81,6 +81,8 @@ def lead(result: Result) -> list[str]:
     methods = result["methods"]
     found = [_verdict(result), _compared(result) if methods else "", result["refused"]]
     found.append(result["laxer"] and f"Limits laxer than the defaults: {', '.join(result['laxer'])}.")
+    by_hand = ", ".join(short_name(one["method"]) for one in methods if one["against"])
+    found.append(by_hand and f"Moved by hand where the gate would hold back: {by_hand}.")
     found.append(result["damaged"]["lines"] and f"{result['damaged']['sentence']}.")
     unseen = plural(len(result["never_seen"]), "more method")
     found.append(result["never_seen"] and f"{unseen} on the way were never seen: nothing is said of them.")
@@ -119,10 +121,11 @@ def glance(result: Result) -> list[Table]:
 def _row(one: Result) -> tuple[str, ...]:
     name, stage, latency = printable(short_name(one["method"])), printable(one["stage"]), one["latency"]
     cells = (name, one["verdict"], stage, f"{one['compared']:,}", f"{one['mismatches'] + one['failures']:,}")
-    if latency is None:
+    middle = next((row for row in latency if row["percentile"] == "p50"), None)
+    if middle is None:
         return (*cells, "–", "–", "–")
-    ratio = f"{times_text(latency['times'])}× up to {times_text(latency['at_most'])}"
-    return (*cells, duration_text(latency["control_us"]), duration_text(latency["candidate_us"]), ratio)
+    ratio = f"{times_text(middle['times'])}× up to {times_text(middle['at_most'])}"
+    return (*cells, duration_text(middle["control_us"]), duration_text(middle["candidate_us"]), ratio)
 
 
 def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
@@ -139,7 +142,9 @@ def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
     counts = f"{compared}{repeats}: {one['mismatches']:,} differed, {one['failures']:,} failed"
     yield "compared", list(filter(None, [counts, one["refused"]]))
     yield "first difference", _difference(one["first"])
-    yield "latency", one["latency"]["sentence"] if one["latency"] else "too few calls were timed over both transports"
+    yield "moved by hand", [f"the gate would hold it back: {reason}" for reason in one["against"]]
+    said = [row["sentence"] for row in one["latency"] if row["sentence"] not in one["reasons"]]
+    yield "latency", said if one["latency"] else "too few calls were timed over both transports"
     whys = {row["why"]: f"{plural(row['calls'], 'call')}: {row['why']}" for row in one["not_compared"]}
     yield "not compared", list(whys.values())
     gaps = ((row["what"] + (row["why"] and f" ({row['why']})"), row["calls"]) for row in one["left_out"])
