@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import ConfigError, TransportError
+from lucky_transport.errors import ConfigError, PeerDied, TransportError, UnknownName
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.transport import Stream, Transport
+from lucky_transport_migration.evidence.call_comparison import BEYOND
+from tests.planted.changes import (
+    Items,
+    PlantedStream,
+    answers,
+    doubled,
+    errors,
+    fails,
+    items,
+    only,
+    swapped,
+    without,
+)
 from tests.planted.plant import Plant, PlantedTransport
 
 __all__ = ["CALL_PLANTS"]
@@ -27,70 +38,15 @@ _ENDLESS = method("AgentService/StreamRobotController")
 _STATES = method("MujocoService/StreamJointState")
 _IMAGES = method("CameraService/StreamCamera")
 
-R = "replay of calls"
+C, R, S = "parity --method", "replay of calls", "staged"
 
 
-def proof(name: str) -> str:
-    """Return the tool that proves the methods of that name."""
-    return f"parity --method {name}"
-
-
-Answer = Callable[[Any, Any], Any]
-Items = Callable[[Iterator[Any]], Iterator[Any]]
-
-
-def answers(row: Method, alter: Callable[[Any], Any]) -> Callable[[Transport], Transport]:
-    """Plant something into a copy of each answer to a method."""
-
-    class Planted(PlantedTransport):
-        def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-            answer = self.inner.call(method, request, deadline)
-            if method is row:
-                answer = copy.deepcopy(answer)
-                alter(answer)
-            return answer
-
-    return Planted
-
-
-def errors(alter: Callable[[TransportError], TransportError]) -> Callable[[Transport], Transport]:
-    """Plant something into each error of a call."""
-
-    class Planted(PlantedTransport):
-        def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-            try:
-                return self.inner.call(method, request, deadline)
-            except TransportError as error:
-                raise alter(error) from error
-
-    return Planted
-
-
-class _Stream(Stream):
-    def __init__(self, inner: Stream, items: Iterator[Any], passes_cancel: bool) -> None:
-        self.inner, self._items, self._passes_cancel = inner, items, passes_cancel
-
-    @property
-    def dropped(self) -> int:  # type: ignore[override]
-        return self.inner.dropped
-
-    def __next__(self) -> Any:
-        return next(self._items)
-
-    def cancel(self) -> None:
-        if "inner" in vars(self) and self._passes_cancel:
-            self.inner.cancel()
-
-
-def items(row: Method, alter: Items) -> Callable[[Transport], Transport]:
-    """Plant something into the items of a stream; after a cancel it raises what the stream raises."""
-
-    class Planted(PlantedTransport):
-        def stream(self, method: Method, request: Any, deadline: Deadline | None = None, **given: Any) -> Stream:
-            stream = self.inner.stream(method, request, deadline, **given)
-            return _Stream(stream, alter(iter(stream)), True) if method is row else stream
-
-    return Planted
+def of_calls(name: str, row: Method, over: Any, *words: str, unseen: Mapping[str, str] | None = None) -> Plant:
+    """Return a plant in a method that all three tools find, with the same words, but those in `unseen`."""
+    unseen = unseen or {}
+    found = tuple(tool for tool in (C, R, S) if tool not in unseen)
+    said = {tool: (text,) for tool, text in unseen.items()}
+    return Plant(name, over, words, found, said, {C: {"methods": row.short_name}})
 
 
 class CancelIsKept(PlantedTransport):
@@ -104,7 +60,7 @@ class CancelIsKept(PlantedTransport):
         inner = self.inner.stream(method, request, deadline, **given)
         self._kept.append(inner)
 
-        class Left(_Stream):
+        class Left(PlantedStream):
             def cancel(self) -> None:
                 from lucky_transport.errors import Cancelled
 
@@ -112,7 +68,7 @@ class CancelIsKept(PlantedTransport):
                     raise Cancelled(f"{method.name} was cancelled", backend="shm")
                     yield
 
-                self._items = gone()
+                self.found = gone()
 
         return Left(inner, iter(inner), False)
 
@@ -124,17 +80,17 @@ class ItemsAfterACancel(PlantedTransport):
         inner = self.inner.stream(method, request, deadline, **given)
         came: list[Any] = []
 
-        class Kept(_Stream):
+        class Kept(PlantedStream):
             def cancel(self) -> None:
                 super().cancel()
-                self._items = iter(came)
+                self.found = iter(came)
 
         def items() -> Iterator[Any]:
             for item in inner:
                 came[:] = [item]
                 yield item
 
-        return Kept(inner, items(), True)
+        return Kept(inner, items())
 
 
 class DeadlinesAreIgnored(PlantedTransport):
@@ -187,15 +143,6 @@ class RequestsLoseAField(PlantedTransport):
         return self.inner.call(method, request, deadline)
 
 
-class RaisesItsOwn(PlantedTransport):
-    """A call raises an error of another library."""
-
-    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        if method is _JOINTS:
-            raise RuntimeError("a plugin broke")
-        return self.inner.call(method, request, deadline)
-
-
 def _of_other_class(error: TransportError) -> TransportError:
     return ConfigError(str(error), backend=error.backend)
 
@@ -207,38 +154,6 @@ def _with_a_blank(error: TransportError) -> TransportError:
 def _with_other_hint(error: TransportError) -> TransportError:
     error.hint = "ask your administrator"
     return error
-
-
-def without(number: int) -> Items:
-    """Leave out an item."""
-    return lambda found: (item for at, item in enumerate(found) if at != number)
-
-
-def doubled(number: int) -> Items:
-    """Give an item twice."""
-    return lambda found: (item for at, one in enumerate(found) for item in [one] * (1 + (at == number)))
-
-
-def swapped(number: int) -> Items:
-    """Swap an item with the next one."""
-
-    def alter(found: Iterator[Any]) -> Iterator[Any]:
-        yield from islice(found, number)
-        first = [_kept(one) for one in islice(found, 2)]
-        yield from reversed(first)
-        yield from found
-
-    return alter
-
-
-def _kept(item: Any) -> Any:
-    """Return an item that stays as it is: an image that is not copied is one until the next item alone."""
-    return replace(item, data=bytes(item.data)) if isinstance(item, ImageFrame) else item
-
-
-def only(count: int) -> Items:
-    """End after so many items."""
-    return lambda found: islice(found, count)
 
 
 def pixels(numbers: Callable[[int], bool]) -> Items:
@@ -262,173 +177,107 @@ def renumbered(found: Iterator[Any]) -> Iterator[Any]:
     return (replace(item, frame_number=item.frame_number + 1000) for item in found)
 
 
+_HINTS = "not compared: hints of errors"
+_LEFT = "what comes of a stream that was left"
+_DEADLINES = {R: "not compared: deadlines", S: "deadlines that expire"}
+_ONCE, _NO_SHADOW = "not compared: whether a call was made once", "it may change the world and is not made twice"
+
+
 def _streams() -> Iterator[Plant]:
-    """Yield the differences of each kind of stream: one of everything, one of the latest, one of images."""
+    """Yield the differences of each kind of stream: one of everything, one of the latest, one of images.
+
+    A program under `staged` leaves images to one side before their eleventh.
+    """
     for name, row in (("slots", _SLOTS), ("states", _STATES), ("images", _IMAGES)):
-        tool = proof(row.short_name)
+        late = {S: BEYOND} if row is _IMAGES else {}
         for at in (1, 10):
-            lost = (f"without item {at} of the other",)
             for what, alter, words in (
-                ("left out", without(at), lost),
+                ("left out", without(at), (f"without item {at} of the other",)),
                 ("doubled", doubled(at), (f"without item {at + 1} of the other",)),
                 ("swapped", swapped(at), (f"items[{at}]", f"item {at + 1}")),
             ):
-                found = {tool: ("DIFFERENT", row.name, *words), R: words}
-                yield Plant(f"item {at} of {name} {what}", f"item {at} {what}", items(row, alter), found=found)
+                unseen = late if at == 10 else {}
+                yield of_calls(f"item {at} of {name} {what}", row, items(row, alter), *words, unseen=unseen)
         words = ("29 items, without item 29 of the other",)
-        yield Plant(
-            f"last of {name} lost", "the last item is lost", items(row, only(29)), found={tool: words, R: words}
-        )
+        yield of_calls(f"last of {name} lost", row, items(row, only(29)), *words, unseen=late)
 
 
 CALL_PLANTS: tuple[Plant, ...] = (
-    Plant(
-        "error of another class",
-        "another class of error with the same text",
-        errors(_of_other_class),
-        found={
-            proof("GetLidarBeamCount"): ("GetLidarBeamCount differs (code)", "ConfigError:"),
-            R: ("code differs", "NOT_FOUND", "INVALID_ARGUMENT"),
-        },
-    ),
-    Plant(
-        "blank in an error",
-        "one more blank in an error's text",
-        errors(_with_a_blank),
-        found={
-            proof("GetLidarBeamCount"): ("differs (details)", " '; LidarSensorRequest"),
-            R: ("details differ", "there is '"),
-        },
-    ),
-    Plant(
+    of_calls("error of another class", _REFUSED, errors(_of_other_class), "code", "INVALID_ARGUMENT"),
+    of_calls("blank in an error", _REFUSED, errors(_with_a_blank), "details", " '"),
+    of_calls(
         "another hint",
-        "the same class and text with another hint",
+        _REFUSED,
         errors(_with_other_hint),
-        found={proof("GetLidarBeamCount"): ("details of", "hint", "ask your administrator")},
-        unseen={R: ("compared: status", "not compared: hints of errors")},
+        *("details of", "hint", "ask your administrator"),
+        unseen={R: _HINTS, S: "hints of errors"},
     ),
-    Plant(
-        "error of another library",
-        "an exception that is none of the product's",
-        RaisesItsOwn,
-        found={
-            proof("GetJointState"): ("OK", "RuntimeError: a plugin broke"),
-            R: ("RuntimeError: a plugin broke",),
-        },
-    ),
-    Plant(
+    of_calls("another status", _JOINTS, fails(_JOINTS, UnknownName("planted")), "code", "OK", "NOT_FOUND", "planted"),
+    of_calls("error of another library", _JOINTS, fails(_JOINTS, RuntimeError("broke")), "OK", "RuntimeError: broke"),
+    of_calls("the peer dies in a call", _JOINTS, fails(_JOINTS, PeerDied("planted")), "JointState", "planted"),
+    of_calls(
         "deadlines ignored",
-        "a deadline is taken for one of ten minutes",
+        _ENDLESS,
         DeadlinesAreIgnored,
-        found={proof("StreamRobotController"): ("PeerTimeout", "after its deadline", "expires in the handler")},
-        unseen={R: ("not compared: deadlines",)},
+        *("PeerTimeout", "after its deadline", "expires in the handler"),
+        unseen=_DEADLINES,
     ),
-    Plant(
+    of_calls(
         "cancel kept",
-        "a stream that is left goes on in the engine",
+        _ENDLESS,
         CancelIsKept,
-        found={proof("StreamRobotController"): ("the engine's handler after the stream was left", "'runs on'")},
-        unseen={R: ("not compared: what comes of a stream that was left",)},
+        *("the engine's handler after the stream was left", "'runs on'"),
+        unseen={R: _LEFT, S: _LEFT},
     ),
-    Plant(
+    of_calls(
         "items after a cancel",
-        "a stream that is left hands out what had come before",
+        _ENDLESS,
         ItemsAfterACancel,
-        found={proof("StreamRobotController"): ("another item came after the cancel",)},
-        unseen={R: ("not compared: what comes of a stream that was left",)},
+        "another item came after the cancel",
+        unseen={R: _LEFT, S: _LEFT},
     ),
     *_streams(),
-    Plant(
-        "the latest end early",
-        "a stream that may skip items ends before its end, and skipped none",
-        items(_STATES, only(1)),
-        found={proof("StreamJointState"): ("1 items, without items 1 to 29",), R: ("1 items, without items 1 to 29",)},
+    of_calls("the latest end early", _STATES, items(_STATES, only(1)), "1 items, without items 1 to 29"),
+    of_calls("a pixel of every image", _IMAGES, items(_IMAGES, pixels(lambda number: True)), "items[0].data[5]"),
+    of_calls(
+        "a pixel from image 6 on", _IMAGES, items(_IMAGES, pixels(lambda number: number >= 6)), "items[6].data[5]"
     ),
-    Plant(
-        "a pixel of every image",
-        "one bit of a pixel of every image",
-        items(_IMAGES, pixels(lambda number: True)),
-        found={
-            proof("StreamCamera"): ("items[0].data[5]", "shm 5, planted 4"),
-            R: ("items[0].data[5]", "recorded 33, planted 32"),
-        },
+    of_calls("a pixel of image 6", _IMAGES, items(_IMAGES, pixels(lambda number: number == 6)), "items[6].data[5]"),
+    of_calls(
+        "frame numbers", _IMAGES, items(_IMAGES, renumbered), unseen=dict.fromkeys((C, R, S), "ImageFrame.frame_number")
     ),
-    Plant(
-        "a pixel from image 6 on",
-        "one bit of a pixel of every image from the seventh on",
-        items(_IMAGES, pixels(lambda number: number >= 6)),
-        found={proof("StreamCamera"): ("items[6].data[5]",), R: ("items[6].data[5]", "recorded 75", "planted 74")},
-    ),
-    Plant(
-        "a pixel of image 6",
-        "one bit of a pixel of one image",
-        items(_IMAGES, pixels(lambda number: number == 6)),
-        found={proof("StreamCamera"): ("items[6].data[5]",), R: ("items[6].data[5]", "recorded 75", "planted 74")},
-    ),
-    Plant(
-        "frame numbers",
-        "1000 is added to the numbers of images",
-        items(_IMAGES, renumbered),
-        unseen={
-            proof("StreamCamera"): ("not compared: ImageFrame.frame_number",),
-            R: ("not compared: ImageFrame.frame_number",),
-        },
-    ),
-    Plant(
+    of_calls(
         "a list is cut",
-        "a list ends after 128 elements",
+        _ENTITIES,
         answers(_ENTITIES, lambda answer: answer.entities.__delitem__(slice(128, None))),
-        found={proof("ListEntities"): ("len(entities)", "200", "128"), R: ("len(entities)", "200", "128")},
+        *("len(entities)", "200", "128"),
     ),
-    Plant(
+    of_calls(
         "a large id is rounded",
-        "an id above 2^53 goes through a double",
+        _ENTITIES,
         answers(_ENTITIES, lambda answer: setattr(answer.entities[0].id, "id", int(float(answer.entities[0].id.id)))),
-        found={proof("ListEntities"): ("entities[0].id.id", str(2**53)), R: ("entities[0].id.id", str(2**53))},
+        *("entities[0].id.id", str(2**53), str(2**53 + 1)),
     ),
-    Plant(
+    of_calls(
         "a text is cut at NUL",
-        "a text ends at its first NUL",
+        _ENTITIES,
         answers(_ENTITIES, lambda answer: setattr(answer.entities[3], "name", "entity")),
-        found={proof("ListEntities"): ("entities[3].name",), R: ("entities[3].name",)},
+        "entities[3].name",
     ),
-    Plant(
+    of_calls(
         "a message is absent",
-        "an empty message stands for one",
+        _ENTITIES,
         answers(_ENTITIES, lambda answer: setattr(answer.entities[7], "id", None)),
-        found={proof("ListEntities"): ("entities[7].id",), R: ("entities[7].id",)},
+        "entities[7].id",
     ),
-    Plant(
+    of_calls(
         "a value of another type",
-        "a text stands where a number belongs",
+        _JOINTS,
         answers(_JOINTS, lambda answer: answer.state and answer.state.positions.__setitem__(0, "far")),
-        found={proof("GetJointState"): ("response", "far"), R: ("response", "far")},
+        *("response", "far"),
     ),
-    Plant(
-        "a request's field is lost",
-        "a field of a request does not arrive",
-        RequestsLoseAField,
-        found={proof("GetJointState"): ("GetJointState differs", "robot_name="), R: ("state.positions[0]",)},
-    ),
-    Plant(
-        "stale answers",
-        "a call is answered as the one before",
-        StaleAnswers,
-        found={proof("GetJointState"): ("DIFFERENT", "GetJointState"), R: ("DIFFERENT", "GetJointState")},
-    ),
-    Plant(
-        "a step twice",
-        "a Step is made twice",
-        twice(_STEP),
-        found={proof("Step"): ("frame_number",), R: ("frame_number",)},
-    ),
-    Plant(
-        "a setting twice",
-        "what sets the same thing again is made twice",
-        twice(_SEEDS),
-        unseen={
-            proof("SetSeeds"): ("not compared: whether a call was made once",),
-            R: ("not compared: whether a call was made once",),
-        },
-    ),
+    of_calls("a request's field is lost", _JOINTS, RequestsLoseAField, "GetJointState", "differs"),
+    of_calls("stale answers", _JOINTS, StaleAnswers, "GetJointState", "item"),
+    of_calls("a step twice", _STEP, twice(_STEP), "frame_number", unseen={S: _NO_SHADOW}),
+    of_calls("a setting twice", _SEEDS, twice(_SEEDS), unseen={C: _ONCE, R: _ONCE, S: _NO_SHADOW}),
 )

@@ -27,7 +27,7 @@ import pytest
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.parity import service_proof
 from tests.planted.plant import PLANT
-from tests.planted.tools import TOOLS, Report, command, parity_calls, replay_calls, site
+from tests.planted.tools import TOOLS, Report, command, site
 
 _DESK = Path(__file__).parents[1] / "exhaustive" / "planted" / "desk_server.py"
 _PROTO = Path(__file__).with_name("desk.proto")
@@ -57,11 +57,9 @@ def parity_server(folder: Path, noise: str, other: str = CANDIDATE) -> Report:
         return command("lucky_transport_migration.cli.parity", "--server", server, "--proto", str(_PROTO))
 
 
-#: What is run: the tools of steps, those of calls, and those of a service of a team's own.
+#: What is run: the tools of this folder, and `parity` of a service of a team's own.
 CONTROLS = {
     **TOOLS,
-    "parity --method *": lambda folder: parity_calls(folder, "*"),
-    "replay of calls": replay_calls,
     "parity --server, gRPC twice": lambda folder: parity_server(folder, "", CONTROL),
     **{f"parity --server, {noise}": partial(parity_server, noise=noise) for noise in _NOISES},
 }

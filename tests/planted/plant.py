@@ -23,16 +23,15 @@ PLANT = "PLANT"
 class Plant:
     """One difference.
 
-    what: in words. over: makes the transport that has it, from the one that has not. found: tool (see `tools.TOOLS`) ->
-    the words that its report of the difference contains. unseen: tool -> the words with which its report, which finds
-    everything equal, says that this is not looked at. A tool in neither does not meet it. given: tool -> arguments of
-    its function in `tools`.
+    over: makes the transport that has it, from the one that has not. words: what the report of each tool in `found`
+    says of it (see `tools.TOOLS`). unseen: tool -> the words with which its report, which finds everything equal, says
+    that this is not looked at. A tool in neither does not meet it. given: tool -> arguments of its function in `tools`.
     """
 
     name: str
-    what: str
     over: Callable[[Transport], Transport]
-    found: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    words: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
     unseen: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 

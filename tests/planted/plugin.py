@@ -30,19 +30,23 @@ def lucky_transport_engines() -> list[EngineInfo]:
     return [EngineInfo("moving", "tests.planted.moving_engine:make_engine", "its world moves between two items")]
 
 
-def connect(endpoint: Endpoint, settings: Settings) -> Transport:
-    """Return a client over shm with the difference that PLANT names."""
-    from lucky_transport_shm.client import connect as connect_shm
+def planted(inner: Transport) -> Transport:
+    """Return `inner` with the difference that PLANT names."""
     from tests.planted.call_plants import CALL_PLANTS
     from tests.planted.plant import PLANT, PlantedTransport
     from tests.planted.step_plants import STEP_PLANTS
 
-    inner = connect_shm(endpoint._replace(scheme="shm"), settings)
     plants = {plant.name: plant.over for plant in (*STEP_PLANTS, *CALL_PLANTS)}
-    over = plants[os.environ[PLANT]] if PLANT in os.environ else PlantedTransport
-    planted = over(inner)
-    planted.name = "planted"
-    return planted
+    return plants[os.environ[PLANT]](inner) if PLANT in os.environ else PlantedTransport(inner)
+
+
+def connect(endpoint: Endpoint, settings: Settings) -> Transport:
+    """Return a client over shm with that difference."""
+    from lucky_transport_shm.client import connect as connect_shm
+
+    found = planted(connect_shm(endpoint._replace(scheme="shm"), settings))
+    found.name = "planted"
+    return found
 
 
 def server(endpoint: Endpoint, settings: Settings) -> Server:

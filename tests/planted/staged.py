@@ -8,15 +8,16 @@ from typing import Any
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.process import unique_name
-from lucky_transport.transport import Transport
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.staged_transport import StagedTransport
+from lucky_transport_migration.stages.journal import Journal
+from tests.planted.changes import connecting
 from tests.planted.moving_engine import make_engine
-from tests.planted.plant import Plant
+from tests.planted.plugin import planted
 from tests.planted.tools import NUM_ENVS, SEED, Report, call_and_stream
 
 __all__ = ["staged"]
@@ -42,26 +43,23 @@ class _WaitsForShadows:
         return self._transport.stream(*arguments)
 
 
-def staged(folder: Path, plant: Plant | None = None) -> Report:
-    """Typed calls and streams over gRPC, each read made over a planted candidate too; status: whether one differed."""
-    (folder / "lucky_transport.toml").write_text('[stages]\ndefault = "shadow"\n[gate]\ndemote = false\n')
+def staged(folder: Path) -> Report:
+    """Typed calls and streams, each read made over a planted candidate too; status: whether one differed."""
+    (folder / "lucky_transport.toml").write_text('[stages]\ndefault = "shadow"\n')
     told: list[str] = []
     router = ProcessRouter(EvidencePolicy(folder, tell=told.append))
     with api.serve(make_engine("", NUM_ENVS, seed=SEED), f"inproc://{unique_name()}") as serving:
         endpoint = str(serving.endpoints[0])
-
-        def candidate() -> Transport:
-            transport = api.open_transport(endpoint)
-            return transport if plant is None else plant.over(transport)
-
         sides = (
-            RoutedConnection(CONTROL, lambda: api.open_transport(endpoint)),
-            RoutedConnection(CANDIDATE, candidate),
+            RoutedConnection(CONTROL, connecting(endpoint)),
+            RoutedConnection(CANDIDATE, connecting(endpoint, planted)),
         )
         with StagedTransport(*sides, router) as transport:
             call_and_stream(_WaitsForShadows(transport, router))
             router.workers.drain(Deadline(_PATIENCE_S))
         router.close()
     seen = list(read_folder(folder / "lucky-evidence"))
+    bad = {one.method for one in seen if one.verdict in ("different", "failed")}
+    assert {one.method for one in Journal(folder / "lucky-evidence").entries()} == bad, "just these fall back"
     lines = (f"{one.verdict} {one.method}: {one.sentence or one.why}; {', '.join(one.left_out)}" for one in seen)
-    return Report(int(any(one.verdict in ("different", "failed") for one in seen)), "\n".join([*told, *lines]))
+    return Report(int(bool(bad)), "\n".join([*told, *lines]))

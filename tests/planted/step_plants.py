@@ -15,6 +15,7 @@ from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import Method
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Stream, Transport
+from tests.planted.changes import one_bit
 from tests.planted.plant import Plant, PlantedTransport
 from tests.planted.tools import STEPS
 
@@ -25,15 +26,17 @@ P, T, R = "parity --suite step", "pytest --lucky-between", "replay"
 #: The exchange in which most plants begin.
 AT = 97
 
+_DEFAULTS = {"steps": None, "num_envs": None}
 
-def everywhere(name: str, what: str, over: Any, *words: str, **given: Any) -> Plant:
+
+def everywhere(name: str, over: Any, *words: str) -> Plant:
     """Return a plant that all three tools find, with the same words."""
-    return Plant(name, what, over, found=dict.fromkeys((P, T, R), words), given=given.get("given", {}))
+    return Plant(name, over, words, (P, T, R))
 
 
-def by_parity(name: str, what: str, over: Any, *words: str) -> Plant:
+def by_parity(name: str, over: Any, *words: str) -> Plant:
     """Return a plant that a program shows which does just that, and `parity` by default."""
-    return Plant(name, what, over, found={P: words}, given={P: {"steps": None, "num_envs": None}})
+    return Plant(name, over, words, (P,), given={P: _DEFAULTS})
 
 
 class FramePlant(PlantedTransport):
@@ -47,19 +50,6 @@ class FramePlant(PlantedTransport):
 
     def spoil(self, frame: Frame) -> None:
         """Change the frame."""
-
-
-class OneBit(FramePlant):
-    def spoil(self, frame: Frame) -> None:
-        frame.observations[-1, 0:1].view(np.uint32)[0] ^= 1
-
-
-class OneBitLate(OneBit):
-    at = 997
-
-
-class OneBitTooLate(OneBit):
-    at = 5000
 
 
 class LastOfManyEnvs(FramePlant):
@@ -431,106 +421,69 @@ def _raise_at_once(inner: Transport) -> Transport:
 _OF_THE_OTHERS = ("not compared: bits of a NaN in a message (a NaN equals every NaN)",)
 
 STEP_PLANTS: tuple[Plant, ...] = (
-    everywhere(
-        "one bit", "the lowest bit of an observation of the last env", OneBit, "observation", "3", "exchange 97"
-    ),
+    everywhere("one bit", one_bit(AT), "observation", "3", "exchange 97"),
+    Plant("one bit late", one_bit(997), ("observation of env 15 at [0]", "exchange 997"), (P,), given={P: _DEFAULTS}),
     Plant(
-        "one bit late",
-        "the same in an exchange that the default number of steps reaches",
-        OneBitLate,
-        found={P: ("observation of env 15 at [0]", "exchange 997")},
-        given={P: {"steps": None, "num_envs": None}},
-    ),
-    Plant(
-        "a server of another kind",
-        "what is wrong alike over all paths",
-        PlantedTransport,
-        unseen={P: ("not compared: what is wrong alike over all paths",)},
+        "a server of another kind", PlantedTransport, unseen={P: ("not compared: what is wrong alike over all paths",)}
     ),
     Plant(
         "one bit too late",
-        "the same later",
-        OneBitTooLate,
+        one_bit(5000),
         unseen={
             P: ("of 4 envs are equal bit for bit; later steps were not looked at", f"steps after the first {STEPS}")
         },
     ),
     Plant(
         "the last of 32 envs",
-        "only env 31 is wrong",
         LastOfManyEnvs,
-        found={P: ("observation of env 31 at [0]", "exchange 97")},
+        ("observation of env 31 at [0]", "exchange 97"),
+        (P,),
         given={P: {"num_envs": 32, "steps": 120}},
     ),
     Plant(
         "the last of envs that are not asked for",
-        "only env 31 is wrong, of 4",
         LastOfManyEnvs,
         unseen={P: ("not compared: batches of other than 4 envs (not asked for; pass --num-envs)",)},
     ),
-    everywhere("swapped rewards", "the rewards of two envs", SwappedRewards, "reward", "exchange 97"),
-    everywhere(
-        "NaN payload", "the bits of a NaN", NanPayload, "observation", "0x7fc00000", "0x7fc00001", "exchange 97"
-    ),
-    Plant(
-        "NaN payload in a message",
-        "the bits of a NaN in a response",
-        NanPayloadInMessage,
-        unseen={T: _OF_THE_OTHERS, R: _OF_THE_OTHERS},
-    ),
+    everywhere("swapped rewards", SwappedRewards, "reward", "exchange 97"),
+    everywhere("NaN payload", NanPayload, "observation", "0x7fc00000", "0x7fc00001", "exchange 97"),
+    Plant("NaN payload in a message", NanPayloadInMessage, unseen={T: _OF_THE_OTHERS, R: _OF_THE_OTHERS}),
     Plant(
         "other frame numbers",
-        "of the images of a stream",
         OtherFrameNumbers,
         unseen={
             T: ("not compared: items of /hazel.rpc.CameraService/StreamCamera",),
             R: ("not compared: ImageFrame.frame_number",),
         },
     ),
-    everywhere("negative zero", "-0.0 for 0.0", NegativeZero, "signals.out_of_range", "-0.0", "exchange 97"),
-    everywhere("wide signals", "float64 for float32", WideSignals, "signals.alive", "float64 (4,)", "exchange 1"),
-    everywhere("swapped flags", "terminated and truncated", SwappedFlags, "t", "exchange"),
-    everywhere("a lost truncation", "no env is ever truncated", LostTruncation, "truncated", "True", "False"),
+    everywhere("negative zero", NegativeZero, "signals.out_of_range", "-0.0", "exchange 97"),
+    everywhere("wide signals", WideSignals, "signals.alive", "float64 (4,)", "exchange 1"),
+    everywhere("swapped flags", SwappedFlags, "t", "exchange"),
+    everywhere("a lost truncation", LostTruncation, "truncated", "True", "False"),
     Plant(
         "an old final observation",
-        "an episode ends with the observation before",
         OldFinalObservation,
-        found={P: ("observation of env",), T: ("observation",), R: ("observation[env",)},
+        ("observation", "env"),
+        (P, T, R),
         given={P: {"autoreset": "same_step"}},
     ),
-    everywhere("a stale frame", "the frame before comes once more", StaleFrame, "observation", "exchange 97"),
-    everywhere("a lost number", "a frame's number is skipped", LostNumber, "seq", "exchange 97"),
+    everywhere("a stale frame", StaleFrame, "observation", "exchange 97"),
+    everywhere("a lost number", LostNumber, "seq", "exchange 97"),
     Plant(
-        "one term less",
-        "the spec and the signals lack a term",
-        OneTermLess,
-        found={
-            P: ("spec.termination_terms", "['out_of_range', 'time_out']", "['time_out']"),
-            T: ("spec.termination_terms", "['out_of_range', 'time_out']"),
-            R: ("recorded with num_terms 4, the engine has 3",),
-        },
+        "one term less", OneTermLess, ("spec.termination_terms", "['out_of_range', 'time_out']", "['time_out']"), (P, T)
     ),
-    everywhere("no end is told", "`any_ended` stays False", NeverEnded, "any_ended", "True", "False"),
-    everywhere("seeds once", "the second seeds have no effect", SeedsOnce, "observation"),
-    everywhere("seeds of all", "seeds ignore their mask", SeedsOfAll, "observation"),
-    everywhere("options once", "the second reset options have no effect", OptionsOnce, "observation"),
-    everywhere("a late autoreset", "ended envs are reset a step later", LateAutoreset, "observation"),
-    everywhere("clipped actions", "actions out of bounds are clipped", ClippedActions, "exchange"),
-    everywhere(
-        "other action bounds", "±2 for ±1", described(action=_wider), "spec.action.high", "1.0", "2.0", "exchange 0"
-    ),
-    everywhere("other observation bounds", "±10 for none", described(observation=_bounded), "spec.observation."),
-    everywhere(
-        "another step_s",
-        "the simulated time of a step",
-        described(step_s=lambda spec: 0.05),
-        "spec.step_s",
-        "0.02",
-        "0.05",
-    ),
+    Plant("one term less than recorded", OneTermLess, ("recorded with num_terms 4, the engine has 3",), (R,)),
+    everywhere("no end is told", NeverEnded, "any_ended", "True", "False"),
+    everywhere("seeds once", SeedsOnce, "observation"),
+    everywhere("seeds of all", SeedsOfAll, "observation"),
+    everywhere("options once", OptionsOnce, "observation"),
+    everywhere("a late autoreset", LateAutoreset, "observation"),
+    everywhere("clipped actions", ClippedActions, "exchange"),
+    everywhere("other action bounds", described(action=_wider), "spec.action.high", "1.0", "2.0", "exchange 0"),
+    everywhere("other observation bounds", described(observation=_bounded), "spec.observation."),
+    everywhere("another step_s", described(step_s=lambda spec: 0.05), "spec.step_s", "0.02", "0.05"),
     everywhere(
         "another max_episode_steps",
-        "an attribute of the envs",
         described(attributes=lambda spec: {**spec.attributes, "max_episode_steps": 41}),
         "spec.attributes.max_episode_steps",
         "40",
@@ -538,7 +491,6 @@ STEP_PLANTS: tuple[Plant, ...] = (
     ),
     everywhere(
         "an attribute more",
-        "another attribute of the envs",
         described(attributes=lambda spec: {**spec.attributes, "fov": 60}),
         "spec.attributes.fov",
         "absent",
@@ -546,57 +498,31 @@ STEP_PLANTS: tuple[Plant, ...] = (
     ),
     everywhere(
         "other names",
-        "of the observation's elements",
         described(observation_names=lambda spec: tuple(reversed(spec.observation_names))),
         "spec.observation_names",
     ),
-    everywhere("a dead counter", "`out_of_bounds` stays 0", DeadCounter, "out_of_bounds", "0"),
-    everywhere("a late counter", "`out_of_bounds` is one too low", LateCounter, "out_of_bounds"),
-    everywhere("state kept", "from the last episode, a millionth", KeptState, "observation"),
-    everywhere(
-        "a step raises",
-        "an exception that is no transport's",
-        raising(RuntimeError("planted"), "recv"),
-        "RuntimeError: planted",
-        "exchange 97",
-    ),
-    everywhere(
-        "a send raises", "the same before the step", raising(KeyError("planted"), "send"), "KeyError", "exchange 97"
-    ),
-    everywhere(
-        "a step fails", "an error of transports", raising(EngineFailed("planted"), "recv"), "planted", "exchange 97"
-    ),
-    everywhere("the peer dies", "in a step", raising(PeerDied("planted"), "recv"), "planted", "exchange 97"),
-    everywhere("seeds raise", "the same in a typed call", raising(RuntimeError("planted"), "call"), "RuntimeError"),
-    by_parity("actions are changed", "the caller's array after a step", ChangedActions, "actions_passed of env 15"),
-    by_parity("actions in place", "of the transport's own array", ActionsInPlace, "observation"),
-    by_parity("actions that are not contiguous", "as every second row", StridedActions, "observation"),
-    by_parity("actions of float64", "cut, not rounded", WideActions, "observation"),
-    by_parity("views overwritten", "by a typed call", ViewsOverwritten, "views_kept", "True", "False"),
-    by_parity("only step_wait", "the lowest bit after step_async", OnlyWaitedFor, "observation of env 15 at [0]"),
-    by_parity("a call beside a step", "changes what the step returns", CallsBeside, "observation of env 0 at [0]"),
-    by_parity("a second client", "is answered otherwise", SecondClient, "typed_call", "action_size=2", "action_size=3"),
-    by_parity("the first pixel", "of env.render()", FirstPixel, "render", "render,"),
-    by_parity("no streams", "in the capabilities", NoStreams, "capabilities.streams", "True", "False"),
-    by_parity("seeds of 16 bits", "the others are cut", _low_seeds(16), "observation"),
-    by_parity("seeds of 32 bits", "the others are cut", _low_seeds(32), "observation"),
-    by_parity("clipped noise", "of a contract, above 0.05", asking("set_reset_options", _clipped), "observation"),
-    by_parity(
-        "options lost",
-        "but the contract",
-        asking("set_reset_options", lambda one: replace(one, options_json="")),
-        "observation",
-    ),
-    Plant(
-        "close raises",
-        "the same at the end",
-        raising(RuntimeError("planted"), "close"),
-        found={P: ("RuntimeError: planted", "closing")},
-    ),
-    Plant(
-        "opening raises",
-        "the same at the beginning",
-        _raise_at_once,
-        found={P: ("path 'planted' cannot be opened: RuntimeError: planted",)},
-    ),
+    everywhere("a dead counter", DeadCounter, "out_of_bounds", "0"),
+    everywhere("a late counter", LateCounter, "out_of_bounds"),
+    everywhere("state kept", KeptState, "observation"),
+    everywhere("a step raises", raising(RuntimeError("planted"), "recv"), "RuntimeError: planted", "exchange 97"),
+    everywhere("a send raises", raising(KeyError("planted"), "send"), "KeyError", "exchange 97"),
+    everywhere("a step fails", raising(EngineFailed("planted"), "recv"), "planted", "exchange 97"),
+    everywhere("the peer dies", raising(PeerDied("planted"), "recv"), "planted", "exchange 97"),
+    everywhere("seeds raise", raising(RuntimeError("planted"), "call"), "RuntimeError"),
+    by_parity("actions are changed", ChangedActions, "actions_passed of env 15"),
+    by_parity("actions in place", ActionsInPlace, "observation"),
+    by_parity("actions that are not contiguous", StridedActions, "observation"),
+    by_parity("actions of float64", WideActions, "observation"),
+    by_parity("views overwritten", ViewsOverwritten, "views_kept", "True", "False"),
+    by_parity("only step_wait", OnlyWaitedFor, "observation of env 15 at [0]"),
+    by_parity("a call beside a step", CallsBeside, "observation of env 0 at [0]"),
+    by_parity("a second client", SecondClient, "typed_call", "action_size=2", "action_size=3"),
+    by_parity("the first pixel", FirstPixel, "render", "render,"),
+    by_parity("no streams", NoStreams, "capabilities.streams", "True", "False"),
+    by_parity("seeds of 16 bits", _low_seeds(16), "observation"),
+    by_parity("seeds of 32 bits", _low_seeds(32), "observation"),
+    by_parity("clipped noise", asking("set_reset_options", _clipped), "observation"),
+    by_parity("options lost", asking("set_reset_options", lambda one: replace(one, options_json="")), "observation"),
+    Plant("close raises", raising(RuntimeError("planted"), "close"), ("RuntimeError: planted", "closing"), (P,)),
+    Plant("opening raises", _raise_at_once, ("path 'planted' cannot be opened: RuntimeError: planted",), (P,)),
 )

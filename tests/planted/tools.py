@@ -140,7 +140,7 @@ def drive(env: Any, steps: int = 105) -> None:
                     next(images)
 
 
-def parity_calls(folder: Path, methods: str, count: int = 3) -> Report:
+def parity_calls(folder: Path, methods: str = "*", count: int = 3) -> Report:
     """`lucky-transport parity moving --between shm,planted --method`, a pattern."""
     sizes = ("--num-envs", str(NUM_ENVS), "--count", str(count), "--seed", str(SEED))
     return command(
@@ -229,9 +229,19 @@ def side_by_side(folder: Path, source: str = "") -> Report:
     return Report(int(status), output.getvalue())
 
 
+def staged(folder: Path) -> Report:
+    """A program over `staged:` whose candidate is planted."""
+    from tests.planted.staged import staged
+
+    return staged(folder)
+
+
 #: The tools by name; each takes a folder of its own.
 TOOLS: dict[str, Callable[..., Report]] = {
     "parity --suite step": parity_steps,
     "pytest --lucky-between": side_by_side,
     "replay": replay,
+    "parity --method": parity_calls,
+    "replay of calls": replay_calls,
+    "staged": staged,
 }
