@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.support.fixtures.migration_routing import faulty, new_policy, open_staged, serve
+from tests.support.fixtures.migration_routing import new_policy, open_staged, serve

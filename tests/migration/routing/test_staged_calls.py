@@ -6,7 +6,6 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
 from lucky_transport.transport import Transport
 from lucky_transport_migration.evidence.outcome import Comparison
-from tests.support.fault_injection import Fault, FaultSpec
+from tests.planted.changes import connecting, fails
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
 _CANARY, _SHM = Decision("shm", "grpc", "canary 10%"), Decision("shm", "grpc", "shm")
@@ -93,12 +92,10 @@ def test_a_candidate_nobody_can_reach_is_stood_in_for(open_staged: New, new_poli
         assert (note.shadow.transport, note.shadow.code) == ("shm", "UNAVAILABLE")
 
 
-def test_a_candidate_that_dies_in_a_read_is_stood_in_for(
-    open_staged: New, new_policy: New, serve: New, faulty: New
-) -> None:
+def test_a_candidate_that_dies_in_a_read_is_stood_in_for(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy")
     policy = new_policy(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
-    dying = faulty(endpoint, FaultSpec(Fault.CRASH, "AgentService/GetAgentSchema"))
+    dying = connecting(endpoint, fails(_SCHEMA, PeerDied("planted")))
     assert open_staged(policy, endpoint, dying).call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
     (note,) = policy.wait_for(_SCHEMA.name)
     assert (note.primary.transport, note.shadow.code) == ("grpc", "UNAVAILABLE")
@@ -118,11 +115,11 @@ def test_a_candidate_that_closed_in_order_is_stood_in_for(open_staged: New, new_
 
 
 def test_a_candidate_that_dies_while_it_changes_the_world_is_the_callers_to_know(
-    open_staged: New, new_policy: New, serve: New, faulty: New
+    open_staged: New, new_policy: New, serve: New
 ) -> None:
     endpoint = serve("toy")
     policy = new_policy(_SHM, {"/hazel.rpc.AgentService/Step": _GRPC})
-    dying = faulty(endpoint, FaultSpec(Fault.CRASH, "SceneService/SetSimulationMode"))
+    dying = connecting(endpoint, fails(_MODE, PeerDied("planted")))
     with pytest.raises(PeerDied):
         open_staged(policy, endpoint, dying).call(_MODE, SetSimulationModeRequest())
     (note,) = policy.wait_for(_MODE.name)
@@ -147,12 +144,12 @@ def test_a_candidate_that_was_stood_in_for_is_not_asked_again_as_a_shadow(
 
 
 def test_a_lost_candidate_is_connected_again(
-    open_staged: New, new_policy: New, serve: New, faulty: New, monkeypatch: pytest.MonkeyPatch
+    open_staged: New, new_policy: New, serve: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lucky_transport_migration.routing.connection._RETRY_S", 0.0)
     endpoint = serve("toy")
-    first = faulty(endpoint, FaultSpec(Fault.CRASH, "AgentService/GetAgentSchema"))
-    connections = itertools.chain([first], itertools.repeat(partial(api.open_transport, endpoint)))
+    first = connecting(endpoint, fails(_SCHEMA, PeerDied("planted")))
+    connections = itertools.chain([first], itertools.repeat(connecting(endpoint)))
     policy = new_policy(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
     staged = open_staged(policy, endpoint, lambda: next(connections)())
     deadline = Deadline(10)

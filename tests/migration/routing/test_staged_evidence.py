@@ -17,7 +17,7 @@ from lucky_transport_migration.gate.moves import Moves
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.stage import Placement
-from tests.support.fault_injection import Fault, FaultSpec
+from tests.planted.changes import answers, connecting
 from tests.support.waiting import PATIENCE_S, until
 
 _SCHEMA = method("AgentService/GetAgentSchema")
@@ -65,11 +65,11 @@ def test_a_truthful_candidate_stays_where_it_is(
 
 
 def test_a_lie_takes_a_running_programs_calls_back_to_grpc(
-    open_staged: New, serve: New, faulty: New, policy: EvidencePolicy, tmp_path: Path
+    open_staged: New, serve: New, policy: EvidencePolicy, tmp_path: Path
 ) -> None:
     endpoint = serve("toy")
-    fault = FaultSpec(Fault.BIT, "AgentService/GetAgentSchema", at=None)
-    staged = open_staged(policy, endpoint, faulty(endpoint, fault))
+    lie = answers(_SCHEMA, lambda answer: setattr(answer.schema, "agent_name", "agent_2"))
+    staged = open_staged(policy, endpoint, connecting(endpoint, lie))
     _call_until(staged, lambda: _standing(tmp_path) == "shadow")
     _call_until(staged, lambda: policy.decide(_SCHEMA.name).stage == "shadow")
     assert [policy.decide(_SCHEMA.name).primary for _ in range(10)] == ["grpc"] * 10

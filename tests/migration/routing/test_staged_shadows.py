@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 
 from lucky_transport import api
+from lucky_transport.call import deadline_error
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Unimplemented
+from lucky_transport.errors import PeerDied, Unimplemented, UnknownName
 from lucky_transport.messages import GetAgentSchemaRequest, LidarSensorRequest, SetSimulationModeRequest
-from lucky_transport.messages.methods import method
+from lucky_transport.messages.methods import Method, method
 from lucky_transport.routing import Decision
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing import shadows
 from lucky_transport_migration.routing.connection import TypedShadows
-from tests.support.fault_injection import Fault, FaultSpec
+from tests.planted.changes import answers, connecting, fails
+from tests.planted.plant import PlantedTransport
 from tests.support.waiting import PATIENCE_S, until
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
@@ -33,11 +35,11 @@ New = Callable[..., Any]
 
 
 def test_a_wrong_shadow_is_seen_and_the_caller_gets_the_right_answer(
-    open_staged: New, new_policy: New, serve: New, faulty: New
+    open_staged: New, new_policy: New, serve: New
 ) -> None:
     endpoint = serve("toy")
     policy = new_policy(_SHADOW)
-    candidate = faulty(endpoint, FaultSpec(Fault.BIT, "AgentService/GetAgentSchema"))
+    candidate = connecting(endpoint, answers(_SCHEMA, lambda one: setattr(one.schema, "agent_name", "agent_2")))
     response = open_staged(policy, endpoint, candidate).call(_SCHEMA, _ASKED)
     (note,) = policy.wait_for(_SCHEMA.name)
     with api.open_transport(endpoint) as plain:
@@ -45,17 +47,19 @@ def test_a_wrong_shadow_is_seen_and_the_caller_gets_the_right_answer(
     assert note.shadow.items[0] != response
 
 
-@pytest.mark.parametrize("fault", [Fault.CRASH, Fault.STATUS])
+@pytest.mark.parametrize(
+    ("error", "code"), [(PeerDied("planted"), "UNAVAILABLE"), (UnknownName("planted"), "NOT_FOUND")]
+)
 def test_a_broken_shadow_is_noted_and_the_caller_unharmed(
-    open_staged: New, new_policy: New, serve: New, faulty: New, fault: Fault
+    open_staged: New, new_policy: New, serve: New, error: Exception, code: str
 ) -> None:
     endpoint = serve("toy")
     policy = new_policy(_SHADOW)
-    staged = open_staged(policy, endpoint, faulty(endpoint, FaultSpec(fault, "AgentService/GetAgentSchema", at=None)))
+    staged = open_staged(policy, endpoint, connecting(endpoint, fails(_SCHEMA, error)))
     assert [staged.call(_SCHEMA, _ASKED).schema.agent_name for _ in range(3)] == ["agent_1"] * 3
     notes = policy.wait_for(_SCHEMA.name, 3)
     assert {note.primary.code for note in notes} == {"OK"}
-    assert {note.shadow.code for note in notes} == {"UNAVAILABLE" if fault is Fault.CRASH else "NOT_FOUND"}
+    assert {note.shadow.code for note in notes} == {code}
 
 
 def test_a_shadow_that_raises_what_no_transport_may_raise_is_noted_as_a_crash(
@@ -110,11 +114,17 @@ def test_a_shadow_that_hangs_delays_neither_calls_nor_close(
     }
 
 
-def test_a_shadow_has_its_callers_deadline(open_staged: New, new_policy: New, serve: New, faulty: New) -> None:
+def test_a_shadow_has_its_callers_deadline(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy", answer_delay_s=0.01)
-    slow = faulty(endpoint, FaultSpec(Fault.SLOW, "LidarService/GetLidarBeamAngles", delay_s=60))
+
+    class Slow(PlantedTransport):
+        def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+            if method is _SLOW and deadline is not None and deadline.timeout_s < 10:
+                raise deadline_error(method.name, deadline.timeout_s, self.name)
+            return super().call(method, request, deadline)
+
     policy = new_policy(_SHADOW)
-    open_staged(policy, endpoint, slow).call(_SLOW, LidarSensorRequest(), Deadline(0.5))
+    open_staged(policy, endpoint, connecting(endpoint, Slow)).call(_SLOW, LidarSensorRequest(), Deadline(0.5))
     (note,) = policy.wait_for(_SLOW.name)
     assert (note.primary.code, note.shadow.code) == ("OK", "DEADLINE_EXCEEDED")
 
@@ -194,13 +204,11 @@ def test_a_shadow_that_breaks_in_our_own_code_is_noted_and_its_thread_goes_on(
 
 
 def test_a_read_that_falls_back_is_logged_once(
-    open_staged: New, new_policy: New, serve: New, faulty: New, caplog: pytest.LogCaptureFixture
+    open_staged: New, new_policy: New, serve: New, caplog: pytest.LogCaptureFixture
 ) -> None:
     endpoint = serve("toy")
     policy = new_policy(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
-    staged = open_staged(
-        policy, endpoint, faulty(endpoint, FaultSpec(Fault.CRASH, "AgentService/GetAgentSchema", at=None))
-    )
+    staged = open_staged(policy, endpoint, connecting(endpoint, fails(_SCHEMA, PeerDied("planted"))))
     with caplog.at_level("WARNING", "lucky_transport"):
         for _ in range(3):
             staged.call(_SCHEMA, _ASKED)

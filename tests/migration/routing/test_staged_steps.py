@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 from lucky_transport import api
+from lucky_transport.call import deadline_error
 from lucky_transport.deadline import Deadline
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import LocalProtocolError, NotReachable, PeerDied, PeerTimeout
 from lucky_transport.messages import ResetAgentRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision
-from lucky_transport.transport import Transport
+from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.routing.routed_call import CHANGES
 from lucky_transport_migration.stages.effective_stages import STEP
-from tests.support.fault_injection import STEPS, Fault, FaultSpec
+from tests.planted.changes import connecting, fails
+from tests.planted.plant import PlantedTransport
 
 _GRPC, _SHADOW = Decision("grpc", "shm", "grpc"), Decision("grpc", "shm", "shadow")
 _SHM, _COMPLETE = Decision("shm", "grpc", "shm"), Decision("shm", "", "complete")
@@ -81,11 +83,11 @@ def _send_and_receive(staged: Transport) -> None:
 
 @pytest.mark.parametrize("step", [_step, _send_and_receive])
 def test_a_side_that_dies_while_it_steps_is_noted_and_the_drivers_to_know(
-    open_staged: New, new_policy: New, serve: New, faulty: New, step: Callable[[Transport], None]
+    open_staged: New, new_policy: New, serve: New, step: Callable[[Transport], None]
 ) -> None:
     endpoint = serve("toy")
     policy = new_policy(_SHM)
-    staged = open_staged(policy, endpoint, faulty(endpoint, FaultSpec(Fault.CRASH, STEPS, at=1)))
+    staged = open_staged(policy, endpoint, connecting(endpoint, fails(2, PeerDied("planted"))))
     step(staged)
     with pytest.raises(PeerDied):
         step(staged)
@@ -113,12 +115,17 @@ def test_at_complete_a_candidate_that_cannot_be_reached_is_an_error(
         open_staged(new_policy(_COMPLETE), serve("toy"), _NOBODY)
 
 
-def test_a_step_that_missed_its_deadline_can_be_received_later(
-    open_staged: New, new_policy: New, serve: New, faulty: New
-) -> None:
+def test_a_step_that_missed_its_deadline_can_be_received_later(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy")
     policy = new_policy(_SHM)
-    staged = open_staged(policy, endpoint, faulty(endpoint, FaultSpec(Fault.SLOW, STEPS, at=0, delay_s=0.3)))
+
+    class Late(PlantedTransport):
+        def recv(self, deadline: Deadline | None = None) -> Frame:
+            if deadline is not None and deadline.timeout_s < 1:
+                raise deadline_error("the step", deadline.timeout_s, self.name)
+            return super().recv(deadline)
+
+    staged = open_staged(policy, endpoint, connecting(endpoint, Late))
     with pytest.raises(PeerTimeout):
         staged.step(staged.actions, deadline=Deadline(0.05))
     with pytest.raises(LocalProtocolError):

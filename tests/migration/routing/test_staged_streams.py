@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.errors import PeerDied
 from lucky_transport.messages import StreamTelemetryRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision
-from tests.support.fault_injection import Fault, FaultSpec
+from tests.planted.changes import Items, connecting, items, only, swapped, without
 
 _SHADOW = Decision("grpc", "shm", "shadow")
 
@@ -43,19 +44,22 @@ def test_of_an_endless_stream_the_first_items_are_compared(open_staged: New, new
     assert len(policy.notes) == 1
 
 
-@pytest.mark.parametrize("fault", [Fault.MISSING, Fault.REORDERED, Fault.CRASH])
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [(without(1), "OK"), (swapped(1), "OK"), (only(1, PeerDied("planted")), "UNAVAILABLE")],
+)
 def test_a_streams_shadow_may_do_what_it_likes(
-    open_staged: New, new_policy: New, serve: New, faulty: New, fault: Fault
+    open_staged: New, new_policy: New, serve: New, change: Items, code: str
 ) -> None:
     endpoint = serve("toy")
     policy = new_policy(_SHADOW)
-    wild = faulty(endpoint, FaultSpec(fault, "TelemetryService/StreamTelemetry", item=1))
+    wild = connecting(endpoint, items(_TELEMETRY, change))
     with open_staged(policy, endpoint, wild).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500)) as stream:
         for _ in range(6):
             next(stream)
     (note,) = policy.wait_for(_TELEMETRY.name)
     assert (note.primary.code, len(note.primary.items)) == ("OK", 6)
-    assert note.shadow.code == ("UNAVAILABLE" if fault is Fault.CRASH else "OK")
+    assert note.shadow.code == code
 
 
 def test_pictures_shown_in_place_are_not_kept_for_a_comparison(open_staged: New, new_policy: New, serve: New) -> None:
