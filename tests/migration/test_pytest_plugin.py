@@ -18,28 +18,26 @@ for _name in ("google.protobuf.descriptor_pb2", "grpc"):
     with contextlib.suppress(ImportError):
         importlib.import_module(_name)
 
-#: Makes "twin" a second path without a wire, with what `FAULTS` of the test's module says injected into it.
+#: Makes "twin" a second path without a wire, with what `PLANTS` of the test's module has in it.
 CONFTEST = """
 import pytest
-from tests.support.fault_injection import FaultyTransport
+from tests.planted.changes import over_path
 from lucky_transport_migration import paths
 
 @pytest.fixture(autouse=True)
 def twin(request, monkeypatch):
     monkeypatch.setitem(paths.NAMED, "twin", ("inproc", ()))
-    connect, faults = paths.ConnectedEngine.connect, getattr(request.module, "FAULTS", ())
-
-    def connect_faulty(link):
-        transport = connect(link)
-        return FaultyTransport(transport, *faults) if link.path.name == "twin" else transport
-
-    monkeypatch.setattr(paths.ConnectedEngine, "connect", connect_faulty)
+    over_path(monkeypatch, "twin", *getattr(request.module, "PLANTS", ()))
 """
 
 HEAD = """
 import numpy as np
 import pytest
-from tests.support.fault_injection import STEPS, Fault, FaultSpec
+from lucky_transport.errors import PeerDied, UnknownName
+from lucky_transport.messages.methods import method
+from tests.planted.changes import answers, fails, one_bit
+
+SCHEMA = method("AgentService/GetAgentSchema")
 
 def drive(env, steps=20, seed=1):
     random = np.random.default_rng(seed)
@@ -170,7 +168,7 @@ def test_the_transports_of_processes_answer_alike(run: Runner) -> None:
 
 @pytest.mark.parametrize("source", [SIDE_BY_SIDE, ENV_FIXTURE])
 def test_a_bit_in_one_observation_fails_the_test_with_its_place_and_both_values(run: Runner, source: str) -> None:
-    done = run(source + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=7, env=2)]", *BETWEEN)
+    done = run(source + "\nPLANTS = [one_bit(8, env=2)]", *BETWEEN)
     assert done.parseoutcomes()["failed"] == 1
     done.stdout.fnmatch_lines(
         [
@@ -190,29 +188,29 @@ def test_a_bit_in_one_observation_fails_the_test_with_its_place_and_both_values(
 
 @pytest.mark.parametrize("source", [SIDE_BY_SIDE, ENV_FIXTURE])
 @pytest.mark.parametrize(
-    ("fault", "says"),
+    ("plant", "says"),
     [
-        ('Fault.BIT, "AgentService/GetAgentSchema", path="schema.action_size"', "field *schema.action_size"),
-        ('Fault.STATUS, "AgentService/GetAgentSchema"', "twin *UnknownName: *an injected status*"),
-        ("Fault.STATUS, STEPS, at=3", "twin *UnknownName: the step: an injected status*"),
-        ("Fault.CRASH, STEPS, at=3", "twin *PeerDied: the peer is dead: an injected crash*"),
+        ("answers(SCHEMA, lambda one: setattr(one.schema, 'action_size', 3))", "field *schema.action_size"),
+        ("fails(SCHEMA, UnknownName('planted'))", "twin *UnknownName: planted*"),
+        ("fails(4, UnknownName('planted'))", "twin *UnknownName: planted*"),
+        ("fails(4, PeerDied('planted'))", "twin *PeerDied: planted*"),
     ],
 )
-def test_another_answer_or_error_is_found(run: Runner, source: str, fault: str, says: str) -> None:
-    done = run(source + f"\nFAULTS = [FaultSpec({fault})]", *BETWEEN)
+def test_another_answer_or_error_is_found(run: Runner, source: str, plant: str, says: str) -> None:
+    done = run(source + f"\nPLANTS = [{plant}]", *BETWEEN)
     assert done.parseoutcomes()["failed"] == 1
     done.stdout.fnmatch_lines([f"*{says}", "DIFFERENT: 1 of *"])
 
 
 @pytest.mark.parametrize("source", [SIDE_BY_SIDE, ENV_FIXTURE])
 def test_a_difference_points_at_the_line_of_the_test(run: Runner, source: str) -> None:
-    done = run(source + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=7)]", *BETWEEN)
+    done = run(source + "\nPLANTS = [one_bit(8)]", *BETWEEN)
     done.stdout.fnmatch_lines([">*env.step(random.uniform*", "E*Mismatch: inproc and twin differ in exchange 8 (step)"])
     done.stdout.no_fnmatch_line("*tee_transport.py*")
 
 
 SWALLOWED = """
-FAULTS = [FaultSpec(Fault.BIT, STEPS, at=7, env=2)]
+PLANTS = [one_bit(8, env=2)]
 
 def test_training(lucky_side_by_side):
     try:
@@ -222,7 +220,7 @@ def test_training(lucky_side_by_side):
         pass
 """
 SWALLOWED_WITHIN = """
-FAULTS = [FaultSpec(Fault.BIT, STEPS, at=7, env=2)]
+PLANTS = [one_bit(8, env=2)]
 
 def test_training(lucky_side_by_side):
     with lucky_side_by_side("toy", num_envs=3, seed=1) as env:
@@ -232,7 +230,7 @@ def test_training(lucky_side_by_side):
             pass
 """
 SWALLOWED_WITH_THE_FIXTURE = """
-FAULTS = [FaultSpec(Fault.BIT, STEPS, at=7, env=2)]
+PLANTS = [one_bit(8, env=2)]
 
 @pytest.mark.lucky("toy", num_envs=3, seed=1)
 def test_training(lucky_env):
@@ -242,7 +240,7 @@ def test_training(lucky_env):
         pass
 """
 IN_A_FIXTURE = """
-FAULTS = [FaultSpec(Fault.BIT, STEPS, at=7, env=2)]
+PLANTS = [one_bit(8, env=2)]
 
 @pytest.fixture
 def trained(lucky_side_by_side):
@@ -399,14 +397,14 @@ class TestRigid(SideBySideSuite):
 
 def test_a_tolerance_of_the_project_counts(run: Runner) -> None:
     (run.pytester.path / "lucky_transport.toml").write_text('[parity.fields]\n"observation" = { ulp = 1 }\n')
-    done = run(SIDE_BY_SIDE + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=None)]", *BETWEEN)
+    done = run(SIDE_BY_SIDE + "\nPLANTS = [one_bit()]", *BETWEEN)
     done.assert_outcomes(passed=1)
 
 
 def test_what_is_left_out_is_said_with_the_reason(run: Runner) -> None:
     (run.pytester.path / "lucky_transport.toml").write_text('[parity.fields]\n"observation" = { skip = "noisy" }\n')
     source = SIDE_BY_SIDE + "        next(env.client.telemetry.stream(fps=100))\n"
-    done = run(source + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=None)]", *BETWEEN)
+    done = run(source + "\nPLANTS = [one_bit()]", *BETWEEN)
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines_random(
         ["not compared: items of */StreamTelemetry (*", "not compared: observation (noisy)"]

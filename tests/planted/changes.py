@@ -21,6 +21,7 @@ from tests.planted.plant import PlantedTransport
 
 __all__ = [
     "Items",
+    "Over",
     "PlantedStream",
     "answers",
     "connecting",

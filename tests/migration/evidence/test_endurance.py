@@ -15,28 +15,23 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lucky_transport.messages import GetJointStateResponse, JointState
 from lucky_transport_migration.evidence import lines
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import EQUAL
 from lucky_transport_migration.routing import evidence_policy as policy_module
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
-from tests.support.bit_flip import flip_message
+from tests.support.fixtures.migration_evidence import JOINTS, OTHER_JOINTS, READ
 from tests.support.waiting import PATIENCE_S, until
 
-READ = "/hazel.rpc.MujocoService/GetJointState"
-
 Both = Callable[..., Comparison]
-
-JOINTS = GetJointStateResponse(True, "", JointState([0.5] * 19, [0.25] * 18, 19, 18))
 
 
 def test_where_the_journal_cannot_be_written_the_method_falls_back_in_this_process(project: Any, both: Both) -> None:
     project.write("canary 50%")
     (project.folder / "lucky-evidence").write_text("a file where the folder should be")
     policy = project.policy()
-    policy.note(both([flip_message(JOINTS)], [JOINTS], stage="canary 50%"))
+    policy.note(both([OTHER_JOINTS], [JOINTS], stage="canary 50%"))
     policy.close()
     assert {policy.decide(READ).primary for _ in range(50)} == {"grpc"}
     assert any("demotion holds in this process only" in line for line in project.told)
@@ -137,7 +132,7 @@ def test_a_forked_child_has_evidence_a_thread_and_a_summary_of_its_own(project: 
     if pid == 0:
         status = 1
         try:
-            policy.note(both([JOINTS], [flip_message(JOINTS)]))
+            policy.note(both([JOINTS], [OTHER_JOINTS]))
             until(lambda: project.journal)
             policy.close()
             status = 0 if project.told[-1].startswith("DIFFERENT: 1 of 1 call of 1 method") else 2

@@ -30,21 +30,19 @@ from lucky_transport_migration.routing.recording_policy import RecordingPolicy
 from lucky_transport_migration.routing.router import process_router
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
-from tests.support.bit_flip import flip_message
+from tests.support.fixtures.migration_evidence import JOINTS, OTHER_JOINTS, READ
 from tests.support.waiting import until
 
-READ = "/hazel.rpc.MujocoService/GetJointState"
 STREAM = "/hazel.rpc.AgentService/StreamRobotController"
 RESET = "/hazel.rpc.AgentService/ResetAgent"
 
 Both = Callable[..., Comparison]
 
-JOINTS = GetJointStateResponse(True, "", JointState([0.5] * 19, [0.25] * 18, 19, 18))
 ROBOTS = [RobotControllerSummary(entity=EntityId(number)) for number in range(4)]
 
 #: What is planted -> method, the candidate's answer in place of the right one, aspect and place it is named by.
 PLANTED: dict[str, tuple[str, Any, str, str]] = {
-    "bit": (READ, [flip_message(JOINTS, "state.positions")], "item", "state.positions[0]"),
+    "bit": (READ, [OTHER_JOINTS], "item", "state.positions[0]"),
     "reordered": (STREAM, [ROBOTS[0], ROBOTS[2], ROBOTS[1], ROBOTS[3]], "order", "items[1]"),
     "missing": (STREAM, [ROBOTS[0], ROBOTS[2], ROBOTS[3]], "count", "items[1]"),
     "status": (READ, CallOutcome("shm", (), "NOT_FOUND", "no robot"), "code", "code"),
@@ -99,7 +97,7 @@ def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_wa
     project.write("canary 10%")
     policy = project.policy()
     for _ in range(20):
-        policy.note(both([flip_message(JOINTS)], [JOINTS], stage="canary 10%"))
+        policy.note(both([OTHER_JOINTS], [JOINTS], stage="canary 10%"))
     policy.close()
     assert [str(entry.to) for entry in project.journal] == ["shadow"]
     assert len(project.evidence) == 20
@@ -107,7 +105,7 @@ def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_wa
 
 def test_two_answers_of_grpc_demote_nothing(project: Any, both: Both) -> None:
     policy = project.policy()
-    policy.note(both([JOINTS], CallOutcome("grpc", [flip_message(JOINTS)])))
+    policy.note(both([JOINTS], CallOutcome("grpc", [OTHER_JOINTS])))
     policy.close()
     assert [one.kind for one in project.evidence] == ["aa"]
     assert project.journal == []
@@ -144,7 +142,7 @@ def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both)
         return any(one.verdict == EQUAL for one in project.evidence)
 
     until(looks_again)
-    policy.note(both([JOINTS], [flip_message(JOINTS, "message")] if JOINTS.message else [GetJointStateResponse()]))
+    policy.note(both([JOINTS], [GetJointStateResponse()]))
     before = len(project.journal)
     policy.close()
     assert project.evidence[-1].verdict == DIFFERENT
@@ -205,7 +203,7 @@ def test_the_router_of_the_registry_decides_by_stages_and_records_where_it_is_as
 def test_a_quiet_policy_speaks_only_of_what_is_wrong(project: Any, both: Both) -> None:
     for wrong in (False, True):
         policy = project.policy(quiet=True)
-        policy.note(both([JOINTS], [flip_message(JOINTS) if wrong else JOINTS]))
+        policy.note(both([JOINTS], [OTHER_JOINTS if wrong else JOINTS]))
         policy.close()
         assert bool(project.told) == wrong
 

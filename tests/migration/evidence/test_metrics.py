@@ -10,26 +10,21 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lucky_transport.messages import GetJointStateResponse, JointState
 from lucky_transport.version import install_command
 from lucky_transport_migration.evidence import metrics
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.outcome import Comparison
-from tests.support.bit_flip import flip_message
+from tests.support.fixtures.migration_evidence import JOINTS, OTHER_JOINTS, READ
 from tests.support.waiting import PATIENCE_S
 
-READ = "/hazel.rpc.MujocoService/GetJointState"
-
 Both = Callable[..., Comparison]
-
-JOINTS = GetJointStateResponse(True, "", JointState([0.5] * 19, [0.25] * 18, 19, 18))
 
 
 def test_metrics_count_calls_verdicts_durations_and_demotions(project: Any, both: Both) -> None:
     registry = CollectorRegistry()
     policy = project.policy(metrics=Metrics(registry))
     policy.note(both([JOINTS], [JOINTS]))
-    policy.note(both([JOINTS], [flip_message(JOINTS)]))
+    policy.note(both([JOINTS], [OTHER_JOINTS]))
     policy.close()
 
     def value(name: str, **labels: str) -> float | None:

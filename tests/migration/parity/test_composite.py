@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
@@ -18,22 +17,17 @@ from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.parity.rollout import RolloutPlan
 from lucky_transport_migration.parity.step_comparison import Counts, compare_envs, compare_frames
 from lucky_transport_migration.parity.step_parity import MODES, prove
-from tests.support.fault_injection import FaultyTransport
+from tests.planted.plant import PlantedTransport
 
 ENGINE = "toy:composite"
 
 
-class FlippedTransport(FaultyTransport):
+class FlippedTransport(PlantedTransport):
     """Passes everything on, but from exchange 6 on one pixel of env 1 is another one."""
 
-    def step(self, actions: NDArray[Any], control: Any = None, deadline: Any = None) -> Frame:
-        frame = super().step(actions, control, deadline)
-        if frame.seq < 6:
-            return frame
-        rows = frame.observations.copy()
-        views(rows, self.spec.observation_parts)["camera", "left"][1, 3, 4, 2] ^= 1
-        rest = (frame.rewards, frame.terminated, frame.truncated, frame.signals, frame.seq, frame.any_ended)
-        return Frame(rows, *rest)
+    def change(self, frame: Frame) -> None:
+        if frame.seq >= 6:
+            views(frame.observations, self.spec.observation_parts)["camera", "left"][1, 3, 4, 2] ^= 1
 
 
 @pytest.fixture

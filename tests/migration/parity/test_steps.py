@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
@@ -22,37 +19,21 @@ from lucky_transport_migration.parity.rollout import RolloutPlan
 from lucky_transport_migration.parity.step_comparison import Counts, compare_envs, compare_frames, compare_misuse
 from lucky_transport_migration.parity.step_parity import MODES, prove, total_steps
 from lucky_transport_migration.paths import ConnectedEngine
+from tests.planted.changes import one_bit, over_path
+from tests.planted.plant import PlantedTransport
+from tests.planted.step_plants import described
 
 
-class Liar(Transport):
+class Liar(PlantedTransport):
     """Passes everything on, but from exchange `at` on adds a little to one value of `field`."""
 
     def __init__(self, inner: Transport, field: str, at: int, where: tuple[int, ...]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._field, self._at, self._where = field, at, where
-        self.name, self.spec, self.capabilities = inner.name, inner.spec, inner.capabilities
-        self.actions = inner.actions
 
-    @property
-    def out_of_bounds(self) -> int:  # type: ignore[override]
-        return self._inner.out_of_bounds
-
-    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        self._inner.send(actions, control)
-
-    def recv(self, deadline: Any = None) -> Frame:
-        true = self._inner.recv(deadline)
-        if true.seq < self._at:
-            return true
-        arrays = {name: getattr(true, name).copy() for name in Frame.__slots__ if name not in ("seq", "any_ended")}
-        arrays[self._field][self._where] += 0.5
-        return Frame(**arrays, seq=true.seq, any_ended=true.any_ended)
-
-    def call(self, method: Any, request: Any, deadline: Any = None) -> Any:
-        return self._inner.call(method, request, deadline)
-
-    def close(self) -> None:
-        self._inner.close()
+    def change(self, frame: Frame) -> None:
+        if frame.seq >= self._at:
+            getattr(frame, self._field)[self._where] += 0.5
 
 
 @pytest.fixture
@@ -151,15 +132,7 @@ def test_an_injected_difference_is_reported_with_step_env_and_field(
 def test_a_field_of_the_spec_that_a_rule_leaves_out_may_differ_and_is_listed(
     twin: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect = ConnectedEngine.connect
-
-    def with_another_step_s(link: ConnectedEngine) -> Transport:
-        found = connect(link)
-        if link.path.name == twin:
-            found.spec = replace(found.spec, step_s=0.5)
-        return found
-
-    monkeypatch.setattr(ConnectedEngine, "connect", with_another_step_s)
+    over_path(monkeypatch, twin, described(step_s=lambda spec: 0.5))
     given: dict[str, Any] = {"num_envs": 2, "steps": 5, "seed": 0}
     assert prove("toy", ("inproc", twin), **given).sentence == (
         "DIFFERENT: spec.step_s differs in exchange 0 (spec, frames): inproc 0.02, twin 0.5"
@@ -191,10 +164,10 @@ class Doubler(Liar):
     """Makes exchange `at` twice and hands out the second frame."""
 
     def recv(self, deadline: Any = None) -> Frame:
-        frame = self._inner.recv(deadline)
+        frame = self.inner.recv(deadline)
         if frame.seq == self._at:
-            self._inner.send(self._inner.actions)
-            frame = self._inner.recv(deadline)
+            self.inner.send(self.inner.actions)
+            frame = self.inner.recv(deadline)
         return frame
 
 
@@ -222,13 +195,7 @@ def test_another_text_for_the_same_misuse_is_a_difference(serve: Any) -> None:
 
 
 def test_a_difference_ends_the_proof_and_is_in_its_json(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = ConnectedEngine.connect
-
-    def with_wrong_answers(link: ConnectedEngine) -> Transport:
-        found = connect(link)
-        return Liar(found, "observations", 3, (1, 0)) if link.path.name == twin else found
-
-    monkeypatch.setattr(ConnectedEngine, "connect", with_wrong_answers)
+    over_path(monkeypatch, twin, one_bit(3, env=1))
     outcome = prove("toy", ("inproc", twin), num_envs=2, steps=30, seed=0, modes=MODES)
     plain = outcome.plain()
     assert not outcome.equal

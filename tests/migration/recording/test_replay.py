@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import lucky_transport
-from lucky_transport.api import open_transport
-from lucky_transport.errors import ConfigError, SpecError
+from lucky_transport.errors import ConfigError, PeerDied, SpecError
+from lucky_transport.messages.methods import method
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.record import Evidence
@@ -22,7 +22,7 @@ from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
 from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
 from lucky_transport_migration.recording.result import UNMADE, ReplayResult
-from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
+from tests.planted.changes import Over, connecting, fails, items, one_bit, swapped
 
 Serve = Callable[..., str]
 Change = Callable[[list[RecordedCall | Step]], Sequence[RecordedCall | Step]]
@@ -31,13 +31,10 @@ LIST, SLOTS = "/hazel.rpc.SceneService/ListEntities", "/hazel.rpc.AgentService/S
 STEP = "/hazel.rpc.AgentService/Step"
 
 
-def played(
-    recording: Recording, endpoint: str, *faults: FaultSpec, rules: ComparisonRules | None = None
-) -> ReplayResult:
+def played(recording: Recording, endpoint: str, *changes: Over, rules: ComparisonRules | None = None) -> ReplayResult:
     result = ReplayResult()
-    with open_transport(endpoint) as transport:
-        faulty = FaultyTransport(transport, *faults)
-        replay_at(recording, [ReplayPlace(endpoint, faulty)], rules or ComparisonRules(), [result.add])
+    with connecting(endpoint, *changes)() as transport:
+        replay_at(recording, [ReplayPlace(endpoint, transport)], rules or ComparisonRules(), [result.add])
     result.torn = recording.torn
     return result
 
@@ -70,40 +67,18 @@ def test_an_engine_with_other_seeds_differs_from_the_first_observation_on(
     assert set(difference.values) == {"recorded", "inproc"}
 
 
-@pytest.mark.parametrize(
-    ("fault", "method", "aspect", "where"),
-    [
-        (FaultSpec(Fault.BIT, STEPS, at=7, env=1), STEP, "item", "exchange 8: observation[env 1]"),
-        (FaultSpec(Fault.BIT, "SceneService/ListEntities", at=1), LIST, "item", "entities[0]"),
-        (FaultSpec(Fault.REORDERED, "*/StreamPolicySlotState", item=5), SLOTS, "order", "items[5]"),
-        (FaultSpec(Fault.MISSING, "*/StreamPolicySlotState", item=5), SLOTS, "count", "items[5]"),
-        (FaultSpec(Fault.STATUS, "SceneService/ListEntities"), LIST, "code", "code"),
-        (FaultSpec(Fault.STATUS, STEPS, at=3), STEP, "code", "code"),
-        (FaultSpec(Fault.DETAIL, "SceneService/GetEntity"), "/hazel.rpc.SceneService/GetEntity", "details", "details"),
-        (FaultSpec(Fault.CRASH, "SceneService/ListEntities"), LIST, "code", "code"),
-        (FaultSpec(Fault.CRASH, STEPS, at=3), STEP, "code", "code"),
-    ],
-)
-def test_an_injected_difference_is_found_and_named(
-    recording: Recording, serve_toy: Serve, fault: FaultSpec, method: str, aspect: str, where: str
-) -> None:
-    difference = first(played(recording, serve_toy(), fault))
-    assert (difference.method, difference.aspect) == (method, aspect)
-    assert where in difference.where
-    assert difference.values
-
-
 def test_a_lost_engine_ends_the_replay_and_what_was_not_made_is_said(recording: Recording, serve_toy: Serve) -> None:
-    result = played(recording, serve_toy(), FaultSpec(Fault.CRASH, STEPS, at=3))
+    result = played(recording, serve_toy(), fails(4, PeerDied("planted")))
+    assert (first(result).method, first(result).aspect) == (STEP, "code")
     assert (result.methods[STEP].compared, result.methods[STEP].calls) == (4, 21)
     assert result.methods[LIST].unseen == {UNMADE: 2}
     assert result.sentence.endswith(f" 22 calls and steps were not made: {UNMADE}.")
 
 
 def test_a_tolerance_of_the_project_counts_for_steps(recording: Recording, serve_toy: Serve) -> None:
-    one_bit = FaultSpec(Fault.BIT, STEPS, at=7)
-    assert not played(recording, serve_toy(), one_bit).equal
-    assert played(recording, serve_toy(), one_bit, rules=ComparisonRules({"observations": Rule(skip="a test")})).equal
+    assert not played(recording, serve_toy(), one_bit(8)).equal
+    rules = ComparisonRules({"observations": Rule(skip="a test")})
+    assert played(recording, serve_toy(), one_bit(8), rules=rules).equal
 
 
 def test_a_batch_of_another_size_is_refused_with_a_remedy(recording: Recording, serve_toy: Serve) -> None:
@@ -217,12 +192,12 @@ def test_a_stream_that_was_left_is_compared_as_far_as_it_went(
 
     recording = changed(change)
     assert played(recording, serve_toy()).equal
-    assert not played(recording, serve_toy(), FaultSpec(Fault.BIT, "*/StreamPolicySlotState", item=3)).equal
-    assert played(recording, serve_toy(), FaultSpec(Fault.BIT, "*/StreamPolicySlotState", item=4)).equal
+    for number, equal in ((3, False), (4, True)):
+        assert played(recording, serve_toy(), items(method(SLOTS), swapped(number))).equal == equal
 
 
 def test_an_outcome_is_plain_json(recording: Recording, serve_toy: Serve, tmp_path: Path) -> None:
-    plain = played(recording, serve_toy(), FaultSpec(Fault.BIT, STEPS, at=7)).plain()
+    plain = played(recording, serve_toy(), one_bit(8)).plain()
     again = json.loads(json.dumps(plain, allow_nan=False))
     keys = {"equal", "torn", "calls", "compared", "unfinished", "aspects", "methods", "left_out", "first_difference"}
     assert set(again) == keys
@@ -241,8 +216,7 @@ def test_a_recording_of_an_engine_with_parts_names_the_part_that_differs(serve_t
         for _ in range(5):
             env.step(env.action_space.sample())
     assert played(Recording(file), serve_toy(engine="toy:composite")).equal
-    fault = FaultSpec(Fault.BIT, STEPS, at=3, env=1)
-    difference = first(played(Recording(file), serve_toy(engine="toy:composite"), fault))
+    difference = first(played(Recording(file), serve_toy(engine="toy:composite"), one_bit(4, env=1)))
     assert difference.where.startswith('exchange 4: observation["')
 
 
@@ -250,9 +224,8 @@ def test_two_engines_are_compared_with_the_recording_and_with_each_other(
     recording: Recording, serve_toy: Serve
 ) -> None:
     results = [ReplayResult() for _ in range(3)]
-    with open_transport(serve_toy()) as one, open_transport(serve_toy()) as other:
-        faulty = FaultyTransport(other, FaultSpec(Fault.BIT, STEPS, at=7, env=2))
-        places = [ReplayPlace("", transport) for transport in (one, faulty)]
+    with connecting(serve_toy())() as one, connecting(serve_toy(), one_bit(8, env=2))() as other:
+        places = [ReplayPlace("", transport) for transport in (one, other)]
         replay_at(recording, places, ComparisonRules(), [result.add for result in results])
     assert [result.equal for result in results] == [True, False, False]
     assert [result.calls for result in results] == [27, 27, 27]

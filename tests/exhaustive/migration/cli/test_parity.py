@@ -11,13 +11,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
+from lucky_transport.errors import UnknownName
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages.methods import METHODS
+from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, read_folder
 from lucky_transport_migration.paths import ConnectedEngine
 from lucky_transport_migration.stages.effective_stages import STEP
-from tests.support.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
+from tests.planted.changes import answers, fails, one_bit, over_path
 
 
 def parity(*arguments: str) -> Result:
@@ -255,14 +256,7 @@ def test_by_default_steps_and_all_typed_calls_are_compared(twin: str) -> None:
 
 
 def test_people_see_both_parts_and_the_one_that_differs_last(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = ConnectedEngine.connect
-    fault = FaultSpec(Fault.STATUS, "SceneService/GetSceneInfo", at=None)
-
-    def connect_faulty(link: ConnectedEngine) -> Transport:
-        transport = connect(link)
-        return FaultyTransport(transport, fault) if link.path.name == twin else transport
-
-    monkeypatch.setattr(ConnectedEngine, "connect", connect_faulty)
+    over_path(monkeypatch, twin, fails(method("SceneService/GetSceneInfo"), UnknownName("planted")))
     done = parity("toy", "--between", f"inproc,{twin}", "--count", "1", "--steps", "5", "--num-envs", "2")
     assert done.exit_code == 1
     assert done.output.splitlines()[-1].startswith(
@@ -295,14 +289,8 @@ def test_a_path_is_compared_with_itself(few_items: None) -> None:
 def test_rules_of_the_project_count_and_are_told(
     twin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    connect = ConnectedEngine.connect
-    faults = (FaultSpec(Fault.BIT, STEPS, at=None), FaultSpec(Fault.BIT, "*/GetJointState", at=None, path="state.nq"))
-
-    def connect_faulty(link: ConnectedEngine) -> Transport:
-        transport = connect(link)
-        return FaultyTransport(transport, *faults) if link.path.name == twin else transport
-
-    monkeypatch.setattr(ConnectedEngine, "connect", connect_faulty)
+    joints = answers(method("MujocoService/GetJointState"), lambda one: one.state and setattr(one.state, "nq", 99))
+    over_path(monkeypatch, twin, one_bit(), joints)
     monkeypatch.chdir(tmp_path)
     rows = '"observation" = { abs = 1e-5 }\n"JointState.nq" = { skip = "counted elsewhere" }\n'
     (tmp_path / "lucky_transport.toml").write_text(f"[parity.fields]\n{rows}")
