@@ -17,40 +17,31 @@ from google.protobuf.struct_pb2 import Struct
 from tests.planted.answers import PLANTS, SERVICE, Answer, is_refused, numbered
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--plant", default="")
-    parser.add_argument("--alike", action="store_true")
-    parser.add_argument("--token", default="")
-    given = parser.parse_args()
-    plant = PLANTS.get(given.plant)
+def add_service(server: Any, name: str = "", *, alike: bool = False, token: str = "") -> None:
+    """Have a server answer as the plant of that name says."""
+    plant = PLANTS.get(name)
     accepted = {"Get": Answer(numbered(1)), "Watch": Answer(numbered(1, 2))}
 
     def answered(name: str, request: Struct, context: Any) -> Answer:
-        if given.token and dict(context.invocation_metadata()).get("authorization") != given.token:
+        if token and dict(context.invocation_metadata()).get("authorization") != token:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
-        if plant is None or not plant.method.endswith(name):
+        if plant is None or not plant.method.endswith(name) or (plant.refuses and not is_refused(request)):
             return accepted[name]
-        over_shm = not given.alike and type(context).__module__.startswith(
-            "lucky_transport"
-        )  # its peer has an address as over TCP
-        if plant.refuses and not is_refused(request):
-            return accepted[name]
-        return plant.candidate if over_shm else plant.control
+        over_shm = type(context).__module__.startswith("lucky_transport")  # its peer has an address as over TCP
+        return plant.candidate if over_shm and not alike else plant.control
 
     def ended(answer: Answer, context: Any) -> None:
         context.set_trailing_metadata(tuple(answer.trailing))
         if answer.code != "OK":
             context.abort(grpc.StatusCode[answer.code], answer.details)
 
-    def get(request: Struct, context: Any) -> Struct:
+    def get(request: Struct, context: Any) -> Any:
         answer = answered("Get", request, context)
         context.send_initial_metadata(tuple(answer.headers))
         ended(answer, context)
         return answer.items[0]
 
-    def watch(request: Struct, context: Any) -> Iterator[Struct]:
+    def watch(request: Struct, context: Any) -> Iterator[Any]:
         answer = answered("Watch", request, context)
         yield from answer.items
         ended(answer, context)
@@ -60,8 +51,18 @@ def main() -> None:
         "Get": grpc.unary_unary_rpc_method_handler(get, **read),
         "Watch": grpc.unary_stream_rpc_method_handler(watch, **read),
     }
-    server = grpc.server(ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--plant", default="")
+    parser.add_argument("--alike", action="store_true")
+    parser.add_argument("--token", default="")
+    given = parser.parse_args()
+    server = grpc.server(ThreadPoolExecutor(4))
+    add_service(server, given.plant, alike=given.alike, token=given.token)
     server.add_insecure_port(f"127.0.0.1:{given.port}")
     server.start()
     server.wait_for_termination()

@@ -1,8 +1,8 @@
 """Differences between two answers of one service, as its handlers give them, and the words that each must show.
 
 One list for every tool: `test_answers.py` holds them against the comparison in memory, tests/exhaustive/planted runs
-the tools on a server that answers so (`answering_server.py`). The service has Get and Watch, which take and answer
-Structs.
+the tools on a server that answers so (`answering_server.py`), with one plant of each aspect. The service has Get and
+Watch, which take and answer Structs; answers of other messages are of the comparison in memory alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FieldOptions, UninterpretedOption
 from google.protobuf.struct_pb2 import Struct
+from google.protobuf.wrappers_pb2 import FloatValue
 
 from lucky_transport_migration.evidence.record import DIFFERENT
 
@@ -27,7 +29,7 @@ Metadata = Sequence[tuple[str, str | bytes]]
 class Answer:
     """What one side answers. is_local: its caller's own side ended it, which no handler can plant."""
 
-    items: tuple[Struct, ...] = ()
+    items: tuple[Any, ...] = ()
     code: str = "OK"
     details: str = ""
     headers: Metadata = ()
@@ -74,8 +76,8 @@ def numbered(*numbers: float) -> tuple[Struct, ...]:
     return tuple(struct(number=number) for number in numbers)
 
 
-_ALL = ("parity", "from", "replay")
-_OK = Answer((struct(number=0.1, text="a", list=["x", "y"]),))
+_ALL = ("parity", "from", "replay", "staged")
+_OK = Answer((struct(number=0.1, text="a", list=["x", "y"], deep={"er": {"x": 1.5}}),))
 _MANY = Answer(numbered(*range(400)))
 _LOST = numbered(*(number for number in range(400) if number != 300))
 _CHANGED = numbered(*(-1 if number == 300 else number for number in range(400)))
@@ -107,21 +109,39 @@ def _kinds() -> dict[str, AnswerPlant]:
         "a value that is not set": (lambda one: one["text"].Clear(), "text"),
         "entry of a map": (lambda one: one.pop("text"), "fields['text']"),
         "order of a list": (lambda one: one["list"].list_value.values.reverse(), "list"),
+        "deep in a map": (lambda one: one["deep"].struct_value["er"].update({"x": 1.0}), "fields['x']"),
     }
     found = {name: AnswerPlant(_OK, _of_item(alter), "item", (place,)) for name, (alter, place) in of_item.items()}
+    found["last bit of a double"] = replace(found["last bit of a double"], tools=_ALL)
+    for name, one, other, place in (
+        ("int64", UninterpretedOption(negative_int_value=2**62), UninterpretedOption(negative_int_value=2**62 + 1), ""),
+        ("bytes", UninterpretedOption(string_value=b"\0\1"), UninterpretedOption(string_value=b"\0\2"), "string_value"),
+        ("a default that is set", UninterpretedOption(double_value=0.0), UninterpretedOption(), "double_value"),
+        (
+            "enum",
+            FieldDescriptorProto(type=FieldDescriptorProto.TYPE_BOOL),
+            FieldDescriptorProto(type=FieldDescriptorProto.TYPE_BYTES),
+            "type",
+        ),
+        ("an absent message", FieldDescriptorProto(options=FieldOptions()), FieldDescriptorProto(), "options"),
+        ("last bit of a float", FloatValue(value=0.3), FloatValue(value=0.30000004), "value"),
+    ):
+        found[name] = AnswerPlant(Answer((one,)), Answer((other,)), "item", (place,))
     found["unknown field"] = AnswerPlant(_OK, Answer((_unknown(_OK.items[0]),)), "item", ("description lacks",))
     few = Answer(numbered(0, 1, 2, 3))
     found |= {
-        "item lost": AnswerPlant(few, Answer(numbered(0, 1, 3)), "count", ("without item 2",), tools=("parity",)),
+        "item lost": AnswerPlant(few, Answer(numbered(0, 1, 3)), "count", ("without item 2",), tools=_ALL),
         "item added": AnswerPlant(few, Answer(numbered(0, 1, 2, 2.5, 3)), "count", ("without item 3",)),
-        "items reordered": AnswerPlant(few, Answer(numbered(0, 2, 1, 3)), "order", ("items[1]",)),
+        "items reordered": AnswerPlant(few, Answer(numbered(0, 2, 1, 3)), "order", ("items[1]",), tools=_ALL),
         "late item lost": AnswerPlant(_MANY, Answer(_LOST), "count", ("400 items", "399 items"), tools=_ALL),
         "late item changed": AnswerPlant(_MANY, Answer(_CHANGED), "item", ("items",), tools=_ALL),
         "status behind many items": AnswerPlant(
             _MANY, replace(_MANY, code="ABORTED", details="no more"), "code", ("ABORTED: no more",), tools=("replay",)
         ),
-        "headers": AnswerPlant(_OK, replace(_OK, headers=(("x", "1"),)), "headers", ("x", "absent")),
-        "a trailer": AnswerPlant(_OK, replace(_OK, trailing=(("served", "no"),)), "trailing", ("served", "no")),
+        "headers": AnswerPlant(_OK, replace(_OK, headers=(("x", "1"),)), "headers", ("x", "absent"), tools=_ALL),
+        "a trailer": AnswerPlant(
+            _OK, replace(_OK, trailing=(("served", "no"),)), "trailing", ("served", "no"), tools=_ALL
+        ),
         "a binary trailer": AnswerPlant(
             replace(_OK, trailing=(("x-bin", b"\0\1"),)), replace(_OK, trailing=()), "trailing", ("x-bin", "absent")
         ),
@@ -131,8 +151,12 @@ def _kinds() -> dict[str, AnswerPlant]:
             "trailing",
             ("1 2", "2 1"),
         ),
-        "another status": AnswerPlant(_refused("NOT_FOUND"), _refused("ABORTED"), "code", ("NOT_FOUND", "ABORTED")),
-        "one more blank": AnswerPlant(_refused("NOT_FOUND"), _refused("NOT_FOUND", "try again "), "details", ("'",)),
+        "another status": AnswerPlant(
+            _refused("NOT_FOUND"), _refused("ABORTED"), "code", ("NOT_FOUND", "ABORTED"), tools=_ALL
+        ),
+        "one more blank": AnswerPlant(
+            _refused("NOT_FOUND"), _refused("NOT_FOUND", "try again "), "details", ("'",), tools=_ALL
+        ),
         "late": AnswerPlant(
             _OK, _refused("DEADLINE_EXCEEDED", is_local=True), "late", ("DEADLINE_EXCEEDED",), verdict="failed"
         ),

@@ -26,9 +26,9 @@ from tests.planted.answers import PLANTS, Answer, AnswerPlant, numbered
 RULES = ComparisonRules()
 
 
-def row(name: str) -> ServiceMethod:
+def row(name: str, response: type[Any] = Struct) -> ServiceMethod:
     stream = Flow.EVERY if name.endswith("Watch") else None
-    return ServiceMethod(name, Effect.READ, "a test", "a test", stream=stream, request=Struct, response=Struct)
+    return ServiceMethod(name, Effect.READ, "a test", "a test", stream=stream, request=Struct, response=response)
 
 
 def outcome(transport: str, answer: Answer, method: ServiceMethod, most: int | None, rules: ComparisonRules) -> Any:
@@ -47,7 +47,7 @@ def compared(
     most: Sequence[int | None] = (None, None),
     rules: ComparisonRules = RULES,
 ) -> Evidence:
-    method = row(plant.method)
+    method = row(plant.method, type(plant.control.items[0]) if plant.control.items else Struct)
     one, other = (
         outcome(name, answer, method, kept, rules)
         for name, answer, kept in zip(("grpc", "shm"), sides, most, strict=True)

@@ -65,20 +65,6 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
 
 _METHODS = ("GetForecast", "WatchForecast", "SetStation", "PutStation", "Report", "Chat")
 
-#: A program of the team that leaves a stream, and that makes a call with a deadline.
-_LEAVER = """
-import sys
-import grpc, weather_pb2, weather_pb2_grpc
-
-with grpc.insecure_channel(sys.argv[1]) as channel:
-    stub = weather_pb2_grpc.WeatherStub(channel)
-    calls = stub.WatchForecast(weather_pb2.ForecastRequest(station="forever", days=2))
-    assert [next(calls).day, next(calls).day] == [0, 1]
-    calls.cancel()
-    assert stub.GetForecast(weather_pb2.ForecastRequest(station="left")).issued_ns == 1
-    stub.GetForecast(weather_pb2.ForecastRequest(station="deadline"), timeout=50)
-"""
-
 
 @dataclass(frozen=True)
 class Team:
@@ -299,20 +285,3 @@ def test_what_was_recorded_is_made_again_over_both_transports_and_can_be_signed(
     methods = by_name(recorded.page(code=1))  # durations of a replay are not judged
     assert set(methods) == {f"/weather.v1.Weather/{name}" for name in _METHODS}
     assert all((one["mismatches"], one["failures"], one["not_compared"]) == (0, 0, []) for one in methods.values())
-
-
-@pytest.mark.parametrize("fault", ["cancellation", "deadline"])
-def test_how_a_server_takes_a_cancellation_and_a_deadline_is_compared_by_replay(
-    weather: WeatherPrograms, forks: Programs, tmp_path: Path, fault: str
-) -> None:
-    team = Team(tmp_path / "weather", weather, forks)
-    shutil.copytree(weather.folder, team.folder)
-    (team.folder / "leaver.py").write_text(_LEAVER)
-    with team.served() as target:
-        program = (sys.executable, "leaver.py", target)
-        team.type("run", "--transport", "grpc", "--record", "run.jsonl", "--", *program)
-    endpoint = f"shm://{unique_name()}"
-    with team.served("--fault", fault, endpoint=endpoint) as target:
-        said = team.type("replay", "run.jsonl", endpoint, code=1)
-    place = {"cancellation": "call 2: issued_ns", "deadline": "call 3: storm"}[fault]
-    assert f"DIFFERENT: {GET}: item differs at {place}" in said

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,18 +15,29 @@ from click.testing import CliRunner
 
 pytest.importorskip("grpc")
 
+import grpc
 from google.protobuf import struct_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
+import lucky_transport_stubs
 from lucky_transport.cli.main import cli
+from lucky_transport.deadline import Deadline
+from lucky_transport.process import unique_name
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.compare.item_digest import ItemDigest
 from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.evidence.call_comparison import BEYOND
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome
+from lucky_transport_migration.evidence.record import DIFFERENT, read_folder
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, call_entry, line_of
+from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.routing.received import ReceivedItems
-from tests.planted.answers import PLANTS, Answer, AnswerPlant, is_refused, numbered
+from lucky_transport_migration.routing.router import ProcessRouter
+from lucky_transport_stubs.staged import channels
+from tests.planted.answering_server import add_service
+from tests.planted.answers import PLANTS, SERVICE, Answer, AnswerPlant, is_refused, numbered
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -101,7 +114,48 @@ def replayed(plant: AnswerPlant, *options: str) -> tuple[int, str]:
         return run("replay", str(file), running.endpoint)
 
 
-TOOLS = {"parity": parity, "from": parity_from, "replay": replayed}
+def staged(plant: AnswerPlant, _: str = "", name: str = "", *, leaves: bool = False) -> tuple[int, str]:
+    """A program calls over gRPC, and each call is made in shared memory too; `leaves`: it leaves a stream at once."""
+    effects = f'[stages.effects]\n"/{SERVICE}/*" = "read"\n'
+    Path("lucky_transport.toml").write_text(f'[stages]\ndefault = "shadow"\n{effects}')
+    run("stage", "register", "plants.binpb")
+    told: list[str] = []
+    router = ProcessRouter(EvidencePolicy(Path.cwd(), tell=told.append))
+    endpoint = f"shm://{unique_name()}"
+    ports = []
+    with ExitStack() as stack:
+        for made, place in ((grpc.server, "127.0.0.1:0"), (lucky_transport_stubs.server, endpoint)):
+            server = made(ThreadPoolExecutor(4))
+            add_service(server, name)
+            ports.append(server.add_insecure_port(place))
+            server.start()
+            stack.callback(server.stop, 0)
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(channels, "open_router", lambda: router)
+        target = f"127.0.0.1:{ports[0]}"
+        makers = {
+            "grpc": lambda: grpc.insecure_channel(target),
+            "shm": lambda: lucky_transport_stubs.channel(endpoint),
+        }
+        channel = channels.open_channel(target, {side: make() for side, make in makers.items()}, makers, None)
+        for request in requests():
+            with suppress(grpc.RpcError):
+                if plant.method.endswith("Get"):
+                    channel.unary_unary(plant.method)(request)
+                else:
+                    items = channel.unary_stream(plant.method)(request)
+                    next(items) if leaves else list(items)
+                    items.cancel()
+            router.endings.drain(Deadline(PATIENCE_S))
+            router.workers.drain(Deadline(PATIENCE_S))
+        channel.close()
+        router.close()
+    seen = list(read_folder(Path("lucky-evidence")))
+    assert {one.method for one in seen} == {plant.method}
+    said = "\n".join([*told, *(f"{one.verdict}: {one.sentence}{one.why} {list(one.left_out)}" for one in seen)])
+    return int(any(one.verdict == DIFFERENT for one in seen)), said
+
+
+TOOLS = {"parity": parity, "from": parity_from, "replay": replayed, "staged": staged}
 CASES = [(name, tool) for name, plant in PLANTS.items() for tool in plant.tools]
 
 
@@ -115,7 +169,19 @@ def test_a_planted_difference_is_found_and_named(name: str, tool: str) -> None:
     assert not missing, said
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+def test_what_comes_after_a_stream_was_left_is_said_to_be_unseen() -> None:
+    status, said = staged(PLANTS["late item lost"], name="late item lost", leaves=True)
+    assert status == 0, said
+    assert BEYOND in said
+
+
+def test_without_a_plant_all_is_equal_under_staged_too() -> None:
+    status, said = staged(PLANTS["text"])
+    assert status == 0, said
+    assert "20 of 20 calls of 1 method compared: 20 equal" in said
+
+
+@pytest.mark.parametrize("tool", ["parity", "from", "replay"])
 @pytest.mark.parametrize("name", ["late item lost", "details of UNAVAILABLE"])
 def test_what_both_answer_alike_is_equal_and_a_verdict_says_how_many_answers_were_refusals(
     name: str, tool: str

@@ -78,41 +78,28 @@ def test_a_method_whose_request_carries_nothing_is_called_as_often_as_others(tmp
     assert [one.verdict for one in read_folder(tmp_path / "seen")] == [EQUAL] * 40
 
 
-@pytest.mark.parametrize(
-    ("fault", "path"),
-    [
-        ("value", "reading.temperature"),
-        ("nan", "normals['high']"),
-        ("default", "chance"),
-        ("trailing", "weather-days"),
-        ("initial", "weather-version"),
-    ],
-)
-def test_a_planted_difference_is_found_with_the_smallest_request(
-    weather: WeatherPrograms, fault: str, path: str
-) -> None:
+def test_a_planted_difference_is_found_with_the_smallest_request(weather: WeatherPrograms) -> None:
     options = ("--method", "Weather/GetForecast", "--requests", "8", "--json")
-    done = parity(weather, *options, server=("--fault", fault))
+    done = parity(weather, *options, server=("--fault", "value"))
     assert done.exit_code == 1, done.output
     first = json.loads(done.stdout)["first_difference"]
-    assert path in first["path"]
+    assert "reading.temperature" in first["path"]
     assert first["request"].startswith("request {}")
     assert first["what"] == "the smallest found"
 
 
-@pytest.mark.parametrize(("fault", "aspect"), [("status", "code"), ("details", "details")])
 def test_a_difference_behind_a_certain_text_is_found_once_the_text_is_named(
-    weather: WeatherPrograms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, aspect: str
+    weather: WeatherPrograms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "lucky_transport.toml").write_text(
         '[parity.values]\n"weather.v1.ForecastRequest.station" = ["nowhere"]\n"other.v1.Message.field" = [1]\n'
     )
     monkeypatch.chdir(tmp_path)
     options = ("--method", "Weather/GetForecast", "--requests", "8", "--json")
-    done = parity(weather, *options, server=("--fault", fault))
+    done = parity(weather, *options, server=("--fault", "details"))
     assert done.exit_code == 1, done.output
     first = json.loads(done.stdout)["first_difference"]
-    assert first["aspect"] == aspect
+    assert first["aspect"] == "details"
     assert first["request"] == 'request {station: "nowhere"}'
 
 
@@ -183,15 +170,6 @@ def test_a_recording_without_a_call_of_the_server_is_refused(weather: WeatherPro
     done = parity(weather, "--from", str(file), "--method", "Weather/Report", describe=False)
     assert done.exit_code == 1
     assert f"has no call of a chosen method; it has {_FORECAST}" in done.output
-
-
-@pytest.mark.parametrize(("fault", "aspect"), [("order", "order"), ("dropped", "count")])
-def test_a_planted_difference_of_a_stream_is_found(weather: WeatherPrograms, fault: str, aspect: str) -> None:
-    options = ("--method", "Weather/WatchForecast", "--requests", "40", "--json")
-    done = parity(weather, *options, server=("--fault", fault))
-    assert done.exit_code == 1, done.output
-    first = json.loads(done.stdout)["first_difference"]
-    assert first["aspect"] == aspect
 
 
 def test_an_answer_that_is_late_in_shared_memory_alone_is_a_difference(weather: WeatherPrograms) -> None:
