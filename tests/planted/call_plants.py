@@ -186,7 +186,7 @@ _ONCE, _NO_SHADOW = "not compared: whether a call was made once", "it may change
 def _streams() -> Iterator[Plant]:
     """Yield the differences of each kind of stream: one of everything, one of the latest, one of images.
 
-    A program under `staged` leaves images to one side before their eleventh.
+    Of images a program under `staged` compares the first few alone.
     """
     for name, row in (("slots", _SLOTS), ("states", _STATES), ("images", _IMAGES)):
         late = {S: BEYOND} if row is _IMAGES else {}

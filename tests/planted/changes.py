@@ -26,6 +26,7 @@ __all__ = [
     "answers",
     "connecting",
     "doubled",
+    "each",
     "errors",
     "fails",
     "items",
@@ -148,6 +149,17 @@ def items(row: Method, alter: Items) -> Over:
             return PlantedStream(stream, alter(iter(stream))) if method is row else stream
 
     return Planted
+
+
+def each(alter: Callable[[Any], object]) -> Items:
+    """Plant something into a copy of each item."""
+
+    def altered(item: Any) -> Any:
+        item = copy.deepcopy(item)
+        alter(item)
+        return item
+
+    return lambda found: map(altered, found)
 
 
 def without(number: int) -> Items:

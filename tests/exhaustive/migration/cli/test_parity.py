@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -14,9 +12,8 @@ from lucky_transport.cli.main import cli
 from lucky_transport.errors import UnknownName
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.methods import METHODS, method
-from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport.transport import Capabilities
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, read_folder
-from lucky_transport_migration.paths import ConnectedEngine
 from lucky_transport_migration.stages.effective_stages import STEP
 from tests.planted.changes import answers, fails, one_bit, over_path
 
@@ -45,30 +42,9 @@ def test_people_get_a_sentence_and_a_table(twin: str) -> None:
     assert all(mode in done.output for mode in ("frames", "next_step", "same_step", "disabled"))
 
 
-def _shift(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    """Move the observations that come over these paths by one bit."""
-    connect = ConnectedEngine.connect
-
-    def shifted(link: ConnectedEngine) -> Transport:
-        transport = connect(link)
-        if link.path.name not in names:
-            return transport
-        step = transport.step
-
-        def lie(*arguments: Any) -> Frame:
-            frame = step(*arguments)
-            moved = np.nextafter(frame.observations, np.float32(np.inf))
-            return Frame(moved, frame.rewards, frame.terminated, frame.truncated, frame.signals, frame.seq)
-
-        monkeypatch.setattr(transport, "step", lie)
-        return transport
-
-    monkeypatch.setattr(ConnectedEngine, "connect", shifted)
-
-
 @pytest.mark.parametrize("json_flag", [[], ["--json"]])
 def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    _shift(monkeypatch, twin)
+    over_path(monkeypatch, twin, one_bit(env=0))
     sizes = ("--num-envs", "2", "--steps", "10", "--count", "2")
     done = parity("toy", "--between", f"inproc,{twin}", *sizes, *json_flag)
     assert done.exit_code == 1
@@ -86,7 +62,8 @@ def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatc
 def test_no_transport_is_blamed_where_the_engine_differs_from_itself(
     twin: str, suite: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _shift(monkeypatch, twin, "inproc#2")
+    for path in (twin, "inproc#2"):
+        over_path(monkeypatch, path, one_bit(env=0))
     sizes = ("--num-envs", "2", "--steps", "10", *(("--count", "2") if not suite else ()))
     done = parity("toy", "--between", f"inproc,{twin}", *sizes, *suite)
     assert done.exit_code == 1
@@ -104,7 +81,7 @@ def test_no_transport_is_blamed_where_the_engine_differs_from_itself(
 
 
 def test_a_path_that_is_compared_with_itself_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    _shift(monkeypatch, "inproc#2")
+    over_path(monkeypatch, "inproc#2", one_bit(env=0))
     done = parity("toy", "--between", "inproc", "--aa", "--suite", "step", "--steps", "5", "--json")
     assert done.exit_code == 1
     assert json.loads(done.stdout)["itself"] is None
@@ -176,20 +153,13 @@ def test_typed_calls_are_compared_for_people(twin: str) -> None:
 
 
 def test_a_call_that_is_answered_otherwise_exits_with_one(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = ConnectedEngine.connect
-
-    def deaf(link: ConnectedEngine) -> Transport:
-        transport = connect(link)
-        if link.path.name == twin:
-            monkeypatch.setattr(transport, "call", lambda *_: None)
-        return transport
-
-    monkeypatch.setattr(ConnectedEngine, "connect", deaf)
+    reset = method("AgentService/ResetAgent")
+    over_path(monkeypatch, twin, answers(reset, lambda answer: setattr(answer, "message", "planted")))
     arguments = ["--suite", "commands", "--between", f"inproc,{twin}", "--count", "1", "--method", "*/ResetAgent"]
     done = parity("toy", *arguments)
     assert done.exit_code == 1
     assert done.output.splitlines()[-1].startswith("DIFFERENT: ")
-    assert "differs: response of /hazel.rpc.AgentService/ResetAgent" in done.output
+    assert "differs: message of /hazel.rpc.AgentService/ResetAgent" in done.output
 
 
 def test_an_unknown_engine_is_named(twin: str) -> None:
@@ -223,7 +193,7 @@ def test_only_chosen_methods_are_evidence_where_nothing_differs(twin: str, tmp_p
 def test_a_step_that_differs_is_evidence_with_its_place(
     twin: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _shift(monkeypatch, twin)
+    over_path(monkeypatch, twin, one_bit(env=0))
     arguments = ("--suite", "step", "--between", f"inproc,{twin}", "--steps", "5", "--evidence", str(tmp_path / "seen"))
     assert parity("toy", *arguments).exit_code == 1
     (seen,) = read_folder(tmp_path / "seen")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import os
@@ -20,7 +19,6 @@ from lucky_transport.errors import ConfigError, EngineFailed, PeerDied, UnknownN
 from lucky_transport.messages import EntityId, MdpParamDescriptor
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
-from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration.compare.difference import AtCall
 from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.parity.call_parity import CommandsParity
@@ -28,7 +26,7 @@ from lucky_transport_migration.parity.call_proof import chosen_methods, prove_co
 from lucky_transport_migration.parity.drawn_requests import DrawnRequests
 from lucky_transport_migration.parity.inventory import Known
 from lucky_transport_migration.parity.value_cases import CASES
-from lucky_transport_migration.paths import ConnectedEngine
+from tests.planted.changes import Over, answers, each, fails, items, only, over_path
 
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
 
@@ -55,78 +53,19 @@ KNOWN = Known(
 )
 
 
-class Altered(Transport):
-    """Passes everything on; `alter` changes what comes back of one method."""
-
-    def __init__(self, inner: Transport, row: Method, alter: Callable[[Any], Any]) -> None:
-        self._inner, self._row, self._alter = inner, row, alter
-        self.name, self.spec, self.capabilities = inner.name, inner.spec, inner.capabilities
-        self.actions = inner.actions
-
-    def send(self, actions: Any, control: Any = None) -> None:
-        self._inner.send(actions, control)
-
-    def recv(self, deadline: Any = None) -> Any:
-        return self._inner.recv(deadline)
-
-    def call(self, method: Method, request: Any, deadline: Any = None) -> Any:
-        response = self._inner.call(method, request, deadline)
-        return self._alter(response) if method is self._row else response
-
-    def stream(self, method: Method, request: Any, deadline: Any = None, *, copy: bool = True) -> Stream:
-        stream = self._inner.stream(method, request, deadline, copy=copy)
-        return AlteredStream(stream, self._alter) if method is self._row else stream
-
-    def close(self) -> None:
-        self._inner.close()
-
-
-class AlteredStream(Stream):
-    """Changes each item."""
-
-    def __init__(self, inner: Stream, alter: Callable[[Any], Any]) -> None:
-        self._inner, self._alter = inner, alter
-
-    def __next__(self) -> Any:
-        return self._alter(next(self._inner))
-
-    def cancel(self) -> None:
-        if "_inner" in self.__dict__:  # it may be collected half made
-            self._inner.cancel()
+SCHEMA, JOINTS = method("AgentService/GetAgentSchema"), method("MujocoService/GetJointState")
+TELEMETRY, IMAGES = method("TelemetryService/StreamTelemetry"), method("CameraService/StreamCamera")
 
 
 @pytest.fixture
 def against(twin: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandsParity]:
-    """Return a function that compares a toy engine with one of whose methods' answers are altered."""
+    """Return a function that compares a toy engine with one over a plant."""
 
-    def compared(name: str, alter: Callable[[Any], Any], **options: Any) -> CommandsParity:
-        row = method(name)
-        connect = ConnectedEngine.connect
-
-        def with_wrong_answers(link: ConnectedEngine) -> Transport:
-            found = connect(link)
-            return Altered(found, row, alter) if link.path.name == twin else found
-
-        monkeypatch.setattr(ConnectedEngine, "connect", with_wrong_answers)
-        engine = options.pop("engine", "toy")
-        return prove_commands(engine, ("inproc", twin), **{"count": 2, "methods": (row,), **options})
+    def compared(row: Method, over: Over, *, engine: str = "toy", count: int = 2) -> CommandsParity:
+        over_path(monkeypatch, twin, over)
+        return prove_commands(engine, ("inproc", twin), count=count, methods=(row,))
 
     return compared
-
-
-def changed(path: str, value: Any) -> Callable[[Any], Any]:
-    """Return what sets an attribute, given by its dotted path, in a copy."""
-    *parents, last = path.split(".")
-
-    def alter(message: Any) -> Any:
-        message = copy.deepcopy(message)
-        place = message
-        for name in parents:
-            place = getattr(place, name)
-        setattr(place, last, value)
-        return message
-
-    return alter
 
 
 # the proof
@@ -199,7 +138,7 @@ def test_a_comparison_needs_two_different_paths(names: tuple[str, ...]) -> None:
 
 
 def test_another_value_in_a_response_is_found_with_its_place(against: Callable[..., CommandsParity], twin: str) -> None:
-    outcome = against("AgentService/GetAgentSchema", changed("schema.action_size", 99))
+    outcome = against(SCHEMA, answers(SCHEMA, lambda one: setattr(one.schema, "action_size", 99)))
     first = outcome.first_difference
     assert not outcome.equal
     assert first is not None
@@ -212,17 +151,14 @@ def test_another_value_in_a_response_is_found_with_its_place(against: Callable[.
 
 
 def test_another_item_of_a_stream_is_found(against: Callable[..., CommandsParity]) -> None:
-    outcome = against("TelemetryService/StreamTelemetry", changed("action_ctrl", [7.0]))
+    outcome = against(TELEMETRY, items(TELEMETRY, each(lambda item: setattr(item, "action_ctrl", [7.0]))))
     first = outcome.first_difference
     assert first is not None
     assert (first.difference.aspect, first.difference.where) == ("item", "items[0].len(action_ctrl)")
 
 
 def test_a_stream_that_ends_early_is_found(against: Callable[..., CommandsParity]) -> None:
-    def stop(item: Any) -> Any:
-        raise StopIteration
-
-    first = against("TelemetryService/StreamTelemetry", stop).first_difference
+    first = against(TELEMETRY, items(TELEMETRY, only(0))).first_difference
     assert first is not None
     assert (first.difference.aspect, first.difference.where) == ("count", "items[0]")
     # 200 of them, fewer where 20 s do not suffice
@@ -230,10 +166,8 @@ def test_a_stream_that_ends_early_is_found(against: Callable[..., CommandsParity
 
 
 def test_another_text_of_the_same_error_is_found(against: Callable[..., CommandsParity], twin: str) -> None:
-    def fail(response: Any) -> Any:
-        raise EngineFailed("it " + "really " * 60 + "failed")
-
-    first = against("AgentService/GetAgentSchema", fail).first_difference
+    failed = EngineFailed("it " + "really " * 60 + "failed")
+    first = against(SCHEMA, fails(SCHEMA, failed)).first_difference
     assert first is not None
     assert first.values["inproc"] == "OK"
     assert first.values[twin].startswith("INTERNAL: EngineFailed: it really really")
@@ -242,27 +176,21 @@ def test_another_text_of_the_same_error_is_found(against: Callable[..., Commands
 
 def test_images_that_are_numbered_backwards_are_found(against: Callable[..., CommandsParity]) -> None:
     numbers = iter(range(1000, 0, -1))
-
-    def count_down(item: Any) -> Any:
-        return changed("frame_number", next(numbers))(item)
-
-    first = against("CameraService/StreamCamera", count_down, engine="echo").first_difference
+    count_down = each(lambda item: setattr(item, "frame_number", next(numbers)))
+    first = against(IMAGES, items(IMAGES, count_down), engine="echo").first_difference
     assert first is not None
     assert first.difference.where == "frame_number of the items"
 
 
 def test_a_lost_connection_ends_the_proof_and_is_no_success(against: Callable[..., CommandsParity], twin: str) -> None:
-    def die(response: Any) -> Any:
-        raise PeerDied("the engine is gone")
-
-    outcome = against("AgentService/GetAgentSchema", die, count=50)
+    outcome = against(SCHEMA, fails(SCHEMA, PeerDied("the engine is gone")), count=50)
     assert not outcome.equal
     assert outcome.lost.startswith(f"{twin} was lost in call ")
     assert outcome.calls < 50
 
 
 def test_the_outcome_is_json_also_with_numbers_that_json_lacks(against: Callable[..., CommandsParity]) -> None:
-    outcome = against("MujocoService/GetJointState", changed("state.positions", [math.nan, math.inf]))
+    outcome = against(JOINTS, answers(JOINTS, lambda one: setattr(one.state, "positions", [math.nan, math.inf])))
     text = json.dumps(outcome.plain(), allow_nan=False)
     assert json.loads(text)["equal"] is False
 
