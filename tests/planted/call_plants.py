@@ -17,6 +17,7 @@ from tests.planted.changes import (
     PlantedStream,
     answers,
     doubled,
+    each,
     errors,
     fails,
     items,
@@ -38,7 +39,7 @@ _ENDLESS = method("AgentService/StreamRobotController")
 _STATES = method("MujocoService/StreamJointState")
 _IMAGES = method("CameraService/StreamCamera")
 
-C, R, S = "parity --method", "replay of calls", "staged"
+C, R, S, T = "parity --method", "replay of calls", "staged", "pytest --lucky-between"
 
 
 def of_calls(name: str, row: Method, over: Any, *words: str, unseen: Mapping[str, str] | None = None) -> Plant:
@@ -172,11 +173,6 @@ def _off(image: ImageFrame) -> ImageFrame:
     return replace(image, data=bytes(data))
 
 
-def renumbered(found: Iterator[Any]) -> Iterator[Any]:
-    """Add to the numbers of images."""
-    return (replace(item, frame_number=item.frame_number + 1000) for item in found)
-
-
 _HINTS = "not compared: hints of errors"
 _LEFT = "what comes of a stream that was left"
 _DEADLINES = {R: "not compared: deadlines", S: "deadlines that expire"}
@@ -244,7 +240,10 @@ CALL_PLANTS: tuple[Plant, ...] = (
     ),
     of_calls("a pixel of image 6", _IMAGES, items(_IMAGES, pixels(lambda number: number == 6)), "items[6].data[5]"),
     of_calls(
-        "frame numbers", _IMAGES, items(_IMAGES, renumbered), unseen=dict.fromkeys((C, R, S), "ImageFrame.frame_number")
+        "frame numbers",
+        _IMAGES,
+        items(_IMAGES, each(lambda item: setattr(item, "frame_number", item.frame_number + 1000))),
+        unseen={**dict.fromkeys((C, R, S), "ImageFrame.frame_number"), T: f"not compared: items of {_IMAGES.name}"},
     ),
     of_calls(
         "a list is cut",

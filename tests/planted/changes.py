@@ -155,7 +155,7 @@ def each(alter: Callable[[Any], object]) -> Items:
     """Plant something into a copy of each item."""
 
     def altered(item: Any) -> Any:
-        item = copy.deepcopy(item)
+        item = copy.deepcopy(kept(item))
         alter(item)
         return item
 
