@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.process import unique_name
+from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.routing.connection import RoutedConnection
@@ -47,7 +50,7 @@ def staged(folder: Path) -> Report:
     """Typed calls and streams, each read made over a planted candidate too; status: whether one differed."""
     (folder / "lucky_transport.toml").write_text('[stages]\ndefault = "shadow"\n')
     told: list[str] = []
-    router = ProcessRouter(EvidencePolicy(folder, tell=told.append))
+    router = ProcessRouter(EvidencePolicy(folder, tell=told.append, metrics=Metrics(CollectorRegistry())))
     with api.serve(make_engine("", NUM_ENVS, seed=SEED), f"inproc://{unique_name()}") as serving:
         endpoint = str(serving.endpoints[0])
         sides = (
