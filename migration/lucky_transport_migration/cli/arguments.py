@@ -146,6 +146,13 @@ def metadata_option(where: str) -> Callable[[Callable[..., None]], Callable[...,
     )
 
 
+def one_pattern(context: click.Context, param: click.Parameter, value: tuple[str, ...]) -> str | None:
+    """Return the only pattern that was given, None for none; click would take the last of several."""
+    if len(value) > 1:
+        raise click.BadParameter(f"{len(value)} patterns; give one that fits all, e.g. '*Service/Get*'")
+    return value[0] if value else None
+
+
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the short names of the methods known here, "Service/Method"; full names once one begins with a slash."""
     from lucky_transport.messages.names import short_name

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from lucky_transport.cli.completion import complete_engines
-from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, complete_methods, metadata_option
+from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, complete_methods, metadata_option, one_pattern
 
 _NOISE = (
     "NOT COMPARED with {others}: engine {engine!r} differs from itself, two of them over {path} with the same seed. "
@@ -61,6 +61,8 @@ _OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autores
 @click.option(
     "--method",
     "methods",
+    multiple=True,
+    callback=one_pattern,
     shell_complete=complete_methods,
     help="Methods to call, a shell pattern such as 'SceneService/*'.  [default: all]",
 )

@@ -51,6 +51,8 @@ BEYOND = "items beyond the last that both sent"
 WITHOUT = "request metadata "
 _SECRET = "its value is a secret, which no recording has, so the call is made without"
 
+_ATTEMPTS = "attempts before the last"
+
 _LATE, _CANCELLED = "DEADLINE_EXCEEDED", "CANCELLED"
 _REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 
@@ -150,6 +152,8 @@ def _compared(
     if not items.comparable:
         return replace(evidence, verdict=NOT_COMPARED, why="the stream was left before both had sent an item")
     left_out = {**comparison.unseen, **{f"{WITHOUT}{key}": _SECRET for key in comparison.options.without}}
+    if "retryPolicy" in str(dict(comparison.options.channel).get("grpc.service_config", "")):
+        left_out[_ATTEMPTS] = "the retry policy of the channel shows the last one alone"
     if is_cut:
         why = "both were late" if is_late else "it was not read to its end"
         left_out |= dict.fromkeys((BEYOND, *(name for name in ASPECTS if name != "items")), why)

@@ -155,15 +155,14 @@ class _Turns:
 @contextmanager
 def _cancelled_after(call: Any, seconds: float | None) -> Generator[None]:
     """Cancel a call that takes longer than that."""
-    timer = None if seconds is None else threading.Timer(seconds, call.cancel)
-    if timer is not None:
-        timer.daemon = True
+    timer = threading.Timer(seconds or 0.0, call.cancel)
+    timer.daemon = True
+    if seconds is not None:
         timer.start()
     try:
         yield
     finally:
-        if timer is not None:
-            timer.cancel()
+        timer.cancel()
 
 
 def _items(call: Any, cancel_after: int | None, turns: _Turns) -> tuple[list[bytes], bool]:
@@ -188,7 +187,5 @@ def _result(call: Any) -> tuple[list[bytes], bool]:
 
     try:
         return [call.result()], False
-    except grpc.FutureCancelledError:
-        return [], True
-    except grpc.RpcError:
+    except (grpc.FutureCancelledError, grpc.RpcError):
         return [], call.cancelled()

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lucky_transport.call import Metadata
 from lucky_transport.errors import ConfigError, plural
-from lucky_transport.routing import ChannelOptions
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_parity import ServiceParity
@@ -16,16 +14,11 @@ from lucky_transport_migration.parity.service_parity import ServiceParity
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """One call: the method's full name, and its requests. The rest is as in `ServiceCall`, and as in `CallOptions`."""
+    """One call, whose messages are still bytes: the method's full name, its requests and the rest."""
 
     method: str
     requests: tuple[bytes, ...]
-    metadata: Metadata = ()
-    cancel_after: int | None = None
-    timeout_s: float | None = None
-    without: tuple[str, ...] = ()
-    answered: str = ""
-    channel: ChannelOptions = ()
+    call: ServiceCall
 
 
 @dataclass(slots=True)
@@ -69,5 +62,4 @@ class RecordedRequests:
                 messages = tuple(row.request.FromString(request) for request in one.requests)
             except DecodeError as error:
                 raise ConfigError(f"{self.source}: call {number}: a request that is none: {error}") from error
-            call = ServiceCall(messages, one.metadata, one.cancel_after, timeout_s=one.timeout_s)
-            yield row, replace(call, without=one.without, answered=one.answered, channel=one.channel)
+            yield row, replace(one.call, messages=messages)

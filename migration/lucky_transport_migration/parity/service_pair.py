@@ -140,10 +140,9 @@ class ServerPair:
     ) -> AskedCall[ServiceCall]:
         decision = Decision(control.transport, other.transport, PROOF, row.effect)
         request: Any = requests if row.requests_stream else requests[0]
-        may_end = call.cancel_after is not None or call.deadline in ("none", "long")
-        early = control.code == other.code == CANCELLED and may_end
-        options = CallOptions(without=call.without, answered=call.answered)
-        made = Comparison(row.name, decision, control, other, request, ended_early=early, options=options)
+        early = control.code == other.code == CANCELLED and (call.cancel_after or call.deadline in ("none", "long"))
+        options = CallOptions(without=call.without, answered=call.answered, channel=call.channel)
+        made = Comparison(row.name, decision, control, other, request, ended_early=bool(early), options=options)
         evidence = compare(made, self.rules, kind="parity", method=row)
         if call.is_late:
             evidence = _late(evidence)

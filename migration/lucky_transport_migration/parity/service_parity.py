@@ -40,21 +40,15 @@ class ServiceParity(CommandsParity):
     def table(self) -> tuple[Sequence[str], list[tuple[str, ...]]]:
         """The heads and rows of what was called, with how many times as long it took as over gRPC."""
         heads, rows = super(ServiceParity, self).table
-        counts = self.methods.values()
-        more = [[_span(one.times(pairs)) for pairs in (one.took, one.firsts)] for one in counts]
-        return (*heads, "× as long", "× to the first item"), [
-            (*row, *cells) for row, cells in zip(rows, more, strict=True)
-        ]
+        more = ([_span(one.times(pairs)) for pairs in (one.took, one.firsts)] for one in self.methods.values())
+        shown = [(*row, *cells) for row, cells in zip(rows, more, strict=True)]
+        return (*heads, "× as long", "× to the first item"), shown
 
     @property
     def offer(self) -> str:
         """Which streams send their first item later in shared memory, "" for none; that is no difference."""
-        found = {name: one.times(one.firsts) for name, one in self.methods.items()}
-        slow = (
-            f"{name}: its first item comes {_span(times)} times as late"
-            for name, times in found.items()
-            if times and times[0] > 1
-        )
+        found = [(name, one.times(one.firsts)) for name, one in self.methods.items()]
+        slow = [f"{name}: its first item comes {_span(it)} times as late" for name, it in found if it and it[0] > 1]
         return "; ".join(slow)
 
     @property

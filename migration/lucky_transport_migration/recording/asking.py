@@ -192,7 +192,7 @@ def compared(number: int, how: Asking, first: CallOutcome, second: CallOutcome, 
     if how.call.form == PROTOBUF and how.method.name in OWN:  # typed calls see none of them
         first, second = (replace(one, headers=(), trailing=()) for one in (first, second))
     decision = Decision(first.transport, second.transport)
-    options = CallOptions(without=how.without, answered=how.call.code)
+    options = CallOptions(without=how.without, answered=how.call.code, channel=how.call.channel)
     comparison = Comparison(
         how.method.name, decision, first, second, how.request, ended_early=how.is_cut, options=options
     )
@@ -236,8 +236,9 @@ def requests_of(recording: Recording, given: Metadata = ()) -> RecordedRequests:
         if how.why_not or how.cancel_after_s is not None:
             skipped[how.why_not or "it was left before an item came"] += 1
             continue
-        sent = how.metadata, how.cancel_after, entry.timeout_s, how.without, entry.code, entry.channel
-        found.append(RecordedRequest(entry.call, entry.requests, *sent))
+        made = ServiceCall((), how.metadata, how.cancel_after, timeout_s=entry.timeout_s, channel=entry.channel)
+        made = replace(made, without=how.without, answered=entry.code)
+        found.append(RecordedRequest(entry.call, entry.requests, made))
     left = {plural(count, "recorded call"): why for why, count in skipped.items()}
     if recording.torn:
         left["the end of the recording"] = recording.torn

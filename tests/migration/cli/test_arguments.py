@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from lucky_transport_migration.cli.arguments import JSON_OBJECT, METADATA, NAMES, NUMBERS, choices
+from lucky_transport_migration.cli.parity import parity
 from tests.support.waiting import PATIENCE_S
 
 
@@ -117,3 +118,9 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_one_pattern_of_methods_is_taken_and_several_are_refused() -> None:
+    done = CliRunner().invoke(parity, ["--method", "*/GetEntity", "--method", "*/ListEntities"])
+    assert done.exit_code == 2
+    assert "2 patterns; give one that fits all" in done.output

@@ -72,6 +72,30 @@ def test_methods_that_may_move_on_or_are_complete_are_ready(project: Path) -> No
     assert {one["method"]: one["verdict"] for one in page()["methods"]} == {READ: "MAY MOVE", OTHER: "COMPLETE"}
 
 
+def test_latencies_are_those_that_the_gate_judged_the_tail_too(project: Path) -> None:
+    write_stages(project, f'"{READ}" = "canary 50%"')
+    sides = SideResult("shm", us=40.0, items=1), SideResult("grpc", us=400.0, items=1)
+    shm = replace(seen(stage="canary 50%"), primary=sides[0], shadow=sides[1])
+    slow = replace(seen(kind="parity", stage="parity"), shadow=SideResult("shm", us=4_000.0, items=1))
+    keep(project / "seen", [*[seen(stage="canary 50%"), shm] * 600, *[slow] * 600])
+    (method,) = page()["methods"]
+    assert method["latency"] == method["gate"]["latency"]
+    assert [one["percentile"] for one in method["latency"]] == ["p50", "p99"]
+    assert signoff().exit_code == 0
+    text = (project / "lucky-report" / "signoff.md").read_text()
+    assert "its p99 is 400 µs over gRPC and 40.0 µs over shared memory" in text
+
+
+def test_a_method_that_was_moved_past_the_gate_is_named_on_top(project: Path) -> None:
+    write_stages(project, f'"{READ}" = "complete"')
+    keep(project / "seen", [seen(kind="parity", stage="parity")] * 3)
+    done = signoff()
+    assert done.exit_code == 0, done.output
+    assert "Moved by hand where the gate would hold back: SceneService/GetEntity." in done.output
+    text = (project / "lucky-report" / "signoff.md").read_text()
+    assert "the gate would hold it back: 3 calls compared, 20 asked for" in text
+
+
 def test_what_differed_is_shown_with_field_values_and_moment_though_the_gate_would_allow_it(project: Path) -> None:
     late, early = (differing(at=f"2026-01-0{day}T00:00:00.000Z", where=f"entity.{day}") for day in (4, 3))
     keep(project / "seen", [*[seen()] * 400, late, early])

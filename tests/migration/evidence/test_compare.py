@@ -30,8 +30,9 @@ from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import ASPECTS, BEYOND, compare
-from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome, Comparison
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence, SideResult
+from lucky_transport_migration.evidence.tally import Tally, nothing_compared
 from tests.support.message_strategies import messages
 
 pytest.importorskip("google.protobuf", reason="typed payloads are compared with what stubs send")
@@ -370,3 +371,20 @@ def test_equal_bytes_with_a_nan_differ_where_a_rule_says_so(both: Both) -> None:
         compare(both([payload], [payload]), ComparisonRules({"JointState.positions": Rule(nan="different")})).verdict
         == DIFFERENT
     )
+
+
+def test_a_retry_policy_hides_attempts_and_that_is_said(both: Both) -> None:
+    made, config = both([], []), '{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3}}]}'
+    made.options = CallOptions(channel=(("grpc.service_config", config),))
+    assert "attempts before the last" in compare(made, RULES).left_out
+    made.options = CallOptions(channel=(("grpc.service_config", "{}"),))
+    assert "attempts before the last" not in compare(made, RULES).left_out
+
+
+def test_what_a_check_of_tokens_refused_is_told_how_to_pass() -> None:
+    refused, missing = Tally(), Tally()
+    for tally, code in ((refused, "UNAUTHENTICATED"), (missing, "NOT_FOUND")):
+        sides = SideResult("grpc", code), SideResult("shm", code)
+        tally.add(Evidence("/lab.Arm/Read", "", *sides, verdict=EQUAL))
+    assert "--metadata" in nothing_compared({"/lab.Arm/Read": refused})
+    assert "--metadata" not in nothing_compared({"/lab.Arm/Read": missing})
