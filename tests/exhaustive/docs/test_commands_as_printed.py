@@ -128,6 +128,8 @@ def the_service_comes_to_the_page_to_sign(reader: Reader) -> None:
     assert [line for line in reader.printed if re.fullmatch(r"total [\d.]+", line)] == ["total 14175.0"] * 4
     (calls,) = (block.text for block in blocks(OWN_SERVICE) if block.text.startswith("Methods and calls"))
     assert set(calls.splitlines()) <= set(reader.printed)
+    (equal,) = (block.text.strip() for block in blocks(OWN_SERVICE, "text") if block.text.startswith("EQUAL: "))
+    assert equal in reader.printed
     assert any(line.startswith("/weather.v1.Weather/GetForecast: complete -> ") for line in reader.printed)
     page = json.loads((reader.folder / "lucky-report" / "signoff.json").read_text())
     assert page["programs"][0]["command"][1:] == ["client.py"]
