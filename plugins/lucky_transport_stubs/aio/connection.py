@@ -24,7 +24,7 @@ from lucky_transport_stubs.aio.subchannel import Subchannel, join, pool_key
 from lucky_transport_stubs.client.prepared import CallSettings
 from lucky_transport_stubs.client.reach import ConnectivityState, State, pauses
 from lucky_transport_stubs.words.metadata import USER_AGENT
-from lucky_transport_stubs.words.options import Options, primary_user_agent
+from lucky_transport_stubs.words.options import Options, user_agent
 from lucky_transport_stubs.words.status import error_of
 
 __all__ = ["Connection"]
@@ -48,7 +48,7 @@ class Connection:
         compression: Any = None,
     ) -> None:
         self.loop = loop
-        agent = f"{primary_user_agent(options)} {_USER_AGENT}".lstrip()
+        agent = user_agent(options, _USER_AGENT)
         self.settings = CallSettings(endpoint, options, credentials, compression, agent)
         self.messages = self.settings.messages()
         self.standing = ConnectivityState(self.settings.refusal)

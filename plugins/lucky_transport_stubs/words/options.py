@@ -28,7 +28,6 @@ __all__ = [
     "log_unsupported",
     "max_receive_bytes",
     "max_send_bytes",
-    "primary_user_agent",
     "received_too_long",
     "retry_buffer_bytes",
     "sent_too_long",
@@ -113,11 +112,12 @@ def max_send_bytes(options: Options) -> int | None:
     return None if limit < 0 else limit
 
 
-def user_agent(options: Options) -> str:
-    """Return the user agent that the options put together, "" where they say nothing of it. Raises the same errors."""
+def user_agent(options: Options, own: str = USER_AGENT) -> str:
+    """Return the user agent that the options put around our own, "" where that is the usual one. Raises the same."""
     first = _value(options, "grpc.primary_user_agent", str, "")
     last = _value(options, "grpc.secondary_user_agent", str, "")
-    return f"{first} {USER_AGENT} {last}".strip() if first or last else ""
+    whole = f"{first} {own} {last}".strip()
+    return "" if whole == USER_AGENT else whole
 
 
 def authority(options: Options) -> str:
@@ -142,11 +142,6 @@ def enabled_algorithms(options: Options, every: int) -> int:
     Not to compress cannot be disabled.
     """
     return _value(options, "grpc.compression_enabled_algorithms_bitset", int, every) | 1
-
-
-def primary_user_agent(options: Options) -> str:
-    """Return what the options put before the user agent, "" for nothing. Raises the same errors."""
-    return _value(options, "grpc.primary_user_agent", str, "")
 
 
 def service_config(options: Options) -> str | None:

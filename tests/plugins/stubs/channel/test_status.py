@@ -10,16 +10,9 @@ from lucky_transport import errors
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.words.metadata import USER_AGENT
 from lucky_transport_stubs.words.options import max_receive_bytes, max_send_bytes, user_agent
-from lucky_transport_stubs.words.status import OK, CallStatus, code_of, error_of, status_of
+from lucky_transport_stubs.words.status import CallStatus, code_of, status_of
 
 Code = grpc.StatusCode
-
-
-@pytest.mark.parametrize("code", [code for code in Code if code is not Code.OK], ids=lambda code: code.name)
-def test_a_status_of_a_handler_arrives_as_it_was_given(code: grpc.StatusCode) -> None:
-    status = status_of(error_of(code, "why", (("k", "v"),)))
-    assert status == CallStatus(code, "why", (("k", "v"),))
-    assert status.debug_error_string == f"{code.name}:why"
 
 
 def test_a_number_that_grpc_does_not_know_is_unknown() -> None:
@@ -37,10 +30,6 @@ def test_every_error_has_a_code_and_keeps_its_text(error: type[errors.TransportE
     assert "the reason" in status.details or status.details == "Deadline Exceeded"
 
 
-def test_success_has_nothing_to_debug() -> None:
-    assert (OK.code, OK.details, OK.debug_error_string) == (Code.OK, "", "")
-
-
 def test_options_have_grpcs_names_and_defaults() -> None:
     assert (max_receive_bytes(None), max_send_bytes(()), user_agent([])) == (4 << 20, None, "")
     options = [("grpc.max_receive_message_length", 5), ("grpc.max_send_message_length", 0), ("other", object())]
@@ -50,6 +39,7 @@ def test_options_have_grpcs_names_and_defaults() -> None:
     agents = [("grpc.primary_user_agent", "first"), ("grpc.secondary_user_agent", "last")]
     assert user_agent(agents) == f"first {USER_AGENT} last"
     assert user_agent(agents[1:]) == f"{USER_AGENT} last"
+    assert user_agent(agents[1:], "grpc.aio") == "grpc.aio last"
     assert max_receive_bytes([("grpc.max_receive_message_length", -1)]) > 1 << 30
     assert max_receive_bytes([("grpc.max_receive_message_length", "text")]) == 4 << 20
 
